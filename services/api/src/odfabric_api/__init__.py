@@ -1,0 +1,1 @@
+"""The HTTP service: REST, transfer protocols, subscriptions and web pages over the use cases."""

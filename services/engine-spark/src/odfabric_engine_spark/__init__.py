@@ -1,0 +1,1 @@
+"""The Spark engine service: everything that touches rows, without network or database."""

@@ -1,0 +1,1 @@
+"""The worker service: runs durable jobs and relays the outbox."""
