@@ -53,9 +53,7 @@ def make_environment(venv: Path, locks: list[Path]) -> None:
 
 def usable(venv: Path) -> bool:
     """A moved folder or a removed interpreter leaves a venv whose commands do not start."""
-    script = venv / "bin/pip"
-    uv = venv / "bin/uv"
-    if not (script.exists() and uv.exists()) or str(venv) not in (venv / "bin/activate").read_text():
+    if not (venv / "bin/uv").exists() or str(venv) not in (venv / "bin/activate").read_text():
         return False
     return subprocess.run([str(venv / "bin/python"), "-c", ""], capture_output=True).returncode == 0
 
