@@ -1,0 +1,249 @@
+"""The closed tree of errors. Leaves are final; every edge (HTTP, gRPC, exit code) maps every leaf exactly once.
+
+OdfError
+├── InvalidInput            what somebody sent is wrong; repeating it cannot help
+│   ├── InvalidRequest      a parameter, header or body member
+│   ├── InvalidName         a name, reference, identifier or hash text
+│   ├── InvalidManifest     YAML or JSON of a manifest: file, line, column, field
+│   ├── InvalidBlock        bytes that are not a block, or an event that the chain does not admit: rule
+│   ├── InvalidData         data that cannot be read or merged: file, line, column, row
+│   ├── IncompatibleSchema  data or output that does not fit the schema of the dataset
+│   ├── InvalidQuery        SQL that is refused: line, column, rule
+│   ├── SourceNotFound      no, or no single, ingest source fits
+│   ├── UnsupportedMediaType
+│   ├── CorruptedSource     an object from outside that does not match its hash
+│   └── IdempotencyKeyReused the key was used with another body
+├── Unauthenticated
+├── AccessDenied
+├── NotFound                dataset, block, ref, object, job, subscription
+├── Conflict
+│   ├── HeadMoved           lost the compare-and-set; nothing was written
+│   ├── AlreadyExists
+│   ├── ChainsDiverged      neither head descends from the other
+│   └── LeaseLost           a job was taken over by another worker
+├── LimitExceeded           a named limit of the settings
+├── Corrupt                 an object that we wrote is damaged: alarm, never retried
+└── External                the outside world failed
+    ├── Determinate         it did not happen: retry
+    └── Indeterminate       it may have happened: look before retrying
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a user finds what is wrong; lines, columns and rows count from 1."""
+
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    field: str | None = None
+    row: int | None = None
+    rule: str | None = None
+
+    def __str__(self) -> str:
+        parts = [self.file] if self.file else []
+        parts += [f"{label} {value}" for label, value in self._numbers() if value is not None]
+        return ", ".join(parts)
+
+    def _numbers(self) -> list[tuple[str, object]]:
+        return [
+            ("line", self.line),
+            ("column", self.column),
+            ("field", self.field),
+            ("row", self.row),
+            ("rule", self.rule),
+        ]
+
+
+class OdfError(Exception):
+    """Root of the closed tree.
+
+    `message` is for people and free of secrets and physical paths of the node; `place` says where; `hint` what to do.
+    """
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, place: Place | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place or Place()
+        self.hint = hint
+
+    def __str__(self) -> str:
+        where = str(self.place)
+        text = f"{where}: {self.message}" if where else self.message
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class InvalidInput(OdfError):
+    """What somebody sent is wrong; repeating it cannot help."""
+
+
+class InvalidRequest(InvalidInput):
+    """A parameter, header or body member is wrong."""
+
+    code = "invalid-request"
+
+
+class InvalidName(InvalidInput):
+    """A name, reference, identifier or hash text is wrong."""
+
+    code = "invalid-name"
+
+
+class InvalidManifest(InvalidInput):
+    """A manifest is wrong; `place` has file, line, column and field."""
+
+    code = "invalid-manifest"
+
+
+class InvalidBlock(InvalidInput):
+    """Bytes are not a block, or the chain does not admit the event.
+
+    `kind` is the reference's error name (e.g. SequenceIntegrity, NoOpEvent, MalformedBlock); `place.rule` the rule's id.
+    """
+
+    code = "invalid-block"
+
+    def __init__(self, message: str, *, kind: str, rule: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, place=Place(rule=rule), hint=hint)
+        self.kind = kind
+
+
+class InvalidData(InvalidInput):
+    """Data cannot be read, preprocessed or merged; `place` has file, line, column and row where known."""
+
+    code = "invalid-data"
+
+
+class IncompatibleSchema(InvalidInput):
+    """Data or transform output does not fit the schema of the dataset."""
+
+    code = "incompatible-schema"
+
+
+class InvalidQuery(InvalidInput):
+    """SQL is refused; `place` has line and column, `place.rule` the reason's id."""
+
+    code = "invalid-query"
+
+
+class SourceNotFound(InvalidInput):
+    """No ingest source fits, or more than one does."""
+
+    code = "source-not-found"
+
+
+class UnsupportedMediaType(InvalidInput):
+    """The media type has no reader."""
+
+    code = "unsupported-media-type"
+
+
+class CorruptedSource(InvalidInput):
+    """An object received from outside does not match the hash that names it."""
+
+    code = "corrupted-source"
+
+
+class IdempotencyKeyReused(InvalidInput):
+    """The idempotency key was used before with another body."""
+
+    code = "idempotency-key-reused"
+
+
+class Unauthenticated(OdfError):
+    """No valid credentials."""
+
+    code = "unauthenticated"
+
+
+class AccessDenied(OdfError):
+    """Valid credentials without the right."""
+
+    code = "access-denied"
+
+
+class NotFound(OdfError):
+    """Something named does not exist, or may not be known to exist."""
+
+    code = "not-found"
+
+    def __init__(self, what: str, name: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{what} not found: {name}", hint=hint)
+        self.what, self.name = what, name
+
+
+class Conflict(OdfError):
+    """The present state does not allow it."""
+
+
+class HeadMoved(Conflict):
+    """Lost the compare-and-set: the head is `actual`, not `expected`. Nothing was written."""
+
+    code = "head-moved"
+
+    def __init__(self, *, expected: str | None, actual: str | None) -> None:
+        super().__init__(f"expected the head at {expected}, found {actual}")
+        self.expected, self.actual = expected, actual
+
+
+class AlreadyExists(Conflict):
+    """The name or identity is taken."""
+
+    code = "already-exists"
+
+
+class ChainsDiverged(Conflict):
+    """Two chains of one dataset, neither of which continues the other; or the destination is ahead."""
+
+    code = "chains-diverged"
+
+
+class LeaseLost(Conflict):
+    """The job was taken over or cancelled: whoever holds the stale lease stops."""
+
+    code = "lease-lost"
+
+
+class LimitExceeded(OdfError):
+    """A limit was hit. `limit` is the name of the setting, `maximum` its value in the unit of the name."""
+
+    code = "limit-exceeded"
+
+    def __init__(
+        self, message: str, *, limit: str, maximum: float, place: Place | None = None, retry_after_s: int | None = None
+    ) -> None:
+        super().__init__(message, place=place, hint=f"limit {limit} = {maximum}")
+        self.limit, self.maximum, self.retry_after_s = limit, maximum, retry_after_s
+
+
+class Corrupt(OdfError):
+    """An object that this node wrote is missing or damaged. `object_name` says which. Alarm; never retried."""
+
+    code = "corrupt"
+
+    def __init__(self, message: str, *, object_name: str) -> None:
+        super().__init__(message)
+        self.object_name = object_name
+
+
+class External(OdfError):
+    """The outside world failed."""
+
+
+class Determinate(External):
+    """It surely did not happen: safe to retry."""
+
+    code = "unavailable"
+
+
+class Indeterminate(External):
+    """It may have happened: find out before retrying."""
+
+    code = "outcome-unknown"

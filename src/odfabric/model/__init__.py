@@ -1,0 +1,1 @@
+"""Nouns of the specification: frozen dataclasses on the standard library alone."""

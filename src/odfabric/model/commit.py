@@ -1,0 +1,87 @@
+"""What travels through the commit seam: encoded blocks, outbox messages, idempotency records, heads.
+
+Owns the values only; the seam itself is `usecases.commit` over `ports.chain_writer`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odfabric.model.identity import DatasetAlias, DatasetId
+from odfabric.model.instant import Instant
+from odfabric.model.metadata import DatasetKind, MetadataBlock
+from odfabric.model.multihash import Multihash
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBlock:
+    """A block together with the very bytes that hash to `hash`; the bytes are what is stored and served."""
+
+    hash: Multihash
+    data: bytes
+    block: MetadataBlock
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest block of a dataset's chain."""
+
+    hash: Multihash
+    sequence_number: int
+    system_time: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRow:
+    """Index row of one block: traversal without reading the object."""
+
+    hash: Multihash
+    prev: Multihash | None
+    sequence_number: int
+    system_time: Instant
+    event_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyRecord:
+    """A key that was used: SHA3-256 of (account, route, key), digest of the body, and the block that sealed it."""
+
+    key_hash: bytes
+    body_digest: bytes
+    block_hash: Multihash
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """A dataset of this node. `sealed_key` is its encrypted Ed25519 private key, absent for pulled datasets.
+
+    `alias` always has an account. `remote_url` is where a pulled dataset comes from.
+    """
+
+    id: DatasetId
+    alias: DatasetAlias
+    kind: DatasetKind
+    created_at: Instant
+    sealed_key: bytes | None = None
+    remote_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxMessage:
+    """Work to be done because a commit happened; written in the commit's own transaction.
+
+    One per head move. `new_head` is None when the dataset was deleted.
+    """
+
+    dataset_id: DatasetId
+    old_head: Multihash | None
+    new_head: Multihash | None
+    occurred_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class PendingMessage:
+    """An outbox message that is not done yet; ids grow in commit order."""
+
+    id: int
+    message: OutboxMessage

@@ -1,0 +1,201 @@
+"""What coordinator and engine say to each other, as values.
+
+Owns requests and results of the engine's operations. Rows travel in files: every path is relative to the exchange folder
+that both sides share. proto/odfabric/engine/v1/engine.proto is the same contract on the wire.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odfabric.model.data_schema import DataSchema
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import Instant
+from odfabric.model.metadata import TransformSql
+from odfabric.model.offsets import OffsetRange
+from odfabric.model.source import MergeStrategy, ReadStep
+from odfabric.model.vocabulary import DatasetVocabulary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineInfo:
+    """Who the engine is; `digest` is a SHA3-256 (hex) over its own code and its locked dependencies."""
+
+    name: str
+    version: str
+    digest: str
+    spark_version: str
+    java_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceFile:
+    """A data slice in the exchange folder and the offsets it holds."""
+
+    path: str
+    offsets: OffsetRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestRequest:
+    """Read files, preprocess, merge with history, write one slice.
+
+    `data_paths` are decompressed files of the format of `read`, in order; an empty file counts as described in the read
+    rules. `data_schema` is the dataset's current schema (absent before the first slice). `history` is every earlier slice,
+    oldest first; strategies that need no history ignore it. `event_time_fallback` fills null event times.
+    `file_names` are what users call the files, for error messages, one per data path.
+    """
+
+    vocabulary: DatasetVocabulary
+    data_paths: tuple[str, ...]
+    file_names: tuple[str, ...]
+    read: ReadStep
+    preprocess: TransformSql | None
+    merge: MergeStrategy
+    data_schema: DataSchema | None
+    history: tuple[SliceFile, ...]
+    system_time: Instant
+    event_time_fallback: Instant
+    next_offset: int
+    new_data_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestResult:
+    """Outcome of an ingest.
+
+    `offsets` is None if no rows came out. `data_schema` is the schema of the result with explicit defaults and without
+    encodings, None if there was no frame at all (empty input without a read schema). `max_event_time` of the new rows.
+    """
+
+    offsets: OffsetRange | None
+    data_schema: DataSchema | None
+    max_event_time: Instant | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformStep:
+    """One block of an input: the last offset up to it (None: no data so far) and the watermark it carries, if any."""
+
+    system_time: Instant
+    last_offset: int | None
+    watermark: Instant | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformRequestInput:
+    """One input of a transaction: new records `offsets` (empty if none), the slices that hold them (oldest first; the
+    engine filters to `offsets`), and its steps, oldest first."""
+
+    dataset_id: DatasetId
+    query_alias: str
+    vocabulary: DatasetVocabulary
+    data_schema: DataSchema
+    offsets: OffsetRange
+    slices: tuple[SliceFile, ...]
+    steps: tuple[TransformStep, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformRequest:
+    """One transaction of a derivative dataset.
+
+    `checkpoint_paths` holds the previous checkpoint first, then those it builds on; empty for the first transaction.
+    `data_schema` is the output's schema once it has one. `prev_watermark` is the output's last watermark.
+    """
+
+    dataset_id: DatasetId
+    vocabulary: DatasetVocabulary
+    transform: TransformSql
+    inputs: tuple[TransformRequestInput, ...]
+    data_schema: DataSchema | None
+    prev_watermark: Instant | None
+    system_time: Instant
+    next_offset: int
+    checkpoint_paths: tuple[str, ...]
+    new_checkpoint_path: str
+    new_data_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformResult:
+    """Outcome of a transaction. A slice file is written also for zero rows (`offsets` None), as schema carrier."""
+
+    offsets: OffsetRange | None
+    watermark: Instant | None
+    data_schema: DataSchema
+    late_rows_dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryInput:
+    """A table of a query: all slices of a dataset up to a pinned block."""
+
+    alias: str
+    vocabulary: DatasetVocabulary
+    data_schema: DataSchema
+    slices: tuple[SliceFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateRequest:
+    """A transform to be judged against the schemas of its inputs (their slices are not needed)."""
+
+    vocabulary: DatasetVocabulary
+    transform: TransformSql
+    inputs: tuple[QueryInput, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryProblem:
+    """Why SQL is refused. `step` counts the transform's statements from 0; line and column from 1 within it."""
+
+    rule: str
+    message: str
+    hint: str | None
+    step: int
+    line: int | None
+    column: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateResult:
+    """Either problems, or the output schema with the operator class (`linear`, `keyed`, `timed`) and its keys."""
+
+    problems: tuple[QueryProblem, ...]
+    data_schema: DataSchema | None
+    operator_class: str | None
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRequest:
+    """A user's read-only query over pinned inputs. The result is an Arrow IPC stream file at `output_path`.
+
+    At most `limit` rows after the first `skip`. More than `bytes_max` bytes or `wall_ms_max` milliseconds is LimitExceeded.
+    """
+
+    sql: str
+    inputs: tuple[QueryInput, ...]
+    skip: int
+    limit: int
+    bytes_max: int
+    wall_ms_max: int
+    output_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryResult:
+    """Rows written, and the schema of the columns in order."""
+
+    rows: int
+    data_schema: DataSchema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineProgress:
+    """How far a call is: a word for the stage and a share of it where known."""
+
+    stage: str
+    done: int
+    total: int

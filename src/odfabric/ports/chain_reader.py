@@ -1,0 +1,37 @@
+"""Reading heads and the block index: the part of the chain store that everyone may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from odfabric.model.commit import BlockRow, Head, IdempotencyRecord
+from odfabric.model.identity import DatasetId
+from odfabric.model.multihash import Multihash
+
+
+class ChainReader(Protocol):
+    """Heads of record and the index of committed blocks. Bytes of blocks are in the object store."""
+
+    def head(self, dataset: DatasetId) -> Head | None:
+        """The newest committed block, or None for a dataset that does not exist."""
+
+    def contains(self, dataset: DatasetId, block: Multihash) -> bool:
+        """Whether the chain that ends at the current head includes this block."""
+
+    def row(self, dataset: DatasetId, block: Multihash) -> BlockRow | None:
+        """Index row of a block of the current chain, or None."""
+
+    def rows_down(
+        self, dataset: DatasetId, *, from_sequence: int | None = None, event_types: frozenset[str] | None = None
+    ) -> Iterator[BlockRow]:
+        """Rows newest first, from a sequence number (inclusive; default the head) down, lazily, of the given events only.
+
+        The iteration sees the chain as of its start, even if the head moves meanwhile.
+        """
+
+    def idempotency(self, dataset: DatasetId, key_hash: bytes) -> IdempotencyRecord | None:
+        """The record of a key that a commit of this dataset has sealed."""
+
+    def commit_of_job(self, job_id: str) -> Multihash | None:
+        """The last block that the job has committed, or None if it has not committed."""

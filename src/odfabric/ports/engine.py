@@ -1,0 +1,44 @@
+"""The engine: the only place that touches rows. A transaction is a pure function of its request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from odfabric.model.engine import (
+    EngineInfo,
+    EngineProgress,
+    IngestRequest,
+    IngestResult,
+    QueryRequest,
+    QueryResult,
+    TransformRequest,
+    TransformResult,
+    ValidateRequest,
+    ValidateResult,
+)
+
+ProgressListener = Callable[[EngineProgress], None]
+
+
+class Engine(Protocol):
+    """Operations of an ODF engine on files in the exchange folder.
+
+    Every method raises InvalidData, InvalidQuery, IncompatibleSchema or LimitExceeded for what users did, Determinate if the
+    engine is away or died (results are pure: the same request may be repeated). Output files of a failed call are garbage.
+    """
+
+    def info(self) -> EngineInfo:
+        """Name, version and digest."""
+
+    def ingest(self, request: IngestRequest, *, progress: ProgressListener) -> IngestResult:
+        """Read, preprocess, merge, write one slice."""
+
+    def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
+        """One incremental transaction: next slice, next checkpoint, watermark."""
+
+    def validate_query(self, request: ValidateRequest) -> ValidateResult:
+        """Judge a transform without data."""
+
+    def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
+        """Run a read-only query."""

@@ -1,0 +1,50 @@
+"""The job table: leases with fences. One job of a dataset runs at a time; others of it wait in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import Instant
+from odfabric.model.job import Job, Lease, NewJob
+
+
+class Jobs(Protocol):
+    """Durable jobs. Every method is one transaction. Raises Determinate or Indeterminate for outside failures."""
+
+    def enqueue(self, job: NewJob, *, now: Instant) -> Job:
+        """Queue the job, durable when it returns; if an unfinished job has the same dedup key, return that one instead.
+
+        A job id that exists already is success and returns that job.
+        """
+
+    def get(self, job_id: str) -> Job | None:
+        """The job, or None."""
+
+    def page(self, *, dataset: DatasetId | None = None, unfinished_only: bool = False, limit: int) -> Sequence[Job]:
+        """At most `limit` jobs, newest first."""
+
+    def lease(self, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
+        """Take the oldest job that is queued and due, or running with an expired lease, of a dataset with no other live lease.
+
+        Attempts grow by one. Two callers never get leases of one job with the same fence.
+        """
+
+    def lease_one(self, job_id: str, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
+        """Take exactly this job under the same conditions, else None (the local workspace runs its own jobs)."""
+
+    def heartbeat(self, lease: Lease, *, now: Instant, lease_ms: int, progress: str | None = None) -> Lease:
+        """Prolong the lease and store progress. Raises LeaseLost if the fence is stale."""
+
+    def succeed(self, lease: Lease, *, now: Instant, result: str) -> bool:
+        """Finish with a result. False, and nothing written, if the fence is stale."""
+
+    def fail(self, lease: Lease, *, now: Instant, error: str) -> bool:
+        """Finish with a problem document. False if the fence is stale."""
+
+    def retry(self, lease: Lease, *, now: Instant, due_at: Instant, error: str) -> bool:
+        """Back to queued, due at `due_at`. False if the fence is stale."""
+
+    def cancel(self, job_id: str, *, now: Instant) -> Job | None:
+        """Cancel if not final; a running job's lease becomes stale. Returns the job as it is now, or None."""

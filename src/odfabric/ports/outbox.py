@@ -1,0 +1,23 @@
+"""The outbox: head moves whose consequences are not drawn yet. Rows are written by the commit seam."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from odfabric.model.commit import PendingMessage
+from odfabric.model.instant import Instant
+
+
+class Outbox(Protocol):
+    """Messages in commit order. Handling is at least once; handlers are idempotent."""
+
+    def pending(self, *, limit: int) -> Sequence[PendingMessage]:
+        """The oldest unfinished messages."""
+
+    def fan_out(self, message_id: int, *, now: Instant) -> int:
+        """In one transaction: make one delivery per subscription of the dataset that is older than the commit, mark the message
+        done, and return how many deliveries were made. A message that is done already makes none.
+
+        The delivery's id is the hash of (subscription, new head), its sequence the next of the subscription.
+        """

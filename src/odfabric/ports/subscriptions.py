@@ -1,0 +1,50 @@
+"""Subscriptions and their deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import Instant
+from odfabric.model.subscription import Delivery, Subscription
+
+
+class Subscriptions(Protocol):
+    """Subscriptions of datasets; deleting one drops its pending deliveries."""
+
+    def create(self, subscription: Subscription) -> None:
+        """Store it; it gets deliveries of every commit of which the transaction begins after this returns.
+
+        Raises NotFound if the dataset does not exist, AlreadyExists for a known id.
+        """
+
+    def get(self, subscription_id: str) -> Subscription | None:
+        """The subscription, or None."""
+
+    def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Subscription]:
+        """Subscriptions of one dataset, oldest first."""
+
+    def delete(self, subscription_id: str) -> bool:
+        """Whether it existed."""
+
+
+class Deliveries(Protocol):
+    """Deliveries as leased rows. Within a subscription they go out in sequence order, one at a time."""
+
+    def lease_due(self, worker: str, *, now: Instant, lease_ms: int, limit: int) -> Sequence[Delivery]:
+        """Due pending deliveries, at most one per subscription (its lowest sequence), hidden from others for the lease.
+
+        Attempts grow by one.
+        """
+
+    def record_success(self, delivery_id: str, *, now: Instant, status_code: int) -> None:
+        """Delivered."""
+
+    def record_failure(
+        self, delivery_id: str, *, now: Instant, status_code: int | None, error: str, next_attempt_at: Instant | None
+    ) -> None:
+        """Try again at `next_attempt_at`, or give up for good if None."""
+
+    def of_subscription(self, subscription_id: str, *, limit: int) -> Sequence[Delivery]:
+        """The delivery log, newest first."""
