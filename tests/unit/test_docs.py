@@ -1,0 +1,73 @@
+"""The maps of this repository lead somewhere: no dead path, no section of a specification forgotten."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADINGS: dict[str, list[str]] = json.loads((Path(__file__).parent / "spec_headings.json").read_text())
+
+# Paths are written from the root, or short, as one says them: `usecases/commit`, `odfabric_api/routes`.
+BASES = [ROOT, ROOT / "src", ROOT / "src/odfabric", *ROOT.glob("services/*/src")]
+PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.(?:py|md))`")
+
+# Keys in an object store, names of datasets, what is made on first use.
+NOT_PATHS = ("refs/", "account/", ".odf/")
+
+# Sections that nothing implements yet. It may only shrink.
+NOT_YET_MAX = 235
+
+
+def read_map() -> dict[str, dict[str, tuple[str, str]]]:
+    """Document -> section -> (where, test), from the tables of docs/spec-map.md."""
+    documents: dict[str, dict[str, tuple[str, str]]] = {}
+    document = ""
+    for line in (ROOT / "docs/spec-map.md").read_text().splitlines():
+        if line.startswith("## "):
+            document = line[3:]
+            documents[document] = {}
+        elif document and line.startswith("| ") and not line.startswith("| section |"):
+            section, where, test = (cell.strip() for cell in line.strip("| ").split(" | "))
+            documents[document][section] = (where, test)
+    return documents
+
+
+def exists(path: str) -> bool:
+    return any((base / (path + suffix)).exists() for base in BASES for suffix in ("", ".py"))
+
+
+@pytest.mark.parametrize("document", HEADINGS)
+def test_every_section_is_listed(document: str) -> None:
+    assert list(read_map()[document]) == HEADINGS[document]
+
+
+def test_every_section_leads_to_code_or_says_why_not() -> None:
+    for document, sections in read_map().items():
+        for section, (where, test) in sections.items():
+            said = where.startswith(("not yet", "background", "differs, ADR", "theirs")) or PATH.search(where)
+            assert said, f"{document}, {section}: neither a path nor a reason"
+            assert test == "-" or PATH.search(test), f"{document}, {section}: neither a test nor a dash"
+
+
+def test_the_list_of_sections_not_yet_built_only_shrinks() -> None:
+    open_sections = [
+        f"{document}: {section}"
+        for document, sections in read_map().items()
+        for section, (where, _) in sections.items()
+        if where.startswith("not yet")
+    ]
+    assert len(open_sections) <= NOT_YET_MAX, "\n".join(open_sections)
+    assert len(open_sections) == NOT_YET_MAX, f"lower NOT_YET_MAX to {len(open_sections)}: it may only shrink"
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"]
+    + [str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md"))],
+)
+def test_every_path_on_a_page_exists(page: str) -> None:
+    named = [path for path in PATH.findall((ROOT / page).read_text()) if not path.startswith(NOT_PATHS)]
+    beside = (ROOT / page).parent
+    assert [path for path in named if not exists(path.rstrip("/")) and not (beside / path).exists()] == []

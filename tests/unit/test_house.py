@@ -1,0 +1,74 @@
+"""Rules of the house that no linter has."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCKS = sorted((ROOT / "locks").glob("*.lock"))
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 600
+
+# Exceptions; these sets may only shrink.
+LONG_FUNCTIONS: set[str] = set()
+LONG_FILES: set[str] = set()
+
+
+def own_files(*patterns: str) -> list[Path]:
+    listed = subprocess.check_output(["git", "ls-files", *patterns], cwd=ROOT, text=True).splitlines()
+    return [ROOT / name for name in listed if "/generated/" not in name and (ROOT / name).exists()]
+
+
+def pins(lock: Path) -> dict[str, str]:
+    """Package (with its marker) -> version."""
+    found = re.findall(r"^([a-z0-9-]+)==(\S+)(?: ; ([^\\]+))? \\$", lock.read_text(), flags=re.MULTILINE)
+    return {f"{name} {marker}": pinned for name, pinned, marker in found}
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_locks_pin_hashes_and_name_no_address(lock: Path) -> None:
+    text = lock.read_text()
+    assert "://" not in text
+    assert all(
+        re.match(r"[a-z0-9-]+==\S+( ; .+)? \\$|    --hash=sha256:[0-9a-f]{64}( \\)?$", line)
+        for line in text.splitlines()
+        if not line.startswith("#")
+    )
+    assert pins(lock)
+
+
+def test_locks_fit_one_environment() -> None:
+    seen: dict[str, str] = {}
+    for lock in LOCKS:
+        for package, pinned in pins(lock).items():
+            assert seen.setdefault(package, pinned) == pinned, f"{package} differs in {lock.name}"
+
+
+def test_functions_and_files_stay_readable() -> None:
+    long_functions, long_files = set(), set()
+    for path in own_files("*.py"):
+        name, text = str(path.relative_to(ROOT)), path.read_text()
+        if text.count("\n") > FILE_LINES_MAX:
+            long_files.add(name)
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > FUNCTION_LINES_MAX:
+                    long_functions.add(f"{name}:{node.name}")
+    assert (long_functions, long_files) == (LONG_FUNCTIONS, LONG_FILES)
+
+
+def test_no_test_is_skipped() -> None:
+    ways = re.compile(r"pytest\.(skip|importorskip)\(|mark\.skip")
+    this = Path(__file__).name
+    assert [p.name for p in own_files("tests/*.py") if p.name != this and ways.search(p.read_text())] == []
+
+
+def test_nothing_depends_on_this_machine() -> None:
+    machine = re.compile(r"/work/|/root/|/home/[a-z]|\.\./shared")
+    suspects = own_files("*.py", "*.md", "*.toml", "*.sh", "*.yaml", "*.yml", "odf", ".ci/run")
+    found = [str(path.relative_to(ROOT)) for path in suspects if machine.search(path.read_text())]
+    assert [name for name in found if name != "tests/unit/test_house.py"] == []
