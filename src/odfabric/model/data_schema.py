@@ -22,7 +22,7 @@ class TimeUnit(Enum):
 class ExtraAttributes:
     """Attributes of extensions: the received compact JSON text of an object, kept verbatim because it is part of hashes."""
 
-    entries: string (JSON)
+    entries: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
