@@ -1,0 +1,64 @@
+"""The exchange folder as the engine sees it: contract paths become files below its root, and nothing else does.
+
+Owns the one translation from a path of a request to a file. Invariant: no path leaves the root, neither by its spelling nor
+through a symbolic link. Not here: who creates and removes the folders of a call (the coordinator).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from odfabric.errors import Determinate, InvalidRequest
+
+PATH_CHARACTERS_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeFolder:
+    """The shared folder; `root` is absolute and free of symbolic links."""
+
+    root: Path
+
+    @classmethod
+    def at(cls, folder: Path) -> ExchangeFolder:
+        """The folder at `folder`, made if missing."""
+        folder.mkdir(parents=True, exist_ok=True)
+        return cls(folder.resolve())
+
+    def input(self, path: str) -> Path:
+        """The existing file that a request names. Raises InvalidRequest for a path outside, Determinate if it is absent."""
+        file = self._below_root(path)
+        if not file.is_file():
+            raise Determinate(f"the exchange folder has no file {path}")
+        return file
+
+    def output(self, path: str) -> Path:
+        """The file that a request wants written; its folder must exist. Raises as `input`."""
+        file = self._below_root(path)
+        if not file.parent.is_dir():
+            raise Determinate(f"the exchange folder has no folder for {path}")
+        return file
+
+    @contextmanager
+    def scratch(self, output: str) -> Iterator[Path]:
+        """A private folder beside the output file of a call, removed with all it holds when the context ends."""
+        with tempfile.TemporaryDirectory(prefix=".scratch-", dir=self.output(output).parent) as folder:
+            yield Path(folder)
+
+    def _below_root(self, path: str) -> Path:
+        pure = PurePosixPath(path)
+        odd = not path or len(path) > PATH_CHARACTERS_MAX or "\0" in path or "\\" in path
+        if odd or pure.is_absolute() or ".." in pure.parts or pure.as_posix() != path or path == ".":
+            raise InvalidRequest(
+                "a path of the exchange folder must be relative and plain", hint="no `..`, no leading `/`"
+            )
+        file = self.root
+        for part in pure.parts:
+            file = file / part
+            if file.is_symlink():
+                raise InvalidRequest("a path of the exchange folder must not pass a symbolic link")
+        return file

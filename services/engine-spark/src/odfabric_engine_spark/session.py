@@ -1,0 +1,109 @@
+"""Spark sessions: one for the process, one for each call.
+
+Owns Spark's configuration. Invariant: everything that can change a result is pinned here (zone, dialect, case, rebase of
+dates, number of partitions), and a call's views, variables and settings are private to it. Not here: which SQL may run
+(`validate`), how long (`calls`).
+"""
+
+from __future__ import annotations
+
+import os
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from odfabric_engine_spark.jvm import Jvm, start_jvm
+from odfabric_engine_spark.settings import EngineSettings
+
+PINNED = {
+    # meaning
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",  # as the reference: identifiers are compared as written
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",  # dates before 1582 are taken as they stand
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    # walls
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.legacy.allowUntypedScalaUDF": "false",
+    # One plan for one query: re-planning by size at run time would make speed and row order depend on the data's layout,
+    # and costs more than it saves on small inputs.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.driver.maxResultSize": "0",  # `collected_bytes_max` decides what is collected
+}
+
+_PROCESS = {
+    "spark.app.name": "odfabric-engine",
+    "spark.ui.enabled": "false",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.eventLog.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.scheduler.mode": "FAIR",
+}
+
+
+def spark_conf(settings: EngineSettings, *, scratch: str) -> SparkConf:
+    """The whole configuration; values of the surroundings are not read."""
+    conf = SparkConf(loadDefaults=False).setAll([*PINNED.items(), *_PROCESS.items()])
+    return conf.setAll(
+        [
+            ("spark.master", f"local[{settings.cores}]"),
+            ("spark.sql.shuffle.partitions", str(settings.shuffle_partitions)),
+            ("spark.sql.execution.arrow.maxRecordsPerBatch", str(settings.batch_rows)),
+            ("spark.local.dir", scratch),
+            ("spark.sql.warehouse.dir", f"{scratch}/warehouse"),
+        ]
+    )
+
+
+class SparkProcess:
+    """The JVM with its Spark context; `session` is the root from which each call's session is made."""
+
+    def __init__(self, jvm: Jvm, session: SparkSession, settings: EngineSettings) -> None:
+        self.jvm = jvm
+        self.session = session
+        self.settings = settings
+
+    def stop(self) -> None:
+        """Stops Spark and ends the JVM."""
+        gateway = SparkContext._gateway
+        if self.jvm.process.poll() is None:
+            self.session.stop()
+        if gateway is not None:
+            gateway.shutdown()
+            SparkContext._gateway = SparkContext._jvm = None
+        self.jvm.stop(wait_s_max=self.settings.stop_s_max)
+
+
+def start_spark(settings: EngineSettings) -> SparkProcess:
+    """Starts the JVM and Spark in it. One per process. Raises Determinate if the JVM does not start."""
+    jvm = start_jvm(heap_mib=settings.heap_mib, cache=settings.cache, wait_s_max=settings.start_s_max)
+    # PySpark attaches to a running JVM only through these two variables.
+    told = {"PYSPARK_GATEWAY_PORT": str(jvm.port), "PYSPARK_GATEWAY_SECRET": jvm.secret}
+    os.environ.update(told)
+    try:
+        gateway = launch_gateway()
+    finally:
+        for name in told:
+            del os.environ[name]
+    context = SparkContext(gateway=gateway, conf=spark_conf(settings, scratch=str(jvm.scratch)))
+    return SparkProcess(jvm, SparkSession(context), settings)
+
+
+def request_session(spark: SparkSession) -> SparkSession:
+    """A session whose views, functions and settings nobody else sees, configured as pinned."""
+    return spark.newSession()

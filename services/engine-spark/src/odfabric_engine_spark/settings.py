@@ -1,0 +1,74 @@
+"""Settings of the engine service: the one table of its limits, names with their units.
+
+Owns every limit of the engine and its default; readers, merges and transforms get a `EngineSettings` and hold no constants of
+their own. Each is an option of `python -m odfabric_engine_spark` (`--heap-mib 2048`) and an environment variable
+(`ODF_ENGINE_HEAP_MIB=2048`); the option wins. Not here: limits of the coordinator (`odfabric.settings`).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """Everything that can be set.
+
+    `exchange` is the folder shared with the coordinator; the engine opens files nowhere else. `cache` keeps the JVM's class
+    archive between starts (None: none is kept). `crash_at` names the crash point at which the process kills itself.
+    """
+
+    exchange: Path
+    cache: Path | None = None
+    crash_at: str | None = None
+
+    # process
+    heap_mib: int = 3072
+    """Heap of the JVM."""
+    cores: int = field(default_factory=_cores)
+    """Tasks that Spark runs at once."""
+    shuffle_partitions: int = 2
+    """Partitions of a shuffle. Small inputs dominate, and every partition costs a task."""
+    start_s_max: float = 120.0
+    """Longest wait for the JVM."""
+    stop_s_max: float = 20.0
+    """Longest wait for calls under way and for the JVM at a stop."""
+
+    # calls
+    message_bytes_max: int = 16 * MIB
+    """Largest request or answer: a request names every slice of its history."""
+    calls_at_once_max: int = 4
+    """Calls that run at once, each in its own fair-scheduled pool."""
+    calls_waiting_max: int = 64
+    """Calls that wait for a place; more are refused."""
+    call_s_max: float = 4 * 3600.0
+    """Longest call, whatever its deadline."""
+    grace_s: float = 5.0
+    """How long a cancelled call may take to end before the process gives itself up."""
+
+    # rows
+    collected_bytes_max: int = 64 * MIB
+    """Estimated size of a result up to which it passes through memory; larger ones go through sorted scratch files."""
+    batch_rows: int = 65_536
+    """Rows of one Arrow batch."""
+
+    # input data
+    line_bytes_max: int = 16 * MIB
+    """Longest line of NDJSON, longest value of CSV and JSON."""
+    document_bytes_max: int = 512 * MIB
+    """Largest JSON document that is not line by line."""
+    depth_max: int = 100
+    """Deepest nesting of JSON."""
+    columns_max: int = 2_000
+    """Most columns of an input."""
+    infer_rows: int = 1_000
+    """Rows that decide the types of an input without schema."""

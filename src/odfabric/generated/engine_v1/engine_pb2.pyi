@@ -1,0 +1,307 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class GetInfoRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetInfoResponse(_message.Message):
+    __slots__ = ("name", "version", "digest", "spark_version", "java_version")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SPARK_VERSION_FIELD_NUMBER: _ClassVar[int]
+    JAVA_VERSION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: str
+    digest: str
+    spark_version: str
+    java_version: str
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., digest: _Optional[str] = ..., spark_version: _Optional[str] = ..., java_version: _Optional[str] = ...) -> None: ...
+
+class Vocabulary(_message.Message):
+    __slots__ = ("offset", "operation_type", "system_time", "event_time")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    SYSTEM_TIME_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    offset: str
+    operation_type: str
+    system_time: str
+    event_time: str
+    def __init__(self, offset: _Optional[str] = ..., operation_type: _Optional[str] = ..., system_time: _Optional[str] = ..., event_time: _Optional[str] = ...) -> None: ...
+
+class Instant(_message.Message):
+    __slots__ = ("seconds", "nanos")
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    NANOS_FIELD_NUMBER: _ClassVar[int]
+    seconds: int
+    nanos: int
+    def __init__(self, seconds: _Optional[int] = ..., nanos: _Optional[int] = ...) -> None: ...
+
+class OffsetRange(_message.Message):
+    __slots__ = ("begin", "end")
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    begin: int
+    end: int
+    def __init__(self, begin: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
+class SliceFile(_message.Message):
+    __slots__ = ("path", "offsets")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    offsets: OffsetRange
+    def __init__(self, path: _Optional[str] = ..., offsets: _Optional[_Union[OffsetRange, _Mapping]] = ...) -> None: ...
+
+class Progress(_message.Message):
+    __slots__ = ("stage", "done", "total")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    done: int
+    total: int
+    def __init__(self, stage: _Optional[str] = ..., done: _Optional[int] = ..., total: _Optional[int] = ...) -> None: ...
+
+class Failure(_message.Message):
+    __slots__ = ("code", "message", "hint", "file", "line", "column", "field", "row", "rule", "limit", "maximum")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    HINT_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    MAXIMUM_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    message: str
+    hint: str
+    file: str
+    line: int
+    column: int
+    field: str
+    row: int
+    rule: str
+    limit: str
+    maximum: float
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., field: _Optional[str] = ..., row: _Optional[int] = ..., rule: _Optional[str] = ..., limit: _Optional[str] = ..., maximum: _Optional[float] = ...) -> None: ...
+
+class IngestRequest(_message.Message):
+    __slots__ = ("vocabulary", "data_paths", "file_names", "read_json", "preprocess_json", "merge_json", "data_schema_json", "history", "system_time", "event_time_fallback", "next_offset", "new_data_path")
+    VOCABULARY_FIELD_NUMBER: _ClassVar[int]
+    DATA_PATHS_FIELD_NUMBER: _ClassVar[int]
+    FILE_NAMES_FIELD_NUMBER: _ClassVar[int]
+    READ_JSON_FIELD_NUMBER: _ClassVar[int]
+    PREPROCESS_JSON_FIELD_NUMBER: _ClassVar[int]
+    MERGE_JSON_FIELD_NUMBER: _ClassVar[int]
+    DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    SYSTEM_TIME_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TIME_FALLBACK_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    NEW_DATA_PATH_FIELD_NUMBER: _ClassVar[int]
+    vocabulary: Vocabulary
+    data_paths: _containers.RepeatedScalarFieldContainer[str]
+    file_names: _containers.RepeatedScalarFieldContainer[str]
+    read_json: str
+    preprocess_json: str
+    merge_json: str
+    data_schema_json: str
+    history: _containers.RepeatedCompositeFieldContainer[SliceFile]
+    system_time: Instant
+    event_time_fallback: Instant
+    next_offset: int
+    new_data_path: str
+    def __init__(self, vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., data_paths: _Optional[_Iterable[str]] = ..., file_names: _Optional[_Iterable[str]] = ..., read_json: _Optional[str] = ..., preprocess_json: _Optional[str] = ..., merge_json: _Optional[str] = ..., data_schema_json: _Optional[str] = ..., history: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ..., system_time: _Optional[_Union[Instant, _Mapping]] = ..., event_time_fallback: _Optional[_Union[Instant, _Mapping]] = ..., next_offset: _Optional[int] = ..., new_data_path: _Optional[str] = ...) -> None: ...
+
+class IngestSuccess(_message.Message):
+    __slots__ = ("offsets", "data_schema_json", "max_event_time")
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    MAX_EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    offsets: OffsetRange
+    data_schema_json: str
+    max_event_time: Instant
+    def __init__(self, offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., max_event_time: _Optional[_Union[Instant, _Mapping]] = ...) -> None: ...
+
+class IngestResponse(_message.Message):
+    __slots__ = ("progress", "success", "failure")
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    SUCCESS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    progress: Progress
+    success: IngestSuccess
+    failure: Failure
+    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., success: _Optional[_Union[IngestSuccess, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
+
+class TransformStep(_message.Message):
+    __slots__ = ("system_time", "last_offset", "watermark")
+    SYSTEM_TIME_FIELD_NUMBER: _ClassVar[int]
+    LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    system_time: Instant
+    last_offset: int
+    watermark: Instant
+    def __init__(self, system_time: _Optional[_Union[Instant, _Mapping]] = ..., last_offset: _Optional[int] = ..., watermark: _Optional[_Union[Instant, _Mapping]] = ...) -> None: ...
+
+class TransformInput(_message.Message):
+    __slots__ = ("dataset_id", "query_alias", "vocabulary", "data_schema_json", "offsets", "slices", "steps")
+    DATASET_ID_FIELD_NUMBER: _ClassVar[int]
+    QUERY_ALIAS_FIELD_NUMBER: _ClassVar[int]
+    VOCABULARY_FIELD_NUMBER: _ClassVar[int]
+    DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    SLICES_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    dataset_id: str
+    query_alias: str
+    vocabulary: Vocabulary
+    data_schema_json: str
+    offsets: OffsetRange
+    slices: _containers.RepeatedCompositeFieldContainer[SliceFile]
+    steps: _containers.RepeatedCompositeFieldContainer[TransformStep]
+    def __init__(self, dataset_id: _Optional[str] = ..., query_alias: _Optional[str] = ..., vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., slices: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ..., steps: _Optional[_Iterable[_Union[TransformStep, _Mapping]]] = ...) -> None: ...
+
+class ExecuteTransformRequest(_message.Message):
+    __slots__ = ("dataset_id", "vocabulary", "transform_json", "inputs", "data_schema_json", "prev_watermark", "system_time", "next_offset", "checkpoint_paths", "new_checkpoint_path", "new_data_path")
+    DATASET_ID_FIELD_NUMBER: _ClassVar[int]
+    VOCABULARY_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_JSON_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    PREV_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    SYSTEM_TIME_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_PATHS_FIELD_NUMBER: _ClassVar[int]
+    NEW_CHECKPOINT_PATH_FIELD_NUMBER: _ClassVar[int]
+    NEW_DATA_PATH_FIELD_NUMBER: _ClassVar[int]
+    dataset_id: str
+    vocabulary: Vocabulary
+    transform_json: str
+    inputs: _containers.RepeatedCompositeFieldContainer[TransformInput]
+    data_schema_json: str
+    prev_watermark: Instant
+    system_time: Instant
+    next_offset: int
+    checkpoint_paths: _containers.RepeatedScalarFieldContainer[str]
+    new_checkpoint_path: str
+    new_data_path: str
+    def __init__(self, dataset_id: _Optional[str] = ..., vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., transform_json: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[TransformInput, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., prev_watermark: _Optional[_Union[Instant, _Mapping]] = ..., system_time: _Optional[_Union[Instant, _Mapping]] = ..., next_offset: _Optional[int] = ..., checkpoint_paths: _Optional[_Iterable[str]] = ..., new_checkpoint_path: _Optional[str] = ..., new_data_path: _Optional[str] = ...) -> None: ...
+
+class ExecuteTransformSuccess(_message.Message):
+    __slots__ = ("offsets", "watermark", "data_schema_json", "late_rows_dropped")
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    LATE_ROWS_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    offsets: OffsetRange
+    watermark: Instant
+    data_schema_json: str
+    late_rows_dropped: int
+    def __init__(self, offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., watermark: _Optional[_Union[Instant, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., late_rows_dropped: _Optional[int] = ...) -> None: ...
+
+class ExecuteTransformResponse(_message.Message):
+    __slots__ = ("progress", "success", "failure")
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    SUCCESS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    progress: Progress
+    success: ExecuteTransformSuccess
+    failure: Failure
+    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., success: _Optional[_Union[ExecuteTransformSuccess, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
+
+class QueryInput(_message.Message):
+    __slots__ = ("alias", "vocabulary", "data_schema_json", "slices")
+    ALIAS_FIELD_NUMBER: _ClassVar[int]
+    VOCABULARY_FIELD_NUMBER: _ClassVar[int]
+    DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    SLICES_FIELD_NUMBER: _ClassVar[int]
+    alias: str
+    vocabulary: Vocabulary
+    data_schema_json: str
+    slices: _containers.RepeatedCompositeFieldContainer[SliceFile]
+    def __init__(self, alias: _Optional[str] = ..., vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., slices: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ...) -> None: ...
+
+class QueryRequest(_message.Message):
+    __slots__ = ("sql", "inputs", "skip", "limit", "bytes_max", "wall_ms_max", "output_path")
+    SQL_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    SKIP_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    WALL_MS_MAX_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_PATH_FIELD_NUMBER: _ClassVar[int]
+    sql: str
+    inputs: _containers.RepeatedCompositeFieldContainer[QueryInput]
+    skip: int
+    limit: int
+    bytes_max: int
+    wall_ms_max: int
+    output_path: str
+    def __init__(self, sql: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[QueryInput, _Mapping]]] = ..., skip: _Optional[int] = ..., limit: _Optional[int] = ..., bytes_max: _Optional[int] = ..., wall_ms_max: _Optional[int] = ..., output_path: _Optional[str] = ...) -> None: ...
+
+class QuerySuccess(_message.Message):
+    __slots__ = ("rows", "data_schema_json")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    data_schema_json: str
+    def __init__(self, rows: _Optional[int] = ..., data_schema_json: _Optional[str] = ...) -> None: ...
+
+class QueryResponse(_message.Message):
+    __slots__ = ("progress", "success", "failure")
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    SUCCESS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    progress: Progress
+    success: QuerySuccess
+    failure: Failure
+    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., success: _Optional[_Union[QuerySuccess, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
+
+class ValidateQueryRequest(_message.Message):
+    __slots__ = ("vocabulary", "transform_json", "inputs")
+    VOCABULARY_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_JSON_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    vocabulary: Vocabulary
+    transform_json: str
+    inputs: _containers.RepeatedCompositeFieldContainer[QueryInput]
+    def __init__(self, vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., transform_json: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[QueryInput, _Mapping]]] = ...) -> None: ...
+
+class QueryProblem(_message.Message):
+    __slots__ = ("rule", "message", "hint", "step", "line", "column")
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    HINT_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    rule: str
+    message: str
+    hint: str
+    step: int
+    line: int
+    column: int
+    def __init__(self, rule: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., step: _Optional[int] = ..., line: _Optional[int] = ..., column: _Optional[int] = ...) -> None: ...
+
+class ValidateQueryResponse(_message.Message):
+    __slots__ = ("problems", "data_schema_json", "operator_class", "keys")
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_CLASS_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    problems: _containers.RepeatedCompositeFieldContainer[QueryProblem]
+    data_schema_json: str
+    operator_class: str
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, problems: _Optional[_Iterable[_Union[QueryProblem, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., operator_class: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -1,0 +1,32 @@
+"""One Spark for all tests of the engine: starting it costs seconds, a session of its own per test costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.exchange import ExchangeFolder
+from odfabric_engine_spark.session import SparkProcess, request_session, start_spark
+from odfabric_engine_spark.settings import EngineSettings
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess]:
+    """The one Spark; it must be started and stopped by the main thread."""
+    process = start_spark(EngineSettings(exchange=tmp_path_factory.mktemp("exchange"), heap_mib=2048))
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def engine_call(spark: SparkProcess, tmp_path: Path) -> EngineCall:
+    """A call of its own exchange folder, `tmp_path`: files below it are named relative to it."""
+    settings = EngineSettings(exchange=tmp_path, heap_mib=2048)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    return EngineCall(
+        session=request_session(spark.session), exchange=ExchangeFolder.at(tmp_path), settings=settings, scratch=scratch
+    )

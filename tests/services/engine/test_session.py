@@ -1,0 +1,31 @@
+"""What a session of a call is, and what it keeps from others."""
+
+from __future__ import annotations
+
+import pytest
+
+from odfabric_engine_spark.session import PINNED, SparkProcess, request_session
+
+pytestmark = pytest.mark.spark
+
+
+def test_every_session_is_pinned_even_if_another_call_changed_its_own(spark: SparkProcess) -> None:
+    first, second = request_session(spark.session), request_session(spark.session)
+    first.conf.set("spark.sql.ansi.enabled", "false")
+    first.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    assert {name: second.conf.get(name) for name in PINNED} == PINNED
+
+
+def test_views_are_private_to_their_session(spark: SparkProcess) -> None:
+    first, second = request_session(spark.session), request_session(spark.session)
+    first.range(3).createOrReplaceTempView("mine")
+    assert first.catalog.tableExists("mine")
+    assert not second.catalog.tableExists("mine")
+
+
+def test_the_jvm_sees_no_variable_of_our_surroundings(spark: SparkProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = set(spark.session._jvm.java.lang.System.getenv().keySet())
+    assert names <= {
+        "PATH", "LD_LIBRARY_PATH", "TMPDIR", "LANG", "TZ", "SPARK_HOME", "SPARK_LOCAL_IP", "HADOOP_USER_NAME",
+        "_PYSPARK_DRIVER_CONN_INFO_PATH",
+    }  # fmt: skip
