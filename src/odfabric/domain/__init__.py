@@ -1,0 +1,1 @@
+"""Decisions, pure: no effects, no clock, no chance."""
