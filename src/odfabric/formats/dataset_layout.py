@@ -1,0 +1,90 @@
+"""Where the parts of a dataset lie: keys of objects, and the text of a ref.
+
+Owns the layout that other nodes read from a bucket, a folder or over HTTP. Invariant: keys are built from hashes and ids
+alone, never from names that users choose. Objects are always named by the base16 text of a SHA3-256 multihash. Source:
+specification, section "Dataset layout".
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from odfabric.errors import InvalidName
+from odfabric.formats.multibase import invalid_value
+from odfabric.formats.multihash import parse_multihash
+from odfabric.model.identity import DatasetId
+from odfabric.model.multihash import DIGEST_BYTES_MAX, SHA3_256, Multihash
+
+BLOCKS = "blocks"
+DATA = "data"
+CHECKPOINTS = "checkpoints"
+HEAD = "refs/head"
+ALIAS = "info/alias"
+
+ObjectFolder: TypeAlias = Literal["blocks", "data", "checkpoints"]
+
+REF_CHARACTERS_MAX = 100
+"""A ref is 69 characters; a little room is left for white space around it."""
+
+
+def object_path(folder: str, name: Multihash) -> str:
+    """Path of an object below the root of its dataset. Raises InvalidName for another hash than SHA3-256."""
+    if folder not in (BLOCKS, DATA, CHECKPOINTS):
+        raise InvalidName(f"'{folder}' is not a folder of objects", hint="expected blocks, data or checkpoints")
+    if name.code != SHA3_256 or len(name.digest) != DIGEST_BYTES_MAX:
+        raise InvalidName(f"'{name}' does not name an object", hint="objects are named by SHA3-256 multihashes")
+    return f"{folder}/{name}"
+
+
+def object_key(dataset: DatasetId, folder: str, name: Multihash) -> str:
+    """Key of an object in a store of many datasets. Raises InvalidName."""
+    return in_dataset(dataset, object_path(folder, name))
+
+
+def block_key(dataset: DatasetId, block: Multihash) -> str:
+    """Key of the raw bytes of a metadata block. Raises InvalidName."""
+    return object_key(dataset, BLOCKS, block)
+
+
+def data_key(dataset: DatasetId, physical_hash: Multihash) -> str:
+    """Key of a data slice or a linked object. Raises InvalidName."""
+    return object_key(dataset, DATA, physical_hash)
+
+
+def checkpoint_key(dataset: DatasetId, physical_hash: Multihash) -> str:
+    """Key of an engine checkpoint. Raises InvalidName."""
+    return object_key(dataset, CHECKPOINTS, physical_hash)
+
+
+def head_key(dataset: DatasetId) -> str:
+    """Key of the only ref, `head`."""
+    return in_dataset(dataset, HEAD)
+
+
+def alias_key(dataset: DatasetId) -> str:
+    """Key of the text `[account/]name` by which people know the dataset."""
+    return in_dataset(dataset, ALIAS)
+
+
+def dataset_prefix(dataset: DatasetId) -> str:
+    """Prefix of all keys of a dataset, ending with a slash."""
+    return f"{dataset.multibase}/"
+
+
+def in_dataset(dataset: DatasetId, path: str) -> str:
+    """Key of a path below the root of a dataset."""
+    return dataset_prefix(dataset) + path
+
+
+def ref_text(block: Multihash) -> str:
+    """What a ref holds: the block's hash, without a newline."""
+    return str(block)
+
+
+def parse_ref(text: str) -> Multihash:
+    """The block that a ref points to; white space around it is forgiven. Raises InvalidName."""
+    if len(text) > REF_CHARACTERS_MAX:
+        raise invalid_value(text, "BlockHash", hint=f"a ref has at most {REF_CHARACTERS_MAX} characters")
+    block = parse_multihash(text.strip())
+    object_path(BLOCKS, block)
+    return block
