@@ -33,13 +33,25 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class BlockRow:
-    """Index row of one block: traversal without reading the object."""
+    """Index row of one block: traversal without reading the object. `event_type` is the event's name, e.g. `AddData`."""
 
     hash: Multihash
     prev: Multihash | None
     sequence_number: int
     system_time: Instant
     event_type: str
+
+    @classmethod
+    def of(cls, encoded: EncodedBlock) -> BlockRow:
+        """The row of a block."""
+        block = encoded.block
+        return cls(
+            hash=encoded.hash,
+            prev=block.prev_block_hash,
+            sequence_number=block.sequence_number,
+            system_time=block.system_time,
+            event_type=type(block.event).__name__,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +93,7 @@ class OutboxMessage:
 
 @dataclass(frozen=True, slots=True)
 class PendingMessage:
-    """An outbox message that is not done yet; ids grow in commit order."""
+    """An outbox message that is not done yet; ids grow in the order of commits, within a dataset."""
 
     id: int
     message: OutboxMessage

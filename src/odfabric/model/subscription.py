@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from enum import Enum
 
@@ -49,3 +50,18 @@ class Delivery:
     next_attempt_at: Instant
     last_status_code: int | None = None
     last_error: str | None = None
+
+
+def delivery_id(subscription_id: str, new_head: Multihash) -> str:
+    """Identity of the delivery of one head to one subscription: SHA3-256, in hexadecimal, of the length of the id in UTF-8 (4
+    bytes, big-endian), the id, and the binary multihash."""
+    subscriber = subscription_id.encode()
+    return hashlib.sha3_256(len(subscriber).to_bytes(4, "big") + subscriber + new_head.to_bytes()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookResponse:
+    """What a receiver answered: the status code, and its Retry-After header in seconds if that was sensible."""
+
+    status: int
+    retry_after_s: int | None = None

@@ -18,5 +18,7 @@ class Catalog(Protocol):
     def by_alias(self, alias: DatasetAlias) -> CatalogEntry | None:
         """The entry of an alias that names its account, or None."""
 
-    def page(self, *, account: Name | None = None, after: DatasetAlias | None = None, limit: int) -> Sequence[CatalogEntry]:
+    def page(
+        self, *, account: Name | None = None, after: DatasetAlias | None = None, limit: int
+    ) -> Sequence[CatalogEntry]:
         """At most `limit` entries in order of (account, name), folded, strictly after `after`."""

@@ -27,7 +27,8 @@ class ChainReader(Protocol):
     ) -> Iterator[BlockRow]:
         """Rows newest first, from a sequence number (inclusive; default the head) down, lazily, of the given events only.
 
-        The iteration sees the chain as of its start, even if the head moves meanwhile.
+        Nothing for a dataset that does not exist. The iteration sees the chain as of this call, even if the head moves
+        meanwhile; if the dataset is removed meanwhile it goes on or raises NotFound, but never ends early.
         """
 
     def idempotency(self, dataset: DatasetId, key_hash: bytes) -> IdempotencyRecord | None:

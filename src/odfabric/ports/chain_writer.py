@@ -27,16 +27,41 @@ class ChainWriter(ChainReader, Protocol):
     ) -> None:
         """Index `blocks` (oldest first) and move the head to the last one if it is still `expected`.
 
-        The outbox message, idempotency records, the mark that `job_id` has committed and, with `expected` None, the
-        catalog entry are written in the same transaction, or nothing is.
-        Raises HeadMoved if the head is not `expected`; AlreadyExists if the entry's id or alias (ASCII case-insensitive,
-        per account) is taken, if an idempotency key has a record, or if the job has committed; NotFound if `expected` is given
-        but the dataset does not exist. In all these cases nothing was written.
-        Raises Determinate (nothing written) or Indeterminate (unknown: the caller looks for its block).
+        The outbox message, idempotency records, the mark that `job_id` has committed and the catalog entry, which is given
+        exactly when `expected` is None, are written in the same transaction, or nothing is.
+        Raises AlreadyExists if the entry's id or alias (ASCII case-insensitive, per account) is taken; otherwise, in this
+        order, NotFound if the dataset does not exist, HeadMoved if the head is not `expected`, AlreadyExists if an
+        idempotency key has a record or if the job has committed. In all these cases nothing was written.
+        Raises Determinate (nothing written) or Indeterminate (unknown: the caller looks for its block); ValueError for a call
+        that `check_appendable` refuses.
         """
 
     def remove(self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage) -> None:
         """Delete the dataset's head, index, records, subscriptions and catalog entry if the head is `expected`.
 
-        Objects stay for the collector. Raises HeadMoved, NotFound, Determinate, Indeterminate like `append`.
+        Objects stay for the collector, deliveries that are still pending are dropped, marks of jobs stay.
+        Raises HeadMoved, NotFound, Determinate, Indeterminate like `append`.
         """
+
+
+def check_appendable(
+    *, expected: Multihash | None, blocks: Sequence[EncodedBlock], message: OutboxMessage, entry: CatalogEntry | None
+) -> None:
+    """What every adapter of `append` checks first: the parts of the call fit each other.
+
+    Raises ValueError, which is a bug of the caller: blocks must follow `expected` and each other, the message must tell of
+    this very move, and only the first blocks of a dataset come with an entry. Whether events are right is not judged.
+    """
+    if not blocks:
+        raise ValueError("nothing to append")
+    if (entry is None) != (expected is not None):
+        raise ValueError("a catalog entry belongs to the first blocks of a dataset and to no others")
+    before = expected
+    for position, block in enumerate(blocks):
+        if block.block.prev_block_hash != before:
+            raise ValueError(f"block {block.hash} follows {block.block.prev_block_hash}, not {before}")
+        if block.block.sequence_number != blocks[0].block.sequence_number + position:
+            raise ValueError(f"block {block.hash} has number {block.block.sequence_number} out of turn")
+        before = block.hash
+    if (message.old_head, message.new_head) != (expected, before):
+        raise ValueError("the outbox message tells of another move of the head")

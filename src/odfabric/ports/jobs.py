@@ -26,8 +26,11 @@ class Jobs(Protocol):
         """At most `limit` jobs, newest first."""
 
     def lease(self, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
-        """Take the oldest job that is queued and due, or running with an expired lease, of a dataset with no other live lease.
+        """Take the oldest job that is ready, or None.
 
+        Ready is a job that runs with an expired lease, and a job that is queued and due and has no older unfinished job of the
+        same dataset: jobs of a dataset run one after the other in the order of their queueing, also while one of them waits
+        for its next attempt, so that nothing overtakes. Jobs without a dataset wait for none.
         Attempts grow by one. Two callers never get leases of one job with the same fence.
         """
 
@@ -35,7 +38,10 @@ class Jobs(Protocol):
         """Take exactly this job under the same conditions, else None (the local workspace runs its own jobs)."""
 
     def heartbeat(self, lease: Lease, *, now: Instant, lease_ms: int, progress: str | None = None) -> Lease:
-        """Prolong the lease and store progress. Raises LeaseLost if the fence is stale."""
+        """Prolong the lease and store progress. Raises LeaseLost if the fence is stale.
+
+        A lease that has expired but was not taken by anybody is prolonged too.
+        """
 
     def succeed(self, lease: Lease, *, now: Instant, result: str) -> bool:
         """Finish with a result. False, and nothing written, if the fence is stale."""

@@ -5,12 +5,22 @@ Keys are built by `formats.dataset_layout` from hashes and ids, never from names
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from odfabric.errors import InvalidName
 from odfabric.model.instant import Instant
+
+KEY_CHARACTERS_MAX = 512
+PART_CHARACTERS_MAX = 200
+REF_BYTES_MAX = 4096
+
+_PART = rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{PART_CHARACTERS_MAX - 1}}}"
+_KEY = re.compile(rf"{_PART}(?:/{_PART})*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +31,18 @@ class ObjectStat:
     modified_at: Instant
 
 
-class ObjectStore(Protocol):
-    """Durable bytes. Keys are relative `/`-separated paths of `[A-Za-z0-9._-]`; anything else raises InvalidName.
+class ReadableBytes(Protocol):
+    """The one method of a stream that a store needs to take bytes in."""
 
-    A write is visible whole or not at all, and durable when the call returns. Raises Determinate or Indeterminate.
+    def read(self, size: int = -1, /) -> bytes:
+        """Up to `size` bytes, empty at the end only."""
+
+
+class ObjectStore(Protocol):
+    """Durable bytes. Keys are what `check_key` lets through; anything else raises InvalidName.
+
+    A write is visible whole or not at all, and durable when the call returns. Raises Determinate or Indeterminate. No key may
+    be the folder of another.
     """
 
     def put_bytes(self, key: str, data: bytes) -> None:
@@ -33,7 +51,7 @@ class ObjectStore(Protocol):
     def put_file(self, key: str, path: Path) -> None:
         """Write once from a local file, which stays where it is and may be linked rather than copied."""
 
-    def put_stream(self, key: str, stream: BinaryIO) -> int:
+    def put_stream(self, key: str, stream: ReadableBytes) -> int:
         """Write once from a stream read to its end; returns its size in bytes."""
 
     def read_bytes(self, key: str, *, size_max: int) -> bytes:
@@ -46,16 +64,48 @@ class ObjectStore(Protocol):
         """Size and time, or None if absent."""
 
     def materialize(self, key: str, path: Path) -> None:
-        """Make the object readable at a local path that does not exist yet (link or copy). Raises NotFound."""
+        """Make the object readable at a local path that does not exist yet (link or copy).
+
+        Raises NotFound, AlreadyExists. Whoever gets it must not write to it.
+        """
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """All keys that begin with `prefix`, in order, files being written left out."""
+        """All keys that begin with `prefix`, in order of their ASCII texts, lazily; files being written are left out.
+
+        Raises InvalidName for a prefix that no key can have. Keys that come or go meanwhile may be listed or not.
+        """
 
     def delete(self, key: str) -> None:
         """Remove; an absent key is success."""
 
     def write_ref(self, key: str, text: str) -> None:
-        """Replace the small text at `key` atomically."""
+        """Replace the small text at `key` atomically. Raises LimitExceeded above REF_BYTES_MAX bytes of UTF-8."""
+
+    def exclusive(self, key: str) -> AbstractContextManager[None]:
+        """A lock named by `key` that spans threads and processes; held while the context is open, freed if its holder dies.
+
+        Raises Determinate if it is not had within the store's patience.
+        """
 
     def read_ref(self, key: str) -> str | None:
-        """The text at `key`, or None."""
+        """The text at `key`, or None. Raises LimitExceeded above REF_BYTES_MAX, Corrupt if it is not UTF-8."""
+
+
+def check_key(key: str) -> None:
+    """Raises InvalidName unless `key` is one or more parts of ASCII letters, digits, `.`, `_` and `-`, joined by `/`.
+
+    A part has at most PART_CHARACTERS_MAX characters and does not begin with a dot: such names are hidden in folders, where
+    files being written have them.
+    """
+    if len(key) > KEY_CHARACTERS_MAX or _KEY.fullmatch(key) is None:
+        raise InvalidName(
+            f"not a key of an object: {key[:KEY_CHARACTERS_MAX]!r}", hint="keys are built by dataset_layout"
+        )
+
+
+def check_prefix(prefix: str) -> None:
+    """Raises InvalidName unless some key could begin with `prefix`."""
+    if prefix and not prefix.endswith("/"):
+        check_key(prefix)
+    elif prefix:
+        check_key(prefix[:-1])

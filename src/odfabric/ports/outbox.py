@@ -17,7 +17,8 @@ class Outbox(Protocol):
 
     def fan_out(self, message_id: int, *, now: Instant) -> int:
         """In one transaction: make one delivery per subscription of the dataset that is older than the commit, mark the message
-        done, and return how many deliveries were made. A message that is done already makes none.
+        done, and return how many deliveries were made. A message that is done already, or unknown, makes none.
 
-        The delivery's id is the hash of (subscription, new head), its sequence the next of the subscription.
+        The delivery's id is `model.subscription.delivery_id`, its sequence the next of the subscription; it is due at `now`.
+        Raises Determinate if an older message of the dataset is not done: subscribers see head moves in order.
         """

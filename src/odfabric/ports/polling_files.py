@@ -21,23 +21,38 @@ class LocalFile:
 
 
 class PollingFiles(Protocol):
-    """Resolves what sources name. Raises AccessDenied for anything outside the allowed folder, links included."""
+    """Resolves what sources name. Raises AccessDenied for anything outside the allowed folder, links included.
+
+    Relative paths begin at the poll folder of a node, at the current folder of a workspace's user. What is not a regular
+    file does not exist here. Raises InvalidRequest for texts that name nothing (empty, NUL, another host).
+    """
 
     def glob(self, pattern: str) -> Sequence[LocalFile]:
-        """Files that match, ordered by name. Raises LimitExceeded for too many."""
+        """Files that match, ordered by name, then path. Raises LimitExceeded for too many.
+
+        `*` and `?` stay within a part of the path, `**` as a whole part stands for any number of folders, `[...]` is a set; case
+        counts; hidden names match only where the pattern's part begins with a dot.
+        """
 
     def file(self, url_or_path: str) -> LocalFile:
-        """The file behind a `file://` URL or path. Raises NotFound."""
+        """The file behind a `file://` URL (percent-decoded) or a path. Raises NotFound."""
 
 
 class SourcePreparation(Protocol):
-    """Runs the `prepare` steps over bytes: decompression with limits (security property S4.3)."""
+    """Runs the `prepare` steps over bytes: decompression with limits (security property S4.3).
+
+    `into` is a new file; it does not exist after a failure. Raises Determinate if it cannot be written.
+    """
 
     def decompress_gzip(self, source: Path, into: Path) -> None:
         """All members. Raises InvalidData for a broken archive, LimitExceeded."""
 
     def decompress_zip(self, source: Path, into: Path, *, sub_path: str | None) -> None:
-        """The entry named exactly `sub_path`, else the single one matching it as a glob, else (None) the first.
+        """The entry named exactly `sub_path`, else the single one matching it as a glob, else (None) the first file.
 
-        Raises InvalidData naming the entries that exist if none fits, for links, special entries and broken archives.
+        Raises InvalidData naming the entries that exist if none fits, for links, special and encrypted entries and broken
+        archives; LimitExceeded.
         """
+
+    def copy(self, source: Path, into: Path) -> None:
+        """The bytes as they are. Raises LimitExceeded."""

@@ -14,9 +14,10 @@ class Subscriptions(Protocol):
     """Subscriptions of datasets; deleting one drops its pending deliveries."""
 
     def create(self, subscription: Subscription) -> None:
-        """Store it; it gets deliveries of every commit of which the transaction begins after this returns.
+        """Store it; it gets exactly the moves of the head away from `created_at_head` and later ones.
 
-        Raises NotFound if the dataset does not exist, AlreadyExists for a known id.
+        Raises NotFound if the dataset does not exist, AlreadyExists for a known id, HeadMoved if `created_at_head` is not the
+        head now (the caller looks again), Determinate, Indeterminate.
         """
 
     def get(self, subscription_id: str) -> Subscription | None:
@@ -26,7 +27,7 @@ class Subscriptions(Protocol):
         """Subscriptions of one dataset, oldest first."""
 
     def delete(self, subscription_id: str) -> bool:
-        """Whether it existed."""
+        """Delete it and drop its pending deliveries; whether it existed."""
 
 
 class Deliveries(Protocol):
@@ -35,16 +36,16 @@ class Deliveries(Protocol):
     def lease_due(self, worker: str, *, now: Instant, lease_ms: int, limit: int) -> Sequence[Delivery]:
         """Due pending deliveries, at most one per subscription (its lowest sequence), hidden from others for the lease.
 
-        Attempts grow by one.
+        A subscription with a lower sequence that is not due yet, or leased, gives none. Attempts grow by one.
         """
 
     def record_success(self, delivery_id: str, *, now: Instant, status_code: int) -> None:
-        """Delivered."""
+        """Delivered. Nothing changes if the delivery is not pending any more."""
 
     def record_failure(
         self, delivery_id: str, *, now: Instant, status_code: int | None, error: str, next_attempt_at: Instant | None
     ) -> None:
-        """Try again at `next_attempt_at`, or give up for good if None."""
+        """Try again at `next_attempt_at`, or give up for good if None. Nothing changes if it is not pending any more."""
 
     def of_subscription(self, subscription_id: str, *, limit: int) -> Sequence[Delivery]:
         """The delivery log, newest first."""
