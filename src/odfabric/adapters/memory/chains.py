@@ -1,0 +1,154 @@
+"""Heads, block index and catalog in memory.
+
+Owns the compare-and-set of `ports.chain_writer` over `MemoryStore`. Invariant: all checks come before the first change, so a
+refused call has written nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from odfabric.adapters.memory.deliveries import drop_subscriptions
+from odfabric.adapters.memory.store import MemoryStore, StoredDataset, StoredMessage
+from odfabric.errors import AlreadyExists, HeadMoved, NotFound
+from odfabric.model.commit import BlockRow, CatalogEntry, EncodedBlock, Head, IdempotencyRecord, OutboxMessage
+from odfabric.model.identity import DatasetAlias, DatasetId, Name
+from odfabric.model.multihash import Multihash
+from odfabric.ports.chain_writer import check_appendable
+
+
+class MemoryChains:
+    """A ChainWriter."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def head(self, dataset: DatasetId) -> Head | None:
+        """See the port."""
+        with self._store.lock:
+            stored = self._store.datasets.get(dataset)
+            return stored.head if stored else None
+
+    def contains(self, dataset: DatasetId, block: Multihash) -> bool:
+        """See the port."""
+        return self.row(dataset, block) is not None
+
+    def row(self, dataset: DatasetId, block: Multihash) -> BlockRow | None:
+        """See the port."""
+        with self._store.lock:
+            stored = self._store.datasets.get(dataset)
+            return stored.by_hash.get(block) if stored else None
+
+    def rows_down(
+        self, dataset: DatasetId, *, from_sequence: int | None = None, event_types: frozenset[str] | None = None
+    ) -> Iterator[BlockRow]:
+        """See the port."""
+        with self._store.lock:
+            stored = self._store.datasets.get(dataset)
+            rows = list(stored.rows) if stored else []
+        return (
+            row
+            for row in reversed(rows)
+            if (from_sequence is None or row.sequence_number <= from_sequence)
+            and (event_types is None or row.event_type in event_types)
+        )
+
+    def idempotency(self, dataset: DatasetId, key_hash: bytes) -> IdempotencyRecord | None:
+        """See the port."""
+        with self._store.lock:
+            stored = self._store.datasets.get(dataset)
+            return stored.records.get(key_hash) if stored else None
+
+    def commit_of_job(self, job_id: str) -> Multihash | None:
+        """See the port."""
+        with self._store.lock:
+            return self._store.job_commits.get(job_id)
+
+    def append(
+        self,
+        dataset: DatasetId,
+        *,
+        expected: Multihash | None,
+        blocks: Sequence[EncodedBlock],
+        message: OutboxMessage,
+        idempotency: Sequence[IdempotencyRecord] = (),
+        job_id: str | None = None,
+        entry: CatalogEntry | None = None,
+    ) -> None:
+        """See the port."""
+        check_appendable(expected=expected, blocks=blocks, message=message, entry=entry)
+        with self._store.lock:
+            stored = self._expect(dataset, expected) if entry is None else self._new_dataset(dataset, entry)
+            self._check_unused(stored, idempotency, job_id)
+            self._store.datasets[dataset] = stored
+            for block in blocks:
+                row = BlockRow.of(block)
+                stored.rows.append(row)
+                stored.by_hash[row.hash] = row
+            stored.records.update((record.key_hash, record) for record in idempotency)
+            if job_id is not None:
+                self._store.job_commits[job_id] = blocks[-1].hash
+            self._store.outbox.append(StoredMessage(message))
+
+    def remove(self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage) -> None:
+        """See the port."""
+        with self._store.lock:
+            self._expect(dataset, expected)
+            drop_subscriptions(self._store, dataset)
+            del self._store.datasets[dataset]
+            self._store.outbox.append(StoredMessage(message))
+
+    def _new_dataset(self, dataset: DatasetId, entry: CatalogEntry) -> StoredDataset:
+        if dataset in self._store.datasets:
+            raise AlreadyExists(f"dataset {dataset} exists already")
+        if self._store.by_alias(entry.alias) is not None:
+            raise AlreadyExists(f"dataset {entry.alias} exists already", hint="choose another name")
+        return StoredDataset(entry)
+
+    def _expect(self, dataset: DatasetId, expected: Multihash | None) -> StoredDataset:
+        stored = self._store.datasets.get(dataset)
+        if stored is None:
+            raise NotFound("dataset", str(dataset))
+        if stored.head.hash != expected:
+            raise HeadMoved(expected=str(expected), actual=str(stored.head.hash))
+        return stored
+
+    def _check_unused(self, stored: StoredDataset, records: Sequence[IdempotencyRecord], job_id: str | None) -> None:
+        keys = [record.key_hash for record in records]
+        if len(set(keys)) < len(keys) or any(key in stored.records for key in keys):
+            raise AlreadyExists("an idempotency key of this commit has been committed already")
+        if job_id is not None and job_id in self._store.job_commits:
+            raise AlreadyExists(f"job {job_id} has committed already")
+
+
+class MemoryCatalog:
+    """A Catalog."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def by_id(self, dataset: DatasetId) -> CatalogEntry | None:
+        """See the port."""
+        with self._store.lock:
+            stored = self._store.datasets.get(dataset)
+            return stored.entry if stored else None
+
+    def by_alias(self, alias: DatasetAlias) -> CatalogEntry | None:
+        """See the port."""
+        with self._store.lock:
+            stored = self._store.by_alias(alias)
+            return stored.entry if stored else None
+
+    def page(
+        self, *, account: Name | None = None, after: DatasetAlias | None = None, limit: int
+    ) -> Sequence[CatalogEntry]:
+        """See the port."""
+        with self._store.lock:
+            entries = [stored.entry for stored in self._store.datasets.values()]
+        entries = [entry for entry in entries if account is None or entry.alias.account == account]
+        entries = [entry for entry in entries if after is None or _order(entry.alias) > _order(after)]
+        return sorted(entries, key=lambda entry: _order(entry.alias))[:limit]
+
+
+def _order(alias: DatasetAlias) -> tuple[str, str]:
+    return (alias.account.folded if alias.account else "", alias.name.folded)

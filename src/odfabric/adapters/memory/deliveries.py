@@ -1,0 +1,192 @@
+"""Outbox, subscriptions and deliveries in memory.
+
+Owns fan-out and leasing of deliveries over `MemoryStore`. Invariant: numbers of a subscription's deliveries have no gap, and a
+message makes its deliveries once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from odfabric.adapters.memory.store import MemoryStore, StoredDelivery, StoredSubscription
+from odfabric.errors import AlreadyExists, Determinate, HeadMoved, NotFound
+from odfabric.model.commit import OutboxMessage, PendingMessage
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import NANOS_PER_MILLI, Instant
+from odfabric.model.multihash import Multihash
+from odfabric.model.subscription import Delivery, DeliveryStatus, Subscription, delivery_id
+
+
+class MemoryOutbox:
+    """An Outbox."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def pending(self, *, limit: int) -> Sequence[PendingMessage]:
+        """See the port."""
+        with self._store.lock:
+            waiting = [
+                PendingMessage(number, stored.message)
+                for number, stored in enumerate(self._store.outbox, start=1)
+                if not stored.done
+            ]
+        return waiting[:limit]
+
+    def fan_out(self, message_id: int, *, now: Instant) -> int:
+        """See the port."""
+        with self._store.lock:
+            if not 0 < message_id <= len(self._store.outbox) or self._store.outbox[message_id - 1].done:
+                return 0
+            message = self._store.outbox[message_id - 1].message
+            for earlier in self._store.outbox[: message_id - 1]:
+                if not earlier.done and earlier.message.dataset_id == message.dataset_id:
+                    raise Determinate("an older move of this head has not been told yet")
+            made = 0
+            if message.new_head is not None:
+                for stored in self._store.subscriptions.values():
+                    if stored.subscription.dataset_id == message.dataset_id and stored.after_message < message_id:
+                        self._deliver(stored, message, message.new_head, now)
+                        made += 1
+            self._store.outbox[message_id - 1].done = True
+            return made
+
+    def _deliver(self, stored: StoredSubscription, message: OutboxMessage, new_head: Multihash, now: Instant) -> None:
+        stored.sequence += 1
+        identity = delivery_id(stored.subscription.id, new_head)
+        self._store.deliveries[identity] = StoredDelivery(
+            Delivery(
+                id=identity,
+                subscription_id=stored.subscription.id,
+                dataset_id=message.dataset_id,
+                sequence=stored.sequence,
+                old_head=message.old_head,
+                new_head=new_head,
+                occurred_at=message.occurred_at,
+                status=DeliveryStatus.PENDING,
+                attempts=0,
+                next_attempt_at=now,
+            )
+        )
+
+
+class MemorySubscriptions:
+    """A Subscriptions."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def create(self, subscription: Subscription) -> None:
+        """See the port."""
+        with self._store.lock:
+            dataset = self._store.datasets.get(subscription.dataset_id)
+            if dataset is None:
+                raise NotFound("dataset", str(subscription.dataset_id))
+            if subscription.id in self._store.subscriptions:
+                raise AlreadyExists(f"subscription {subscription.id} exists already")
+            if dataset.head.hash != subscription.created_at_head:
+                raise HeadMoved(expected=str(subscription.created_at_head), actual=str(dataset.head.hash))
+            self._store.subscriptions[subscription.id] = StoredSubscription(subscription, len(self._store.outbox))
+
+    def get(self, subscription_id: str) -> Subscription | None:
+        """See the port."""
+        with self._store.lock:
+            stored = self._store.subscriptions.get(subscription_id)
+            return stored.subscription if stored else None
+
+    def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Subscription]:
+        """See the port."""
+        with self._store.lock:
+            known = [stored.subscription for stored in self._store.subscriptions.values()]
+        return [subscription for subscription in known if subscription.dataset_id == dataset][:limit]
+
+    def delete(self, subscription_id: str) -> bool:
+        """See the port."""
+        with self._store.lock:
+            if subscription_id not in self._store.subscriptions:
+                return False
+            _drop(self._store, subscription_id)
+            return True
+
+
+class MemoryDeliveries:
+    """A Deliveries."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def lease_due(self, worker: str, *, now: Instant, lease_ms: int, limit: int) -> Sequence[Delivery]:
+        """See the port."""
+        with self._store.lock:
+            due = [stored for stored in self._lowest_pending() if _is_free(stored, now)]
+            due.sort(key=lambda stored: (stored.delivery.next_attempt_at, stored.delivery.id))
+            for stored in due[:limit]:
+                stored.leased_until = Instant(now.epoch_ns + lease_ms * NANOS_PER_MILLI)
+                stored.delivery = replace(stored.delivery, attempts=stored.delivery.attempts + 1)
+            return [stored.delivery for stored in due[:limit]]
+
+    def record_success(self, delivery_id: str, *, now: Instant, status_code: int) -> None:
+        """See the port."""
+        with self._store.lock:
+            stored = self._pending(delivery_id)
+            if stored is not None:
+                stored.leased_until = None
+                stored.delivery = replace(
+                    stored.delivery, status=DeliveryStatus.DELIVERED, last_status_code=status_code, last_error=None
+                )
+
+    def record_failure(
+        self, delivery_id: str, *, now: Instant, status_code: int | None, error: str, next_attempt_at: Instant | None
+    ) -> None:
+        """See the port."""
+        with self._store.lock:
+            stored = self._pending(delivery_id)
+            if stored is not None:
+                stored.leased_until = None
+                stored.delivery = replace(
+                    stored.delivery,
+                    status=DeliveryStatus.FAILED if next_attempt_at is None else DeliveryStatus.PENDING,
+                    next_attempt_at=next_attempt_at or stored.delivery.next_attempt_at,
+                    last_status_code=status_code,
+                    last_error=error,
+                )
+
+    def of_subscription(self, subscription_id: str, *, limit: int) -> Sequence[Delivery]:
+        """See the port."""
+        with self._store.lock:
+            known = [stored.delivery for stored in self._store.deliveries.values()]
+        mine = [delivery for delivery in known if delivery.subscription_id == subscription_id]
+        return sorted(mine, key=lambda delivery: -delivery.sequence)[:limit]
+
+    def _lowest_pending(self) -> list[StoredDelivery]:
+        lowest: dict[str, StoredDelivery] = {}
+        for stored in self._store.deliveries.values():
+            if stored.delivery.status is DeliveryStatus.PENDING:
+                known = lowest.setdefault(stored.delivery.subscription_id, stored)
+                if stored.delivery.sequence < known.delivery.sequence:
+                    lowest[stored.delivery.subscription_id] = stored
+        return list(lowest.values())
+
+    def _pending(self, identity: str) -> StoredDelivery | None:
+        stored = self._store.deliveries.get(identity)
+        return stored if stored and stored.delivery.status is DeliveryStatus.PENDING else None
+
+
+def drop_subscriptions(store: MemoryStore, dataset: DatasetId) -> None:
+    """Remove the subscriptions of a dataset that goes away. The lock must be held."""
+    for stored in list(store.subscriptions.values()):
+        if stored.subscription.dataset_id == dataset:
+            _drop(store, stored.subscription.id)
+
+
+def _drop(store: MemoryStore, subscription_id: str) -> None:
+    del store.subscriptions[subscription_id]
+    for stored in store.deliveries.values():
+        delivery = stored.delivery
+        if delivery.subscription_id == subscription_id and delivery.status is DeliveryStatus.PENDING:
+            stored.delivery = replace(delivery, status=DeliveryStatus.DROPPED)
+
+
+def _is_free(stored: StoredDelivery, now: Instant) -> bool:
+    return stored.delivery.next_attempt_at <= now and (stored.leased_until is None or stored.leased_until <= now)

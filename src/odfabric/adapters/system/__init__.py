@@ -1,0 +1,1 @@
+"""Time and chance of the operating system."""
