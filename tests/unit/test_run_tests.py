@@ -1,0 +1,30 @@
+"""`./odf test` counts honestly: what was not checked did not pass."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from odfabric.cli.run_tests import Counts, count_report
+
+ONE_OF_EACH = """
+import pytest
+
+def test_passes(): pass
+def test_fails(): assert False
+def test_is_skipped(): pytest.skip("no server")
+@pytest.mark.xfail(strict=True)
+def test_fails_as_expected(): assert False
+@pytest.mark.xfail(strict=True)
+def test_passes_unexpectedly(): pass
+@pytest.fixture
+def broken(): raise RuntimeError("no server")
+def test_has_no_server(broken): pass
+"""
+
+
+def test_skipped_and_broken_tests_count_as_failed(tmp_path: Path) -> None:
+    (tmp_path / "test_one_of_each.py").write_text(ONE_OF_EACH)
+    report = tmp_path / "report.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir=.", f"--junit-xml={report}", "."]
+    subprocess.run(command, cwd=tmp_path, capture_output=True)
+    assert count_report(report) == Counts(passed=2, failed=4)
