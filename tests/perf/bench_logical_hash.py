@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfabric.formats.logical_hash import BATCH_ROWS, LogicalHasher, logical_hash_of_parquet
+from odfabric.formats.logical_hash import LogicalHasher, logical_hash_of_parquet
+from odfabric.formats.parquet_reading import BATCH_ROWS
 
 _RUNS = 3
 

@@ -13,19 +13,15 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import types
 
 from odfabric.errors import IncompatibleSchema, Place
 from odfabric.formats.logical_hash_values import Mask, plain_type, type_bytes, validity, value_bytes
-from odfabric.formats.parquet_types import arrow_schema_of
+from odfabric.formats.parquet_reading import BATCH_ROWS, Source, arrow_schema_of, batches_of, open_parquet, readable
 from odfabric.model.multihash import ARROW0_SHA3_256, Multihash
-
-BATCH_ROWS = 65_536
-"""Rows read at once: few enough to stay in the processor's cache."""
 
 STRUCT_BATCH_ROWS = 10_000
 """Batches in which the reference reads files; part of the format for nullable structs."""
@@ -33,7 +29,7 @@ STRUCT_BATCH_ROWS = 10_000
 PIECE_BYTES_MAX = 64 << 20
 """Rows of one column whose streams are built at once have about this many bytes at most, single rows aside."""
 
-READ_BUFFER_BYTES = 1 << 20
+_IPC_FILE_MAGIC = b"ARROW1"
 
 ColumnMap: TypeAlias = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
 """Calls a function for each column number; `map`, or that of a thread pool, since columns are independent."""
@@ -79,21 +75,19 @@ class LogicalHasher:
         return LogicalDigest(Multihash(ARROW0_SHA3_256, combined.digest()), self._rows, tainted)
 
 
-def logical_hash_of_parquet(source: Path | BinaryIO, *, column_map: ColumnMap = map) -> LogicalDigest:
-    """Hash of a Parquet file. Raises IncompatibleSchema; pyarrow's errors pass through for what is not Parquet."""
-    # Without pre-buffering and with small read buffers a row group is never in memory as a whole.
-    with pq.ParquetFile(source, pre_buffer=False, buffer_size=READ_BUFFER_BYTES) as file:
-        schema = arrow_schema_of(file)
-        batches = (batch.cast(schema) for batch in file.iter_batches(BATCH_ROWS))
-        return _hash(schema, batches, column_map)
+def logical_hash_of_parquet(source: Source, *, column_map: ColumnMap = map) -> LogicalDigest:
+    """Hash of a Parquet file, in memory that does not grow with it. Raises InvalidData, IncompatibleSchema."""
+    with open_parquet(source) as file:
+        return _hash(arrow_schema_of(file), batches_of(file), column_map)
 
 
-def logical_hash_of_ipc(source: Path | BinaryIO, *, column_map: ColumnMap = map) -> LogicalDigest:
-    """Hash of an Arrow IPC file or stream. Raises IncompatibleSchema; pyarrow's errors pass through."""
-    with pa.OSFile(str(source)) if isinstance(source, Path) else pa.PythonFile(source, "r") as stream:
-        magic = stream.read(6)
+def logical_hash_of_ipc(source: Source, *, column_map: ColumnMap = map) -> LogicalDigest:
+    """Hash of an Arrow IPC file or stream. Raises InvalidData, IncompatibleSchema."""
+    opened = pa.OSFile(str(source)) if isinstance(source, Path) else pa.PythonFile(source, "r")
+    with readable(source, "Arrow IPC"), opened as stream:
+        magic = stream.read(len(_IPC_FILE_MAGIC))
         stream.seek(0)
-        if magic == b"ARROW1":
+        if magic == _IPC_FILE_MAGIC:
             reader = pa.ipc.open_file(stream)
             batches = (reader.get_batch(index) for index in range(reader.num_record_batches))
             return _hash(reader.schema, batches, column_map)

@@ -1,0 +1,100 @@
+"""Reading Parquet files of anybody: errors that name the file, and types as the reference's reader sees them.
+
+Owns the one place where pyarrow reads a file differently: types that Parquet cannot express and that writers leave as a hint
+in `ARROW:schema`. The logical hash covers types, so both readers must agree. Memory is bounded by small read buffers, a row
+group is never held as a whole. Source: specification facts, "Hashing", traps.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import types
+
+from odfabric.errors import InvalidData, Place
+
+BATCH_ROWS = 65_536
+"""Rows read at once: few enough to stay in the processor's cache."""
+
+READ_BUFFER_BYTES = 1 << 20
+
+Source: TypeAlias = Path | BinaryIO
+
+_HINT_KEY = b"ARROW:schema"
+
+
+@contextmanager
+def open_parquet(source: Source) -> Iterator[pq.ParquetFile]:
+    """A Parquet file, closed at the end. Raises InvalidData if it is none or turns out damaged while it is read."""
+    with readable(source, "Parquet"), pq.ParquetFile(source, pre_buffer=False, buffer_size=READ_BUFFER_BYTES) as file:
+        yield file
+
+
+@contextmanager
+def readable(source: Source, form: str) -> Iterator[None]:
+    """Turn Arrow's errors into InvalidData that names the file and the `form` it should have.
+
+    OSError passes through if the system raised it: Arrow reports damaged content by one without an errno.
+    """
+    try:
+        yield
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise _unreadable(source, form, error) from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise _unreadable(source, form, error) from error
+
+
+def arrow_schema_of(file: pq.ParquetFile) -> pa.Schema:
+    """The schema of a file with hints honoured; batches of `batches_of` have it."""
+    schema = file.schema_arrow.remove_metadata()
+    encoded = (file.metadata.metadata or {}).get(_HINT_KEY)
+    if encoded is None:
+        return schema
+    hints = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(encoded)))
+    if len(hints) != len(schema):
+        return schema
+    return pa.schema([_hinted_field(field, hint) for field, hint in zip(schema, hints, strict=True)])
+
+
+def batches_of(file: pq.ParquetFile, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows in order, `columns` of them (top-level names; default all, as in the file), hints honoured."""
+    schema = arrow_schema_of(file)
+    if columns is not None:
+        schema = pa.schema([field for field in schema if field.name in columns])
+    for batch in file.iter_batches(BATCH_ROWS, columns=None if columns is None else list(columns)):
+        yield batch.cast(schema)
+
+
+def _unreadable(source: Source, form: str, error: Exception) -> InvalidData:
+    name = source.name if isinstance(source, Path) else None
+    return InvalidData(f"Not a readable {form} file: {error}", place=Place(file=name))
+
+
+def _hinted_field(field: pa.Field, hint: pa.Field) -> pa.Field:
+    return field.with_type(_hinted(field.type, hint.type))
+
+
+def _hinted(data_type: pa.DataType, hint: pa.DataType) -> pa.DataType:
+    if types.is_struct(data_type) and types.is_struct(hint) and data_type.num_fields == hint.num_fields:
+        return pa.struct([_hinted_field(data_type.field(i), hint.field(i)) for i in range(data_type.num_fields)])
+    if types.is_list(data_type) and types.is_list(hint):
+        return pa.list_(_hinted_field(data_type.value_field, hint.value_field))
+    if types.is_large_list(data_type) and types.is_large_list(hint):
+        return pa.large_list(_hinted_field(data_type.value_field, hint.value_field))
+    return hint if _is_lost(data_type, hint) else data_type
+
+
+def _is_lost(data_type: pa.DataType, hint: pa.DataType) -> bool:
+    if types.is_date64(hint):
+        return bool(types.is_int64(data_type) or types.is_date32(data_type))
+    if types.is_timestamp(hint) or types.is_time64(hint):
+        return bool(types.is_int64(data_type))
+    return bool(types.is_time32(hint) and types.is_int32(data_type))
