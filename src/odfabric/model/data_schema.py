@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+
 class TimeUnit(Enum):
     """Resolution of times; absent means MILLISECOND."""
 

@@ -129,11 +129,14 @@ class TransformResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryInput:
-    """A table of a query: all slices of a dataset up to a pinned block."""
+    """A table of a query: all slices of a dataset up to a pinned block.
+
+    `data_schema` is None for a dataset without data; a transform over such an input is judged by its text alone.
+    """
 
     alias: str
     vocabulary: DatasetVocabulary
-    data_schema: DataSchema
+    data_schema: DataSchema | None
     slices: tuple[SliceFile, ...] = ()
 
 

@@ -15,6 +15,7 @@ from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
 from odfabric.model.source import FetchStep, MergeStrategy, PrepStep, ReadStep
 
+
 class DatasetKind(Enum):
     """Root datasets are ingested, derivative ones computed."""
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from odfabric.model.data_schema import DataSchema
 
+
 class CompressionFormat(Enum):
     """How a fetched file is packed."""
 
@@ -252,26 +253,13 @@ class MergeStrategyUpsertStream:
     primary_key: tuple[str, ...]
 
 
-FetchStep: TypeAlias = (
-    FetchStepUrl
-    | FetchStepFilesGlob
-    | FetchStepContainer
-    | FetchStepMqtt
-    | FetchStepEthereumLogs
-)
+FetchStep: TypeAlias = FetchStepUrl | FetchStepFilesGlob | FetchStepContainer | FetchStepMqtt | FetchStepEthereumLogs
 
-EventTimeSource: TypeAlias = (
-    EventTimeSourceFromMetadata
-    | EventTimeSourceFromPath
-    | EventTimeSourceFromSystemTime
-)
+EventTimeSource: TypeAlias = EventTimeSourceFromMetadata | EventTimeSourceFromPath | EventTimeSourceFromSystemTime
 
 SourceCaching: TypeAlias = SourceCachingForever
 
-PrepStep: TypeAlias = (
-    PrepStepDecompress
-    | PrepStepPipe
-)
+PrepStep: TypeAlias = PrepStepDecompress | PrepStepPipe
 
 ReadStep: TypeAlias = (
     ReadStepCsv

@@ -1,0 +1,47 @@
+"""`python -m odfabric_worker`: the worker process of a node."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import sys
+import threading
+
+from odfabric.adapters.system.owner import end_with_owner
+from odfabric.settings import Settings
+from odfabric.telemetry import start_logging
+from odfabric.wiring import open_node
+from odfabric_worker.runner import Runner, RunnerPace
+
+STOP_PATIENCE_S = 10.0
+
+
+def main(arguments: list[str]) -> int:
+    """Run until SIGTERM, SIGINT or the end of the owner process. Settings come from the environment (`ODF_...`)."""
+    parser = argparse.ArgumentParser(prog="odfabric-worker", description=main.__doc__)
+    parser.add_argument("--owner-pid", type=int, help="end when this process has ended")
+    parser.add_argument("--ready-file", help="file to be written once the worker runs")
+    options = parser.parse_args(arguments)
+    settings = Settings()
+    start_logging("worker")
+    stopping = threading.Event()
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sign, lambda *_: stopping.set())
+    if options.owner_pid is not None:
+        end_with_owner(options.owner_pid, stopping.set)
+    with open_node(settings) as node:
+        runner = Runner(node, name=f"{socket.gethostname()}/{os.getpid()}", pace=RunnerPace(poll_s=settings.job_poll_s))
+        runner.start()
+        if options.ready_file:
+            with open(options.ready_file, "w") as ready:
+                ready.write(str(os.getpid()))
+        stopping.wait()
+        # What is not done by now is taken over by the next worker when its lease ends.
+        runner.stop(patience_s=STOP_PATIENCE_S)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,111 @@
+"""The runner: does durable jobs, relays commits, sends deliveries, until it is told to stop.
+
+Owns the threads of the worker process and their pace; what they do is in the use cases. Invariant: the runner remembers nothing.
+A job that is being done is held by a lease, prolonged while its thread lives, so a runner that is killed loses no work: another
+one takes the lease when it expires. Not here: the order of retries and attempts (`usecases.run_job`, `usecases.deliver`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from odfabric.errors import OdfError
+from odfabric.model.subscription import Delivery
+from odfabric.wiring import Node
+
+_log = logging.getLogger(__name__)
+
+PAUSE_AFTER_FAILURE_S = 1.0
+HOUSEKEEPING_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerPace:
+    """Threads for jobs, and the pause in seconds between looks at an empty table."""
+
+    job_threads: int = 2
+    poll_s: float
+
+
+class Runner:
+    """Runs until `stop` is set. `name` tells this worker from others in leases."""
+
+    def __init__(self, node: Node, *, name: str, pace: RunnerPace) -> None:
+        self._node = node
+        self._name = name
+        self._pace = pace
+        self._stop = threading.Event()
+        self._sending: set[str] = set()
+        self._senders = ThreadPoolExecutor(node.settings.deliveries_at_once_max, thread_name_prefix="deliver")
+        loops: list[tuple[str, Callable[[], bool], float]] = [
+            *((f"jobs-{number}", self._one_job, pace.poll_s) for number in range(pace.job_threads)),
+            ("outbox", self._relay, pace.poll_s),
+            ("deliveries", self._deliver, pace.poll_s),
+            ("housekeeping", self._keep_house, HOUSEKEEPING_S),
+        ]
+        self._threads = [
+            threading.Thread(target=self._loop, args=(step, pause_s), name=label, daemon=True)
+            for label, step, pause_s in loops
+        ]
+
+    def start(self) -> None:
+        """Start all threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, *, patience_s: float) -> bool:
+        """Ask all threads to end after what they are doing; whether they did within the patience."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(patience_s / len(self._threads))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _loop(self, step: Callable[[], bool], pause_s: float) -> None:
+        while not self._stop.is_set():
+            try:
+                busy = step()
+            except OdfError as error:
+                _log.warning("%s: %s", threading.current_thread().name, error)
+                self._stop.wait(PAUSE_AFTER_FAILURE_S)
+                continue
+            except Exception:  # noqa: BLE001  # a bug in one step must not end the worker
+                _log.exception("%s failed", threading.current_thread().name)
+                self._stop.wait(PAUSE_AFTER_FAILURE_S)
+                continue
+            if not busy:
+                self._stop.wait(pause_s)
+
+    def _one_job(self) -> bool:
+        run = self._node.lease_job(f"{self._name}/{threading.current_thread().name}")
+        if run is None:
+            return False
+        self._node.run_job(run)
+        return True
+
+    def _relay(self) -> bool:
+        return self._node.relay_outbox() > 0
+
+    def _deliver(self) -> bool:
+        """Hand due deliveries to senders that are free; nobody waits for a slow receiver but its own subscription."""
+        free = self._node.settings.deliveries_at_once_max - len(self._sending)
+        due = self._node.due_deliveries(self._name, limit=free) if free > 0 else ()
+        for delivery in due:
+            self._sending.add(delivery.id)
+            self._senders.submit(self._send, delivery)
+        return bool(due)
+
+    def _send(self, delivery: Delivery) -> None:
+        try:
+            self._node.deliver(delivery)
+        except Exception:  # noqa: BLE001  # the lease ends and another attempt is made
+            _log.exception("delivery %s", delivery.id)
+        finally:
+            self._sending.discard(delivery.id)
+
+    def _keep_house(self) -> bool:
+        self._node.collect_staged()
+        return False

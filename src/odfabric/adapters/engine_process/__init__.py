@@ -1,0 +1,1 @@
+"""Starts and finds the one engine process of a workspace."""

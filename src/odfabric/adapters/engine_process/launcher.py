@@ -1,0 +1,179 @@
+"""One engine a workspace: found if it runs, started if it does not.
+
+Owns `engine.json` (address, token, pid), its lock file and the starting of the process. Invariant: at most one engine that was
+started for a workspace runs at a time; whoever finds it dead starts the next one under the lock. The engine itself ends when
+it was idle for long or when its owner process is gone. Not here: what is said to the engine (`adapters.grpc_engine`).
+Source: RULINGS 13, 51.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from odfabric.errors import Determinate
+
+_LOOK_EVERY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class EngineProcess:
+    """Where a running engine listens, what proves that we may call it, and which process it is."""
+
+    address: str
+    token: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineLaunch:
+    """How to start an engine. `owner_pid` is the process that it must not outlive; `idle_s` 0 means it never idles out."""
+
+    workspace: Path
+    exchange: Path
+    memory_mib: int
+    start_s_max: float
+    idle_s: float
+    owner_pid: int | None = None
+    cache_folder: Path | None = None
+
+
+class EngineLauncher:
+    """Finds or starts the engine of a workspace."""
+
+    def __init__(self, launch: EngineLaunch) -> None:
+        self._launch = launch
+        self._record = launch.workspace / "engine.json"
+        self._lock_file = launch.workspace / "engine.lock"
+        self._log_file = launch.workspace / "engine.log"
+
+    def ensure(self) -> EngineProcess:
+        """The running engine, started if need be. Raises Determinate if it does not come up in time."""
+        running = self.running()
+        if running is not None:
+            return running
+        with self._locked():
+            return self.running() or self._start()
+
+    def running(self) -> EngineProcess | None:
+        """The engine that the record names, if its process lives and is an engine of this workspace."""
+        try:
+            process = EngineProcess(**json.loads(self._record.read_text()))
+        except (FileNotFoundError, ValueError, TypeError):
+            return None
+        return process if _is_engine(process.pid, self._launch.exchange) else None
+
+    def stop(self) -> None:
+        """End the engine if it runs, with SIGTERM first; returns when the process is gone."""
+        with self._locked():
+            process = self.running()
+            if process is not None:
+                _end(process.pid)
+            self._record.unlink(missing_ok=True)
+
+    def _start(self) -> EngineProcess:
+        launch = self._launch
+        token = secrets.token_urlsafe(32)
+        token_file = launch.workspace / "engine.token"
+        _write_private(token_file, token)
+        ready = launch.workspace / "engine.ready"
+        ready.unlink(missing_ok=True)
+        command = [
+            *(sys.executable, "-P", "-m", "odfabric_engine_spark"),
+            *("--listen", "127.0.0.1:0"),
+            *("--exchange", str(launch.exchange)),
+            *("--token-file", str(token_file)),
+            *("--ready-file", str(ready)),
+            *("--memory-mib", str(launch.memory_mib)),
+            *("--idle-s", str(launch.idle_s)),
+        ]
+        if launch.owner_pid is not None:
+            command += ["--owner-pid", str(launch.owner_pid)]
+        if launch.cache_folder is not None:
+            command += ["--cache", str(launch.cache_folder)]
+        with self._log_file.open("ab") as log:
+            # A session of its own: Ctrl-C on a terminal must not kill an engine that others use, or before its owner asks.
+            child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, close_fds=True
+            )
+        address = self._wait_until_ready(child, ready)
+        process = EngineProcess(address, token, child.pid)
+        _write_private(self._record, json.dumps(asdict(process)))
+        return process
+
+    def _wait_until_ready(self, child: subprocess.Popen[bytes], ready: Path) -> str:
+        deadline = time.monotonic() + self._launch.start_s_max
+        while time.monotonic() < deadline:
+            with contextlib.suppress(FileNotFoundError, ValueError):
+                return str(json.loads(ready.read_text())["address"])
+            if child.poll() is not None:
+                break
+            time.sleep(_LOOK_EVERY_S)
+        else:
+            _end(child.pid)
+        raise Determinate(
+            f"the engine did not start: {_last_line(self._log_file)}", hint="engine.log in the workspace says more"
+        )
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._lock_file.parent.mkdir(parents=True, exist_ok=True)
+        with self._lock_file.open("w") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+
+
+def _write_private(path: Path, text: str) -> None:
+    pending = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as handle:
+        handle.write(text)
+    pending.rename(path)
+
+
+def _is_engine(pid: int, exchange: Path) -> bool:
+    """Whether the process is alive and is an engine on this exchange folder: process ids are reused."""
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return False
+    return state != "Z" and b"odfabric_engine_spark" in arguments and os.fsencode(exchange) in arguments
+
+
+def _end(pid: int, patience_s: float = 10.0) -> None:
+    for sign, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, patience_s)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, sign)
+        deadline = time.monotonic() + wait_s
+        while time.monotonic() < deadline:
+            with contextlib.suppress(ChildProcessError, OSError):
+                os.waitpid(pid, os.WNOHANG)
+            if not _alive(pid):
+                return
+            time.sleep(_LOOK_EVERY_S)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return False
+
+
+def _last_line(path: Path) -> str:
+    with contextlib.suppress(FileNotFoundError):
+        lines = [line for line in path.read_bytes()[-4096:].decode(errors="replace").splitlines() if line.strip()]
+        if lines:
+            return lines[-1]
+    return "it printed nothing"

@@ -1,0 +1,109 @@
+"""Settings: the one table of limits and places, names with their units.
+
+Owns every limit of the node and its default; only `wiring` and the services' entry points read it, everything below gets
+values as parameters. Environment variables have the prefix `ODF_` (`ODF_PUSH_WAIT_S_MAX=5`). docs/settings.md is made from it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+MIB = 1024 * 1024
+GIB = 1024 * MIB
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Field descriptions are the documentation."""
+
+    model_config = SettingsConfigDict(env_prefix="ODF_", extra="ignore", frozen=True)
+
+    # places
+    workspace: Path = Field(Path(".odf-workspace"), description="Folder of the embedded node: database, objects, keys")
+    database_url: str | None = Field(None, description="Database; default: SQLite in the workspace")
+    poll_folder: Path | None = Field(
+        None, description="Folder below which polling sources may read files; unset = refused"
+    )
+    poll_anywhere: bool = Field(
+        False, description="Polling sources may read every file of the user (local workspace only)"
+    )
+    egress_allow: tuple[str, ...] = Field((), description="Non-public `host:port` or networks that requests may reach")
+
+    # identity
+    account: str = Field("local", description="The account that owns the datasets of an embedded node")
+    token: SecretStr | None = Field(
+        None, description="Bearer token of the node; default: made at first start, kept in the workspace"
+    )
+    anonymous_read: bool = Field(False, description="Whether requests without a token may read")
+
+    node_uri: str = Field("urn:odfabric:local", description="URI of this node: the source of its events")
+    remote_tokens: dict[str, SecretStr] = Field({}, description="Bearer tokens for pulling, by origin (JSON object)")
+
+    # http edge
+    push_body_bytes_max: int = Field(4 * GIB, description="Largest body of a push")
+    manifest_bytes_max: int = Field(1 * MIB, description="Largest manifest")
+    json_body_bytes_max: int = Field(1 * MIB, description="Largest JSON body of other requests")
+    header_bytes_max: int = Field(32 * 1024, description="All headers of a request")
+    header_line_bytes_max: int = Field(8 * 1024, description="One line of a request head")
+    header_wait_s_max: float = Field(10.0, description="Time in which the request head must arrive")
+    body_bytes_per_s_min: int = Field(1024, description="Slowest body that is still read, after a start of 10 s")
+    body_wait_s_max: float = Field(3600.0, description="Time in which a body must arrive whole")
+    push_wait_s_max: float = Field(30.0, description="How long a push waits for its commit before it answers 202")
+    requests_at_once_max: int = Field(64, description="Requests served at once; more get 503 with Retry-After")
+    page_rows_max: int = Field(1000, description="Entries of one page of a listing")
+
+    # formats and chains
+    block_bytes_max: int = Field(16 * MIB, description="Largest metadata block")
+    object_bytes_max: int = Field(64 * GIB, description="Largest data slice or checkpoint taken from elsewhere")
+    chain_blocks_max: int = Field(10_000_000, description="Longest chain that is walked")
+    commit_attempts_max: int = Field(10, description="Rebuilds on a new head before a commit gives up")
+    chain_states_cached_max: int = Field(256, description="Folded chain states kept in memory")
+
+    # ingest
+    staged_lifetime_s: float = Field(24 * 3600.0, description="Age at which a staged upload without a job is collected")
+    source_bytes_max: int = Field(64 * GIB, description="Largest file that a polling source fetches")
+    unpacked_bytes_max: int = Field(10 * GIB, description="Largest unpacked size of an archive entry")
+    unpack_ratio_max: int = Field(1000, description="Largest ratio of unpacked to packed size")
+    archive_entries_max: int = Field(10_000, description="Most entries of an archive")
+    poll_files_max: int = Field(10_000, description="Files that one pull ingests, and that one glob may match")
+
+    # queries and previews
+    query_text_bytes_max: int = Field(1 * MIB, description="Longest SQL text")
+    query_rows_max: int = Field(100_000, description="Most rows of one query answer")
+    query_bytes_max: int = Field(256 * MIB, description="Largest result of one query")
+    query_wall_s_max: float = Field(60.0, description="Longest run of one query")
+    tail_rows_max: int = Field(10_000, description="Most rows of one tail answer")
+
+    # jobs
+    lease_s: float = Field(30.0, description="How long a worker holds a job without a sign of life")
+    job_poll_s: float = Field(0.05, description="Pause between looks at an empty job table")
+    job_attempts_max: int = Field(8, description="Attempts at a job that fails for outside reasons")
+    job_retry_s: float = Field(0.5, description="First pause before another attempt; doubles")
+    job_retry_s_max: float = Field(60.0, description="Longest pause before another attempt")
+    deliveries_at_once_max: int = Field(8, description="Webhook deliveries under way at once")
+
+    # outgoing requests
+    egress_ports: tuple[int, ...] = Field((80, 443, 8080, 8443), description="Ports that requests may reach")
+    egress_connect_s_max: float = Field(30.0, description="Longest wait for a connection")
+    egress_total_s_max: float = Field(3600.0, description="Longest fetch as a whole")
+    egress_bytes_per_s_min: int = Field(1024, description="Slowest transfer that is still read, after a start of 10 s")
+    egress_redirects_max: int = Field(10, description="Redirects that a fetch follows")
+    webhook_timeout_s: float = Field(20.0, description="Longest wait for a webhook's answer")
+    subscriptions_per_dataset_max: int = Field(100, description="Subscriptions of one dataset")
+
+    # engine
+    engine_address: str | None = Field(
+        None, description="host:port of a running engine; default: one per workspace, on demand"
+    )
+    engine_token: SecretStr | None = Field(None, description="Token of a running engine")
+    engine_memory_mib: int = Field(3072, description="Heap of the engine's JVM")
+    engine_idle_s: float = Field(300.0, description="Idle time after which a workspace's engine on demand ends")
+    engine_start_s_max: float = Field(120.0, description="Longest wait for an engine to start")
+    engine_call_s_max: float = Field(4 * 3600.0, description="Longest ingest or transform")
+
+    # drills
+    crash_at: str | None = Field(
+        None, description="Crash point at which the process kills itself (see `odf system crash-points`)"
+    )

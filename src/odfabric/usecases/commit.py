@@ -1,0 +1,161 @@
+"""The commit seam: the only code that moves a head, and the only holder of a ChainWriter.
+
+Invariant: a head moves by compare-and-set from the head on which the new blocks were built, in one transaction with the outbox
+message, idempotency records and the mark of the job; it is answered as committed only after `refs/head` in the object store
+has advanced too, so that the bucket alone can rebuild the node. Not here: what goes into the blocks (the verbs decide that).
+Source: DESIGN invariants 1 to 3; specification, "Metadata chain".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from odfabric.errors import HeadMoved, Indeterminate, NotFound
+from odfabric.formats.dataset_layout import alias_key, block_key, head_key
+from odfabric.model.commit import CatalogEntry, EncodedBlock, Head, IdempotencyRecord, OutboxMessage
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import Instant
+from odfabric.model.multihash import Multihash
+from odfabric.ports.chain_reader import ChainReader
+from odfabric.ports.chain_writer import ChainWriter
+from odfabric.ports.clock import Clock
+from odfabric.ports.object_store import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCommit:
+    """Blocks that continue one particular head, oldest first, all objects they refer to being stored already."""
+
+    blocks: tuple[EncodedBlock, ...]
+    idempotency: tuple[IdempotencyRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A head move that happened."""
+
+    old_head: Multihash | None
+    blocks: tuple[EncodedBlock, ...]
+
+    @property
+    def head(self) -> Multihash:
+        """The new head."""
+        return self.blocks[-1].hash
+
+
+class Commits:
+    """The seam as the verbs see it."""
+
+    def __init__(self, *, chains: ChainWriter, objects: ObjectStore, clock: Clock, attempts_max: int) -> None:
+        self._chains = chains
+        self._objects = objects
+        self._clock = clock
+        self._attempts_max = attempts_max
+
+    @property
+    def chains(self) -> ChainReader:
+        """The reading half, for those who must look at what was committed."""
+        return self._chains
+
+    def create(self, entry: CatalogEntry, blocks: Sequence[EncodedBlock]) -> Committed:
+        """Create a dataset with its first blocks. Raises AlreadyExists, having written at most unreferenced objects."""
+        planned = PlannedCommit(tuple(blocks))
+        self._store_blocks(entry.id, planned)
+        self._objects.write_ref(alias_key(entry.id), str(entry.alias))
+        self._append(entry.id, None, planned, job_id=None, entry=entry)
+        self.publish(entry.id)
+        return Committed(None, planned.blocks)
+
+    def commit(
+        self,
+        dataset: DatasetId,
+        build: Callable[[Head], PlannedCommit | None],
+        *,
+        if_match: Multihash | None = None,
+        job_id: str | None = None,
+    ) -> Committed | None:
+        """Build on the present head and move it; a lost race builds again on the new one. None: nothing to commit.
+
+        `build` may run several times, so it may write nothing but content-addressed objects. Raises HeadMoved when attempts are
+        exhausted, or at once with `if_match`; AlreadyExists if the job or an idempotency key has committed meanwhile; NotFound;
+        Indeterminate if the outcome is unknown, in which case a retry with the same job id or key finds out.
+        """
+        moved: HeadMoved | None = None
+        for _ in range(self._attempts_max):
+            base = self._chains.head(dataset)
+            if base is None:
+                raise NotFound("dataset", str(dataset))
+            if if_match is not None and base.hash != if_match:
+                raise HeadMoved(expected=str(if_match), actual=str(base.hash))
+            planned = build(base)
+            if planned is None:
+                return None
+            self._store_blocks(dataset, planned)
+            try:
+                self._append(dataset, base.hash, planned, job_id=job_id, entry=None)
+            except HeadMoved as error:
+                if if_match is not None:
+                    raise
+                moved = error
+                continue
+            self.publish(dataset)
+            return Committed(base.hash, planned.blocks)
+        raise moved or ValueError("a commit needs at least one attempt")
+
+    def remove(self, dataset: DatasetId, *, if_match: Multihash | None = None) -> None:
+        """Delete a dataset of which the head is `if_match` (default: whatever it is now). Its objects become garbage."""
+        base = self._chains.head(dataset)
+        if base is None:
+            raise NotFound("dataset", str(dataset))
+        expected = if_match or base.hash
+        message = OutboxMessage(dataset, expected, None, self._now())
+        try:
+            self._chains.remove(dataset, expected=expected, message=message)
+        except Indeterminate:
+            if self._chains.head(dataset) is not None:
+                raise
+        self.publish(dataset)
+
+    def publish(self, dataset: DatasetId) -> None:
+        """Make `refs/head` say what the head of record says now; never backwards, for the lock spans read and write."""
+        key = head_key(dataset)
+        with self._objects.exclusive(key):
+            head = self._chains.head(dataset)
+            if head is None:
+                self._objects.delete(key)
+            else:
+                self._objects.write_ref(key, str(head.hash))
+
+    def _append(
+        self,
+        dataset: DatasetId,
+        expected: Multihash | None,
+        planned: PlannedCommit,
+        *,
+        job_id: str | None,
+        entry: CatalogEntry | None,
+    ) -> None:
+        message = OutboxMessage(dataset, expected, planned.blocks[-1].hash, self._now())
+        try:
+            self._chains.append(
+                dataset,
+                expected=expected,
+                blocks=planned.blocks,
+                message=message,
+                idempotency=planned.idempotency,
+                job_id=job_id,
+                entry=entry,
+            )
+        except Indeterminate:
+            # It may have happened, or may still happen: only our block in the chain proves that it did. A blind retry
+            # could append rows twice, so otherwise the caller decides, with its job or key.
+            if not self._chains.contains(dataset, planned.blocks[-1].hash):
+                raise
+
+    def _store_blocks(self, dataset: DatasetId, planned: PlannedCommit) -> None:
+        for block in planned.blocks:
+            self._objects.put_bytes(block_key(dataset, block.hash), block.data)
+
+    def _now(self) -> Instant:
+        return self._clock.now()

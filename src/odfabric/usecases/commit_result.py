@@ -1,0 +1,81 @@
+"""What a push or pull answers: head, blocks, offsets, rows (RULINGS 54)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odfabric.model.metadata import AddData, DataSlice, ExecuteTransform, MetadataBlock, SetDataSchema
+from odfabric.model.multihash import Multihash
+from odfabric.usecases.commit import Committed
+from odfabric.usecases.repository import StoredBlocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitResult:
+    """`blocks` oldest first, empty if there was nothing new; `start` and `end` are the closed interval of new records."""
+
+    head: Multihash
+    blocks: tuple[Multihash, ...] = ()
+    start: int | None = None
+    end: int | None = None
+
+    @property
+    def rows(self) -> int:
+        """Number of new records."""
+        return 0 if self.start is None or self.end is None else self.end - self.start + 1
+
+    def to_value(self) -> dict[str, object]:
+        """As JSON."""
+        return {
+            "head": str(self.head),
+            "blocks": [str(block) for block in self.blocks],
+            "offsets": None if self.start is None else {"start": self.start, "end": self.end},
+            "rows": self.rows,
+        }
+
+
+def result_of(committed: Committed) -> CommitResult:
+    """The result of a head move that was just made."""
+    return _result(committed.head, [(block.hash, block.block) for block in committed.blocks])
+
+
+def result_of_block(block_hash: Multihash, *, blocks: StoredBlocks) -> CommitResult:
+    """The result of a push that committed `block_hash` earlier: the same answer as the first time.
+
+    A schema block of the same run stands directly before it and carries the same system time.
+    """
+    block = blocks.get(block_hash)
+    found = [(block_hash, block)]
+    if block.prev_block_hash is not None:
+        before = blocks.get(block.prev_block_hash)
+        if isinstance(before.event, SetDataSchema) and before.system_time == block.system_time:
+            found.insert(0, (block.prev_block_hash, before))
+    return _result(block_hash, found)
+
+
+def joined(first: CommitResult | None, second: CommitResult) -> CommitResult:
+    """Two results of one run, one after the other."""
+    if first is None:
+        return second
+    return CommitResult(
+        head=second.head,
+        blocks=first.blocks + second.blocks,
+        start=second.start if first.start is None else first.start,
+        end=first.end if second.end is None else second.end,
+    )
+
+
+def _result(head: Multihash, blocks: Sequence[tuple[Multihash, MetadataBlock]]) -> CommitResult:
+    new_data = [_new_data(block) for _, block in blocks]
+    slices = [data for data in new_data if data is not None]
+    return CommitResult(
+        head=head,
+        blocks=tuple(block_hash for block_hash, _ in blocks),
+        start=slices[0].offset_interval.start if slices else None,
+        end=slices[-1].offset_interval.end if slices else None,
+    )
+
+
+def _new_data(block: MetadataBlock) -> DataSlice | None:
+    return block.event.new_data if isinstance(block.event, AddData | ExecuteTransform) else None

@@ -1,0 +1,130 @@
+"""Create a dataset from a snapshot, and delete one.
+
+Invariant: a dataset exists from the moment its head is set, with all events of its snapshot, or not at all. A transform that the
+engine would refuse is refused here already, as far as the schemas of its inputs are known.
+"""
+
+from __future__ import annotations
+
+from odfabric.domain.access import AccessPolicy, Action, Subject
+from odfabric.domain.chain.append import fold_blocks
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.names import check_account_name
+from odfabric.domain.schema_evolution import current_schema
+from odfabric.domain.snapshot import plan_creation
+from odfabric.errors import AccessDenied, AlreadyExists, InvalidQuery, InvalidRequest, NotFound, Place
+from odfabric.formats.references import parse_dataset_ref
+from odfabric.model.commit import CatalogEntry, EncodedBlock
+from odfabric.model.engine import QueryInput, ValidateRequest
+from odfabric.model.identity import DatasetAlias, DatasetId
+from odfabric.model.manifest import DatasetSnapshot
+from odfabric.model.metadata import SetTransform
+from odfabric.model.multihash import Multihash
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric.ports.clock import Clock
+from odfabric.ports.dataset_keys import DatasetKeys
+from odfabric.ports.engine import Engine
+from odfabric.usecases.commit import Commits
+from odfabric.usecases.repository import Repository
+
+
+def create_dataset(
+    snapshot: DatasetSnapshot,
+    *,
+    subject: Subject,
+    policy: AccessPolicy,
+    repository: Repository,
+    commits: Commits,
+    keys: DatasetKeys,
+    engine: Engine,
+    clock: Clock,
+) -> tuple[CatalogEntry, Multihash]:
+    """The new entry and its head. Raises InvalidManifest, InvalidQuery, AlreadyExists, AccessDenied, InvalidName."""
+    alias = DatasetAlias(snapshot.name.account or repository.account, snapshot.name.name)
+    account = alias.account or repository.account
+    check_account_name(account)
+    policy.require(subject, Action.CREATE, dataset=str(alias))
+    if account != repository.account:
+        raise AccessDenied(
+            f"datasets of {account} are not created here", hint=f"this node's account is {repository.account}"
+        )
+    if repository.find(alias) is not None:
+        raise AlreadyExists(f"a dataset named {alias} exists", hint="choose another name, or delete that one first")
+    key = keys.create()
+    now = clock.now().truncated_to_millis()
+    dataset_id = DatasetId(key.public)
+    blocks = plan_creation(
+        snapshot, dataset_id=dataset_id, system_time=now, resolve=lambda text: _resolve_input(text, repository)
+    )
+    _check_transform(blocks, repository=repository, engine=engine)
+    entry = CatalogEntry(id=dataset_id, alias=alias, kind=snapshot.kind, created_at=now, sealed_key=key.sealed_private)
+    return entry, commits.create(entry, blocks).head
+
+
+def delete_dataset(
+    entry: CatalogEntry, *, repository: Repository, commits: Commits, if_match: Multihash | None = None
+) -> None:
+    """Delete a dataset that no derivative dataset of this node reads. Raises InvalidRequest naming those that do."""
+    readers = [other for other in _all_entries(repository) if entry.id in _inputs_of(other, repository)]
+    if readers:
+        names = ", ".join(str(other.alias) for other in readers)
+        raise InvalidRequest(f"{entry.alias} is an input of {names}", hint="delete those first")
+    commits.remove(entry.id, if_match=if_match)
+
+
+def _resolve_input(text: str, repository: Repository) -> DatasetId | None:
+    entry = repository.find(parse_dataset_ref(text))
+    return entry.id if entry else None
+
+
+def _check_transform(blocks: list[EncodedBlock], *, repository: Repository, engine: Engine) -> None:
+    state = fold_blocks(ChainState.empty(), blocks)
+    if state.transform is not None:
+        _validate(state.transform.event, state.vocabulary, repository=repository, engine=engine)
+
+
+def _validate(event: SetTransform, vocabulary: DatasetVocabulary, *, repository: Repository, engine: Engine) -> None:
+    inputs = []
+    for declared in event.inputs:
+        entry = repository.resolve(parse_dataset_ref(declared.dataset_ref))
+        _, state = repository.current(entry.id)
+        inputs.append(
+            QueryInput(
+                alias=declared.alias or declared.dataset_ref,
+                vocabulary=state.vocabulary,
+                data_schema=current_schema(state),
+            )
+        )
+    result = engine.validate_query(
+        ValidateRequest(vocabulary=vocabulary, transform=event.transform, inputs=tuple(inputs))
+    )
+    if result.problems:
+        first = result.problems[0]
+        others = "".join(f"; {problem.message}" for problem in result.problems[1:])
+        raise InvalidQuery(
+            first.message + others,
+            place=Place(
+                field=f"transform.queries[{first.step}]", line=first.line, column=first.column, rule=first.rule
+            ),
+            hint=first.hint,
+        )
+
+
+def _all_entries(repository: Repository) -> list[CatalogEntry]:
+    entries: list[CatalogEntry] = []
+    after: DatasetAlias | None = None
+    while page := repository.catalog.page(after=after, limit=1000):
+        entries.extend(page)
+        after = page[-1].alias
+    return entries
+
+
+def _inputs_of(entry: CatalogEntry, repository: Repository) -> set[DatasetId]:
+    try:
+        _, state = repository.current(entry.id)
+    except NotFound:
+        return set()  # deleted meanwhile
+    if state.transform is None:
+        return set()
+    refs = (parse_dataset_ref(declared.dataset_ref) for declared in state.transform.event.inputs)
+    return {ref for ref in refs if isinstance(ref, DatasetId)}

@@ -1,0 +1,88 @@
+"""Deliver due webhooks: sign, send, record the attempt.
+
+Invariant: at least once, in sequence order within a subscription; the event id is the same in every attempt. A delivery whose
+dataset or subscription is gone is dropped. Not here: the schedule of attempts (`domain.delivery`), which deliveries there are
+(`usecases.relay_outbox`). Source: Standard Webhooks 1.0; security property S3.3.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from odfabric.domain.delivery import Delivered, GiveUp, RetryAt, next_attempt
+from odfabric.errors import External, OdfError
+from odfabric.formats.cloud_event import CONTENT_TYPE, head_move_event
+from odfabric.formats.webhook_signature import sign
+from odfabric.model.subscription import Delivery, WebhookResponse
+from odfabric.ports.clock import Clock, Entropy
+from odfabric.ports.egress import WebhookSender
+from odfabric.ports.subscriptions import Deliveries, Subscriptions
+from odfabric.usecases.repository import Repository
+
+_log = logging.getLogger(__name__)
+
+# Shared by all who lease deliveries: longer than any attempt may take.
+DELIVERY_LEASE_MS = 60_000
+
+
+def deliver(
+    delivery: Delivery,
+    *,
+    repository: Repository,
+    subscriptions: Subscriptions,
+    deliveries: Deliveries,
+    sender: WebhookSender,
+    clock: Clock,
+    entropy: Entropy,
+    source: str,
+) -> None:
+    """Make one attempt at a leased delivery and record how it ended. `source` is the URI of this node.
+
+    Never raises for what the receiver did; a crash before the record repeats the attempt with the same event id.
+    """
+    subscription = subscriptions.get(delivery.subscription_id)
+    entry = repository.find(delivery.dataset_id)
+    if subscription is None or entry is None:
+        _record(delivery, None, "the subscription or its dataset is gone", deliveries=deliveries, clock=clock)
+        return
+    body = head_move_event(delivery, alias=entry.alias, source=source)
+    headers = {"content-type": CONTENT_TYPE}
+    headers |= sign(message_id=delivery.id, sent_at=clock.now(), body=body, secrets=[subscription.secret])
+    response: WebhookResponse | None = None
+    failure = ""
+    try:
+        response = sender.post(subscription.url, headers=headers, body=body)
+        failure = f"the receiver answered {response.status}"
+    except External as error:
+        failure = error.message
+    except OdfError as error:
+        _record(delivery, None, error.message, deliveries=deliveries, clock=clock)
+        return
+    jitter = int.from_bytes(entropy.random_bytes(4), "big") / 2**32
+    match next_attempt(attempts=delivery.attempts, response=response, now=clock.now(), jitter=jitter):
+        case Delivered():
+            status = response.status if response else 0
+            deliveries.record_success(delivery.id, now=clock.now(), status_code=status)
+        case RetryAt(at=at):
+            deliveries.record_failure(
+                delivery.id,
+                now=clock.now(),
+                status_code=response.status if response else None,
+                error=failure,
+                next_attempt_at=at,
+            )
+        case GiveUp(reason=reason):
+            _record(delivery, response, f"{failure}; {reason}", deliveries=deliveries, clock=clock)
+
+
+def _record(
+    delivery: Delivery, response: WebhookResponse | None, error: str, *, deliveries: Deliveries, clock: Clock
+) -> None:
+    _log.warning("delivery %s to subscription %s given up: %s", delivery.id, delivery.subscription_id, error)
+    deliveries.record_failure(
+        delivery.id,
+        now=clock.now(),
+        status_code=response.status if response else None,
+        error=error,
+        next_attempt_at=None,
+    )

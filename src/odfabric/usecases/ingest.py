@@ -1,0 +1,142 @@
+"""Ingest local files into a root dataset: engine, hashes, events; shared by pushing and polling.
+
+Invariant: nothing but content-addressed objects is written here, so the plan can be made again on another head. Not here: where the
+files come from (`push_data`, `poll_source`), moving the head (`commit`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfabric.domain.chain.append import link_blocks
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.chain.walk import data_slices_down
+from odfabric.domain.idempotency import IdempotencyEntry
+from odfabric.domain.ingest_plan import plan_add_data
+from odfabric.domain.schema_evolution import current_schema
+from odfabric.model.commit import Head, IdempotencyRecord
+from odfabric.model.engine import IngestRequest, IngestResult, SliceFile
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import Instant
+from odfabric.model.metadata import DataSlice, SourceState, Transform
+from odfabric.model.offsets import OffsetRange
+from odfabric.model.source import MergeStrategy, MergeStrategyAppend, ReadStep
+from odfabric.ports.engine import Engine
+from odfabric.ports.exchange import Exchange
+from odfabric.ports.object_store import ObjectStore
+from odfabric.usecases.commit import PlannedCommit
+from odfabric.usecases.job_run import JobRun
+from odfabric.usecases.repository import Repository
+from odfabric.usecases.store_slice import store_slice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestInput:
+    """Decompressed files and how to take them in.
+
+    `folder` is a private folder of the exchange that holds `paths`; `names` are what users call the files. `event_time`
+    fills null event times, None means the system time.
+    """
+
+    folder: Path
+    paths: tuple[Path, ...]
+    names: tuple[str, ...]
+    read: ReadStep
+    preprocess: Transform | None
+    merge: MergeStrategy
+    source_name: str
+    source_state: SourceState | None = None
+    event_time: Instant | None = None
+    idempotency: tuple[IdempotencyEntry, ...] = ()
+
+
+def plan_ingest(
+    dataset: DatasetId,
+    base: Head,
+    given: IngestInput,
+    *,
+    run: JobRun,
+    repository: Repository,
+    engine: Engine,
+    exchange: Exchange,
+    objects: ObjectStore,
+) -> PlannedCommit | None:
+    """The blocks that take `given` in on top of `base`; None if there is nothing new.
+
+    Raises InvalidData, InvalidQuery, IncompatibleSchema, InvalidBlock for what the user did; Corrupt, Determinate.
+    """
+    state = repository.state(dataset, base.hash)
+    system_time = run.system_time(state)
+    # One folder a base: an attempt that was abandoned for a new head may have left files behind.
+    folder = given.folder / base.hash.short
+    folder.mkdir(exist_ok=True)
+    request = _engine_request(dataset, state, given, folder, system_time, repository=repository, exchange=exchange)
+    result = engine.ingest(request, progress=run.report)
+    events = plan_add_data(
+        state,
+        data_schema=result.data_schema,
+        new_data=_stored(dataset, exchange.root / request.new_data_path, result, objects=objects),
+        max_event_time=result.max_event_time,
+        source_state=given.source_state,
+        source_name=given.source_name,
+        idempotency=given.idempotency,
+    )
+    if not events:
+        return None
+    blocks = link_blocks(state, events, system_time=system_time)
+    records = [IdempotencyRecord(entry.key_hash, entry.body_digest, blocks[-1].hash) for entry in given.idempotency]
+    return PlannedCommit(tuple(blocks), tuple(records))
+
+
+def _engine_request(
+    dataset: DatasetId,
+    state: ChainState,
+    given: IngestInput,
+    folder: Path,
+    system_time: Instant,
+    *,
+    repository: Repository,
+    exchange: Exchange,
+) -> IngestRequest:
+    def relative(path: Path) -> str:
+        return path.relative_to(exchange.root).as_posix()
+
+    history = (
+        () if isinstance(given.merge, MergeStrategyAppend) else _history(dataset, state, folder, repository, exchange)
+    )
+    return IngestRequest(
+        vocabulary=state.vocabulary,
+        data_paths=tuple(relative(path) for path in given.paths),
+        file_names=given.names,
+        read=given.read,
+        preprocess=given.preprocess,
+        merge=given.merge,
+        data_schema=current_schema(state),
+        history=history,
+        system_time=system_time,
+        event_time_fallback=given.event_time or system_time,
+        next_offset=state.next_offset,
+        new_data_path=relative(folder / "new-data"),
+    )
+
+
+def _history(
+    dataset: DatasetId, state: ChainState, folder: Path, repository: Repository, exchange: Exchange
+) -> tuple[SliceFile, ...]:
+    slices = list(data_slices_down(repository.blocks(dataset), state.head))
+    files = []
+    for data in reversed(slices):
+        path = folder / str(data.physical_hash)
+        if not path.exists():
+            repository.materialize(dataset, "data", data.physical_hash, path)
+        files.append(
+            SliceFile(
+                path=path.relative_to(exchange.root).as_posix(), offsets=OffsetRange.from_wire(data.offset_interval)
+            )
+        )
+    return tuple(files)
+
+
+def _stored(dataset: DatasetId, path: Path, result: IngestResult, *, objects: ObjectStore) -> DataSlice | None:
+    return None if result.offsets is None else store_slice(dataset, path, result.offsets, objects=objects)

@@ -1,0 +1,94 @@
+"""The job that a verb is being run for: its id, its progress, and what it must remember over attempts.
+
+Owns the progress document of a job row. Invariant: the system time of an attempt is fixed per (job, base head) and durable before
+the engine runs, so that a repeated attempt on the same base makes the same bytes (RULINGS 6). Verbs that are run without a
+job row (tests, previews) use `Unattended`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Protocol
+
+from odfabric.domain.chain.append import next_system_time
+from odfabric.domain.chain.state import ChainState
+from odfabric.model.engine import EngineProgress
+from odfabric.model.instant import Instant
+from odfabric.model.job import Lease
+from odfabric.ports.clock import Clock
+from odfabric.ports.jobs import Jobs
+
+
+class JobRun(Protocol):
+    """What a verb sees of its job."""
+
+    @property
+    def job_id(self) -> str | None:
+        """Marks the commit; None without a job."""
+
+    def report(self, progress: EngineProgress) -> None:
+        """Tell whoever watches how far the work is. Raises LeaseLost if the job is no longer ours."""
+
+    def system_time(self, base: ChainState) -> Instant:
+        """The system time of blocks to be built on `base`. Raises LeaseLost."""
+
+
+class Unattended:
+    """Work without a job row."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    @property
+    def job_id(self) -> str | None:
+        """No job."""
+        return None
+
+    def report(self, progress: EngineProgress) -> None:
+        """Nobody watches."""
+
+    def system_time(self, base: ChainState) -> Instant:
+        """Now, but not before the head."""
+        return next_system_time(base, now=self._clock.now())
+
+
+class LeasedRun:
+    """A leased job. Progress is written at most every `report_ms`, together with a longer lease."""
+
+    def __init__(self, lease: Lease, *, jobs: Jobs, clock: Clock, lease_ms: int, report_ms: int = 500) -> None:
+        self.lease = lease
+        self._jobs = jobs
+        self._clock = clock
+        self._lease_ms = lease_ms
+        self._report_ms = report_ms
+        self._document: dict[str, object] = json.loads(lease.job.progress or "{}")
+        self._reported_at = lease.job.updated_at
+
+    @property
+    def job_id(self) -> str | None:
+        """The job's id."""
+        return self.lease.job.id
+
+    def report(self, progress: EngineProgress) -> None:
+        """Store stage, done and total, if the last report is old enough."""
+        self._document.update(stage=progress.stage, done=progress.done, total=progress.total)
+        if self._clock.now().millis - self._reported_at.millis >= self._report_ms:
+            self.heartbeat()
+
+    def heartbeat(self) -> None:
+        """Prolong the lease and store the progress. Raises LeaseLost."""
+        now = self._clock.now()
+        self.lease = self._jobs.heartbeat(
+            self.lease, now=now, lease_ms=self._lease_ms, progress=json.dumps(dict(self._document))
+        )
+        self._reported_at = now
+
+    def system_time(self, base: ChainState) -> Instant:
+        """The time remembered for this base, else a new one, remembered before it is used."""
+        remembered = self._document.get("systemTime")
+        if self._document.get("base") == str(base.head) and isinstance(remembered, str):
+            return Instant.parse(remembered)
+        chosen = next_system_time(base, now=self._clock.now())
+        self._document.update(base=str(base.head), systemTime=str(chosen))
+        self.heartbeat()
+        return chosen

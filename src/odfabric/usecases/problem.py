@@ -1,0 +1,36 @@
+"""Problem documents (RFC 9457): how an error of the closed tree looks in a job row, an HTTP answer or on a terminal.
+
+Owns the members and their names; which status a leaf has is decided by each edge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from odfabric.errors import HeadMoved, InvalidBlock, LimitExceeded, OdfError
+
+PROBLEM_TYPE_PREFIX = "https://odfabric.dev/problems/"
+
+
+def problem_document(error: OdfError) -> dict[str, object]:
+    """`type`, `code`, `title`, `detail`, `message`, and whatever of place, hint, limit, kind and heads is known."""
+    document: dict[str, object] = {
+        "type": PROBLEM_TYPE_PREFIX + error.code,
+        "code": error.code,
+        "title": error.code.replace("-", " "),
+        "detail": str(error),
+        "message": error.message,
+    }
+    document.update({key: value for key, value in asdict(error.place).items() if value is not None})
+    if error.hint:
+        document["hint"] = error.hint
+    match error:
+        case LimitExceeded():
+            document.update(limit=error.limit, maximum=error.maximum)
+        case InvalidBlock():
+            document["kind"] = error.kind
+        case HeadMoved():
+            document.update(expected=error.expected, actual=error.actual)
+        case _:
+            pass
+    return document

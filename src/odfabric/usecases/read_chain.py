@@ -1,0 +1,69 @@
+"""Read what a chain says: its log, and the current metadata of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from odfabric.domain.chain.walk import ChainLink, walk
+from odfabric.domain.schema_evolution import current_schema
+from odfabric.errors import InvalidRequest
+from odfabric.formats.manifest_events import event_to_value
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.data_schema import DataSchema
+from odfabric.model.metadata import SetVocab
+from odfabric.model.multihash import Multihash
+from odfabric.usecases.repository import Repository
+
+METADATA_PARTS = ("attachments", "info", "license", "refs", "schema", "seed", "vocab")
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetMetadata:
+    """Requested parts as JSON values in manifest form; `data_schema` apart, because its form is the caller's choice."""
+
+    parts: dict[str, object]
+    data_schema: DataSchema | None
+
+
+def read_log(
+    entry: CatalogEntry, *, repository: Repository, blocks_max: int, start: Multihash | None = None
+) -> Iterator[ChainLink]:
+    """At most `blocks_max` blocks, newest first, from the head or from `start`. Raises NotFound, Corrupt."""
+    head = start or repository.head(entry.id).hash
+    for number, link in enumerate(walk(repository.blocks(entry.id), head)):
+        if number == blocks_max:
+            return
+        yield link
+
+
+def read_metadata(entry: CatalogEntry, include: frozenset[str], *, repository: Repository) -> DatasetMetadata:
+    """The parts named by `include`, lower case; a part that the chain does not have is left out. Raises InvalidRequest."""
+    unknown = include.difference(METADATA_PARTS)
+    if unknown:
+        raise InvalidRequest(f"unknown part {sorted(unknown)[0]!r}", hint=f"include takes: {', '.join(METADATA_PARTS)}")
+    head, state = repository.current(entry.id)
+    found = {
+        "attachments": state.attachments,
+        "info": state.info,
+        "license": state.license,
+        "seed": state.seed,
+    }
+    parts: dict[str, object] = {
+        name: event_to_value(located.event)
+        for name, located in found.items()
+        if name in include and located is not None
+    }
+    if "refs" in include:
+        parts["refs"] = [{"name": "head", "blockHash": str(head.hash)}]
+    if "vocab" in include:
+        vocabulary = state.vocabulary
+        parts["vocab"] = event_to_value(
+            SetVocab(
+                offset_column=vocabulary.offset,
+                operation_type_column=vocabulary.operation_type,
+                system_time_column=vocabulary.system_time,
+                event_time_column=vocabulary.event_time,
+            )
+        )
+    return DatasetMetadata(parts, current_schema(state) if "schema" in include else None)

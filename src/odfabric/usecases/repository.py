@@ -1,0 +1,152 @@
+"""The node's own repository, reading side: datasets by reference, blocks, chain states, objects made local.
+
+Invariant: every byte that leaves here for an engine, a peer or a person was hashed again on the way, and damage to what this
+node wrote is `Corrupt`, named. Not here: anything that writes (see `usecases.commit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.chain.walk import read_state
+from odfabric.errors import ChainsDiverged, Corrupt, InvalidBlock, NotFound
+from odfabric.formats.block import block_hash, decode_block
+from odfabric.formats.dataset_layout import block_key, object_key
+from odfabric.formats.physical_hash import physical_hash
+from odfabric.formats.references import parse_name
+from odfabric.model.commit import BlockRow, CatalogEntry, Head
+from odfabric.model.identity import DatasetAlias, DatasetId, DatasetRef, Name
+from odfabric.model.metadata import MetadataBlock
+from odfabric.model.multihash import Multihash
+from odfabric.ports.catalog import Catalog
+from odfabric.ports.chain_reader import ChainReader
+from odfabric.ports.object_store import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBlocks:
+    """Blocks of one dataset by hash, decoded; a `BlockSource` of the domain."""
+
+    dataset: DatasetId
+    objects: ObjectStore
+    block_bytes_max: int
+
+    def get_bytes(self, block: Multihash) -> bytes:
+        """The stored bytes, checked against the hash. Raises NotFound, Corrupt."""
+        data = self.objects.read_bytes(block_key(self.dataset, block), size_max=self.block_bytes_max)
+        if block_hash(data) != block:
+            raise Corrupt(f"block {block} of {self.dataset} does not hash to its name", object_name=str(block))
+        return data
+
+    def get(self, block: Multihash) -> MetadataBlock:
+        """The decoded block. Raises NotFound, Corrupt."""
+        try:
+            return decode_block(self.get_bytes(block))
+        except InvalidBlock as error:
+            raise Corrupt(
+                f"block {block} of {self.dataset} is unreadable: {error.message}", object_name=str(block)
+            ) from error
+
+
+class Repository:
+    """Datasets of this node, for reading."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        chains: ChainReader,
+        objects: ObjectStore,
+        account: Name,
+        block_bytes_max: int,
+        states_cached_max: int,
+    ) -> None:
+        self.catalog = catalog
+        self.chains = chains
+        self.objects = objects
+        self.account = account
+        self._block_bytes_max = block_bytes_max
+        self._states: dict[DatasetId, ChainState] = {}
+        self._states_cached_max = states_cached_max
+
+    def resolve(self, ref: DatasetRef) -> CatalogEntry:
+        """The dataset that a reference means; an alias without account is one of the node's own. Raises NotFound."""
+        entry = self.find(ref)
+        if entry is None:
+            raise NotFound("dataset", str(ref))
+        return entry
+
+    def find(self, ref: DatasetRef) -> CatalogEntry | None:
+        """Like `resolve`, None if there is none."""
+        match ref:
+            case DatasetId():
+                return self.catalog.by_id(ref)
+            case DatasetAlias(account=account, name=name):
+                return self.catalog.by_alias(DatasetAlias(account or self.account, name))
+
+    def local_alias(self, account: str | None, name: str) -> DatasetAlias:
+        """The alias of a dataset of this node, in the node's own account if none is given. Raises InvalidName."""
+        owner = parse_name(account, type_name="AccountName") if account else self.account
+        return DatasetAlias(owner, parse_name(name))
+
+    def head(self, dataset: DatasetId) -> Head:
+        """The head of record. Raises NotFound."""
+        head = self.chains.head(dataset)
+        if head is None:
+            raise NotFound("dataset", str(dataset))
+        return head
+
+    def blocks(self, dataset: DatasetId) -> StoredBlocks:
+        """Blocks of a dataset by hash."""
+        return StoredBlocks(dataset, self.objects, self._block_bytes_max)
+
+    def rows_down(self, dataset: DatasetId, event_types: frozenset[str] | None = None) -> Iterator[BlockRow]:
+        """Index rows of the chain, newest first."""
+        return self.chains.rows_down(dataset, event_types=event_types)
+
+    def state(self, dataset: DatasetId, head: Multihash) -> ChainState:
+        """What the chain says at `head`, one of its blocks; states met before are built upon. Raises NotFound, Corrupt."""
+        known = self._states.get(dataset)
+        if known is not None and known.head == head:
+            return known
+        state = self._read_state(dataset, head, base=known)
+        # One state a dataset is enough: work happens at the head, and older heads are read by verification alone.
+        if known is None or (known.sequence_number or 0) < (state.sequence_number or 0):
+            self._remember(dataset, state)
+        return state
+
+    def current(self, dataset: DatasetId) -> tuple[Head, ChainState]:
+        """Head and state together. Raises NotFound, Corrupt."""
+        head = self.head(dataset)
+        return head, self.state(dataset, head.hash)
+
+    def materialize(self, dataset: DatasetId, folder: str, name: Multihash, path: Path) -> int:
+        """Make an object of `data` or `checkpoints` a local file, hashed on the way; returns its size in bytes.
+
+        Raises Corrupt if it is missing or does not hash to its name: the chain says that this node has it.
+        """
+        try:
+            self.objects.materialize(object_key(dataset, folder, name), path)
+        except NotFound as error:
+            raise Corrupt(f"{folder} object {name} of {dataset} is missing", object_name=str(name)) from error
+        found, size = physical_hash(path)
+        if found != name:
+            path.unlink()
+            raise Corrupt(f"{folder} object {name} of {dataset} does not hash to its name", object_name=str(name))
+        return size
+
+    def _read_state(self, dataset: DatasetId, head: Multihash, *, base: ChainState | None) -> ChainState:
+        if base is not None:
+            try:
+                return read_state(self.blocks(dataset), head, base=base)
+            except ChainsDiverged:
+                pass  # an older head, or the chain was replaced: read it from the seed
+        return read_state(self.blocks(dataset), head)
+
+    def _remember(self, dataset: DatasetId, state: ChainState) -> None:
+        while len(self._states) >= self._states_cached_max:
+            self._states.pop(next(iter(self._states)), None)
+        self._states[dataset] = state

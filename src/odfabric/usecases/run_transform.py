@@ -1,0 +1,166 @@
+"""Run a derivative dataset: one transaction of its transform over what its inputs have new.
+
+Invariant: the transaction is a pure function of the plan, so an interrupted run is repeated and gives the same bytes; what was
+consumed is in the chain alone. Not here: the plan's rules (`domain.transform_plan`), rows (the engine).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfabric.domain.chain.append import link_blocks
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.transform_plan import (
+    InputChain,
+    InputNeverPulled,
+    PlannedInput,
+    TransformPlan,
+    plan_execute_transform,
+    plan_transform,
+    transform_inputs,
+)
+from odfabric.model.commit import CatalogEntry, Head
+from odfabric.model.engine import SliceFile, TransformRequest, TransformRequestInput, TransformResult
+from odfabric.model.identity import DatasetHandle, DatasetId
+from odfabric.model.multihash import Multihash
+from odfabric.model.offsets import OffsetRange
+from odfabric.ports.engine import Engine
+from odfabric.ports.exchange import Exchange
+from odfabric.ports.object_store import ObjectStore
+from odfabric.usecases.commit import Commits, PlannedCommit
+from odfabric.usecases.commit_result import CommitResult, result_of
+from odfabric.usecases.job_run import JobRun
+from odfabric.usecases.repository import Repository
+from odfabric.usecases.store_slice import store_checkpoint, store_slice
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedTransform:
+    """What the engine made of a plan: its answer and where its files lie."""
+
+    result: TransformResult
+    data_path: Path
+    checkpoint_path: Path
+
+
+def run_transform(
+    entry: CatalogEntry,
+    *,
+    run: JobRun,
+    repository: Repository,
+    commits: Commits,
+    engine: Engine,
+    exchange: Exchange,
+    objects: ObjectStore,
+    blocks_max: int,
+) -> CommitResult | None:
+    """Bring the dataset up to date with the heads of its inputs; None if nothing is due or an input has no data yet.
+
+    Raises InvalidRequest without a transform, InvalidQuery, IncompatibleSchema, ChainsDiverged, NotFound for an input that is
+    not here, and what committing raises.
+    """
+
+    def build(base: Head) -> PlannedCommit | None:
+        state = repository.state(entry.id, base.hash)
+        inputs = {dataset: current_input(dataset, repository) for dataset in transform_inputs(state)}
+        plan = plan_transform(state, inputs, system_time=run.system_time(state), blocks_max=blocks_max)
+        if isinstance(plan, InputNeverPulled) or not plan.is_due:
+            return None
+        with exchange.session() as folder:
+            checkpoints = [plan.prev_checkpoint.physical_hash] if plan.prev_checkpoint else []
+            executed = execute_plan(
+                plan, checkpoints, folder, run=run, repository=repository, engine=engine, exchange=exchange
+            )
+            return _plan_commit(state, plan, executed, objects=objects)
+
+    committed = commits.commit(entry.id, build)
+    return result_of(committed) if committed else None
+
+
+def current_input(dataset: DatasetId, repository: Repository) -> InputChain:
+    """An input at its head. Raises NotFound."""
+    return input_at(dataset, repository.head(dataset).hash, repository)
+
+
+def input_at(dataset: DatasetId, head: Multihash | None, repository: Repository) -> InputChain:
+    """An input at one of its blocks. Raises NotFound."""
+    entry = repository.resolve(dataset)
+    state = ChainState.empty() if head is None else repository.state(dataset, head)
+    return InputChain(handle=DatasetHandle(entry.id, entry.alias), state=state, blocks=repository.blocks(dataset))
+
+
+def execute_plan(
+    plan: TransformPlan,
+    checkpoints: Sequence[Multihash],
+    folder: Path,
+    *,
+    run: JobRun,
+    repository: Repository,
+    engine: Engine,
+    exchange: Exchange,
+) -> ExecutedTransform:
+    """Lay the plan's objects out in `folder` of the exchange and let the engine run it."""
+
+    def relative(path: Path) -> str:
+        return path.relative_to(exchange.root).as_posix()
+
+    checkpoint_paths = []
+    for name in checkpoints:
+        path = folder / f"checkpoint-{name}"
+        repository.materialize(plan.dataset_id, "checkpoints", name, path)
+        checkpoint_paths.append(relative(path))
+    data_path, checkpoint_path = folder / "new-data", folder / "new-checkpoint"
+    request = TransformRequest(
+        dataset_id=plan.dataset_id,
+        vocabulary=plan.vocabulary,
+        transform=plan.transform,
+        inputs=tuple(_request_input(planned, folder, repository, exchange) for planned in plan.inputs),
+        data_schema=plan.data_schema,
+        prev_watermark=plan.prev_watermark,
+        system_time=plan.system_time,
+        next_offset=plan.next_offset,
+        checkpoint_paths=tuple(checkpoint_paths),
+        new_checkpoint_path=relative(checkpoint_path),
+        new_data_path=relative(data_path),
+    )
+    return ExecutedTransform(engine.execute_transform(request, progress=run.report), data_path, checkpoint_path)
+
+
+def _request_input(
+    planned: PlannedInput, folder: Path, repository: Repository, exchange: Exchange
+) -> TransformRequestInput:
+    slices = []
+    for data in planned.slices:
+        path = folder / f"{planned.dataset_id.multibase}-{data.physical_hash}"
+        repository.materialize(planned.dataset_id, "data", data.physical_hash, path)
+        offsets = OffsetRange.from_wire(data.offset_interval)
+        slices.append(SliceFile(path=path.relative_to(exchange.root).as_posix(), offsets=offsets))
+    return TransformRequestInput(
+        dataset_id=planned.dataset_id,
+        query_alias=planned.query_alias,
+        vocabulary=planned.vocabulary,
+        data_schema=planned.data_schema,
+        offsets=planned.offsets,
+        slices=tuple(slices),
+        steps=planned.steps,
+    )
+
+
+def _plan_commit(
+    state: ChainState, plan: TransformPlan, executed: ExecutedTransform, *, objects: ObjectStore
+) -> PlannedCommit | None:
+    result, dataset = executed.result, plan.dataset_id
+    new_data = store_slice(dataset, executed.data_path, result.offsets, objects=objects) if result.offsets else None
+    events = plan_execute_transform(
+        state,
+        plan,
+        data_schema=result.data_schema,
+        new_data=new_data,
+        new_checkpoint=store_checkpoint(dataset, executed.checkpoint_path, objects=objects),
+        watermark=result.watermark,
+    )
+    if not events:
+        return None
+    return PlannedCommit(tuple(link_blocks(state, events, system_time=plan.system_time)))

@@ -1,0 +1,82 @@
+"""Staged uploads: bodies that were received but not committed yet (RULINGS 8, 9).
+
+Owns their prefix, lifetime and collection. Invariant: a staged object is durable before any job names it, and the collector never
+touches one that an unfinished job names. Staged bytes are untrusted and never served.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.ports.clock import Clock, Entropy
+from odfabric.ports.jobs import Jobs
+from odfabric.ports.object_store import ObjectStore
+
+STAGING_PREFIX = "staging/"
+_UNFINISHED_JOBS_MAX = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class StagedBody:
+    """A durable upload: its key, size in bytes and SHA3-256."""
+
+    key: str
+    size: int
+    digest: bytes
+
+
+class _DigestingStream:
+    """Passes bytes through while hashing them."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+        self.digest = hashlib.sha3_256()
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At least one byte unless the end is reached; never more than `size` if that is not negative."""
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return b""
+            self.digest.update(chunk)
+            self._rest = chunk
+        cut = len(self._rest) if size < 0 else size
+        out, self._rest = self._rest[:cut], self._rest[cut:]
+        return out
+
+
+def stage_body(chunks: Iterator[bytes], *, objects: ObjectStore, entropy: Entropy) -> StagedBody:
+    """Store a body as it arrives. An exception out of `chunks` leaves nothing visible behind."""
+    key = STAGING_PREFIX + entropy.random_bytes(16).hex()
+    stream = _DigestingStream(chunks)
+    size = objects.put_stream(key, stream)
+    return StagedBody(key, size, stream.digest.digest())
+
+
+def discard_staged(key: str, *, objects: ObjectStore) -> None:
+    """Remove a staged object whose job is finished."""
+    objects.delete(key)
+
+
+def collect_staged(*, objects: ObjectStore, jobs: Jobs, clock: Clock, lifetime_s: float) -> int:
+    """Delete staged objects older than the lifetime that no unfinished job names; returns how many.
+
+    The jobs are read before the objects are listed: a job enqueued later names an object that is younger than the lifetime.
+    """
+    oldest_kept = Instant(clock.now().epoch_ns - int(lifetime_s * NANOS_PER_SECOND))
+    unfinished = jobs.page(unfinished_only=True, limit=_UNFINISHED_JOBS_MAX)
+    named = {json.loads(job.request).get("staged") for job in unfinished}
+    if len(unfinished) == _UNFINISHED_JOBS_MAX:
+        return 0
+    removed = 0
+    for key in objects.keys(STAGING_PREFIX):
+        stat = objects.stat(key)
+        if key not in named and stat is not None and stat.modified_at < oldest_kept:
+            objects.delete(key)
+            removed += 1
+    return removed
