@@ -63,9 +63,7 @@ def _reader_of(media_type: str) -> ReadStep:
     essence, *parameters = (part.strip() for part in media_type.split(";"))
     reader = _READERS.get(essence.lower())
     if reader is None:
-        raise UnsupportedMediaType(
-            f"Unsupported media type: {essence or media_type!r}", hint=f"supported: {', '.join(MEDIA_TYPES)}"
-        )
+        raise UnsupportedMediaType(f"Unsupported media type: {essence!r}", hint=f"supported: {', '.join(MEDIA_TYPES)}")
     for parameter in parameters:
         name, _, value = parameter.partition("=")
         charset = value.strip().strip('"').lower()

@@ -10,23 +10,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from odfabric.domain.chain.state import ChainState
 from odfabric.errors import IncompatibleSchema, InvalidBlock, Place
-from odfabric.formats.arrow_schema import upgrade_legacy_schema
+from odfabric.formats.arrow_schema import upgrade_legacy_schema, with_explicit_defaults
 from odfabric.model.data_schema import (
     DataField,
     DataSchema,
     DataType,
-    DataTypeDuration,
     DataTypeList,
     DataTypeMap,
     DataTypeOption,
     DataTypeStruct,
-    DataTypeTime,
-    DataTypeTimestamp,
     ExtraAttributes,
     TimeUnit,
 )
@@ -125,15 +122,15 @@ def check_slice_schema(dataset: DataSchema, new: DataSchema) -> None:
 
 def schema_differences(current: DataSchema, new: DataSchema) -> tuple[SchemaDifference, ...]:
     """All differences in meaning, in the order of the current schema; none for schemas that mean the same."""
-    whole = (
-        [SchemaDifference("", FieldChange.ATTRIBUTES)] if _attributes(current.extra) != _attributes(new.extra) else []
-    )
+    current, new = with_explicit_defaults(current), with_explicit_defaults(new)
+    same_attributes = _attributes(current.extra) == _attributes(new.extra)
+    whole = () if same_attributes else (SchemaDifference("", FieldChange.ATTRIBUTES),)
     return (*whole, *_fields_differ("", current.fields, new.fields))
 
 
 def schema_text(schema: DataSchema) -> str:
     """One line for people: `{a: Int64, b: String?}`, `?` for optional."""
-    return _struct_text(schema.fields)
+    return _struct_text(with_explicit_defaults(schema).fields)
 
 
 def _fields_differ(path: str, current: Sequence[DataField], new: Sequence[DataField]) -> Iterator[SchemaDifference]:
@@ -174,24 +171,13 @@ def _type_differs(path: str, current: DataType, new: DataType) -> Iterator[Schem
             yield from _fields_differ(path, old_fields, new_fields)
         case DataTypeList() as old, DataTypeList() as now if old.fixed_length == now.fixed_length:
             yield from _type_differs(f"{path}[]", old.item_type, now.item_type)
-        case DataTypeMap() as old, DataTypeMap() as now if bool(old.keys_sorted) == bool(now.keys_sorted):
+        case DataTypeMap() as old, DataTypeMap() as now if old.keys_sorted == now.keys_sorted:
             yield from _type_differs(f"{path}{{key}}", old.key_type, now.key_type)
             yield from _type_differs(f"{path}{{value}}", old.value_type, now.value_type)
-        case old, now if _with_defaults(old) != _with_defaults(now):
+        case old, now if old != now:
             yield SchemaDifference(path, FieldChange.TYPE_CHANGED, f"{_type_text(old)} to {_type_text(now)}")
         case _:
             pass
-
-
-def _with_defaults(data_type: DataType) -> DataType:
-    match data_type:
-        case DataTypeTimestamp(unit=unit, timezone=timezone):
-            zone = "UTC" if timezone is None else timezone
-            return DataTypeTimestamp(unit=unit or TimeUnit.MILLISECOND, timezone=zone)
-        case DataTypeTime(unit=None) | DataTypeDuration(unit=None):
-            return replace(data_type, unit=TimeUnit.MILLISECOND)
-        case _:
-            return data_type
 
 
 def _attributes(extra: ExtraAttributes | None) -> str:
@@ -224,10 +210,10 @@ def _type_text(data_type: DataType) -> str:
             return "Struct" + _struct_text(fields)
         case DataTypeList(item_type=item, fixed_length=length):
             return f"List<{_type_text(item)}{'' if length is None else f'; {length}'}>"
-        case DataTypeMap(key_type=key, value_type=value):
-            return f"Map<{_type_text(key)}, {_type_text(value)}>"
+        case DataTypeMap(key_type=key, value_type=value, keys_sorted=keys_sorted):
+            return f"Map<{_type_text(key)}, {_type_text(value)}{'; sorted' if keys_sorted else ''}>"
         case _:
-            return _leaf_text(_with_defaults(data_type))
+            return _leaf_text(data_type)
 
 
 def _leaf_text(data_type: DataType) -> str:

@@ -237,9 +237,9 @@ def random_add_data(chain: ChainBuilder, chance: Random) -> AddData:
     if chance.random() < 0.5 or not rows:
         event = replace(event, new_watermark=_later(chain.state.watermark, chance))
     if chance.random() < 0.3:
-        event = replace(event, new_checkpoint=chance.choice((None, example_checkpoint(_word(chance)))))
+        event = replace(event, new_checkpoint=chance.choice((None, example_checkpoint(_word(chain, chance)))))
     if chance.random() < 0.3:
-        state = SourceState(source_name="default", kind="odf/etag", value=_word(chance))
+        state = SourceState(source_name="default", kind="odf/etag", value=_word(chain, chance))
         event = replace(event, new_source_state=chance.choice((None, state)))
     return event
 
@@ -249,8 +249,8 @@ def random_execute_transform(chain: ChainBuilder, chance: Random) -> ExecuteTran
     event = chain.next_execute_transform(chance.choice((0, 1, 7)) if chain.state.schema else 0)
     event = replace(
         event,
-        query_inputs=tuple(_random_progress(progress, chance) for progress in event.query_inputs),
-        new_checkpoint=example_checkpoint(_word(chance)),
+        query_inputs=tuple(_random_progress(chain, progress, chance) for progress in event.query_inputs),
+        new_checkpoint=example_checkpoint(_word(chain, chance)),
     )
     if chance.random() < 0.5:
         event = replace(event, new_watermark=_later(chain.state.watermark, chance))
@@ -266,7 +266,7 @@ def _grow_root(chain: ChainBuilder, chance: Random, blocks: int) -> None:
         elif step == "schema":
             _append(chain, chance, _random_schema(chain, chance))
         elif step == "source" and polls:
-            _append(chain, chance, example_polling_source(f"https://example.org/{_word(chance)}"))
+            _append(chain, chance, example_polling_source(f"https://example.org/{_word(chain, chance)}"))
         elif step == "source":
             _append(chain, chance, _random_push_source(chain, chance))
         else:
@@ -278,7 +278,7 @@ def _grow_derivative(chain: ChainBuilder, chance: Random, blocks: int) -> None:
     while len(chain.blocks) < blocks:
         step = chance.choice(("transform", "data", "data", "data", "schema", "words"))
         if chain.state.transform is None or step == "transform":
-            _append(chain, chance, example_transform(*inputs, sql=f"select '{_word(chance)}' from input0"))
+            _append(chain, chance, example_transform(*inputs, sql=f"select '{_word(chain, chance)}' from input0"))
         elif step == "data":
             _append(chain, chance, random_execute_transform(chain, chance))
         elif step == "schema":
@@ -298,7 +298,7 @@ def _random_schema(chain: ChainBuilder, chance: Random) -> SetDataSchema:
     added = DataField(name=f"f{len(current.fields)}", type=DataTypeOption(inner=DataTypeInt64()))
     choices: list[Callable[[], DataSchema]] = [
         lambda: replace(current, fields=(*current.fields, added)),
-        lambda: replace(current, extra=ExtraAttributes(entries=json.dumps({"example.org/note": _word(chance)}))),
+        lambda: replace(current, extra=ExtraAttributes(entries=json.dumps({"example.org/note": _word(chain, chance)}))),
         lambda: replace(current, fields=(current.fields[-1], *current.fields[:-1])),
     ]
     return SetDataSchema(schema=chance.choice(choices)())
@@ -315,10 +315,10 @@ def _random_push_source(chain: ChainBuilder, chance: Random) -> AddPushSource:
 
 def _random_words(chain: ChainBuilder, chance: Random) -> MetadataEvent:
     choices: list[MetadataEvent] = [
-        SetInfo(description=_word(chance), keywords=("test",)),
+        SetInfo(description=_word(chain, chance), keywords=("test",)),
         SetLicense(short_name="CC0", name="CC0 1.0", website_url="https://creativecommons.org/publicdomain/zero/1.0"),
         SetAttachments(
-            attachments=AttachmentsEmbedded(items=(AttachmentEmbedded(path="a.md", content=_word(chance)),))
+            attachments=AttachmentsEmbedded(items=(AttachmentEmbedded(path="a.md", content=_word(chain, chance)),))
         ),
     ]
     if chain.state.last_offset is None:
@@ -326,10 +326,10 @@ def _random_words(chain: ChainBuilder, chance: Random) -> MetadataEvent:
     return chance.choice(choices)
 
 
-def _random_progress(progress: ExecuteTransformInput, chance: Random) -> ExecuteTransformInput:
+def _random_progress(chain: ChainBuilder, progress: ExecuteTransformInput, chance: Random) -> ExecuteTransformInput:
     if chance.random() < 0.3:
         return progress
-    advanced = replace(progress, new_block_hash=physical_hash(f"input block {_word(chance)}"))
+    advanced = replace(progress, new_block_hash=physical_hash(f"input block {_word(chain, chance)}"))
     if chance.random() < 0.3:
         return advanced
     first = 0 if progress.prev_offset is None else progress.prev_offset + 1
@@ -341,5 +341,6 @@ def _later(watermark: Instant | None, chance: Random) -> Instant:
     return Instant.from_millis(base.millis + chance.randint(1, 100_000))
 
 
-def _word(chance: Random) -> str:
-    return f"{chance.getrandbits(64):016x}"
+def _word(chain: ChainBuilder, chance: Random) -> str:
+    """A word that no earlier block of the chain has, however dull the chance is (shrinking makes it always zero)."""
+    return f"{len(chain.blocks)}.{chance.randrange(1000)}"
