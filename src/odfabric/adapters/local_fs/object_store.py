@@ -1,0 +1,324 @@
+"""Objects and refs as files below one folder; a key is the path.
+
+Owns the atomic write: bytes go to `.pending-<random>` in the folder of the object, reach the disk, get their name by a hard
+link, which never replaces a name that is there, and then the folder reaches the disk. Invariant: a name without a leading dot is
+a whole object. Files of private folders (the exchange) are linked instead of copied: nobody writes to them once they are
+finished. Not here: what the keys mean (`formats.dataset_layout`). Source: specification, "Dataset layout".
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from odfabric.adapters.local_fs.durable import DurableFolders, sync_file, sync_folder
+from odfabric.adapters.local_fs.file_lock import held_lock
+from odfabric.adapters.local_fs.new_file import regular_file
+from odfabric.errors import (
+    AlreadyExists,
+    Corrupt,
+    Determinate,
+    External,
+    Indeterminate,
+    InvalidName,
+    LimitExceeded,
+    NotFound,
+)
+from odfabric.model.instant import Instant
+from odfabric.ports.object_store import REF_BYTES_MAX, ObjectStat, ReadableBytes, check_key, check_prefix
+
+PENDING = ".pending-"
+LOCKS = ".locks"
+
+_PIECE_BYTES = 1024 * 1024
+_ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+# What hard links fail with where they cannot be had: another file system, none at all, too many of one file.
+_NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+
+class FolderObjectStore:
+    """An ObjectStore. Files below `private_folders` may be linked; `lock_wait_s_max` is how long `exclusive` waits."""
+
+    def __init__(self, root: Path, *, private_folders: Sequence[Path] = (), lock_wait_s_max: float = 30.0) -> None:
+        self._root = Path(os.path.abspath(root))
+        self._private = tuple(Path(os.path.abspath(folder)) for folder in private_folders)
+        self._lock_wait_s_max = lock_wait_s_max
+        self._folders = DurableFolders(self._root)
+
+    def put_bytes(self, key: str, data: bytes) -> None:
+        """See the port."""
+        target = self._path(key)
+        if self._exists_durably(key, target):
+            return
+
+        def write(file: BinaryIO) -> int:
+            with _failing(Determinate, key):
+                return file.write(data)
+
+        self._put(key, target, write)
+
+    def put_file(self, key: str, path: Path) -> None:
+        """See the port. Raises InvalidData for anything but a regular file, links included."""
+        target = self._path(key)
+        if self._exists_durably(key, target):
+            return
+        with _failing(Determinate, key), regular_file(path) as source:
+            if not (self._is_private(path) and self._put_link(key, target, path)):
+                self._put(key, target, lambda file: _copy(source, file, key))
+
+    def put_stream(self, key: str, stream: ReadableBytes) -> int:
+        """See the port. What `stream` raises passes through."""
+        return self._put(key, self._path(key), lambda file: _copy(stream, file, key))
+
+    def read_bytes(self, key: str, *, size_max: int) -> bytes:
+        """See the port."""
+        with self.open(key) as file, _failing(Determinate, key):
+            data = file.read(size_max + 1)
+        if len(data) > size_max:
+            raise LimitExceeded(f"object {key} is larger than {size_max} bytes", limit="size_max", maximum=size_max)
+        return data
+
+    def open(self, key: str) -> BinaryIO:
+        """See the port."""
+        path = self._path(key)
+        try:
+            return path.open("rb")
+        except _ABSENT:
+            raise NotFound("object", key) from None
+        except OSError as error:
+            raise _failure(Determinate, key, error) from error
+
+    def stat(self, key: str) -> ObjectStat | None:
+        """See the port."""
+        path = self._path(key)
+        try:
+            found = path.stat()
+        except _ABSENT:
+            return None
+        except OSError as error:
+            raise _failure(Determinate, key, error) from error
+        return ObjectStat(found.st_size, Instant(found.st_mtime_ns)) if stat.S_ISREG(found.st_mode) else None
+
+    def materialize(self, key: str, path: Path) -> None:
+        """See the port."""
+        source = self._path(key)
+        if self.stat(key) is None:
+            raise NotFound("object", key)
+        try:
+            if not (self._is_private(path) and _link(source, path)):
+                with source.open("rb") as stored, path.open("xb") as copy:
+                    shutil.copyfileobj(stored, copy, _PIECE_BYTES)
+        except FileExistsError as error:
+            raise AlreadyExists(f"a file of the name {path.name} exists already") from error
+        except OSError as error:
+            raise _failure(Determinate, key, error) from error
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """See the port. Files that are not keys are left out."""
+        check_prefix(prefix)
+        folder, _, _ = prefix.rpartition("/")
+        return _keys_below(self._root / folder, folder + "/" if folder else "", prefix)
+
+    def delete(self, key: str) -> None:
+        """See the port."""
+        path = self._path(key)
+        try:
+            path.unlink()
+        except _ABSENT:
+            return
+        except OSError as error:
+            raise _failure(Determinate, key, error) from error
+        with _failing(Indeterminate, key):
+            sync_folder(path.parent)
+
+    def write_ref(self, key: str, text: str) -> None:
+        """See the port."""
+        target = self._path(key)
+        data = text.encode()
+        if len(data) > REF_BYTES_MAX:
+            raise LimitExceeded(f"the text of ref {key} is too long", limit="ref_bytes_max", maximum=REF_BYTES_MAX)
+        with self._pending_file(key, target) as (pending, file), _failing(Determinate, key):
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            pending.replace(target)
+        with _failing(Indeterminate, key):
+            sync_folder(target.parent)
+
+    @contextmanager
+    def exclusive(self, key: str) -> Iterator[None]:
+        """See the port."""
+        check_key(key)
+        lock = self._root / LOCKS / hashlib.sha3_256(key.encode()).hexdigest()
+        with _failing(Determinate, key):
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            held = held_lock(lock, wait_s_max=self._lock_wait_s_max)
+            held.__enter__()
+        try:
+            yield
+        finally:
+            held.__exit__(None, None, None)
+
+    def read_ref(self, key: str) -> str | None:
+        """See the port."""
+        try:
+            return self.read_bytes(key, size_max=REF_BYTES_MAX).decode()
+        except NotFound:
+            return None
+        except UnicodeDecodeError as error:
+            raise Corrupt(f"ref {key} is not a text", object_name=key) from error
+
+    def remove_leftovers(self, *, older_than: Instant, entries_max: int) -> int:
+        """Remove files of writes that died before `older_than`; returns how many. Looks at `entries_max` names at most."""
+        removed = seen = 0
+        for folder, _, names in os.walk(self._root):
+            for name in names:
+                seen += 1
+                if seen > entries_max:
+                    return removed
+                path = Path(folder, name)
+                with suppress(OSError):
+                    if name.startswith(PENDING) and path.lstat().st_mtime_ns < older_than.epoch_ns:
+                        path.unlink()
+                        removed += 1
+        return removed
+
+    def _path(self, key: str) -> Path:
+        check_key(key)
+        return self._root / key
+
+    def _is_private(self, path: Path) -> bool:
+        normal = Path(os.path.abspath(path))
+        return any(normal.is_relative_to(folder) for folder in self._private)
+
+    def _exists_durably(self, key: str, target: Path) -> bool:
+        # Its writer may not have synced the folder yet, and this call may not promise more than the disk holds.
+        if self.stat(key) is None:
+            return False
+        with _failing(Indeterminate, key):
+            sync_folder(target.parent)
+        return True
+
+    def _put(self, key: str, target: Path, write: Callable[[BinaryIO], int]) -> int:
+        with self._pending_file(key, target) as (pending, file):
+            size = write(file)
+            with _failing(Determinate, key):
+                file.flush()
+                os.fsync(file.fileno())
+                if not self._named(pending, target):
+                    self._name_without_links(key, pending, target)
+        with _failing(Indeterminate, key):
+            sync_folder(target.parent)
+        return size
+
+    def _put_link(self, key: str, target: Path, source: Path) -> bool:
+        with _failing(Determinate, key):
+            self._folders.ensure(target.parent)
+            sync_file(source)
+            if not self._named(source, target):
+                return False
+        with _failing(Indeterminate, key):
+            sync_folder(target.parent)
+        return True
+
+    def _named(self, source: Path, target: Path) -> bool:
+        """Give a finished file its name unless it is taken already; False if links cannot be had."""
+        try:
+            return _link(source, target)
+        except FileExistsError:
+            if not target.is_file():
+                raise InvalidName(f"{target.name} is the folder of other keys") from None
+            return True
+
+    def _name_without_links(self, key: str, pending: Path, target: Path) -> None:
+        with self.exclusive(key):
+            if not target.exists():
+                pending.rename(target)
+
+    @contextmanager
+    def _pending_file(self, key: str, target: Path) -> Iterator[tuple[Path, BinaryIO]]:
+        pending = target.parent / f"{PENDING}{secrets.token_hex(8)}"
+        with _failing(Determinate, key):
+            self._folders.ensure(target.parent)
+            try:
+                file = pending.open("xb")
+            except FileNotFoundError:
+                self._folders.forget(target.parent)
+                self._folders.ensure(target.parent)
+                file = pending.open("xb")
+        try:
+            yield pending, file
+        finally:
+            with suppress(OSError):
+                file.close()
+            with suppress(OSError):
+                pending.unlink(missing_ok=True)
+
+
+def _link(source: Path, target: Path) -> bool:
+    """Whether a hard link could be made. Raises FileExistsError and other OSErrors."""
+    try:
+        target.hardlink_to(source)
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            return False
+        raise
+    return True
+
+
+def _copy(source: ReadableBytes, file: BinaryIO, key: str) -> int:
+    size = 0
+    while piece := source.read(_PIECE_BYTES):
+        with _failing(Determinate, key):
+            file.write(piece)
+        size += len(piece)
+    return size
+
+
+def _keys_below(folder: Path, base: str, prefix: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            # A folder sorts with its slash, as its keys do: "a-b" comes before "a/b", which comes before "a0".
+            found = sorted(entry.name + "/" if entry.is_dir() else entry.name for entry in entries)
+    except _ABSENT:
+        return
+    except OSError as error:
+        raise _failure(Determinate, prefix, error) from error
+    for name in found:
+        key = base + name
+        if not _is_key(key.removesuffix("/")):
+            continue
+        if name.endswith("/"):
+            if key.startswith(prefix) or prefix.startswith(key):
+                yield from _keys_below(folder / name, key, prefix)
+        elif key.startswith(prefix):
+            yield key
+
+
+def _is_key(key: str) -> bool:
+    try:
+        check_key(key)
+    except InvalidName:
+        return False
+    return True
+
+
+@contextmanager
+def _failing(outcome: type[External], key: str) -> Iterator[None]:
+    """Turn failures of the operating system into what they mean for the caller."""
+    try:
+        yield
+    except OSError as error:
+        raise _failure(outcome, key, error) from error
+
+
+def _failure(outcome: type[External], key: str, error: OSError) -> External:
+    return outcome(f"object {key}: {error.strerror or error}")

@@ -1,0 +1,129 @@
+"""Datasets in folders, read as remotes by file:// URLs.
+
+Owns the reading of such URLs and the rule of where they may lead. Invariant: unless everything is allowed, each file that
+is opened lies below the allowed folder after all links are followed, and is a regular file. Nothing that comes back is
+trusted: hashes are checked by whoever asked. Source: specification, "Dataset layout". A relative path starts at the allowed
+folder: on a node its poll folder, on a command line the current one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import unquote
+
+from odfabric.errors import (
+    AccessDenied,
+    CorruptedSource,
+    Determinate,
+    InvalidName,
+    InvalidRequest,
+    LimitExceeded,
+    NotFound,
+    Place,
+)
+from odfabric.formats.dataset_layout import BLOCKS, HEAD, REF_CHARACTERS_MAX, object_path, parse_ref
+from odfabric.model.multihash import Multihash
+from odfabric.ports.egress import RemoteDataset
+
+COPY_BYTES = 1024 * 1024
+PATH_CHARACTERS_MAX = 4096
+
+_URL = re.compile(r"file:(?://(?:localhost(?=/))?)?(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
+
+
+class FolderRemoteDatasets:
+    """`ports.egress.RemoteDatasets` for file://."""
+
+    def __init__(self, folder: Path | None, *, anywhere: bool = False, block_bytes_max: int) -> None:
+        """`folder`: where relative paths start and, unless `anywhere`, what nothing may leave; None refuses everything."""
+        self._folder = folder
+        self._anywhere = anywhere
+        self._block_bytes_max = block_bytes_max
+
+    def open(self, url: str, *, token: str | None = None) -> RemoteDataset:
+        """Read the URL; files are looked at by the first read. A token has nothing to say to a folder."""
+        if self._folder is None:
+            raise AccessDenied("folders cannot be read as remotes", hint="the operator may allow one (poll_folder)")
+        base = self._folder.resolve()
+        path = (base / _path_of(url)).resolve()
+        allowed = None if self._anywhere else base
+        if allowed is not None and not path.is_relative_to(allowed):
+            raise AccessDenied("the folder is outside of the one that may be read", hint="use a path below poll_folder")
+        return FolderRemoteDataset(path, url, allowed=allowed, block_bytes_max=self._block_bytes_max)
+
+
+class FolderRemoteDataset:
+    """One dataset in a folder."""
+
+    def __init__(self, root: Path, url: str, *, allowed: Path | None, block_bytes_max: int) -> None:
+        self._root = root
+        self._url = url
+        self._allowed = allowed
+        self._block_bytes_max = block_bytes_max
+
+    def head(self) -> Multihash:
+        """Its head."""
+        with self._open(HEAD, "dataset", self._url) as file:
+            text = file.read(REF_CHARACTERS_MAX + 1)
+        try:
+            return parse_ref(text.decode("ascii"))
+        except (InvalidName, UnicodeDecodeError):
+            raise CorruptedSource(f"{HEAD} of {self._url} is not the hash of a block") from None
+
+    def block(self, block_hash: Multihash) -> bytes:
+        """Bytes of a block."""
+        with self._open(object_path(BLOCKS, block_hash), "block", str(block_hash)) as file:
+            data = file.read(self._block_bytes_max + 1)
+        if len(data) > self._block_bytes_max:
+            raise _too_large(block_hash, "block_bytes_max", self._block_bytes_max)
+        return data
+
+    def download(self, folder: str, object_hash: Multihash, *, size_max: int, into: Path) -> int:
+        """An object into a new file."""
+        size = 0
+        with self._open(object_path(folder, object_hash), "object", str(object_hash)) as file, into.open("xb") as copy:
+            try:
+                while piece := file.read(COPY_BYTES):
+                    size += copy.write(piece)
+                    if size > size_max:
+                        raise _too_large(object_hash, "object_bytes_max", size_max)
+            except BaseException:
+                into.unlink()
+                raise
+        return size
+
+    def _open(self, path: str, what: str, name: str) -> BinaryIO:
+        try:
+            found = (self._root / path).resolve(strict=True)
+            if self._allowed is not None and not found.is_relative_to(self._allowed):
+                raise AccessDenied(f"a link in {self._url} leads outside of the folder that may be read")
+            # Links were followed above, and a pipe must not make us wait.
+            handle = os.open(found, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except (FileNotFoundError, NotADirectoryError):
+            raise NotFound(what, name) from None
+        except (OSError, RuntimeError) as error:
+            raise Determinate(f"{what} {name} cannot be read: {_reason(error)}") from None
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise NotFound(what, name)
+        return os.fdopen(handle, "rb")
+
+
+def _path_of(url: str) -> Path:
+    match = _URL.fullmatch(url)
+    text = unquote(match[1]) if match else ""
+    if match is None or not text or "\0" in text or len(text) > PATH_CHARACTERS_MAX or set("?#") & set(match[1]):
+        raise InvalidRequest("not the URL of a folder", place=Place(field="url"), hint="e.g. file:///data/my-dataset")
+    return Path(text)
+
+
+def _too_large(name: Multihash, limit: str, maximum: int) -> LimitExceeded:
+    return LimitExceeded(f"{name} is too large", limit=limit, maximum=maximum)
+
+
+def _reason(error: OSError | RuntimeError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or "its links form a loop"
