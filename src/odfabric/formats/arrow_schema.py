@@ -8,7 +8,6 @@ whether a slice fits its dataset (`formats.slice_schema`). Source: RFC-016; spec
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,6 +17,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from odfabric.errors import IncompatibleSchema, InvalidBlock, Place
+from odfabric.formats.canonical_json import JsonValue, canonical_json, parse_json_object
 from odfabric.model.data_schema import (
     DataField,
     DataSchema,
@@ -50,8 +50,6 @@ from odfabric.model.data_schema import (
     TimeUnit,
 )
 
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-
 BUFFER_ENCODING: Final = "arrow.apache.org/bufferEncoding"
 DATE_ENCODING: Final = "arrow.apache.org/dateEncoding"
 DECIMAL_ENCODING: Final = "arrow.apache.org/decimalEncoding"
@@ -83,7 +81,7 @@ _PLAIN_TO_ARROW: dict[DataType, pa.DataType] = {
 }
 _ARROW_TO_PLAIN = {arrow: data_type for data_type, arrow in _PLAIN_TO_ARROW.items()}
 
-_Hints: TypeAlias = Mapping[str, Json]
+_Hints: TypeAlias = Mapping[str, JsonValue]
 _NO_HINTS: _Hints = {}
 
 
@@ -192,7 +190,7 @@ def _list_to_arrow(item: pa.Field, length: int | None, hints: _Hints) -> pa.Data
     return pa.large_list(item) if layout == "64" else pa.list_(item)
 
 
-def _decimal(precision: int, scale: int, bit_width: Json) -> pa.DataType:
+def _decimal(precision: int, scale: int, bit_width: JsonValue) -> pa.DataType:
     makers = {32: pa.decimal32, 64: pa.decimal64, 128: pa.decimal128, 256: pa.decimal256}
     if not isinstance(bit_width, int) or bit_width not in makers:
         bit_width = 128 if precision <= DECIMAL_128_DIGITS_MAX else 256
@@ -217,7 +215,7 @@ def _layout(hints: _Hints) -> str:
     return "64" if _hint(hints, BUFFER_ENCODING, "offsetBitWidth") == 64 else "32"
 
 
-def _hint(hints: _Hints, key: str, member: str) -> Json:
+def _hint(hints: _Hints, key: str, member: str) -> JsonValue:
     value = hints.get(key)
     return value.get(member) if isinstance(value, dict) else None
 
@@ -226,25 +224,20 @@ def _hints_of(extra: ExtraAttributes | None) -> _Hints:
     if extra is None:
         return _NO_HINTS
     try:
-        entries = json.loads(extra.entries)
-    except (ValueError, RecursionError):
+        return parse_json_object(extra.entries)
+    except ValueError:
         return _NO_HINTS  # hints are advice: text that is no JSON advises nothing
-    return entries if isinstance(entries, dict) else _NO_HINTS
 
 
 def _field_from_arrow(field: pa.Field, path: str, *, encodings: bool) -> DataField:
     data_type, hints = _type_from_arrow(field.type, path, encodings=encodings)
-    extra = ExtraAttributes(entries=_json_text(hints)) if encodings and hints else None
+    extra = ExtraAttributes(entries=canonical_json(hints)) if encodings and hints else None
     return DataField(
         name=field.name, type=DataTypeOption(inner=data_type) if field.nullable else data_type, extra=extra
     )
 
 
-def _json_text(value: _Hints) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _type_from_arrow(arrow: pa.DataType, path: str, *, encodings: bool) -> tuple[DataType, dict[str, Json]]:
+def _type_from_arrow(arrow: pa.DataType, path: str, *, encodings: bool) -> tuple[DataType, dict[str, JsonValue]]:
     """The type, and the hints that lead back to the same Arrow type."""
     if isinstance(arrow, pa.BaseExtensionType):
         return _type_from_arrow(arrow.storage_type, path, encodings=encodings)
@@ -264,15 +257,15 @@ def _type_from_arrow(arrow: pa.DataType, path: str, *, encodings: bool) -> tuple
     return _nested_from_arrow(arrow, path, encodings=encodings)
 
 
-def _contiguous(bits: int) -> Json:
+def _contiguous(bits: int) -> JsonValue:
     return {"kind": "Contiguous", "offsetBitWidth": bits}
 
 
-def _view(bits: int) -> Json:
+def _view(bits: int) -> JsonValue:
     return {"kind": "View", "offsetBitWidth": bits}
 
 
-_ENCODED: dict[pa.DataType, tuple[DataType, Json]] = {
+_ENCODED: dict[pa.DataType, tuple[DataType, JsonValue]] = {
     pa.string(): (DataTypeString(), _contiguous(32)),
     pa.large_string(): (DataTypeString(), _contiguous(64)),
     pa.string_view(): (DataTypeString(), _view(32)),
@@ -282,7 +275,7 @@ _ENCODED: dict[pa.DataType, tuple[DataType, Json]] = {
 }
 
 
-def _temporal_from_arrow(arrow: pa.DataType, path: str) -> tuple[DataType, dict[str, Json]]:
+def _temporal_from_arrow(arrow: pa.DataType, path: str) -> tuple[DataType, dict[str, JsonValue]]:
     if types.is_date32(arrow):
         return DataTypeDate(), {}
     if types.is_date64(arrow):
@@ -296,7 +289,7 @@ def _temporal_from_arrow(arrow: pa.DataType, path: str) -> tuple[DataType, dict[
     raise _unsupported(path, f"Arrow type {arrow} has no counterpart in the specification")
 
 
-def _nested_from_arrow(arrow: pa.DataType, path: str, *, encodings: bool) -> tuple[DataType, dict[str, Json]]:
+def _nested_from_arrow(arrow: pa.DataType, path: str, *, encodings: bool) -> tuple[DataType, dict[str, JsonValue]]:
     if types.is_struct(arrow):
         members = [_field_from_arrow(member, f"{path}.{member.name}", encodings=encodings) for member in arrow]
         return DataTypeStruct(fields=tuple(members)), {}
@@ -316,7 +309,7 @@ def _nested_from_arrow(arrow: pa.DataType, path: str, *, encodings: bool) -> tup
     return DataTypeList(item_type=item), {BUFFER_ENCODING: list_hint}
 
 
-def _list_hint(arrow: pa.DataType) -> Json:
+def _list_hint(arrow: pa.DataType) -> JsonValue:
     if types.is_list(arrow) or types.is_fixed_size_list(arrow):
         return _contiguous(32)
     if types.is_large_list(arrow):

@@ -171,8 +171,10 @@ class _Column:
                 values = values.field(index)
                 inner = validity(values)
                 if valid is not None and inner is not None:
-                    # The format takes the union of the two validities: only a slot that is null in both is null.
-                    self._tainted[leaf.name] = None
+                    # The format takes the union of the two validities: only a slot that is null in both is null. If
+                    # members are null beyond their structs, it matters what a reader puts under a null struct.
+                    if bool((valid & ~inner).any()):
+                        self._tainted[leaf.name] = None
                     valid = valid | inner
                 else:
                     valid = inner if valid is None else valid

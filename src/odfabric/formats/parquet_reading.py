@@ -64,12 +64,14 @@ def arrow_schema_of(file: pq.ParquetFile) -> pa.Schema:
     return pa.schema([_hinted_field(field, hint) for field, hint in zip(schema, hints, strict=True)])
 
 
-def batches_of(file: pq.ParquetFile, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows in order, `columns` of them (top-level names; default all, as in the file), hints honoured."""
+def batches_of(
+    file: pq.ParquetFile, columns: Sequence[str] | None = None, *, row_groups: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows in order, hints honoured: `columns` of them (top-level names; default all), of `row_groups` (all)."""
     schema = arrow_schema_of(file)
     if columns is not None:
         schema = pa.schema([field for field in schema if field.name in columns])
-    for batch in file.iter_batches(BATCH_ROWS, columns=None if columns is None else list(columns)):
+    for batch in file.iter_batches(BATCH_ROWS, row_groups=row_groups, columns=columns):
         yield batch.cast(schema)
 
 
