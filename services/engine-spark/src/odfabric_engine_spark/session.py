@@ -13,7 +13,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from odfabric_engine_spark.jvm import Jvm, start_jvm
+from odfabric_engine_spark.class_archive import ClassArchive
+from odfabric_engine_spark.jvm import Jvm, find_java, spark_jars, start_jvm
 from odfabric_engine_spark.settings import EngineSettings
 
 PINNED = {
@@ -91,7 +92,21 @@ class SparkProcess:
 
 def start_spark(settings: EngineSettings) -> SparkProcess:
     """Starts the JVM and Spark in it. One per process. Raises Determinate if the JVM does not start."""
-    jvm = start_jvm(heap_mib=settings.heap_mib, cache=settings.cache, wait_s_max=settings.start_s_max)
+    java = find_java(os.environ)
+    archive = ClassArchive.in_folder(settings.cache, java, spark_jars()) if settings.cache else None
+    return attach(
+        start_jvm(
+            java,
+            memory_mib=settings.memory_mib,
+            options=archive.use() if archive else (),
+            wait_s_max=settings.start_s_max,
+        ),
+        settings,
+    )
+
+
+def attach(jvm: Jvm, settings: EngineSettings) -> SparkProcess:
+    """Starts Spark in a running JVM."""
     # PySpark attaches to a running JVM only through these two variables.
     told = {"PYSPARK_GATEWAY_PORT": str(jvm.port), "PYSPARK_GATEWAY_SECRET": jvm.secret}
     os.environ.update(told)

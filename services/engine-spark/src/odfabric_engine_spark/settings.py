@@ -1,22 +1,18 @@
 """Settings of the engine service: the one table of its limits, names with their units.
 
 Owns every limit of the engine and its default; readers, merges and transforms get a `EngineSettings` and hold no constants of
-their own. Each is an option of `python -m odfabric_engine_spark` (`--heap-mib 2048`) and an environment variable
-(`ODF_ENGINE_HEAP_MIB=2048`); the option wins. Not here: limits of the coordinator (`odfabric.settings`).
+their own. Each is an option of `python -m odfabric_engine_spark` (`--memory-mib 2048`). Not here: limits of the coordinator
+(`odfabric.settings`).
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 KIB = 1024
 MIB = 1024 * KIB
-
-
-def _cores() -> int:
-    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,16 +28,20 @@ class EngineSettings:
     crash_at: str | None = None
 
     # process
-    heap_mib: int = 3072
+    memory_mib: int = 3072
     """Heap of the JVM."""
-    cores: int = field(default_factory=_cores)
+    cores: int = os.cpu_count() or 1
     """Tasks that Spark runs at once."""
     shuffle_partitions: int = 2
     """Partitions of a shuffle. Small inputs dominate, and every partition costs a task."""
     start_s_max: float = 120.0
     """Longest wait for the JVM."""
-    stop_s_max: float = 20.0
-    """Longest wait for calls under way and for the JVM at a stop."""
+    stop_s_max: float = 4.0
+    """Longest wait for calls under way at a stop, and again for the JVM."""
+    idle_s: float = 0.0
+    """Time without a call after which the engine ends by itself; 0 means never."""
+    owner_pid: int = 0
+    """Process that the engine does not outlive; 0 means none."""
 
     # calls
     message_bytes_max: int = 16 * MIB

@@ -71,7 +71,7 @@ class Progress(_message.Message):
     def __init__(self, stage: _Optional[str] = ..., done: _Optional[int] = ..., total: _Optional[int] = ...) -> None: ...
 
 class Failure(_message.Message):
-    __slots__ = ("code", "message", "hint", "file", "line", "column", "field", "row", "rule", "limit", "maximum")
+    __slots__ = ("code", "message", "hint", "file", "line", "column", "field", "row", "rule", "limit", "maximum", "object_name")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     HINT_FIELD_NUMBER: _ClassVar[int]
@@ -83,6 +83,7 @@ class Failure(_message.Message):
     RULE_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     MAXIMUM_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_NAME_FIELD_NUMBER: _ClassVar[int]
     code: str
     message: str
     hint: str
@@ -94,7 +95,8 @@ class Failure(_message.Message):
     rule: str
     limit: str
     maximum: float
-    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., field: _Optional[str] = ..., row: _Optional[int] = ..., rule: _Optional[str] = ..., limit: _Optional[str] = ..., maximum: _Optional[float] = ...) -> None: ...
+    object_name: str
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., field: _Optional[str] = ..., row: _Optional[int] = ..., rule: _Optional[str] = ..., limit: _Optional[str] = ..., maximum: _Optional[float] = ..., object_name: _Optional[str] = ...) -> None: ...
 
 class IngestRequest(_message.Message):
     __slots__ = ("vocabulary", "data_paths", "file_names", "read_json", "preprocess_json", "merge_json", "data_schema_json", "history", "system_time", "event_time_fallback", "next_offset", "new_data_path")
@@ -295,13 +297,15 @@ class QueryProblem(_message.Message):
     def __init__(self, rule: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., step: _Optional[int] = ..., line: _Optional[int] = ..., column: _Optional[int] = ...) -> None: ...
 
 class ValidateQueryResponse(_message.Message):
-    __slots__ = ("problems", "data_schema_json", "operator_class", "keys")
+    __slots__ = ("problems", "data_schema_json", "operator_class", "keys", "failure")
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     OPERATOR_CLASS_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
     problems: _containers.RepeatedCompositeFieldContainer[QueryProblem]
     data_schema_json: str
     operator_class: str
     keys: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, problems: _Optional[_Iterable[_Union[QueryProblem, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., operator_class: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ...) -> None: ...
+    failure: Failure
+    def __init__(self, problems: _Optional[_Iterable[_Union[QueryProblem, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., operator_class: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...

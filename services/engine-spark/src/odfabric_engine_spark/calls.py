@@ -1,0 +1,198 @@
+"""Running calls: places, deadlines, cancelling, and giving up.
+
+Owns the few threads on which operations run. Invariant: at a limit the work stops, not only the call: its Spark jobs are
+cancelled until the thread is free again, and where that does not help in time the process gives itself up, so that the
+supervisor starts a healthy one. Not here: what operations do (`operations`), how they travel (`servicers`).
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from pyspark.sql import SparkSession
+
+from odfabric.errors import Determinate, OdfError
+from odfabric.model.engine import EngineProgress
+from odfabric_engine_spark.call import EngineCall, StopSignal
+from odfabric_engine_spark.exchange import ExchangeFolder
+from odfabric_engine_spark.failures import as_odf_error
+from odfabric_engine_spark.session import request_session
+from odfabric_engine_spark.settings import EngineSettings
+
+ResultT = TypeVar("ResultT")
+
+_PROGRESS_KEPT_MAX = 64
+_WATCH_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Generic[ResultT]):
+    """The end of a call: a result or the error that is its answer. `bug` is set if the error is not one of ours."""
+
+    result: ResultT | None = None
+    error: OdfError | None = None
+    bug: BaseException | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class RunningCall(Generic[ResultT]):
+    """A call that waits for a place or runs. `events` is bounded: progress that nobody fetches in time is dropped."""
+
+    id: str
+    work: Callable[[EngineCall], ResultT]
+    output: str | None
+    stop: StopSignal = field(default_factory=StopSignal)
+    events: queue.Queue[EngineProgress] = field(default_factory=lambda: queue.Queue(_PROGRESS_KEPT_MAX))
+    finished: Finished[ResultT] | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def tell(self, progress: EngineProgress) -> None:
+        """Passes progress on if there is room."""
+        try:
+            self.events.put_nowait(progress)
+        except queue.Full:
+            return
+
+
+class CallRunner:
+    """Runs operations on a bounded number of threads, each with a fair share of Spark."""
+
+    def __init__(
+        self, spark: SparkSession, *, settings: EngineSettings, exchange: ExchangeFolder, give_up: Callable[[], None]
+    ) -> None:
+        self._spark = spark
+        self._settings = settings
+        self._exchange = exchange
+        self._give_up = give_up
+        # The threads live as long as the process: Spark keeps one thread of its own for each of ours.
+        self._threads = ThreadPoolExecutor(settings.calls_at_once_max, thread_name_prefix="call")
+        self._lock = threading.Lock()
+        self._present: set[str] = set()
+        self._idle_since = time.monotonic()
+
+    @property
+    def idle_s(self) -> float:
+        """How long no call has been present; 0 while there is one."""
+        with self._lock:
+            return 0.0 if self._present else time.monotonic() - self._idle_since
+
+    def run(
+        self,
+        work: Callable[[EngineCall], ResultT],
+        *,
+        output: str | None,
+        wall_s_max: float,
+        limit: Callable[[], OdfError],
+        caller_waits: Callable[[], bool],
+    ) -> Iterator[EngineProgress | Finished[ResultT]]:
+        """Runs `work` and yields its progress, last its end.
+
+        `limit` makes the answer when `wall_s_max` has passed since now; the work is cancelled too when `caller_waits` turns
+        false. Raises Determinate if too many calls wait.
+        """
+        call = RunningCall(id=uuid.uuid4().hex, work=work, output=output)
+        self._enter(call.id)
+        try:
+            self._threads.submit(self._work_on, call)
+        except RuntimeError as error:
+            self._leave(call.id)
+            raise Determinate("the engine is stopping") from error
+        return self._follow(call, end=time.monotonic() + wall_s_max, limit=limit, caller_waits=caller_waits)
+
+    def close(self) -> None:
+        """Takes no more calls."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _enter(self, call_id: str) -> None:
+        settings = self._settings
+        with self._lock:
+            if len(self._present) >= settings.calls_at_once_max + settings.calls_waiting_max:
+                raise Determinate("the engine is busy", hint=f"calls_waiting_max = {settings.calls_waiting_max}")
+            self._present.add(call_id)
+
+    def _leave(self, call_id: str) -> None:
+        with self._lock:
+            self._present.discard(call_id)
+            self._idle_since = time.monotonic()
+
+    def _follow(
+        self,
+        call: RunningCall[ResultT],
+        *,
+        end: float,
+        limit: Callable[[], OdfError],
+        caller_waits: Callable[[], bool],
+    ) -> Iterator[EngineProgress | Finished[ResultT]]:
+        while not call.done.is_set():
+            try:
+                yield call.events.get(timeout=_WATCH_S)
+            except queue.Empty:
+                pass
+            except GeneratorExit:
+                call.stop.set(Determinate("the caller is gone"))
+                self._end(call)
+                raise
+            if time.monotonic() >= end:
+                call.stop.set(limit())
+            elif not caller_waits():
+                call.stop.set(Determinate("the caller is gone"))
+            if call.stop.reason is not None:
+                yield self._end(call)
+                return
+        yield call.finished or Finished(error=Determinate("the call left no result"))
+
+    def _end(self, call: RunningCall[ResultT]) -> Finished[ResultT]:
+        """Cancels the call's jobs until its thread is free; gives the process up if that does not come true in time."""
+        context = self._spark.sparkContext
+        patience_end = time.monotonic() + self._settings.grace_s
+        while not call.done.wait(_WATCH_S):
+            context.cancelJobGroup(call.id)  # again and again: jobs of the same call may start in between
+            if time.monotonic() >= patience_end:
+                self._give_up()
+                return Finished(error=call.stop.reason)
+        # A result that came at the same moment counts: the work is done.
+        return call.finished or Finished(error=call.stop.reason)
+
+    def _work_on(self, call: RunningCall[ResultT]) -> None:
+        try:
+            if call.stop.reason is not None:
+                raise call.stop.reason
+            call.finished = Finished(result=self._work(call))
+        except BaseException as error:  # noqa: BLE001 - the thread's outcome, whatever it is, belongs to the caller
+            call.finished = self._failed(call, error)
+        finally:
+            self._leave(call.id)
+            call.done.set()
+
+    def _work(self, call: RunningCall[ResultT]) -> ResultT:
+        context = self._spark.sparkContext
+        context.setJobGroup(call.id, "engine call", interruptOnCancel=True)
+        context.setLocalProperty("spark.scheduler.pool", threading.current_thread().name)
+        with ExitStack() as stack:
+            scratch = self._exchange.root
+            if call.output is not None:
+                scratch = stack.enter_context(self._exchange.scratch(call.output))
+            return call.work(
+                EngineCall(
+                    session=request_session(self._spark),
+                    exchange=self._exchange,
+                    settings=self._settings,
+                    scratch=scratch,
+                    stop=call.stop,
+                    listener=call.tell,
+                )
+            )
+
+    def _failed(self, call: RunningCall[ResultT], error: BaseException) -> Finished[ResultT]:
+        if call.stop.reason is not None:
+            return Finished(error=call.stop.reason)
+        known = as_odf_error(error)
+        return Finished(error=known) if known else Finished(bug=error)

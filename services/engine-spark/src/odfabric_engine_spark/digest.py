@@ -1,0 +1,50 @@
+"""The digest that tells one engine build from another.
+
+Owns what it covers: the bytes of our own modules that the engine runs (service, formats, model, generated code, errors) and
+the versions of the locked packages that can change a result. Two engines of one digest give the same rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from importlib.metadata import version
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+ENGINE_NAME = "odfabric-spark"
+
+_OURS = ("odfabric_engine_spark", "odfabric.formats", "odfabric.model", "odfabric.generated")
+_SINGLE_FILES = (("odfabric", "errors.py"),)
+_PACKAGES = ("flatbuffers", "grpcio", "numpy", "pandas", "protobuf", "py4j", "pyarrow", "pyspark")
+_SUFFIXES = (".py", ".properties")
+
+
+def engine_version() -> str:
+    """Version of the release that this engine belongs to."""
+    return version("odfabric")
+
+
+def engine_digest() -> str:
+    """SHA3-256 in hexadecimal over our sources and the locked versions."""
+    digest = hashlib.sha3_256()
+    for name, content in _sources():
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    for package in _PACKAGES:
+        digest.update(f"{package}=={version(package)}\0".encode())
+    return digest.hexdigest()
+
+
+def _sources() -> Iterator[tuple[str, bytes]]:
+    for package in _OURS:
+        yield from _below(package, files(package))
+    for package, name in _SINGLE_FILES:
+        yield f"{package}/{name}", files(package).joinpath(name).read_bytes()
+
+
+def _below(name: str, folder: Traversable) -> Iterator[tuple[str, bytes]]:
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir() and entry.name != "__pycache__":
+            yield from _below(f"{name}/{entry.name}", entry)
+        elif entry.name.endswith(_SUFFIXES):
+            yield f"{name}/{entry.name}", entry.read_bytes()

@@ -1,0 +1,81 @@
+"""What Spark says when something fails, as errors of the closed tree.
+
+Owns the reading of Spark's exceptions that no operation has turned into something better. Invariant: a message for users
+holds neither paths of this machine nor stack traces. Not here: how errors travel (`odfabric.formats.engine_wire`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+from odfabric.errors import Determinate, InvalidData, OdfError
+
+_OF_DATA = (
+    "ARITHMETIC_OVERFLOW",
+    "BINARY_ARITHMETIC_OVERFLOW",
+    "CAST_INVALID_INPUT",
+    "CAST_OVERFLOW",
+    "DATETIME_OVERFLOW",
+    "DIVIDE_BY_ZERO",
+    "DUPLICATED_MAP_KEY",
+    "INVALID_ARRAY_INDEX",
+    "INVALID_FRACTION_OF_SECOND",
+    "INTERVAL_ARITHMETIC_OVERFLOW",
+    "INTERVAL_DIVIDED_BY_ZERO",
+    "MAP_KEY_DOES_NOT_EXIST",
+    "NULL_MAP_KEY",
+    "NUMERIC_OUT_OF_SUPPORTED_RANGE",
+    "NUMERIC_VALUE_OUT_OF_RANGE",
+    "REMAINDER_BY_ZERO",
+    "SCALAR_SUBQUERY_TOO_MANY_ROWS",
+    "USER_RAISED_EXCEPTION",
+    "CANNOT_PARSE_TIMESTAMP",
+    "CONVERSION_INVALID_INPUT",
+    "INVALID_PARAMETER_VALUE",
+)
+"""Error conditions of Spark that a row of the user's data causes, whatever the query."""
+
+_OF_THE_MACHINE = ("No space left on device", "Too many open files", "Cannot allocate memory", "Disk quota exceeded")
+
+_CONDITION = re.compile(r"\[([A-Z0-9_]+)(?:\.[A-Z0-9_]+)*\]\s*(.*?)(?:\s*SQLSTATE|\n|$)", re.DOTALL)
+MESSAGE_CHARACTERS_MAX = 500
+
+
+def as_odf_error(error: BaseException) -> OdfError | None:
+    """The error to answer with, None if it is a bug of ours."""
+    if isinstance(error, OdfError):
+        return error
+    if isinstance(error, OSError):
+        return Determinate(f"the engine's machine failed: {error.strerror or type(error).__name__}")
+    if not isinstance(error, PySparkException | Py4JError):
+        return None
+    text = spark_text(error)
+    if reason := next((reason for reason in _OF_THE_MACHINE if reason in text), None):
+        return Determinate(f"the engine's machine failed: {reason}")
+    if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
+        return Determinate("the engine's JVM does not answer")
+    condition, message = spark_condition(error)
+    if condition in _OF_DATA:
+        return InvalidData(message, hint="correct the row or the query that reads it")
+    return None
+
+
+def spark_text(error: BaseException) -> str:
+    """All that Spark says, causes included: for reading, never for showing."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    return f"{error}\n{java.toString()}" if java is not None and hasattr(java, "toString") else str(error)
+
+
+def spark_condition(error: BaseException) -> tuple[str | None, str]:
+    """Spark's error condition (`DIVIDE_BY_ZERO`), and its message without stack trace and advice on settings."""
+    found = None
+    for found in _CONDITION.finditer(spark_text(error)):
+        if found[1] in _OF_DATA:  # the innermost cause says what the row did; the outer ones only that a task failed
+            break
+    if found is None:
+        return None, str(error).splitlines()[0][:MESSAGE_CHARACTERS_MAX] if str(error) else type(error).__name__
+    message = re.sub(r"\s*(?:If necessary|Use `try|To return NULL|Set \"?spark).*", "", found[2], flags=re.DOTALL)
+    return found[1], message.strip()[:MESSAGE_CHARACTERS_MAX]
