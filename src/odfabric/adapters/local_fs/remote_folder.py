@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote
 
+from odfabric.adapters.local_fs.new_file import new_file
 from odfabric.errors import (
     AccessDenied,
     CorruptedSource,
@@ -85,15 +86,12 @@ class FolderRemoteDataset:
     def download(self, folder: str, object_hash: Multihash, *, size_max: int, into: Path) -> int:
         """An object into a new file."""
         size = 0
-        with self._open(object_path(folder, object_hash), "object", str(object_hash)) as file, into.open("xb") as copy:
-            try:
-                while piece := file.read(COPY_BYTES):
-                    size += copy.write(piece)
-                    if size > size_max:
-                        raise _too_large(object_hash, "object_bytes_max", size_max)
-            except BaseException:
-                into.unlink()
-                raise
+        path = object_path(folder, object_hash)
+        with self._open(path, "object", str(object_hash)) as file, new_file(into) as copy:
+            while piece := file.read(COPY_BYTES):
+                size += copy.write(piece)
+                if size > size_max:
+                    raise _too_large(object_hash, "object_bytes_max", size_max)
         return size
 
     def _open(self, path: str, what: str, name: str) -> BinaryIO:

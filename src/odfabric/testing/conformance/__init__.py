@@ -1,0 +1,1 @@
+"""One suite for each port; an adapter runs it by a subclass with a fixture."""
