@@ -1,0 +1,145 @@
+"""Catalyst, Spark's query planner, as far as we touch it: parsing, reading and building of plans.
+
+Owns every use of Spark's internal classes but execution. Trees are walked with their own `children` and `expressions`, the
+same that Spark's analyser uses, so nothing that it could resolve stays unseen. Invariant: no function here runs a job.
+Not here: which trees are allowed (`validate`), what they mean for increments (`incremental`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+from py4j.java_gateway import is_instance_of
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+# Objects of the JVM have no Python types; these names say which Scala type is meant.
+Plan: TypeAlias = Any
+Expression: TypeAlias = Any
+Attribute: TypeAlias = Any
+TreeNode: TypeAlias = Any
+
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
+_PLAN_HOLDERS = frozenset({"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery"})
+
+
+class Catalyst:
+    """The planner of one session. Its parser follows that session's settings, whatever ran on the thread before."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+        self.jvm: Any = session._jvm
+        self._java_session: Any = session._jsparkSession
+        self.logical: Any = self.jvm.org.apache.spark.sql.catalyst.plans.logical
+        self.expressions: Any = self.jvm.org.apache.spark.sql.catalyst.expressions
+        self._to_seq: Any = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
+
+    def parse(self, sql: str) -> Plan:
+        """The parsed plan of exactly one query. Raises Spark's ParseException for anything else."""
+        return self.parser.parseQuery(sql)
+
+    def parse_expression(self, sql: str) -> Expression:
+        """An unresolved expression."""
+        return self.parser.parseExpression(sql)
+
+    @property
+    def parser(self) -> Any:
+        """The session's parser; it reads the settings of the session that is active on its thread."""
+        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._java_session)
+        return self._java_session.sessionState().sqlParser()
+
+    def data_frame(self, plan: Plan) -> DataFrame:
+        """A plan as DataFrame; what is unresolved in it is resolved. Raises Spark's AnalysisException."""
+        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._java_session)
+        return DataFrame(
+            self.companion("org.apache.spark.sql.classic.Dataset").ofRows(self._java_session, plan), self.session
+        )
+
+    def empty_table(self, schema: StructType) -> DataFrame:
+        """A table without rows; names, types, nullability and metadata as given."""
+        java_schema = self.jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
+        attributes = self.companion("org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(java_schema)
+        return self.data_frame(self.local_relation(attributes))
+
+    def local_relation(self, attributes: Any) -> Plan:
+        """A leaf without rows for a Scala Seq of attributes."""
+        none = self.companion("scala.None")
+        return self.logical.LocalRelation(attributes, self.seq([]), False, none)
+
+    def companion(self, name: str) -> Any:
+        """The companion object of a Scala class, given in full."""
+        value: Any = self.jvm
+        *packages, last = name.split(".")
+        for part in packages:
+            value = getattr(value, part)
+        return getattr(getattr(value, f"{last}$"), "MODULE$")
+
+    def seq(self, values: Iterable[Any]) -> Any:
+        """A Scala Seq."""
+        return self._to_seq(list(values))
+
+    def is_a(self, value: Any, class_name: str) -> bool:
+        """Whether a JVM object is an instance of a class or trait."""
+        return bool(is_instance_of(self.session.sparkContext._gateway, value, class_name))
+
+
+def analysed(frame: DataFrame) -> Plan:
+    """The analysed plan of a DataFrame."""
+    return frame._jdf.queryExecution().analyzed()
+
+
+def items(seq: Any) -> list[Any]:
+    """Members of a Scala Seq."""
+    return [seq.apply(index) for index in range(seq.size())]
+
+
+def class_name(node: TreeNode) -> str:
+    """The full class name of a node, without the sign of Scala's singletons."""
+    name: str = node.getClass().getName()
+    return name.rstrip("$")
+
+
+def simple_name(node: TreeNode) -> str:
+    """The class name of a node without its package."""
+    return class_name(node).rsplit(".", 1)[-1]
+
+
+def is_expression_class(name: str) -> bool:
+    """Whether a full class name is one of Catalyst's own resolved expressions."""
+    return name.startswith(_EXPRESSIONS)
+
+
+def children(node: TreeNode) -> list[TreeNode]:
+    """Children of a plan or an expression."""
+    return items(node.children())
+
+
+def expressions_of(plan: Plan) -> list[Expression]:
+    """Expressions that a plan node holds itself."""
+    return items(plan.expressions())
+
+
+def inner_plan(expression: Expression) -> Plan | None:
+    """The plan within a subquery expression."""
+    return expression.plan() if simple_name(expression) in _PLAN_HOLDERS else None
+
+
+def walk_expression(expression: Expression) -> Iterator[Expression]:
+    """An expression and all below it, parents first; plans in subqueries are not entered."""
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def is_attribute(expression: Expression) -> bool:
+    """Whether an expression is a plain column reference."""
+    return simple_name(expression) == "AttributeReference"
+
+
+def expr_id(named: Expression) -> int:
+    """The identity of a column within a plan."""
+    number: int = named.exprId().id()
+    return number

@@ -1,0 +1,1 @@
+"""The SQL gate: which text may become a plan, and which plan may run."""

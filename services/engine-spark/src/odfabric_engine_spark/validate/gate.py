@@ -1,0 +1,146 @@
+"""The gate: from the SQL of somebody else to a DataFrame that may run.
+
+Owns the order of the two gates: parse, judge the parsed plan, resolve it against typed empty tables in a session of its own,
+judge the analysed plan, and only then bind rows. Invariant: no row is touched for a query that is refused, and nothing of a
+query is left in the caller's session. Not here: incremental execution (`incremental`).
+Source: security properties S1.1 - S1.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from odfabric.model.metadata import SqlQueryStep, TransformSql
+from odfabric_engine_spark.catalyst import Catalyst, analysed
+from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.validate.analysed import AnalysedGate
+from odfabric_engine_spark.validate.output_columns import column_problems
+from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
+from odfabric_engine_spark.validate.refusal import refusal, shown, spark_refusal
+
+ENGINE_NAME = "spark"
+
+_GATE_CONF = {
+    # VALUES stay visible as they were written instead of as rows that the parser evaluated.
+    "spark.sql.parser.eagerEvalOfUnresolvedInlineTable": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.runSQLOnFiles": "false",
+}
+
+
+def run_gated_steps(
+    session: SparkSession,
+    transform: TransformSql,
+    tables: Mapping[str, DataFrame],
+    *,
+    mode: Mode,
+    settings: EngineSettings,
+) -> DataFrame:
+    """The result of the last step over `tables`, lazily; every step may read the tables and earlier steps.
+
+    Raises InvalidQuery with line, column and rule within the step that is wrong, LimitExceeded.
+    """
+    steps = steps_of(transform)
+    empty = {name: frame.schema for name, frame in tables.items()}
+    check_steps(session, steps, empty, mode=mode, settings=settings)
+    gate = GatedSession(session, mode=mode, settings=settings)
+    for name, frame in tables.items():
+        gate.add_table(name, frame)
+    for step in steps[:-1]:
+        gate.add_step(step, with_data=True)
+    return _rehomed(gate.run(steps[-1].query, with_data=True), session)
+
+
+def check_steps(
+    session: SparkSession,
+    steps: Sequence[SqlQueryStep],
+    schemas: Mapping[str, StructType],
+    *,
+    mode: Mode,
+    settings: EngineSettings,
+) -> StructType:
+    """The schema of the last step's result, judged over empty tables. Raises InvalidQuery, LimitExceeded."""
+    gate = GatedSession(session, mode=mode, settings=settings)
+    for name, schema in schemas.items():
+        gate.add_table(name, Catalyst(gate.session).empty_table(schema))
+    for step in steps[:-1]:
+        gate.add_step(step)
+    schema = gate.run(steps[-1].query).schema
+    if mode is not Mode.QUERY:
+        for problem in column_problems(schema):
+            raise problem
+    return schema
+
+
+def steps_of(transform: TransformSql) -> tuple[SqlQueryStep, ...]:
+    """The statements of a transform, the output last. Raises InvalidQuery for another engine or a malformed list."""
+    if transform.engine.lower() != ENGINE_NAME:
+        raise refusal(
+            "engine",
+            f"this node has no engine {shown(transform.engine)}",
+            hint=f"write the query for `engine: {ENGINE_NAME}`",
+        )
+    if transform.temporal_tables:
+        raise refusal("temporal-tables", "temporal tables are not supported yet", hint="leave out temporalTables")
+    steps = transform.queries or ()
+    if transform.query is not None:
+        if steps:
+            raise refusal("steps", "a transform has either `query` or `queries`")
+        steps = (SqlQueryStep(query=transform.query),)
+    if not steps:
+        raise refusal("steps", "the transform has no query")
+    if steps[-1].alias is not None:
+        raise refusal("steps", "the last query is the output and has no alias", hint=f"remove `{steps[-1].alias}`")
+    if any(not step.alias for step in steps[:-1]):
+        raise refusal("steps", "every query but the last has an alias")
+    return steps
+
+
+class GatedSession:
+    """A session of its own in which judged SQL is resolved; it ends with the request."""
+
+    def __init__(self, session: SparkSession, *, mode: Mode, settings: EngineSettings) -> None:
+        self.session = session.newSession()
+        for name, value in _GATE_CONF.items():
+            self.session.conf.set(name, value)
+        if mode is Mode.QUERY:
+            # As in standard SQL and in the reference: "account/name" is a name.
+            self.session.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+        self._catalyst = Catalyst(self.session)
+        self._parsed = ParsedGate(self._catalyst, mode=mode, settings=settings)
+        self._analysed = AnalysedGate(self._catalyst, mode=mode, settings=settings)
+        self._relations: set[str] = set()
+
+    def add_table(self, name: str, frame: DataFrame) -> None:
+        """Makes a table known. Raises InvalidQuery if the name is taken."""
+        if name in self._relations:
+            raise refusal("steps", f"two tables are named {shown(name)}")
+        quoted = f"`{name.replace('`', '``')}`"
+        _rehomed(frame, self.session).createTempView(quoted)
+        self._relations.add(name)
+
+    def add_step(self, step: SqlQueryStep, *, with_data: bool = False) -> None:
+        """Makes the result of a step known by its alias."""
+        self.add_table(step.alias or "", self.run(step.query, with_data=with_data))
+
+    def run(self, sql: str, *, with_data: bool = False) -> DataFrame:
+        """The lazy result of one query that passes both gates. Raises InvalidQuery, LimitExceeded."""
+        parsed = self._parsed.parse(sql, relations=self._relations)
+        try:
+            frame = self._catalyst.data_frame(parsed.plan)
+        except (PySparkException, Py4JError) as error:
+            raise spark_refusal(error) or error from None
+        self._analysed.check(analysed(frame), with_data=with_data)
+        return frame
+
+
+def _rehomed(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """The same plan in another session."""
+    return Catalyst(session).data_frame(analysed(frame))

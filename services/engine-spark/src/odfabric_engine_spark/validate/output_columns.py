@@ -1,0 +1,127 @@
+"""Rules for the columns that SQL gives back.
+
+Owns what a name and a type must be to become a column of a dataset. Invariant: what passes has exactly one form in the format,
+and no column hides a system column. Not here: whether the columns fit an existing dataset (`formats.slice_schema`).
+Source: security property S1.8; specification facts, "Transforms" 4; rulings on types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql import types as spark_types
+
+from odfabric.errors import InvalidQuery
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric_engine_spark.validate.refusal import refusal, shown
+
+_PLAIN = (
+    spark_types.BooleanType
+    | spark_types.ByteType
+    | spark_types.ShortType
+    | spark_types.IntegerType
+    | spark_types.LongType
+    | spark_types.FloatType
+    | spark_types.DoubleType
+    | spark_types.DecimalType
+    | spark_types.StringType
+    | spark_types.BinaryType
+    | spark_types.DateType
+    | spark_types.TimestampType
+)
+
+
+def column_problems(schema: spark_types.StructType) -> Iterator[InvalidQuery]:
+    """Names that are empty or doubled, types without a form: rules for every result that is kept."""
+    seen: dict[str, str] = {}
+    for field in schema.fields:
+        name = field.name
+        if not name.strip():
+            yield refusal("column-name", "a column has no name", hint="name it with AS")
+        elif name.lower() in seen:
+            yield refusal(
+                "column-name",
+                f"two columns are named {shown(name)}"
+                + (
+                    "" if seen[name.lower()] == name else f" and {shown(seen[name.lower()])}, which differ in case only"
+                ),
+                hint="rename one with AS",
+            )
+        seen.setdefault(name.lower(), name)
+        yield from _type_problems(field.dataType, name, nullable=field.nullable)
+
+
+def transform_column_problems(
+    schema: spark_types.StructType, vocabulary: DatasetVocabulary, *, op_allowed: bool
+) -> Iterator[InvalidQuery]:
+    """What the output of a transform needs beyond `column_problems`: its event time, and no system column."""
+    names = {field.name: field.dataType for field in schema.fields}
+    event_time = vocabulary.event_time
+    if event_time not in names:
+        yield refusal(
+            "event-time",
+            f"the result has no column {event_time}",
+            hint=f"select the event time, for example `window.start as {event_time}`",
+        )
+    elif not isinstance(names[event_time], spark_types.DateType | spark_types.TimestampType):
+        yield refusal(
+            "event-time", f"the column {event_time} must be DATE or TIMESTAMP, not {names[event_time].simpleString()}"
+        )
+    reserved = {vocabulary.offset.lower(), vocabulary.system_time.lower()}
+    operation = vocabulary.operation_type
+    for name, data_type in names.items():
+        if name.lower() in reserved:
+            yield refusal("system-column", f"the column {name} is set by the system", hint="leave it out or rename it")
+        elif name.lower() == operation.lower():
+            yield from _operation_problems(name, operation, data_type, op_allowed=op_allowed)
+
+
+def _operation_problems(
+    name: str, operation: str, data_type: spark_types.DataType, *, op_allowed: bool
+) -> Iterator[InvalidQuery]:
+    small = spark_types.ByteType | spark_types.ShortType | spark_types.IntegerType
+    if name != operation or not op_allowed:
+        yield refusal(
+            "system-column",
+            f"the column {name} is set by the system",
+            hint="only a query without aggregates may select it as it is",
+        )
+    elif not isinstance(data_type, small):
+        yield refusal("system-column", f"the column {name} must be INT, not {data_type.simpleString()}")
+
+
+def _type_problems(data_type: spark_types.DataType, path: str, *, nullable: bool) -> Iterator[InvalidQuery]:
+    match data_type:
+        case spark_types.ArrayType():
+            yield from _type_problems(data_type.elementType, f"{path}[]", nullable=data_type.containsNull)
+        case spark_types.MapType():
+            yield from _type_problems(data_type.keyType, f"{path}{{key}}", nullable=False)
+            yield from _type_problems(data_type.valueType, f"{path}{{value}}", nullable=data_type.valueContainsNull)
+        case spark_types.StructType():
+            yield from _struct_problems(data_type, path, nullable=nullable)
+        case spark_types.NullType():
+            yield refusal("column-type", f"the column {shown(path)} is NULL in every row", hint="cast it to a type")
+        case spark_types.TimestampNTZType():
+            yield refusal(
+                "column-type",
+                f"the column {shown(path)} is a timestamp without time zone",
+                hint="cast it to timestamp, which takes it as UTC",
+            )
+        case _:
+            if not isinstance(data_type, _PLAIN):
+                yield refusal(
+                    "column-type",
+                    f"the column {shown(path)} has the type {data_type.simpleString()}, which has no form",
+                )
+
+
+def _struct_problems(struct: spark_types.StructType, path: str, *, nullable: bool) -> Iterator[InvalidQuery]:
+    for member in struct.fields:
+        if nullable and member.nullable:
+            yield refusal(
+                "column-type",
+                f"the column {shown(path)} is a struct that can be null with a member {member.name} that can be null",
+                hint="the hash of such a column depends on its reader: select its members as columns of their own",
+            )
+            return
+        yield from _type_problems(member.dataType, f"{path}.{member.name}", nullable=member.nullable)

@@ -1,0 +1,351 @@
+"""The first gate: what a text may say, judged on Spark's parsed plan before anything is resolved.
+
+Owns the allow-list of the grammar. It comes first because resolving already acts: it opens files, loads classes, evaluates
+constants. Invariant: nothing that the parser accepts passes without its class or name being on a list; text is looked at
+only where the parser folds it away (special times, IDENTIFIER). Source: security properties S1.1 - S1.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from odfabric.errors import InvalidQuery, LimitExceeded
+from odfabric_engine_spark.catalyst import (
+    Catalyst,
+    Expression,
+    Plan,
+    TreeNode,
+    children,
+    class_name,
+    expressions_of,
+    inner_plan,
+    is_expression_class,
+    items,
+    simple_name,
+)
+from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes, functions
+from odfabric_engine_spark.validate.lateness import LATENESS_HINT, parse_lateness
+from odfabric_engine_spark.validate.refusal import refusal, shown, source_text, spark_refusal
+
+
+class Mode(Enum):
+    """What the SQL is for: it decides what may be asked of it."""
+
+    TRANSFORM = "transform"
+    PREPROCESS = "preprocess"
+    QUERY = "query"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedQuery:
+    """A query that passed the first gate. `lateness_us` is the limit that a hint asks for, None for no limit."""
+
+    sql: str
+    plan: Plan
+    lateness_us: int | None
+
+
+_NODES = frozenset(
+    [
+        "Project",
+        "Filter",
+        "Aggregate",
+        "Join",
+        "LateralJoin",
+        "Union",
+        "Distinct",
+        "Except",
+        "Intersect",
+        "SubqueryAlias",
+        "Generate",
+        "OneRowRelation",
+        "Pivot",
+        "Unpivot",
+        "WithWindowDefinition",
+        "UnresolvedWith",
+        "UnresolvedRelation",
+        "UnresolvedHaving",
+        "UnresolvedInlineTable",
+        "UnresolvedSubqueryColumnAliases",
+        "UnresolvedTableValuedFunction",
+        "UnresolvedTVFAliases",
+        "UnresolvedHint",
+        "PipeOperator",
+    ]
+)
+_ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "LimitAll", "Offset"})
+_REFUSED_NODES = {
+    "ScriptTransformation": ("script", "TRANSFORM .. USING runs a program"),
+    "Sample": ("sample", "TABLESAMPLE takes rows by chance"),
+    "RelationTimeTravel": ("time-travel", "an input cannot be read as of another version"),
+    "NamedStreamingRelation": ("stream", "STREAM tables do not exist here"),
+    "RepartitionByExpression": ("distribution", "DISTRIBUTE BY and CLUSTER BY do not change what rows there are"),
+    "PlanWithUnresolvedIdentifier": ("identifier-clause", "IDENTIFIER() is not allowed"),
+}
+_UNRESOLVED_EXPRESSIONS = frozenset(
+    [
+        "UnresolvedAttribute",
+        "UnresolvedAlias",
+        "UnresolvedStar",
+        "UnresolvedStarExceptOrReplace",
+        "UnresolvedExtractValue",
+        "UnresolvedFunction",
+        "UnresolvedGenerator",
+        "MultiAlias",
+    ]
+)
+_SYNTAX_EXPRESSIONS = frozenset(
+    [
+        "UnresolvedWindowExpression",
+        "UnresolvedNamedLambdaVariable",
+        "GroupingSets",
+        "Cube",
+        "Rollup",
+        "NamedArgumentExpression",
+        "PipeExpression",
+        "UnspecifiedFrame",
+        "Overlay",
+    ]
+)
+_REFUSED_EXPRESSIONS = {
+    "NamedParameter": ("parameter", "parameter markers are not allowed"),
+    "PosParameter": ("parameter", "parameter markers are not allowed"),
+    "ExpressionWithUnresolvedIdentifier": ("identifier-clause", "IDENTIFIER() is not allowed"),
+    "Collate": ("function-type", "collations are not allowed"),
+}
+_TABLE_FUNCTIONS = frozenset(
+    [
+        "range",
+        "explode",
+        "explode_outer",
+        "posexplode",
+        "posexplode_outer",
+        "inline",
+        "inline_outer",
+        "stack",
+        "json_tuple",
+    ]
+)
+_TIME_LITERAL = re.compile(
+    r"(?:date|timestamp(?:_ltz|_ntz)?)\s*(?P<quote>['\"])\s*(?:[+-]?\d[^\\]*|epoch\s*)(?P=quote)",
+    re.IGNORECASE | re.DOTALL,
+)
+_TIME_TYPES = frozenset({"date", "timestamp", "timestamp_ntz"})
+_IDENTIFIER_CLAUSE = re.compile(r"identifier\b(?!\s*$)", re.IGNORECASE)
+
+
+class ParsedGate:
+    """Judges texts of one mode against the relations that they may name."""
+
+    def __init__(self, catalyst: Catalyst, *, mode: Mode, settings: EngineSettings) -> None:
+        self._catalyst = catalyst
+        self._mode = mode
+        self._settings = settings
+
+    def parse(self, sql: str, *, relations: Collection[str]) -> ParsedQuery:
+        """The query of a text that passes. Raises InvalidQuery for the first thing that does not, LimitExceeded."""
+        plan = self._parse(sql)
+        problems = self.problems(plan, relations=relations)
+        if problems:
+            raise problems[0]
+        return ParsedQuery(sql=sql, plan=plan, lateness_us=_lateness(plan))
+
+    def problems(self, plan: Plan, *, relations: Collection[str]) -> list[InvalidQuery]:
+        """All that the first gate refuses in a parsed plan, in the order of the text. Raises LimitExceeded."""
+        names = set(relations) | set(_cte_names(plan))
+        found: list[InvalidQuery] = []
+        for count, (node, is_plan) in enumerate(_walk(plan)):
+            if count >= self._settings.plan_nodes_max:
+                raise LimitExceeded(
+                    "the query is too large", limit="plan_nodes_max", maximum=self._settings.plan_nodes_max
+                )
+            judge = self._judge_plan(node, names) if is_plan else self._judge_expression(node)
+            found.extend(judge)
+        return sorted(found, key=lambda problem: (problem.place.line or 0, problem.place.column or 0))
+
+    def _parse(self, sql: str) -> Plan:
+        if len(sql.encode()) > self._settings.query_bytes_max:
+            raise LimitExceeded(
+                "the query text is too long", limit="query_bytes_max", maximum=self._settings.query_bytes_max
+            )
+        if not sql.strip():
+            raise refusal("empty", "the query is empty")
+        try:
+            return self._catalyst.parse(sql)
+        except (PySparkException, Py4JError) as error:
+            raise spark_refusal(error) or error from None
+
+    def _judge_plan(self, node: Plan, names: set[str]) -> Iterator[InvalidQuery]:
+        name = simple_name(node)
+        if name in _REFUSED_NODES:
+            rule, message = _REFUSED_NODES[name]
+            yield refusal(rule, message, at=node)
+        elif name in _ORDERING_NODES:
+            if self._mode is not Mode.QUERY:
+                yield _ordering(node, name)
+        elif name not in _NODES:
+            yield refusal("statement", f"this form of SQL is not allowed: {shown(source_text(node) or name)}", at=node)
+        elif name == "UnresolvedRelation":
+            yield from _judge_relation(node, names)
+        elif name == "UnresolvedTableValuedFunction":
+            yield from _judge_table_function(node)
+        elif name == "UnresolvedHint":
+            yield from self._judge_hint(node)
+        elif name == "UnresolvedInlineTable":
+            yield from _judge_inline_table(node)
+        elif name == "UnresolvedWith" and node.allowRecursion():
+            yield refusal("recursion", "WITH RECURSIVE is not allowed", at=node)
+
+    def _judge_hint(self, node: Plan) -> Iterator[InvalidQuery]:
+        name = str(node.name())
+        if name.lower() != LATENESS_HINT or self._mode is not Mode.TRANSFORM:
+            allowed = f"the only hint is {LATENESS_HINT}('1 day')" if self._mode is Mode.TRANSFORM else None
+            yield refusal("hint", f"the hint {name} is not allowed", at=node, hint=allowed)
+        elif parse_lateness(_hint_parameters(node)) is None:
+            yield refusal("hint", "a lateness is one text such as '1 day' or '90 minutes'", at=node)
+
+    def _judge_expression(self, node: Expression) -> Iterator[InvalidQuery]:
+        full_name = class_name(node)
+        name = full_name.rsplit(".", 1)[-1]
+        if name in _REFUSED_EXPRESSIONS:
+            rule, message = _REFUSED_EXPRESSIONS[name]
+            yield refusal(rule, message, at=node)
+        elif name in ("UnresolvedFunction", "UnresolvedGenerator"):
+            yield from _judge_function(node)
+        elif name == "Literal":
+            yield from _judge_literal(node)
+        elif name in _UNRESOLVED_EXPRESSIONS | _SYNTAX_EXPRESSIONS:
+            return
+        elif not is_expression_class(full_name) or expression_classes().verdict(name)[0] is Verdict.REFUSED:
+            yield refusal("expression", f"not allowed: {shown(source_text(node) or name)}", at=node)
+
+
+def _walk(plan: Plan) -> Iterator[tuple[TreeNode, bool]]:
+    """Every node, and whether it is a plan: plans, expressions, plans within expressions, bodies of WITH and named windows: all that the parser made."""
+    stack: list[tuple[TreeNode, bool]] = [(plan, True)]
+    while stack:
+        node, is_plan = stack.pop()
+        yield node, is_plan
+        if is_plan:
+            name = simple_name(node)
+            stack.extend((expression, False) for expression in expressions_of(node))
+            if name == "UnresolvedWith":
+                stack.extend((relation._2(), True) for relation in items(node.cteRelations()))
+            elif name == "WithWindowDefinition":
+                stack.extend((window, False) for window in items(node.windowDefinitions().values().toSeq()))
+        else:
+            inside = inner_plan(node)
+            if inside is not None:
+                stack.append((inside, True))
+        stack.extend((child, is_plan) for child in children(node))
+
+
+def _cte_names(plan: Plan) -> Iterator[str]:
+    for node, _ in _walk(plan):
+        if simple_name(node) == "UnresolvedWith":
+            for relation in items(node.cteRelations()):
+                yield str(relation._1())
+
+
+def _ordering(node: Plan, name: str) -> InvalidQuery:
+    if name == "Sort":
+        return refusal("order-by", "the result is a relation without order", at=node, hint="leave out ORDER BY")
+    return refusal(
+        "limit",
+        "which rows LIMIT or OFFSET keep depends on their order",
+        at=node,
+        hint="keep rows by a condition, or by row_number() over (partition by .. order by ..)",
+    )
+
+
+def _judge_relation(node: Plan, names: set[str]) -> Iterator[InvalidQuery]:
+    parts = [str(part) for part in items(node.multipartIdentifier())]
+    text = source_text(node)
+    if _IDENTIFIER_CLAUSE.match(text):
+        yield refusal("identifier-clause", "IDENTIFIER() is not allowed", at=node)
+    elif len(parts) != 1:
+        dotted = ".".join(parts)
+        yield refusal(
+            "relation", f"unknown table {shown(dotted)}", at=node, hint="a name with dots is quoted: `my.input`"
+        )
+    elif parts[0] not in names:
+        known = ", ".join(f"`{name}`" for name in sorted(names))
+        yield refusal(
+            "relation", f"unknown table {shown(parts[0])}", at=node, hint=f"known: {known}" if known else None
+        )
+    elif node.isStreaming() or not node.options().isEmpty():
+        yield refusal("relation-options", "an input takes no options", at=node)
+
+
+def _judge_table_function(node: Plan) -> Iterator[InvalidQuery]:
+    parts = [str(part) for part in items(node.name())]
+    if len(parts) != 1 or parts[0].lower() not in _TABLE_FUNCTIONS:
+        yield refusal("table-function", f"the table function {shown('.'.join(parts))} is not allowed", at=node)
+
+
+def _judge_inline_table(node: Plan) -> Iterator[InvalidQuery]:
+    """VALUES is evaluated while it is resolved, so a name in it can only be a function without parentheses."""
+    for row in expressions_of(node):
+        if simple_name(row) == "UnresolvedAttribute":
+            yield refusal("values", f"VALUES holds constants only, not {shown(source_text(row))}", at=row)
+
+
+def _judge_function(node: Expression) -> Iterator[InvalidQuery]:
+    if simple_name(node) == "UnresolvedFunction":
+        parts = [str(part) for part in items(node.nameParts())]
+    else:
+        parts = [str(part) for part in items(node.name().nameParts())]
+    name = parts[-1].lower()
+    if len(parts) != 1:
+        yield refusal("function-name", f"functions have plain names, not {shown('.'.join(parts))}", at=node)
+        return
+    verdict, reason = functions().verdict(name)
+    if verdict is Verdict.REFUSED:
+        why, hint = REASONS[reason]
+        similar = functions().similar(name) if reason == "unknown" else None
+        yield refusal(
+            f"function-{reason}",
+            f"the function {shown(name)} is not allowed: {why}",
+            at=node,
+            hint=f"did you mean {similar}?" if similar else hint,
+        )
+
+
+def _judge_literal(node: Expression) -> Iterator[InvalidQuery]:
+    """The parser replaces DATE 'today' by the date of the day: only the text still tells."""
+    if str(node.dataType().typeName()) not in _TIME_TYPES:
+        return
+    text = source_text(node)
+    if not _TIME_LITERAL.fullmatch(text):
+        yield refusal(
+            "special-time",
+            f"{shown(text)} depends on the time at which the query runs",
+            at=node,
+            hint="write the time as in DATE '2020-01-31' or TIMESTAMP '2020-01-31 12:00:00'",
+        )
+
+
+def _hint_parameters(node: Plan) -> list[object]:
+    values: list[object] = []
+    for parameter in items(node.parameters()):
+        literal: Any = parameter
+        is_node = hasattr(literal, "getClass") and simple_name(literal) == "Literal"
+        values.append(literal.value().toString() if is_node else literal)
+    return values
+
+
+def _lateness(plan: Plan) -> int | None:
+    limits = [
+        limit
+        for node, _ in _walk(plan)
+        if simple_name(node) == "UnresolvedHint" and (limit := parse_lateness(_hint_parameters(node))) is not None
+    ]
+    return min(limits) if limits else None

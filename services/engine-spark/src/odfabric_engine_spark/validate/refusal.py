@@ -1,0 +1,92 @@
+"""Refusals of SQL: what is told to the one who wrote it.
+
+Owns the form of every refusal: rule id, line, column, message, hint. Invariant: lines and columns count from 1 in the text of
+the statement, and no message shows a stack trace or a path. Not here: what is refused (`parsed`, `analysed`, `output_columns`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from odfabric.errors import InvalidQuery, Place
+from odfabric_engine_spark.catalyst import TreeNode
+from odfabric_engine_spark.failures import spark_condition, spark_text
+
+SQL_CHARACTERS_SHOWN_MAX = 80
+
+_AT_LINE = re.compile(r"\(?line (\d+),? pos(?:ition)? (\d+)")
+_SUGGESTIONS = re.compile(r"Did you mean one of the following\? \[([^\]]*)\]")
+_UNKNOWN_COLUMN = re.compile(r"with name (`.*`) cannot be resolved")
+_HINTS = {
+    "PARSE_SYNTAX_ERROR": "one query in Spark SQL: SELECT .. or WITH .. SELECT ..",
+    "UNRESOLVED_ROUTINE": "see the list of allowed functions in the documentation",
+    "MISSING_AGGREGATION": "add the column to GROUP BY or aggregate it",
+    "MISSING_GROUP_BY": "add a GROUP BY",
+    "NUM_COLUMNS_MISMATCH": "all branches of a UNION have the same columns",
+    "TABLE_OR_VIEW_NOT_FOUND": "a query reads its declared inputs and earlier steps by their alias",
+}
+
+
+def refusal(rule: str, message: str, *, at: TreeNode | None = None, hint: str | None = None) -> InvalidQuery:
+    """A refusal that points at a node of a plan."""
+    line, column = _position(at) if at is not None else (None, None)
+    return InvalidQuery(message, place=Place(line=line, column=column, rule=rule), hint=hint)
+
+
+def source_text(node: TreeNode) -> str:
+    """The SQL text that a node was parsed from, empty if unknown."""
+    origin = node.origin()
+    text, start, stop = origin.sqlText(), origin.startIndex(), origin.stopIndex()
+    if not (text.isDefined() and start.isDefined() and stop.isDefined()):
+        return ""
+    # Spark counts UTF-16 units, Python counts characters.
+    units = str(text.get()).encode("utf-16-le")
+    return units[2 * int(start.get()) : 2 * int(stop.get()) + 2].decode("utf-16-le", "replace")
+
+
+def shown(text: str) -> str:
+    """A piece of SQL short enough for a message."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= SQL_CHARACTERS_SHOWN_MAX else f"{flat[: SQL_CHARACTERS_SHOWN_MAX - 3]}..."
+
+
+def spark_refusal(error: PySparkException | Py4JError) -> InvalidQuery | None:
+    """What Spark's parser or analyser refused; None if the error is of another kind."""
+    text = spark_text(error)
+    if "StackOverflowError" in text:
+        return refusal("too-deep", "the query is nested too deeply", hint="write it with fewer levels")
+    condition, message = spark_condition(error)
+    if condition is None:
+        return None
+    found = _AT_LINE.search(text)
+    line, column = (int(found[1]), int(found[2]) + 1) if found else (None, None)
+    hint = _HINTS.get(condition)
+    unknown = _UNKNOWN_COLUMN.search(message)
+    suggestions = _SUGGESTIONS.search(message)
+    if suggestions:
+        message = message[: suggestions.start()].rstrip()
+        hint = f"did you mean {suggestions[1]}?"
+    if unknown:
+        message = f"unknown column {unknown[1]}"
+    return InvalidQuery(
+        _without_position(message),
+        place=Place(line=line, column=column, rule=condition.lower().replace("_", "-")),
+        hint=hint,
+    )
+
+
+def _without_position(message: str) -> str:
+    return re.sub(r"[;,]?\s*\(?line \d+,? pos(?:ition)? \d+\)?.*", "", message, flags=re.DOTALL).strip()
+
+
+def _position(node: Any) -> tuple[int | None, int | None]:
+    origin = node.origin()
+    line, start = origin.line(), origin.startPosition()
+    return (
+        int(line.get()) if line.isDefined() else None,
+        int(start.get()) + 1 if start.isDefined() else None,
+    )
