@@ -37,7 +37,8 @@ _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fal
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII)
-_INT_DIGITS_MAX = 64
+_INT_CHARACTERS_MAX = 64
+_SHOWN_CHARACTERS_MAX = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,8 @@ class _Composer:
             line = text.count("\n", 0, error.position) + 1
             column = error.position - (text.rfind("\n", 0, error.position) + 1) + 1
             place = Place(file=self._file, line=line, column=column)
-            raise InvalidManifest(f"not YAML: the character {error.character!r} is not allowed", place=place) from None
+            code = error.character if isinstance(error.character, int) else ord(error.character)
+            raise InvalidManifest(f"not YAML: the character U+{code:04X} is not allowed", place=place) from None
         except (YAMLError, ValueError, OverflowError) as error:
             raise InvalidManifest(f"not YAML: {error}", place=Place(file=self._file)) from None
 
@@ -150,7 +152,7 @@ class _Composer:
         if event.anchor is not None:
             raise self.invalid(event, "anchors and aliases are not supported", hint="write the value out")
         if event.tag is not None:
-            raise self.invalid(event, f"tags are not supported: {event.tag}")
+            raise self.invalid(event, f"tags are not supported: {event.tag[:_SHOWN_CHARACTERS_MAX]}")
         place = self._place(event.start_mark)
         if depth_left == 0:
             depth_max = self._limits.depth_max
@@ -177,7 +179,8 @@ class _Composer:
             if not isinstance(key.value, str):
                 raise self.invalid(event, "a key must be a string", hint="put it in quotes")
             if key.value in seen:
-                raise self.invalid(event, f"the key `{key.value}` occurs twice, first in line {seen[key.value]}")
+                shown = key.value[:_SHOWN_CHARACTERS_MAX]
+                raise self.invalid(event, f"the key `{shown}` occurs twice, first in line {seen[key.value]}")
             seen[key.value] = key.line
             yield key.value, (key.line, key.column), self.node(next(self.events), depth_left - 1)
 
@@ -196,7 +199,7 @@ class _Composer:
         return self._string(event, text)
 
     def _int(self, event: Any, text: str) -> int:
-        number = int(text, 0 if text.startswith(("0o", "0x")) else 10) if len(text) <= _INT_DIGITS_MAX else math.inf
+        number = int(text, 0 if text.startswith(("0o", "0x")) else 10) if len(text) <= _INT_CHARACTERS_MAX else math.inf
         if not JSON_INT_MIN <= number <= JSON_INT_MAX:
             raise self.invalid(event, f"an integer must be within {JSON_INT_MIN} to {JSON_INT_MAX}")
         return int(number)
@@ -204,7 +207,7 @@ class _Composer:
     def _float(self, event: Any, text: str) -> float:
         number = math.inf if _NOT_FINITE.fullmatch(text) else float(text)
         if not math.isfinite(number):
-            raise self.invalid(event, f"{text[:_INT_DIGITS_MAX]} is not a number that JSON can hold")
+            raise self.invalid(event, f"{text[:_SHOWN_CHARACTERS_MAX]} is not a number that JSON can hold")
         return number
 
     def _string(self, event: Any, text: str) -> str:
