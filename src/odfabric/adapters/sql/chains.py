@@ -1,0 +1,213 @@
+"""Heads, block index and marks of commits in SQL: the compare-and-set.
+
+Owns the statements behind `ports.chain_writer`. Invariant: the head row is changed by one UPDATE (or DELETE) with the expected
+hash in its condition, before anything else of the transaction; on PostgreSQL that row lock orders the commits of a dataset, so
+ids of its outbox messages grow in the order of its commits. One protocol owns these tables: a second way to move heads beside
+old processes would need new tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from odfabric.adapters.sql.catalog import entry_values
+from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.deliveries import drop_subscriptions
+from odfabric.adapters.sql.tables import blocks, datasets, heads, idempotency, job_commits, outbox
+from odfabric.errors import AlreadyExists, HeadMoved, NotFound
+from odfabric.model.commit import BlockRow, CatalogEntry, EncodedBlock, Head, IdempotencyRecord, OutboxMessage
+from odfabric.model.identity import DatasetId
+from odfabric.model.multihash import Multihash
+from odfabric.ports.chain_writer import check_appendable
+
+PAGE_ROWS = 500
+
+
+class SqlChains:
+    """A ChainWriter."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def head(self, dataset: DatasetId) -> Head | None:
+        """See the port."""
+        with self._database.read() as connection:
+            return _head(connection, dataset)
+
+    def contains(self, dataset: DatasetId, block: Multihash) -> bool:
+        """See the port."""
+        return self.row(dataset, block) is not None
+
+    def row(self, dataset: DatasetId, block: Multihash) -> BlockRow | None:
+        """See the port."""
+        wanted = select(blocks).where(blocks.c.dataset_id == dataset, blocks.c.hash == block)
+        with self._database.read() as connection:
+            found = connection.execute(wanted).one_or_none()
+        return _block_row(found) if found else None
+
+    def rows_down(
+        self, dataset: DatasetId, *, from_sequence: int | None = None, event_types: frozenset[str] | None = None
+    ) -> Iterator[BlockRow]:
+        """See the port."""
+        top = self.head(dataset)
+        if top is None:
+            return iter(())
+        start = top.sequence_number if from_sequence is None else min(from_sequence, top.sequence_number)
+        return self._pages_down(dataset, top, start, event_types)
+
+    def idempotency(self, dataset: DatasetId, key_hash: bytes) -> IdempotencyRecord | None:
+        """See the port."""
+        wanted = select(idempotency).where(idempotency.c.dataset_id == dataset, idempotency.c.key_hash == key_hash)
+        with self._database.read() as connection:
+            found = connection.execute(wanted).one_or_none()
+        return IdempotencyRecord(found.key_hash, found.body_digest, found.block_hash) if found else None
+
+    def commit_of_job(self, job_id: str) -> Multihash | None:
+        """See the port."""
+        wanted = select(job_commits.c.block_hash).where(job_commits.c.job_id == job_id)
+        with self._database.read() as connection:
+            return connection.execute(wanted).scalar_one_or_none()
+
+    def append(
+        self,
+        dataset: DatasetId,
+        *,
+        expected: Multihash | None,
+        blocks: Sequence[EncodedBlock],
+        message: OutboxMessage,
+        idempotency: Sequence[IdempotencyRecord] = (),
+        job_id: str | None = None,
+        entry: CatalogEntry | None = None,
+    ) -> None:
+        """See the port."""
+        check_appendable(expected=expected, blocks=blocks, message=message, entry=entry)
+        rows = [BlockRow.of(block) for block in blocks]
+        with self._database.write() as connection:
+            if entry is not None:
+                self._create(connection, dataset, entry, rows[-1])
+            else:
+                _move(connection, dataset, expected=expected, to=rows[-1])
+            _index(connection, dataset, rows)
+            self._record(connection, dataset, idempotency, job_id, rows[-1].hash)
+            _send(connection, message)
+
+    def remove(self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage) -> None:
+        """See the port."""
+        wanted = delete(heads).where(heads.c.dataset_id == dataset, heads.c.hash == expected)
+        with self._database.write() as connection:
+            if connection.execute(wanted).rowcount == 0:
+                raise _refusal(connection, dataset, expected)
+            drop_subscriptions(connection, dataset)
+            connection.execute(delete(datasets).where(datasets.c.id == dataset))
+            _send(connection, message)
+
+    def _create(self, connection: Connection, dataset: DatasetId, entry: CatalogEntry, head: BlockRow) -> None:
+        created = connection.execute(self._database.insert_new(datasets).values(entry_values(entry)))
+        if created.rowcount == 0:
+            raise AlreadyExists(
+                f"a dataset with the name {entry.alias} or the id {dataset} exists already", hint="choose another name"
+            )
+        connection.execute(insert(heads).values(dataset_id=dataset, **_head_values(head)))
+
+    def _record(
+        self,
+        connection: Connection,
+        dataset: DatasetId,
+        records: Sequence[IdempotencyRecord],
+        job_id: str | None,
+        head: Multihash,
+    ) -> None:
+        for record in records:
+            new_record = self._database.insert_new(idempotency).values(
+                dataset_id=dataset,
+                key_hash=record.key_hash,
+                body_digest=record.body_digest,
+                block_hash=record.block_hash,
+            )
+            if connection.execute(new_record).rowcount == 0:
+                raise AlreadyExists("an idempotency key of this commit has been committed already")
+        if job_id is not None:
+            mark = self._database.insert_new(job_commits).values(job_id=job_id, dataset_id=dataset, block_hash=head)
+            if connection.execute(mark).rowcount == 0:
+                raise AlreadyExists(f"job {job_id} has committed already")
+
+    def _pages_down(
+        self, dataset: DatasetId, top: Head, start: int, event_types: frozenset[str] | None
+    ) -> Iterator[BlockRow]:
+        # Pages, not one long read: a reader that is slow must not hold back the log of the database.
+        present = select(blocks.c.hash).where(
+            blocks.c.dataset_id == dataset, blocks.c.sequence_number == top.sequence_number, blocks.c.hash == top.hash
+        )
+        wanted = select(blocks).where(blocks.c.dataset_id == dataset)
+        if event_types is not None:
+            wanted = wanted.where(blocks.c.event_type.in_(event_types))
+        wanted = wanted.order_by(blocks.c.sequence_number.desc()).limit(PAGE_ROWS)
+        while start >= 0:
+            with self._database.read() as connection:
+                if connection.execute(present).one_or_none() is None:
+                    raise NotFound("dataset", str(dataset), hint="it was removed meanwhile")
+                page = connection.execute(wanted.where(blocks.c.sequence_number <= start)).all()
+            yield from map(_block_row, page)
+            if len(page) < PAGE_ROWS:
+                return
+            start = page[-1].sequence_number - 1
+
+
+def _head(connection: Connection, dataset: DatasetId) -> Head | None:
+    found = connection.execute(select(heads).where(heads.c.dataset_id == dataset)).one_or_none()
+    return Head(found.hash, found.sequence_number, found.system_time) if found else None
+
+
+def _head_values(row: BlockRow) -> dict[str, object]:
+    return {"hash": row.hash, "sequence_number": row.sequence_number, "system_time": row.system_time}
+
+
+def _block_row(found: Row[tuple[object, ...]]) -> BlockRow:
+    return BlockRow(
+        hash=found.hash,
+        prev=found.prev,
+        sequence_number=found.sequence_number,
+        system_time=found.system_time,
+        event_type=found.event_type,
+    )
+
+
+def _move(connection: Connection, dataset: DatasetId, *, expected: Multihash | None, to: BlockRow) -> None:
+    moved = update(heads).where(heads.c.dataset_id == dataset, heads.c.hash == expected).values(_head_values(to))
+    if connection.execute(moved).rowcount == 0:
+        raise _refusal(connection, dataset, expected)
+
+
+def _refusal(connection: Connection, dataset: DatasetId, expected: Multihash | None) -> NotFound | HeadMoved:
+    actual = _head(connection, dataset)
+    if actual is None:
+        return NotFound("dataset", str(dataset))
+    return HeadMoved(expected=str(expected), actual=str(actual.hash))
+
+
+def _index(connection: Connection, dataset: DatasetId, rows: Sequence[BlockRow]) -> None:
+    values = [
+        {
+            "dataset_id": dataset,
+            "sequence_number": row.sequence_number,
+            "hash": row.hash,
+            "prev": row.prev,
+            "system_time": row.system_time,
+            "event_type": row.event_type,
+        }
+        for row in rows
+    ]
+    connection.execute(insert(blocks), values)
+
+
+def _send(connection: Connection, message: OutboxMessage) -> None:
+    connection.execute(
+        insert(outbox).values(
+            dataset_id=message.dataset_id,
+            old_head=message.old_head,
+            new_head=message.new_head,
+            occurred_at=message.occurred_at,
+        )
+    )

@@ -1,0 +1,90 @@
+"""How values of the model lie in columns.
+
+Owns the two-way mapping of single values. Hashes and ids are texts, so that a person can read the tables; times that statements
+compare are nanoseconds in 64 bits, times of blocks, which may lie outside those, are RFC 3339 texts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import BigInteger, Dialect, Integer, String
+from sqlalchemy.types import TypeDecorator
+
+from odfabric.formats.did import dataset_id_from_bytes
+from odfabric.formats.multihash import parse_multihash
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import Instant
+from odfabric.model.multihash import Multihash
+
+DATASET_ID_CHARACTERS = 69
+HASH_CHARACTERS_MAX = 80
+INSTANT_CHARACTERS_MAX = 48
+
+RowNumber = BigInteger().with_variant(Integer, "sqlite")
+"""A number that the database gives to rows; SQLite does that for INTEGER alone."""
+
+
+def folded_text(characters_max: int) -> String:
+    """A text that is ordered by its bytes on every database, as Python orders it."""
+    return String(characters_max).with_variant(String(characters_max, collation="C"), "postgresql")
+
+
+class HashText(TypeDecorator[Multihash]):
+    """A multihash as its canonical text."""
+
+    impl = String(HASH_CHARACTERS_MAX)
+    cache_ok = True
+
+    def process_bind_param(self, value: Multihash | None, dialect: Dialect) -> str | None:
+        """To the database."""
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Multihash | None:
+        """From the database."""
+        return None if value is None else parse_multihash(value)
+
+
+class DatasetIdText(TypeDecorator[DatasetId]):
+    """A dataset's identity as its multibase text."""
+
+    impl = String(DATASET_ID_CHARACTERS)
+    cache_ok = True
+
+    def process_bind_param(self, value: DatasetId | None, dialect: Dialect) -> str | None:
+        """To the database."""
+        return None if value is None else value.multibase
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> DatasetId | None:
+        """From the database."""
+        return None if value is None else dataset_id_from_bytes(bytes.fromhex(value[1:]))
+
+
+class InstantText(TypeDecorator[Instant]):
+    """Any instant, exactly, as RFC 3339; statements must not compare it."""
+
+    impl = String(INSTANT_CHARACTERS_MAX)
+    cache_ok = True
+
+    def process_bind_param(self, value: Instant | None, dialect: Dialect) -> str | None:
+        """To the database."""
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Instant | None:
+        """From the database."""
+        return None if value is None else Instant.parse(value)
+
+
+class InstantNanos(TypeDecorator[Instant]):
+    """An instant of our own clocks, comparable: nanoseconds since the epoch, until the year 2262."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: Instant | None, dialect: Dialect) -> int | None:
+        """To the database."""
+        return None if value is None else value.epoch_ns
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Instant | None:
+        """From the database."""
+        return None if value is None else Instant(value)

@@ -1,0 +1,158 @@
+"""One database: connections, transactions, and what its failures mean.
+
+Owns the border between the driver and the error tree. Invariant: everything that fails before COMMIT is sent is Determinate, for
+a transaction that was never committed did not happen; a COMMIT that fails is Indeterminate, whatever the driver says about it.
+On SQLite every write takes the write lock at its beginning (BEGIN IMMEDIATE), so statements of a transaction see each other and
+nothing else, and a commit is one fsync of the log (WAL, synchronous=FULL). On PostgreSQL transactions are READ COMMITTED and
+rely on row locks and constraints. Not here: tables and statements.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from sqlalchemy import Connection, Table, create_engine, event, make_url
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from odfabric.errors import Corrupt, Determinate, Indeterminate
+
+_BEGIN = "odf_begin"
+_DAMAGED = ("malformed", "not a database")
+
+
+class Database:
+    """A database by its URL (`sqlite:///file` or `postgresql+psycopg://...`).
+
+    `busy_s_max` bounds waits for locks, `connections_max` the connections of this process. Made once per process.
+    """
+
+    def __init__(self, url: str, *, busy_s_max: float = 10.0, connections_max: int = 16) -> None:
+        self._url = make_url(url)
+        self.is_sqlite = self._url.get_backend_name() == "sqlite"
+        self._busy_s_max = busy_s_max
+        # SQLite polls for its lock with growing pauses; threads of one process take turns here instead.
+        self._turn = threading.Lock() if self.is_sqlite else None
+        self._pool = create_engine(
+            self._url,
+            pool_size=connections_max,
+            max_overflow=0,
+            pool_timeout=busy_s_max,
+            connect_args=self._connect_args(),
+            pool_pre_ping=not self.is_sqlite,
+            hide_parameters=True,
+        )
+        if self.is_sqlite:
+            event.listen(self._pool, "connect", _set_up_sqlite)
+            event.listen(self._pool, "begin", _begin_sqlite)
+
+    @property
+    def file(self) -> str | None:
+        """Path of the SQLite file."""
+        return self._url.database if self.is_sqlite else None
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._pool.dispose()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that sees one state of the database. Raises Determinate, Corrupt."""
+        with self._connected() as connection:
+            if self.is_sqlite:
+                connection.execution_options(**{_BEGIN: "BEGIN"})
+            else:
+                connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            with _before_commit(), connection.begin():
+                yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction, committed if the context ends well. Raises Determinate, Indeterminate, Corrupt."""
+        with self._taking_turns(), self._connected() as connection:
+            connection.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
+            with _before_commit():
+                transaction = connection.begin()
+                try:
+                    yield connection
+                except BaseException:
+                    with suppress(DBAPIError):
+                        transaction.rollback()
+                    raise
+            try:
+                transaction.commit()
+            except DBAPIError as error:
+                connection.invalidate()
+                raise Indeterminate("the database did not confirm the commit") from error
+
+    def raw(self) -> Any:
+        """A connection of the driver, outside transactions, for settings of the file. The caller closes it."""
+        return self._pool.raw_connection()
+
+    def insert_new(self, table: Table) -> sqlite.Insert | postgresql.Insert:
+        """An INSERT that does nothing (row count 0) where a unique value is taken; it waits for whoever is taking it."""
+        if self.is_sqlite:
+            return sqlite.insert(table).on_conflict_do_nothing()
+        return postgresql.insert(table).on_conflict_do_nothing()
+
+    def _connect_args(self) -> dict[str, object]:
+        if self.is_sqlite:
+            # Without an isolation level the driver begins no transactions of its own.
+            return {"timeout": self._busy_s_max, "isolation_level": None, "check_same_thread": False}
+        limit_ms = int(self._busy_s_max * 1000)
+        return {"options": f"-c lock_timeout={limit_ms} -c statement_timeout={limit_ms}"}
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        with _before_commit():
+            connection = self._pool.connect()
+        with connection:
+            yield connection
+
+    @contextmanager
+    def _taking_turns(self) -> Iterator[None]:
+        if self._turn is None:
+            yield
+        elif self._turn.acquire(timeout=self._busy_s_max):
+            try:
+                yield
+            finally:
+                self._turn.release()
+        else:
+            raise Determinate("the database is busy")
+
+
+@contextmanager
+def _before_commit() -> Iterator[None]:
+    """Failures here are of a transaction that has not been committed."""
+    try:
+        yield
+    except (OperationalError, InterfaceError, PoolTimeout) as error:
+        raise Determinate(f"the database failed: {_reason(error)}") from error
+    except IntegrityError:
+        raise
+    except DatabaseError as error:
+        if any(sign in str(error.orig) for sign in _DAMAGED):
+            raise Corrupt("the database file is damaged", object_name="database") from error
+        raise
+
+
+def _reason(error: Exception) -> str:
+    return str(error.orig) if isinstance(error, DBAPIError) else "all connections are in use"
+
+
+def _set_up_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))

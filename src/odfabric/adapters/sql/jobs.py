@@ -1,0 +1,205 @@
+"""The job table in SQL: queue, leases, fences.
+
+Owns the statements behind `ports.jobs`. Invariants: a lease is one UPDATE that raises the fence, and every later change names that
+fence in its condition, so a worker that lost its job changes nothing; at most one job of a dataset is in the state running,
+which a unique index keeps on databases where two workers may look at the same time; an empty queue costs readers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, exists, select, update
+from sqlalchemy.exc import IntegrityError
+
+from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.tables import is_unfinished, jobs
+from odfabric.errors import Determinate, LeaseLost
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import NANOS_PER_MILLI, Instant
+from odfabric.model.job import Job, JobKind, JobStatus, Lease, NewJob
+
+_QUEUED, _RUNNING = JobStatus.QUEUED.value, JobStatus.RUNNING.value
+_ENQUEUE_ATTEMPTS_MAX = 5
+
+
+class SqlJobs:
+    """A Jobs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def enqueue(self, job: NewJob, *, now: Instant) -> Job:
+        """See the port."""
+        with self._database.write() as connection:
+            # The like of it may end between our looking and our inserting; then there is room for ours.
+            for _ in range(_ENQUEUE_ATTEMPTS_MAX):
+                known = self._known(connection, job)
+                if known is not None:
+                    return known
+                new_job = self._database.insert_new(jobs).values(_new_values(job, now))
+                if connection.execute(new_job).rowcount == 1:
+                    return _job(connection.execute(select(jobs).where(jobs.c.id == job.id)).one())
+            raise Determinate("the job table is busy")
+
+    def get(self, job_id: str) -> Job | None:
+        """See the port."""
+        with self._database.read() as connection:
+            found = connection.execute(select(jobs).where(jobs.c.id == job_id)).one_or_none()
+        return _job(found) if found else None
+
+    def page(self, *, dataset: DatasetId | None = None, unfinished_only: bool = False, limit: int) -> Sequence[Job]:
+        """See the port."""
+        wanted = select(jobs).order_by(jobs.c.position.desc()).limit(limit)
+        if dataset is not None:
+            wanted = wanted.where(jobs.c.dataset_id == dataset)
+        if unfinished_only:
+            wanted = wanted.where(is_unfinished(jobs.c.status))
+        with self._database.read() as connection:
+            return [_job(row) for row in connection.execute(wanted)]
+
+    def lease(self, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
+        """See the port."""
+        return self._lease(_ready(now), worker, now, lease_ms)
+
+    def lease_one(self, job_id: str, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
+        """See the port."""
+        return self._lease(_ready(now).where(jobs.c.id == job_id), worker, now, lease_ms)
+
+    def heartbeat(self, lease: Lease, *, now: Instant, lease_ms: int, progress: str | None = None) -> Lease:
+        """See the port."""
+        until = _after(now, lease_ms)
+        values: dict[str, object] = {"leased_until": until, "updated_at": now}
+        if progress is not None:
+            values["progress"] = progress
+        with self._database.write() as connection:
+            changed = connection.execute(update(jobs).where(*_held(lease)).values(values).returning(jobs))
+            found = changed.one_or_none()
+            if found is None:
+                raise LeaseLost(f"job {lease.job.id} is no longer ours")
+            return Lease(job=_job(found), worker=lease.worker, fence=lease.fence, until=until)
+
+    def succeed(self, lease: Lease, *, now: Instant, result: str) -> bool:
+        """See the port."""
+        return self._change(lease, now, {"status": JobStatus.SUCCEEDED.value, "result": result, "error": None})
+
+    def fail(self, lease: Lease, *, now: Instant, error: str) -> bool:
+        """See the port."""
+        return self._change(lease, now, {"status": JobStatus.FAILED.value, "error": error})
+
+    def retry(self, lease: Lease, *, now: Instant, due_at: Instant, error: str) -> bool:
+        """See the port."""
+        return self._change(lease, now, {"status": _QUEUED, "due_at": due_at, "error": error})
+
+    def cancel(self, job_id: str, *, now: Instant) -> Job | None:
+        """See the port."""
+        cancelled = update(jobs).where(jobs.c.id == job_id, is_unfinished(jobs.c.status))
+        with self._database.write() as connection:
+            connection.execute(
+                cancelled.values(status=JobStatus.CANCELLED.value, leased_until=None, worker=None, updated_at=now)
+            )
+            found = connection.execute(select(jobs).where(jobs.c.id == job_id)).one_or_none()
+            return _job(found) if found else None
+
+    def _known(self, connection: Connection, job: NewJob) -> Job | None:
+        found = connection.execute(select(jobs).where(jobs.c.id == job.id)).one_or_none()
+        if found is None and job.dedup_key is not None:
+            like = select(jobs).where(jobs.c.dedup_key == job.dedup_key, is_unfinished(jobs.c.status))
+            found = connection.execute(like).one_or_none()
+        return _job(found) if found else None
+
+    def _lease(self, ready: Select[tuple[str]], worker: str, now: Instant, lease_ms: int) -> Lease | None:
+        with self._database.read() as connection:
+            if connection.execute(ready).one_or_none() is None:
+                return None
+        try:
+            with self._database.write() as connection:
+                return _take(connection, ready, worker, now, lease_ms)
+        except IntegrityError:
+            # Another worker has just begun a job of the same dataset.
+            return None
+
+    def _change(self, lease: Lease, now: Instant, values: dict[str, object]) -> bool:
+        changed = update(jobs).where(*_held(lease)).values(leased_until=None, worker=None, updated_at=now, **values)
+        with self._database.write() as connection:
+            return connection.execute(changed).rowcount == 1
+
+
+def _take(connection: Connection, ready: Select[tuple[str]], worker: str, now: Instant, lease_ms: int) -> Lease | None:
+    job_id = connection.execute(ready.with_for_update(of=jobs, skip_locked=True)).scalar_one_or_none()
+    if job_id is None:
+        return None
+    until = _after(now, lease_ms)
+    taken = (
+        update(jobs)
+        .where(jobs.c.id == job_id)
+        .values(
+            status=_RUNNING,
+            attempts=jobs.c.attempts + 1,
+            fence=jobs.c.fence + 1,
+            worker=worker,
+            leased_until=until,
+            updated_at=now,
+        )
+        .returning(jobs)
+    )
+    found = connection.execute(taken).one()
+    return Lease(job=_job(found), worker=worker, fence=found.fence, until=until)
+
+
+def _ready(now: Instant) -> Select[tuple[str]]:
+    """The id of the oldest job that may be leased now."""
+    others = jobs.alias()
+    goes_first = (others.c.status == _RUNNING) | (others.c.position < jobs.c.position)
+    blocked = exists().where(
+        others.c.dataset_id == jobs.c.dataset_id,
+        others.c.position != jobs.c.position,
+        is_unfinished(others.c.status),
+        goes_first,
+    )
+    expired = (jobs.c.status == _RUNNING) & (jobs.c.leased_until <= now)
+    due = (jobs.c.status == _QUEUED) & (jobs.c.due_at <= now) & ~blocked
+    return select(jobs.c.id).where(is_unfinished(jobs.c.status), expired | due).order_by(jobs.c.position).limit(1)
+
+
+def _held(lease: Lease) -> tuple[ColumnElement[bool], ...]:
+    return (jobs.c.id == lease.job.id, jobs.c.fence == lease.fence, jobs.c.status == _RUNNING)
+
+
+def _after(now: Instant, millis: int) -> Instant:
+    return Instant(now.epoch_ns + millis * NANOS_PER_MILLI)
+
+
+def _new_values(job: NewJob, now: Instant) -> dict[str, object]:
+    return {
+        "id": job.id,
+        "kind": job.kind.value,
+        "account": job.account,
+        "dataset_id": job.dataset_id,
+        "request": job.request,
+        "dedup_key": job.dedup_key,
+        "status": _QUEUED,
+        "attempts": 0,
+        "due_at": now,
+        "fence": 0,
+        "created_at": now,
+        "updated_at": now,
+    }
+
+
+def _job(row: Row[tuple[object, ...]]) -> Job:
+    return Job(
+        id=row.id,
+        kind=JobKind(row.kind),
+        account=row.account,
+        dataset_id=row.dataset_id,
+        request=row.request,
+        dedup_key=row.dedup_key,
+        status=JobStatus(row.status),
+        progress=row.progress,
+        result=row.result,
+        error=row.error,
+        attempts=row.attempts,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

@@ -1,0 +1,1 @@
+"""Migrations of the node's database, run by Alembic; they ship with the package."""

@@ -1,0 +1,215 @@
+"""The tables of the node.
+
+Owns names, columns and constraints as the code uses them; the same shape comes out of `migrations`, which a test compares.
+Invariants that the database itself keeps: one head and one name per dataset, one block per number and per hash, one record per
+idempotency key, one commit per job, one unfinished job per dedup key, one running job per dataset, gap-free numbers at most once
+per subscription.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    literal_column,
+    text,
+)
+
+from odfabric.adapters.sql.column_types import (
+    DatasetIdText,
+    HashText,
+    InstantNanos,
+    InstantText,
+    RowNumber,
+    folded_text,
+)
+
+SCHEMA_REVISION = "0001"
+"""The newest migration that this code needs."""
+
+NAME_CHARACTERS_MAX = 100
+ID_CHARACTERS_MAX = 128
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pk",
+        "fk": "%(table_name)s_%(column_0_name)s_fk",
+        "uq": "%(table_name)s_%(column_0_N_name)s_key",
+        "ix": "%(table_name)s_%(column_0_N_name)s_idx",
+    }
+)
+
+
+def _of_dataset(*, primary_key: bool = False) -> Column[object]:
+    reference = ForeignKey("datasets.id", ondelete="CASCADE")
+    return Column("dataset_id", DatasetIdText, reference, primary_key=primary_key, nullable=False)
+
+
+datasets = Table(
+    "datasets",
+    metadata,
+    Column("id", DatasetIdText, primary_key=True),
+    Column("account", String(NAME_CHARACTERS_MAX), nullable=False),
+    Column("name", String(NAME_CHARACTERS_MAX), nullable=False),
+    Column("account_folded", folded_text(NAME_CHARACTERS_MAX), nullable=False),
+    Column("name_folded", folded_text(NAME_CHARACTERS_MAX), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("created_at", InstantText, nullable=False),
+    Column("sealed_key", LargeBinary),
+    Column("remote_url", Text),
+    UniqueConstraint("account_folded", "name_folded"),
+)
+
+heads = Table(
+    "heads",
+    metadata,
+    _of_dataset(primary_key=True),
+    Column("hash", HashText, nullable=False),
+    Column("sequence_number", BigInteger, nullable=False),
+    Column("system_time", InstantText, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+blocks = Table(
+    "blocks",
+    metadata,
+    _of_dataset(primary_key=True),
+    Column("sequence_number", BigInteger, primary_key=True),
+    Column("hash", HashText, nullable=False),
+    Column("prev", HashText),
+    Column("system_time", InstantText, nullable=False),
+    Column("event_type", String(64), nullable=False),
+    UniqueConstraint("dataset_id", "hash"),
+    sqlite_with_rowid=False,
+)
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    _of_dataset(primary_key=True),
+    Column("key_hash", LargeBinary, primary_key=True),
+    Column("body_digest", LargeBinary, nullable=False),
+    Column("block_hash", HashText, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Marks of jobs outlive their dataset: a job that is run again must still learn that it has committed.
+job_commits = Table(
+    "job_commits",
+    metadata,
+    Column("job_id", String(ID_CHARACTERS_MAX), primary_key=True),
+    Column("dataset_id", DatasetIdText, nullable=False),
+    Column("block_hash", HashText, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", RowNumber, primary_key=True, autoincrement=True),
+    Column("dataset_id", DatasetIdText, nullable=False),
+    Column("old_head", HashText),
+    Column("new_head", HashText),
+    Column("occurred_at", InstantText, nullable=False),
+    Column("done_at", InstantNanos),
+    sqlite_autoincrement=True,
+)
+_NOT_DONE = text("done_at IS NULL")
+Index("outbox_not_done_idx", outbox.c.id, sqlite_where=_NOT_DONE, postgresql_where=_NOT_DONE)
+
+subscriptions = Table(
+    "subscriptions",
+    metadata,
+    Column("position", RowNumber, primary_key=True, autoincrement=True),
+    Column("id", String(ID_CHARACTERS_MAX), nullable=False, unique=True),
+    _of_dataset(),
+    Column("account", String(NAME_CHARACTERS_MAX), nullable=False),
+    Column("url", Text, nullable=False),
+    Column("secret", LargeBinary, nullable=False),
+    Column("created_at", InstantText, nullable=False),
+    Column("created_at_head", HashText, nullable=False),
+    Column("after_message", BigInteger, nullable=False),
+    Column("last_sequence", BigInteger, nullable=False),
+    Index(None, "dataset_id", "position"),
+    sqlite_autoincrement=True,
+)
+
+# The log of deliveries outlives its subscription.
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("id", String(ID_CHARACTERS_MAX), primary_key=True),
+    Column("subscription_id", String(ID_CHARACTERS_MAX), nullable=False),
+    Column("dataset_id", DatasetIdText, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("old_head", HashText),
+    Column("new_head", HashText),
+    Column("occurred_at", InstantText, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_attempt_at", InstantNanos, nullable=False),
+    Column("leased_until", InstantNanos),
+    Column("worker", String(ID_CHARACTERS_MAX)),
+    Column("last_status_code", Integer),
+    Column("last_error", Text),
+    Column("updated_at", InstantNanos, nullable=False),
+    UniqueConstraint("subscription_id", "sequence"),
+    Index(None, "subscription_id", "status", "sequence"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("position", RowNumber, primary_key=True, autoincrement=True),
+    Column("id", String(ID_CHARACTERS_MAX), nullable=False, unique=True),
+    Column("kind", String(32), nullable=False),
+    Column("account", String(NAME_CHARACTERS_MAX), nullable=False),
+    Column("dataset_id", DatasetIdText),
+    Column("request", Text, nullable=False),
+    Column("dedup_key", String(256)),
+    Column("status", String(16), nullable=False),
+    Column("progress", Text),
+    Column("result", Text),
+    Column("error", Text),
+    Column("attempts", Integer, nullable=False),
+    Column("due_at", InstantNanos, nullable=False),
+    Column("leased_until", InstantNanos),
+    Column("worker", String(ID_CHARACTERS_MAX)),
+    Column("fence", BigInteger, nullable=False),
+    Column("created_at", InstantNanos, nullable=False),
+    Column("updated_at", InstantNanos, nullable=False),
+    sqlite_autoincrement=True,
+)
+_UNFINISHED = text("status IN ('queued', 'running')")
+_RUNNING = text("status = 'running'")
+Index(
+    "jobs_unfinished_dedup_key_idx",
+    jobs.c.dedup_key,
+    unique=True,
+    sqlite_where=_UNFINISHED,
+    postgresql_where=_UNFINISHED,
+)
+Index("jobs_running_dataset_id_idx", jobs.c.dataset_id, unique=True, sqlite_where=_RUNNING, postgresql_where=_RUNNING)
+Index(
+    "jobs_unfinished_dataset_id_idx",
+    jobs.c.dataset_id,
+    jobs.c.position,
+    sqlite_where=_UNFINISHED,
+    postgresql_where=_UNFINISHED,
+)
+Index("jobs_unfinished_idx", jobs.c.position, sqlite_where=_UNFINISHED, postgresql_where=_UNFINISHED)
+
+
+def is_unfinished(status: ColumnElement[str]) -> ColumnElement[bool]:
+    """The condition of the partial indexes; literal, because a database cannot match a parameter with an index's condition."""
+    return status.in_([literal_column("'queued'"), literal_column("'running'")])
