@@ -12,15 +12,15 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
 from pyarrow import types
 
 from odfabric.errors import IncompatibleSchema, Place
+from odfabric.formats.arrow_ipc import open_ipc
 from odfabric.formats.logical_hash_values import Mask, plain_type, type_bytes, validity, value_bytes
-from odfabric.formats.parquet_reading import BATCH_ROWS, Source, arrow_schema_of, batches_of, open_parquet, readable
+from odfabric.formats.parquet_reading import BATCH_ROWS, Source, arrow_schema_of, batches_of, open_parquet
 from odfabric.model.multihash import ARROW0_SHA3_256, Multihash
 
 STRUCT_BATCH_ROWS = 10_000
@@ -28,8 +28,6 @@ STRUCT_BATCH_ROWS = 10_000
 
 PIECE_BYTES_MAX = 64 << 20
 """Rows of one column whose streams are built at once have about this many bytes at most, single rows aside."""
-
-_IPC_FILE_MAGIC = b"ARROW1"
 
 ColumnMap: TypeAlias = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
 """Calls a function for each column number; `map`, or that of a thread pool, since columns are independent."""
@@ -83,16 +81,8 @@ def logical_hash_of_parquet(source: Source, *, column_map: ColumnMap = map) -> L
 
 def logical_hash_of_ipc(source: Source, *, column_map: ColumnMap = map) -> LogicalDigest:
     """Hash of an Arrow IPC file or stream. Raises InvalidData, IncompatibleSchema."""
-    opened = pa.OSFile(str(source)) if isinstance(source, Path) else pa.PythonFile(source, "r")
-    with readable(source, "Arrow IPC"), opened as stream:
-        magic = stream.read(len(_IPC_FILE_MAGIC))
-        stream.seek(0)
-        if magic == _IPC_FILE_MAGIC:
-            reader = pa.ipc.open_file(stream)
-            batches = (reader.get_batch(index) for index in range(reader.num_record_batches))
-            return _hash(reader.schema, batches, column_map)
-        reader = pa.ipc.open_stream(stream)
-        return _hash(reader.schema, iter(reader), column_map)
+    with open_ipc(source) as reader:
+        return _hash(reader.schema, reader.batches, column_map)
 
 
 def _hash(schema: pa.Schema, batches: Iterator[pa.RecordBatch], column_map: ColumnMap) -> LogicalDigest:
