@@ -72,3 +72,9 @@ class EngineSettings:
     """Most columns of an input."""
     infer_rows: int = 1_000
     """Rows that decide the types of an input without schema."""
+
+    # SQL
+    query_bytes_max: int = MIB
+    """Longest text of one statement."""
+    plan_nodes_max: int = 20_000
+    """Most nodes of the plan of one statement."""
