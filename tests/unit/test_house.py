@@ -63,8 +63,8 @@ def test_functions_and_files_stay_readable() -> None:
 
 def test_no_test_is_skipped() -> None:
     ways = re.compile(r"pytest\.(skip|importorskip)\(|mark\.skip")
-    this = Path(__file__).name
-    assert [p.name for p in own_files("tests/*.py") if p.name != this and ways.search(p.read_text())] == []
+    about_it = {"test_house.py", "test_run_tests.py"}
+    assert [p.name for p in own_files("tests/*.py") if p.name not in about_it and ways.search(p.read_text())] == []
 
 
 def test_nothing_depends_on_this_machine() -> None:
