@@ -130,7 +130,8 @@ def _field_to_arrow(field: DataField, path: str, *, encodings: bool) -> pa.Field
 
 def _unwrap(data_type: DataType, path: str) -> tuple[bool, DataType]:
     if not isinstance(data_type, DataTypeOption):
-        return False, data_type
+        # Arrow does not admit a required column of nulls.
+        return isinstance(data_type, DataTypeNull), data_type
     if isinstance(data_type.inner, DataTypeOption):
         raise _unsupported(path, "an Option inside an Option means nothing")
     return True, data_type.inner
@@ -232,9 +233,11 @@ def _hints_of(extra: ExtraAttributes | None) -> _Hints:
 def _field_from_arrow(field: pa.Field, path: str, *, encodings: bool) -> DataField:
     data_type, hints = _type_from_arrow(field.type, path, encodings=encodings)
     extra = ExtraAttributes(entries=canonical_json(hints)) if encodings and hints else None
-    return DataField(
-        name=field.name, type=DataTypeOption(inner=data_type) if field.nullable else data_type, extra=extra
-    )
+    return DataField(name=field.name, type=_optional(data_type, field), extra=extra)
+
+
+def _optional(data_type: DataType, field: pa.Field) -> DataType:
+    return DataTypeOption(inner=data_type) if field.nullable and data_type != DataTypeNull() else data_type
 
 
 def _type_from_arrow(arrow: pa.DataType, path: str, *, encodings: bool) -> tuple[DataType, dict[str, JsonValue]]:
@@ -322,7 +325,7 @@ def _list_hint(arrow: pa.DataType) -> JsonValue:
 def _item_from_arrow(field: pa.Field, path: str) -> DataType:
     # Items and map entries have no attributes of their own, so there is no place for their hints.
     data_type, _ = _type_from_arrow(field.type, path, encodings=False)
-    return DataTypeOption(inner=data_type) if field.nullable else data_type
+    return _optional(data_type, field)
 
 
 def _field_explicit(field: DataField) -> DataField:
