@@ -8,6 +8,7 @@ job row (tests, previews) use `Unattended`.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from odfabric.domain.chain.append import next_system_time
@@ -63,6 +64,7 @@ class LeasedRun:
         self._report_ms = report_ms
         self._document: dict[str, object] = json.loads(lease.job.progress or "{}")
         self._reported_at = lease.job.updated_at
+        self.listener: Callable[[Mapping[str, object]], None] = lambda _: None
 
     @property
     def job_id(self) -> str | None:
@@ -72,6 +74,7 @@ class LeasedRun:
     def report(self, progress: EngineProgress) -> None:
         """Store stage, done and total, if the last report is old enough."""
         self._document.update(stage=progress.stage, done=progress.done, total=progress.total)
+        self.listener(self._document)
         if self._clock.now().millis - self._reported_at.millis >= self._report_ms:
             self.heartbeat()
 

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from odfabric.domain.chain.walk import ChainLink, walk
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.errors import InvalidRequest
 from odfabric.formats.manifest_events import event_to_value
+from odfabric.formats.schema_rendering import parse_schema_format, render_schema
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.data_schema import DataSchema
 from odfabric.model.metadata import SetVocab
 from odfabric.model.multihash import Multihash
 from odfabric.usecases.repository import Repository
 
 METADATA_PARTS = ("attachments", "info", "license", "refs", "schema", "seed", "vocab")
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetMetadata:
-    """Requested parts as JSON values in manifest form; `data_schema` apart, because its form is the caller's choice."""
-
-    parts: dict[str, object]
-    data_schema: DataSchema | None
 
 
 def read_log(
@@ -37,8 +28,14 @@ def read_log(
         yield link
 
 
-def read_metadata(entry: CatalogEntry, include: frozenset[str], *, repository: Repository) -> DatasetMetadata:
-    """The parts named by `include`, lower case; a part that the chain does not have is left out. Raises InvalidRequest."""
+def read_metadata(
+    entry: CatalogEntry, include: frozenset[str], schema_format: str, *, repository: Repository
+) -> dict[str, object]:
+    """The parts named by `include`, lower case, in manifest form; what the chain does not have is left out.
+
+    Raises InvalidRequest for an unknown part or schema format.
+    """
+    rendering = parse_schema_format(schema_format)
     unknown = include.difference(METADATA_PARTS)
     if unknown:
         raise InvalidRequest(f"unknown part {sorted(unknown)[0]!r}", hint=f"include takes: {', '.join(METADATA_PARTS)}")
@@ -66,4 +63,7 @@ def read_metadata(entry: CatalogEntry, include: frozenset[str], *, repository: R
                 event_time_column=vocabulary.event_time,
             )
         )
-    return DatasetMetadata(parts, current_schema(state) if "schema" in include else None)
+    schema = current_schema(state)
+    if "schema" in include and schema is not None:
+        parts |= {"schema": render_schema(schema, rendering), "schemaFormat": rendering.value}
+    return parts

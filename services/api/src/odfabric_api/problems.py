@@ -1,0 +1,89 @@
+"""Errors of the closed tree as HTTP answers (RFC 9457).
+
+Owns the one table from a leaf's code to a status. Invariant: every leaf has a status, nothing a client can send gives 5xx, and no
+answer holds a stack trace or a path of this machine. Clients of the reference read `message`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from starlette.responses import Response
+
+from odfabric.errors import LimitExceeded, OdfError
+from odfabric.usecases.problem import problem_document
+
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+
+HTTP_STATUS: Mapping[str, int] = {
+    "invalid-request": 400,
+    "invalid-name": 400,
+    "invalid-query": 400,
+    "source-not-found": 400,
+    "invalid-manifest": 422,
+    "invalid-block": 422,
+    "invalid-data": 422,
+    "incompatible-schema": 422,
+    "corrupted-source": 422,
+    "idempotency-key-reused": 422,
+    "unsupported-media-type": 415,
+    "unauthenticated": 401,
+    "access-denied": 403,
+    "not-found": 404,
+    "head-moved": 409,
+    "already-exists": 409,
+    "chains-diverged": 409,
+    "lease-lost": 409,
+    "limit-exceeded": 413,
+    "corrupt": 500,
+    "unavailable": 503,
+    "outcome-unknown": 503,
+}
+RETRY_AFTER_S = 1
+
+
+def problem_response(error: OdfError) -> Response:
+    """The answer to a request that failed with `error`."""
+    document = problem_document(error)
+    headers: dict[str, str] = {}
+    if isinstance(error, LimitExceeded) and error.retry_after_s is not None:
+        headers["retry-after"] = str(error.retry_after_s)
+    return document_response(document, headers)
+
+
+def document_response(document: Mapping[str, object], headers: Mapping[str, str] | None = None) -> Response:
+    """The answer for a problem document, as it also stands in job rows."""
+    status = status_of(document)
+    sent = dict(headers or {})
+    if status == 401:
+        sent["www-authenticate"] = "Bearer"
+    if status == 503:
+        sent.setdefault("retry-after", str(RETRY_AFTER_S))
+    body = json.dumps({**document, "status": status}).encode()
+    return Response(body, status_code=status, headers=sent, media_type=PROBLEM_MEDIA_TYPE)
+
+
+def status_of(document: Mapping[str, object]) -> int:
+    """Status of a problem document; limits of time are 408, of number 429, of size 413."""
+    limit = document.get("limit")
+    if isinstance(limit, str) and limit.endswith(("wait_s_max", "per_s_min")):
+        return 408
+    if isinstance(limit, str) and limit.endswith(("at_once_max", "per_dataset_max")):
+        return 429
+    return HTTP_STATUS.get(str(document.get("code")), 500)
+
+
+def plain_problem(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """A problem of the HTTP layer itself, which is no leaf of the tree."""
+    document = {
+        "type": "about:blank",
+        "code": code,
+        "title": code.replace("-", " "),
+        "status": status,
+        "detail": message,
+        "message": message,
+    }
+    return Response(
+        json.dumps(document).encode(), status_code=status, headers=dict(headers or {}), media_type=PROBLEM_MEDIA_TYPE
+    )

@@ -1,0 +1,131 @@
+"""The `odf` command: options, exit codes, and the table of verbs.
+
+Owns how arguments become a backend and how errors become an exit code. Verbs are in `dataset_commands`, `system_commands` and
+`node_commands`; heavy libraries are imported by the verbs that need them, so that help is instant.
+
+Exit codes: 0 done; 1 refused or found wrong (bad input, verification with problems); 2 wrong usage of the command;
+3 something outside failed (the node or engine is away); 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from odfabric.cli import dataset_commands, node_commands, system_commands
+from odfabric.cli.context import GLOBAL_OPTIONS, CommandContext
+from odfabric.errors import External, LimitExceeded, OdfError
+
+EXIT_REFUSED = 1
+EXIT_USAGE = 2
+EXIT_OUTSIDE = 3
+EXIT_INTERRUPTED = 130
+
+HELP = """An Open Data Fabric node: publish, derive, serve and verify datasets.
+
+Works on a local workspace (--workspace DIR or ODF_WORKSPACE), or on a node (--node URL --token T, or ODF_NODE and ODF_TOKEN).
+"""
+
+app = typer.Typer(
+    name="odf",
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(system_commands.app, name="system")
+dataset_commands.register(app)
+node_commands.register(app)
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    workspace: str = typer.Option(".odf-workspace", envvar="ODF_WORKSPACE", help="Folder of the local workspace"),
+    node: str = typer.Option("", envvar="ODF_NODE", help="Address of a node to work on instead"),
+    token: str = typer.Option("", envvar="ODF_TOKEN", help="Token for the node", show_envvar=True),
+    output: str = typer.Option("text", "--output", "-o", help="text or json"),
+) -> None:
+    """Options that every verb takes, before or after it."""
+    if output not in ("text", "json"):
+        raise typer.BadParameter("text or json", param_hint="--output")
+    context.obj = CommandContext(workspace=workspace, node=node or None, token=token or None, as_json=output == "json")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; the exit code."""
+    if arguments[:1] == ["test"]:
+        # The tests have options of their own, which are pytest's.
+        from odfabric.cli.run_tests import run
+
+        return run(list(arguments[1:]))
+    hoisted = hoist(arguments)
+    as_json = any(given in ("json", "-ojson", "--output=json") for given in hoisted[: len(GLOBAL_OPTIONS) * 2])
+    try:
+        code = app(hoisted, standalone_mode=False)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except typer.Abort:
+        return EXIT_INTERRUPTED
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except OdfError as error:
+        return _refuse(error, as_json=as_json)
+    except dataset_commands.JobFailed as failed:
+        return _report(dict(failed.document), as_json=as_json)
+    except Exception as error:
+        # typer raises click's own errors of usage, which know how to show themselves.
+        show = getattr(error, "show", None)
+        if show is None:
+            raise
+        show()
+        return EXIT_USAGE
+    except BrokenPipeError:
+        # The reader of our output has gone; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_INTERRUPTED
+    return code if isinstance(code, int) else 0
+
+
+def hoist(arguments: Sequence[str]) -> list[str]:
+    """Move options that every verb takes to the front, where they are declared once; what follows `--` stays."""
+    front: list[str] = []
+    rest: list[str] = []
+    position = 0
+    while position < len(arguments):
+        given = arguments[position]
+        if given == "--":
+            rest += arguments[position:]
+            break
+        name = given.partition("=")[0]
+        if name in GLOBAL_OPTIONS and "=" not in given and position + 1 < len(arguments):
+            front += arguments[position : position + 2]
+            position += 2
+            continue
+        (front if name in GLOBAL_OPTIONS or (given.startswith("-o") and len(given) > 2) else rest).append(given)
+        position += 1
+    return front + rest
+
+
+def _refuse(error: OdfError, *, as_json: bool) -> int:
+    from odfabric.usecases.problem import problem_document
+
+    document = problem_document(error)
+    outside = isinstance(error, External) and not isinstance(error, LimitExceeded)
+    return _report(document, as_json=as_json, code=EXIT_OUTSIDE if outside else EXIT_REFUSED)
+
+
+def _report(document: dict[str, object], *, as_json: bool, code: int | None = None) -> int:
+    from odfabric.cli.output import literal
+
+    if as_json:
+        sys.stdout.write(json.dumps({"error": document}) + "\n")
+    detail = str(document.get("detail") or document.get("message") or document)
+    sys.stderr.write(f"odf: {literal(detail).plain}\n")
+    outside = document.get("code") in ("unavailable", "outcome-unknown")
+    return code if code is not None else EXIT_OUTSIDE if outside else EXIT_REFUSED

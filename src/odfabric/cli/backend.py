@@ -1,0 +1,113 @@
+"""What the commands ask of a workspace or a node, and the values they exchange.
+
+Owns the protocol between commands and their two backends (`workspace`, `node_client`), so that a command is written once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, Place
+from odfabric.model.instant import Instant
+
+JobListener = Callable[[Mapping[str, object]], None]
+"""Gets the progress document of a job whenever it was looked at."""
+
+MEDIA_TYPES = {
+    ".csv": "text/csv",
+    ".json": "application/json",
+    ".ndjson": "application/x-ndjson",
+    ".jsonl": "application/x-ndjson",
+    ".parquet": "application/vnd.apache.parquet",
+}
+
+
+class JobFailed(Exception):
+    """A job ended without success; `document` is its problem document."""
+
+    def __init__(self, document: Mapping[str, object]) -> None:
+        super().__init__(str(document.get("detail") or document.get("message")))
+        self.document = document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushFile:
+    """One file to be pushed."""
+
+    path: str
+    source_name: str | None
+    media_type: str | None
+    event_time: Instant | None
+    idempotency_key: str | None
+
+
+class Backend(Protocol):
+    """Verbs of the command line; results are the JSON values that `-o json` prints."""
+
+    def add(self, path: str) -> list[dict[str, object]]:
+        """Create the datasets of a manifest file (`-` is standard input)."""
+
+    def datasets(self) -> list[dict[str, object]]:
+        """`{id, alias, kind, head}` of all datasets."""
+
+    def show(self, ref: str) -> dict[str, object]:
+        """A dataset's metadata."""
+
+    def push(self, ref: str, push: PushFile) -> dict[str, object]:
+        """`{head, blocks, offsets, rows}` once committed."""
+
+    def pull(self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool) -> dict[str, object]:
+        """`{id, alias, head, blocks, offsets, rows, upToDate}`."""
+
+    def log(self, ref: str, *, limit: int) -> list[dict[str, object]]:
+        """`{hash, block}`, newest first."""
+
+    def tail(self, ref: str, *, limit: int, skip: int) -> list[dict[str, object]]:
+        """The last rows, oldest first."""
+
+    def sql(self, query: str, *, limit: int) -> list[dict[str, object]]:
+        """Rows of a query."""
+
+    def verify(self, ref: str, *, replay: bool) -> dict[str, object]:
+        """`{ok, errors}`."""
+
+    def delete(self, ref: str) -> dict[str, object]:
+        """`{id, alias}` of what was deleted."""
+
+
+def source_text(path: str, *, bytes_max: int) -> tuple[str, str]:
+    """Text of a file or of standard input, and what to call it in errors. Raises NotFound, InvalidRequest, LimitExceeded."""
+    if path == "-":
+        data, shown = sys.stdin.buffer.read(bytes_max + 1), "<stdin>"
+    else:
+        data, shown = _file_bytes(path, bytes_max), path
+    if len(data) > bytes_max:
+        raise LimitExceeded(f"{shown} is too large", limit="manifest_bytes_max", maximum=bytes_max)
+    try:
+        return data.decode("utf-8"), shown
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise InvalidRequest("not UTF-8", place=Place(file=shown, line=line)) from None
+
+
+def _file_bytes(path: str, bytes_max: int) -> bytes:
+    check_file(path)
+    with Path(path).open("rb") as stream:
+        return stream.read(bytes_max + 1)
+
+
+def check_file(path: str) -> None:
+    """Raises NotFound or InvalidRequest for what is no readable file."""
+    if not Path(path).exists():
+        raise NotFound("file", path)
+    if not Path(path).is_file():
+        raise InvalidRequest(f"{path} is not a file")
+
+
+def media_type_of(path: str) -> str | None:
+    """Media type by the file's ending; None leaves it to the source."""
+    return MEDIA_TYPES.get(Path(path).suffix.lower())

@@ -1,0 +1,241 @@
+"""Verbs on datasets: init, add, list, show, ingest, pull, log, tail, sql, verify, delete."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from odfabric.cli.backend import JobFailed as JobFailed
+from odfabric.cli.backend import PushFile, check_file, media_type_of
+from odfabric.cli.context import backend_of, context_of
+from odfabric.errors import InvalidRequest, Place
+from odfabric.model.instant import Instant
+
+LOG_BLOCKS = 25
+TAIL_ROWS = 10
+SQL_ROWS = 100
+STDIN = "-"
+COPY_BYTES = 1 << 20
+
+REF = typer.Argument(help="Name, account/name or did:odf:... of a dataset")
+REFS = typer.Argument(help="Names, account/names or did:odf:... of datasets")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to the command."""
+    verbs: tuple[tuple[str, Callable[..., object]], ...] = (
+        ("init", init),
+        ("add", add),
+        ("list", list_datasets),
+        ("show", show),
+        ("ingest", ingest),
+        ("pull", pull),
+        ("log", log),
+        ("tail", tail),
+        ("sql", sql),
+        ("verify", verify),
+        ("delete", delete),
+    )
+    for name, verb in verbs:
+        app.command(name)(verb)
+
+
+def init(context: typer.Context) -> None:
+    """Make a workspace; one that exists is left as it is."""
+    from odfabric.settings import Settings
+    from odfabric.wiring import is_workspace, prepare_workspace
+
+    given = context_of(context)
+    folder = Path(given.workspace).absolute()
+    existed = is_workspace(folder)
+    prepare_workspace(Settings(workspace=folder))
+    line = f"{folder} is a workspace already" if existed else f"made the workspace {folder}"
+    given.output.result({"workspace": str(folder), "created": not existed}, line)
+
+
+def add(context: typer.Context, manifests: list[str] = typer.Argument(help="YAML files, - for standard input")) -> None:
+    """Create datasets from manifests."""
+    output = context_of(context).output
+    added: list[dict[str, object]] = []
+    with backend_of(context_of(context), output) as backend:
+        for manifest in manifests:
+            added += backend.add(manifest)
+    output.result(added, "\n".join(f"created {one['alias']}  {one['id']}" for one in added))
+
+
+def list_datasets(context: typer.Context) -> None:
+    """List datasets."""
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        output.rows(backend.datasets())
+
+
+def show(context: typer.Context, ref: str = REF) -> None:
+    """Show what a dataset is: info, licence, schema, vocabulary, head."""
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        output.document(backend.show(ref))
+
+
+def ingest(
+    context: typer.Context,
+    ref: str = REF,
+    files: list[str] = typer.Argument(help="Data files, - for standard input"),
+    source_name: str = typer.Option("", help="Push source, if the dataset has several"),
+    media_type: str = typer.Option("", help="E.g. text/csv; default: by the file's ending, else the source's"),
+    event_time: str = typer.Option("", help="RFC 3339 time for rows without one; default: now"),
+    idempotency_key: str = typer.Option("", help="A repeated key commits nothing twice (single file only)"),
+) -> None:
+    """Push files to a root dataset, one commit each."""
+    output = context_of(context).output
+    if idempotency_key and len(files) > 1:
+        raise InvalidRequest("one idempotency key is for one file")
+    moment = _instant(event_time)
+    results = []
+    with backend_of(context_of(context), output) as backend:
+        for file in files:
+            with _readable(file) as path:
+                push = PushFile(
+                    path=path,
+                    source_name=source_name or None,
+                    media_type=media_type or media_type_of(file),
+                    event_time=moment,
+                    idempotency_key=idempotency_key or None,
+                )
+                results.append(backend.push(ref, push))
+            if not output.as_json:
+                output.result(None, f"{file}: {results[-1]['rows']} new rows")
+    if output.as_json:
+        output.document(results[0] if len(results) == 1 else results)
+
+
+def pull(
+    context: typer.Context,
+    refs: list[str] = typer.Argument(help="Datasets, or the URL of a remote one together with --as"),
+    name: str = typer.Option("", "--as", help="Name of the copy of a remote dataset"),
+    recursive: bool = typer.Option(False, "--recursive", "-r", help="Bring inputs up to date first"),
+    fetch_uncacheable: bool = typer.Option(False, help="Poll sources again that cannot tell what is new"),
+) -> None:
+    """Bring datasets up to date: poll, transform, or copy from where they came."""
+    output = context_of(context).output
+    results = []
+    with backend_of(context_of(context), output) as backend:
+        for ref in refs:
+            url = ref if "://" in ref else None
+            target = name or (ref.rstrip("/").rpartition("/")[2] if url else ref)
+            pulled = backend.pull(target, url=url, recursive=recursive, fetch_uncacheable=fetch_uncacheable)
+            results.append(pulled)
+            if not output.as_json:
+                what = "up to date" if pulled["upToDate"] else f"{pulled['rows']} new rows"
+                output.result(None, f"{pulled['alias']}: {what}")
+    if output.as_json:
+        output.document(results[0] if len(results) == 1 else results)
+
+
+def log(context: typer.Context, ref: str = REF, limit: int = typer.Option(LOG_BLOCKS, "--limit", "-n", min=1)) -> None:
+    """Show the metadata chain, newest block first."""
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        links = backend.log(ref, limit=limit)
+    if output.as_json:
+        output.document(links)
+        return
+    from odfabric.formats.yaml_writer import dump_yaml
+
+    for link in links:
+        output.result(None, f"Block: {link['hash']}\n{dump_yaml(link['block']['content'])}")  # type: ignore[index]
+
+
+def tail(
+    context: typer.Context,
+    ref: str = REF,
+    limit: int = typer.Option(TAIL_ROWS, "--limit", "-n", min=1),
+    skip: int = typer.Option(0, min=0, help="Newest rows to leave out"),
+) -> None:
+    """Show the last rows."""
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        output.rows(backend.tail(ref, limit=limit, skip=skip))
+
+
+def sql(
+    context: typer.Context,
+    query: str = typer.Argument(help="Spark SQL; datasets by name, account/name in backticks or double quotes"),
+    limit: int = typer.Option(SQL_ROWS, "--limit", "-n", min=1),
+) -> None:
+    """Query datasets."""
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        rows = backend.sql(query, limit=limit)
+    output.rows(rows)
+    if len(rows) == limit and not output.as_json:
+        output.say(f"the first {limit} rows; --limit shows more")
+
+
+def verify(
+    context: typer.Context,
+    refs: list[str] = REFS,
+    replay: bool = typer.Option(True, help="Run every transaction of derivative datasets again"),
+) -> None:
+    """Verify chains, objects and, by re-execution, transactions. Exit code 1 if anything is wrong."""
+    output = context_of(context).output
+    errors: list[object] = []
+    with backend_of(context_of(context), output) as backend:
+        for ref in refs:
+            report = backend.verify(ref, replay=replay)
+            found = report["errors"]
+            assert isinstance(found, list)
+            errors += found
+            if not output.as_json:
+                output.result(None, f"{ref}: {'verified' if not found else f'{len(found)} problems'}")
+                for problem in found:
+                    output.result(None, f"  {problem['kind']}: {problem['message']}")
+                    output.result(None, f"    block {problem['block']}  object {problem['object']}")
+    if output.as_json:
+        output.document({"ok": not errors, "errors": errors})
+    if errors:
+        raise typer.Exit(1)
+
+
+def delete(
+    context: typer.Context,
+    refs: list[str] = REFS,
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask"),
+) -> None:
+    """Delete datasets. Asks on a terminal."""
+    output = context_of(context).output
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Delete {', '.join(refs)} for good?", abort=True)
+    deleted = []
+    with backend_of(context_of(context), output) as backend:
+        for ref in refs:
+            deleted.append(backend.delete(ref))
+    output.result(deleted, "\n".join(f"deleted {one['alias']}" for one in deleted))
+
+
+def _instant(text: str) -> Instant | None:
+    if not text:
+        return None
+    try:
+        return Instant.parse(text)
+    except ValueError as error:
+        raise InvalidRequest(str(error), place=Place(field="--event-time"), hint="e.g. 2026-01-31T12:00:00Z") from None
+
+
+@contextmanager
+def _readable(file: str) -> Iterator[str]:
+    """A path that can be read, standard input being copied to one."""
+    if file != STDIN:
+        check_file(file)
+        yield file
+        return
+    with tempfile.NamedTemporaryFile(prefix="odf-stdin-") as copy:
+        while chunk := sys.stdin.buffer.read(COPY_BYTES):
+            copy.write(chunk)
+        copy.flush()
+        yield copy.name

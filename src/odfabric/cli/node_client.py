@@ -1,0 +1,192 @@
+"""The verbs on a node elsewhere, over its REST interface.
+
+Owns the requests and the translation of problem documents back into errors. The node's address was given by the user of this very
+command, so no guard stands before it; the token goes to that address alone and redirects are not followed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+
+from odfabric.cli.backend import JobFailed, JobListener, PushFile, source_text
+from odfabric.errors import Determinate, InvalidRequest
+
+CONNECT_S_MAX = 10.0
+ANSWER_S_MAX = 120.0
+READ_BYTES = 1 << 20
+PAGE_ROWS = 1000
+MANIFEST_BYTES_MAX = 1 << 20
+LOOK_EVERY_S = 0.05
+LOOK_EVERY_S_MAX = 0.5
+
+
+class NodeBackend:
+    """A `Backend` on a node reached by HTTP."""
+
+    def __init__(self, url: str, *, token: str | None, account: str, listener: JobListener) -> None:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        timeout = httpx.Timeout(ANSWER_S_MAX, connect=CONNECT_S_MAX)
+        try:
+            self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False)
+        except httpx.InvalidURL as error:
+            raise InvalidRequest(f"not a node's address: {url}") from error
+        self._account = account
+        self._listener = listener
+
+    def add(self, path: str) -> list[dict[str, object]]:
+        """Create the dataset of a manifest file."""
+        from odfabric.formats.manifest_yaml import parse_snapshots, snapshot_to_manifest
+
+        text, shown = source_text(path, bytes_max=MANIFEST_BYTES_MAX)
+        added = []
+        for snapshot in parse_snapshots(text, file=shown):
+            body = json.dumps(snapshot_to_manifest(snapshot)).encode()
+            added.append(
+                dict(self._json("POST", "/datasets", content=body, headers={"content-type": "application/json"}))
+            )
+        return added
+
+    def datasets(self) -> list[dict[str, object]]:
+        """All datasets, page by page."""
+        found: list[dict[str, object]] = []
+        params = {"limit": str(PAGE_ROWS)}
+        while True:
+            page = self._json("GET", "/datasets", params=params)["datasets"]
+            assert isinstance(page, list)
+            found += page
+            if len(page) < PAGE_ROWS:
+                return found
+            params["after"] = str(page[-1]["alias"])
+
+    def show(self, ref: str) -> dict[str, object]:
+        """What a dataset is now."""
+        params = {"include": "info,license,refs,schema,seed,vocab", "schemaFormat": "OdfJson"}
+        shown = self._json("GET", f"{self._path(ref)}/metadata", params=params)["output"]
+        assert isinstance(shown, dict)
+        return {"alias": ref, **shown}
+
+    def push(self, ref: str, push: PushFile) -> dict[str, object]:
+        """Push one file; wait for its job if the node does not answer at once."""
+        headers = {
+            "content-type": push.media_type,
+            "odf-event-time": str(push.event_time) if push.event_time else None,
+            "idempotency-key": push.idempotency_key,
+        }
+        answer = self._send(
+            "POST",
+            f"{self._path(ref)}/ingest",
+            content=_chunks(push.path),
+            params={"sourceName": push.source_name} if push.source_name else {},
+            headers={name: value for name, value in headers.items() if value is not None},
+        )
+        return dict(self._finished(answer))
+
+    def pull(self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool) -> dict[str, object]:
+        """Bring a dataset up to date and wait."""
+        body = {"url": url, "recursive": recursive, "fetchUncacheable": fetch_uncacheable}
+        return dict(self._finished(self._send("POST", f"{self._path(ref)}/pull", json=body)))
+
+    def log(self, ref: str, *, limit: int) -> list[dict[str, object]]:
+        """Blocks, newest first, decoded here from the very bytes that the node serves."""
+        from odfabric.formats.block import block_hash, decode_block
+        from odfabric.formats.manifest_yaml import block_to_manifest
+        from odfabric.formats.multihash import parse_multihash
+
+        path = self._path(ref)
+        name = self._send("GET", f"{path}/refs/head").text
+        found: list[dict[str, object]] = []
+        while len(found) < limit:
+            data = self._send("GET", f"{path}/blocks/{name}").content
+            if str(block_hash(data)) != str(parse_multihash(name)):
+                raise InvalidRequest(f"the block served as {name} does not hash to its name")
+            block = decode_block(data)
+            found.append({"hash": name, "block": block_to_manifest(block)})
+            if block.prev_block_hash is None:
+                break
+            name = str(block.prev_block_hash)
+        return found
+
+    def tail(self, ref: str, *, limit: int, skip: int) -> list[dict[str, object]]:
+        """The last rows."""
+        params = {"limit": str(limit), "skip": str(skip)}
+        rows = self._json("GET", f"{self._path(ref)}/tail", params=params)["data"]
+        assert isinstance(rows, list)
+        return rows
+
+    def sql(self, query: str, *, limit: int) -> list[dict[str, object]]:
+        """Rows of a query."""
+        output = self._json("POST", "/query", json={"query": query, "limit": limit})["output"]
+        assert isinstance(output, dict)
+        return list(output["data"])
+
+    def verify(self, ref: str, *, replay: bool) -> dict[str, object]:
+        """Verify a dataset and wait."""
+        return dict(self._finished(self._send("POST", f"{self._path(ref)}/verify", json={"replay": replay})))
+
+    def delete(self, ref: str) -> dict[str, object]:
+        """Delete a dataset."""
+        seed = self._json("GET", f"{self._path(ref)}/metadata")["output"]
+        assert isinstance(seed, dict)
+        dataset_id = str(seed["seed"]["datasetId"])
+        self._send("DELETE", f"/datasets/{quote(dataset_id)}")
+        return {"id": dataset_id, "alias": ref}
+
+    def _path(self, ref: str) -> str:
+        if ref.startswith("did:"):
+            found = self._json("GET", f"/datasets/{quote(ref)}")
+            owner = found["owner"]
+            assert isinstance(owner, dict)
+            return f"/{quote(str(owner['accountName']))}/{quote(str(found['datasetName']))}"
+        account, _, name = ref.rpartition("/")
+        return f"/{quote(account or self._account, safe='')}/{quote(name, safe='')}"
+
+    def _json(self, method: str, path: str, **arguments: object) -> Mapping[str, object]:
+        value: Mapping[str, object] = self._send(method, path, **arguments).json()
+        return value
+
+    def _send(self, method: str, path: str, **arguments: object) -> httpx.Response:
+        try:
+            answer = self._http.request(method, path, **arguments)  # type: ignore[arg-type]
+        except httpx.HTTPError as error:
+            raise Determinate(f"the node does not answer: {error}", hint="is it running?") from error
+        if answer.is_success:
+            return answer
+        try:
+            document = answer.json()
+        except ValueError:
+            document = {"code": "http-error", "message": f"{answer.status_code} {answer.reason_phrase}"}
+        raise JobFailed(document)
+
+    def _finished(self, answer: httpx.Response) -> Mapping[str, object]:
+        """The answer itself, or the result of the job that it names."""
+        value: dict[str, object] = answer.json()
+        if answer.status_code != 202:
+            return value
+        accepted = value["job"]
+        assert isinstance(accepted, dict)
+        pause_s = LOOK_EVERY_S
+        while True:
+            job = self._json("GET", f"/jobs/{accepted['id']}")
+            progress = job["progress"]
+            if isinstance(progress, dict):
+                self._listener(progress)
+            match job["status"], job["result"], job["error"]:
+                case "succeeded", dict(result), _:
+                    return result
+                case "failed" | "cancelled" as status, _, error:
+                    raise JobFailed(error if isinstance(error, dict) else {"message": f"the job was {status}"})
+                case _:
+                    time.sleep(pause_s)
+                    pause_s = min(pause_s * 1.3, LOOK_EVERY_S_MAX)
+
+
+def _chunks(path: str) -> Iterator[bytes]:
+    with Path(path).open("rb") as stream:
+        while chunk := stream.read(READ_BYTES):
+            yield chunk

@@ -1,0 +1,77 @@
+"""Verbs that run things: up, demo."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from odfabric.cli.context import context_of
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to the command."""
+    app.command("up")(up)
+    app.command("demo")(demo)
+    # Handled before options are read (app.main); listed here for the help.
+    app.command("test", help="Run every check of this repository; arguments go to pytest.")(_listed_only)
+
+
+def up(
+    context: typer.Context,
+    host: str = typer.Option("127.0.0.1", help="Address to listen on"),
+    port: int = typer.Option(8080, help="Port to listen on; 0 takes a free one"),
+    ready_file: str = typer.Option("", help="File that gets {url, token, engine, pid} as JSON once the node serves"),
+    poll_folder: str = typer.Option("", help="Folder below which polling sources may read files"),
+    egress_allow: list[str] = typer.Option([], help="Non-public host:port or network that requests may reach"),
+    anonymous_read: bool = typer.Option(False, help="Let requests without a token read"),
+) -> None:
+    """Run an embedded node in the foreground; Ctrl-C ends all of it."""
+    from odfabric.cli.supervise import Supervisor
+    from odfabric.settings import Settings
+
+    given = context_of(context)
+    output = given.output
+    asked: dict[str, object] = {"workspace": Path(given.workspace).absolute()}
+    if poll_folder:
+        asked["poll_folder"] = Path(poll_folder).absolute()
+    if egress_allow:
+        asked["egress_allow"] = tuple(egress_allow)
+    if anonymous_read:
+        asked["anonymous_read"] = True
+    settings = Settings.model_validate({**Settings().model_dump(), **asked})
+    supervisor = Supervisor(settings, host=host, port=port, say=output.say)
+    supervisor.heed_signals()
+    with supervisor.running() as node:
+        if ready_file:
+            path = Path(ready_file)
+            pending = path.with_name(f".{path.name}.pending")
+            pending.touch(mode=0o600)
+            pending.write_text(json.dumps(node.to_value()))
+            pending.rename(path)
+        output.result(
+            node.to_value(),
+            f"odfabric serves at {node.url}\n"
+            f"  API:    {node.url}/docs  ({node.url}/openapi.json)\n"
+            f"  token:  {node.token}\n"
+            f"  engine: {node.engine}\n"
+            f"  data:   {settings.workspace}\n"
+            "Ctrl-C ends it.",
+        )
+        code = supervisor.wait()
+    raise typer.Exit(code)
+
+
+def demo(
+    context: typer.Context,
+    keep: str = typer.Option("", help="Folder in which to keep the demo's workspaces"),
+) -> None:
+    """Show everything on real data: ingest, derive, subscribe, verify, share."""
+    from odfabric.cli.demo.script import run_demo
+
+    raise typer.Exit(run_demo(context_of(context).output, keep=Path(keep).absolute() if keep else None))
+
+
+def _listed_only() -> None:
+    raise AssertionError("the verb `test` never gets here")

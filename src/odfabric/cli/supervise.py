@@ -1,0 +1,192 @@
+"""`odf up`: one embedded node in the foreground - api, worker and engine as child processes.
+
+Owns their start, their restart when one dies, and their end. Invariant: nothing outlives this process: children are told whom they
+belong to and end with it even if it is killed; they are ended by their own pid. Not here: what the children do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from odfabric.errors import Determinate
+from odfabric.settings import Settings
+from odfabric.wiring import engine_launcher, prepare_workspace
+
+START_S_MAX = 120.0
+STOP_S_MAX = 15.0
+RESTARTS_MAX = 5
+RESTARTS_WINDOW_S = 60.0
+_LOOK_EVERY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningNode:
+    """What a user needs to reach the node; also the ready file."""
+
+    url: str
+    token: str
+    engine: str
+    pid: int
+
+    def to_value(self) -> dict[str, object]:
+        """As JSON."""
+        return {"url": self.url, "token": self.token, "engine": self.engine, "pid": self.pid}
+
+
+@dataclass(slots=True)
+class _Child:
+    """A child process and how to start it again."""
+
+    name: str
+    command: list[str]
+    ready: Path
+    process: subprocess.Popen[bytes] | None = None
+    deaths: deque[float] = field(default_factory=deque)
+
+
+class Supervisor:
+    """Starts and keeps the processes of an embedded node."""
+
+    def __init__(self, settings: Settings, *, host: str, port: int, say: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._say = say
+        self._folder = settings.workspace / "run"
+        self._stop = threading.Event()
+        self._gave_up = False
+        owner = ("--owner-pid", str(os.getpid()))
+        self._api = self._child("api", "odfabric_api", *owner, "--host", host, "--port", str(port))
+        self._worker = self._child("worker", "odfabric_worker", *owner)
+        self._engine = engine_launcher(settings, owner_pid=os.getpid())
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[RunningNode]:
+        """The node, ready; ended when the context ends. Raises Determinate if a part does not start."""
+        token = prepare_workspace(self._settings)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            # An engine of an earlier command would leave when it idles; ours stays as long as we do.
+            self._engine.stop()
+            warming = threading.Thread(target=self._warm_engine, daemon=True)
+            warming.start()
+            for child in (self._api, self._worker):
+                self._start(child, first=True)
+            url = str(json.loads(self._wait_ready(self._api))["url"])
+            self._wait_ready(self._worker)
+            warming.join(START_S_MAX)
+            engine = self._engine.ensure()
+            watching = threading.Thread(target=self._watch, daemon=True)
+            watching.start()
+            yield RunningNode(url=url, token=token, engine=engine.address, pid=os.getpid())
+        finally:
+            self._end_all()
+
+    def heed_signals(self) -> None:
+        """From now on SIGINT and SIGTERM end the node in order, also while it is starting."""
+        for sign in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(sign, lambda *_: self._stop.set())
+
+    def wait(self) -> int:
+        """Until `heed_signals` was heeded or a child cannot be kept alive; the exit code."""
+        while not self._stop.wait(1.0):
+            pass
+        return 3 if self._gave_up else 0
+
+    def _child(self, name: str, module: str, *arguments: str) -> _Child:
+        ready = self._folder / f"{name}.ready"
+        command = [sys.executable, "-P", "-m", module, *arguments, "--ready-file", str(ready)]
+        return _Child(name, command, ready)
+
+    def _start(self, child: _Child, *, first: bool) -> None:
+        child.ready.unlink(missing_ok=True)
+        environment = _environment(self._settings)
+        if not first:
+            # A crash point has fired: the drill is over for the node, or it would never come back.
+            environment.pop("ODF_CRASH_AT", None)
+        with (self._settings.workspace / f"{child.name}.log").open("ab") as log:
+            child.process = subprocess.Popen(
+                child.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def _wait_ready(self, child: _Child) -> str:
+        deadline = time.monotonic() + START_S_MAX
+        while time.monotonic() < deadline:
+            if child.ready.exists() and (text := child.ready.read_text()):
+                return text
+            if child.process is None or child.process.poll() is not None:
+                break
+            time.sleep(_LOOK_EVERY_S)
+        raise Determinate(f"the {child.name} process did not start", hint=f"see {child.name}.log in the workspace")
+
+    def _warm_engine(self) -> None:
+        with contextlib.suppress(Determinate):
+            self._engine.ensure()  # the caller ensures again and is told what is wrong
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_LOOK_EVERY_S * 4):
+            for child in (self._api, self._worker):
+                if child.process is not None and child.process.poll() is not None and not self._stop.is_set():
+                    self._restart(child)
+
+    def _restart(self, child: _Child) -> None:
+        now = time.monotonic()
+        child.deaths.append(now)
+        while child.deaths[0] < now - RESTARTS_WINDOW_S:
+            child.deaths.popleft()
+        if len(child.deaths) > RESTARTS_MAX:
+            self._say(f"{child.name} died {len(child.deaths)} times within {RESTARTS_WINDOW_S:.0f} s; giving up")
+            self._gave_up = True
+            self._stop.set()
+            return
+        self._say(f"{child.name} ended unexpectedly; starting it again")
+        self._keep_port(child)
+        self._start(child, first=False)
+
+    def _keep_port(self, child: _Child) -> None:
+        """A port that was chosen freely stays the node's while it runs."""
+        if child is self._api and child.ready.exists():
+            port = str(json.loads(child.ready.read_text())["url"]).rpartition(":")[2]
+            child.command[child.command.index("--port") + 1] = port
+
+    def _end_all(self) -> None:
+        self._stop.set()
+        children = [child.process for child in (self._api, self._worker) if child.process is not None]
+        for process in children:
+            process.terminate()
+        deadline = time.monotonic() + STOP_S_MAX
+        for process in children:
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._engine.stop()
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """Settings of the children: those of this process, told through the environment."""
+    told = {
+        "ODF_WORKSPACE": str(settings.workspace),
+        "ODF_ACCOUNT": settings.account,
+        "ODF_ANONYMOUS_READ": str(settings.anonymous_read),
+        "ODF_EGRESS_ALLOW": json.dumps(list(settings.egress_allow)),
+        "ODF_ENGINE_OWNER_PID": str(os.getpid()),
+    }
+    if settings.poll_folder is not None:
+        told["ODF_POLL_FOLDER"] = str(settings.poll_folder)
+    return {**os.environ, **told}

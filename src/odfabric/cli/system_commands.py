@@ -1,0 +1,113 @@
+"""Verbs below `odf system`: formats without a workspace, crash points."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+
+from odfabric.cli.backend import check_file, source_text
+from odfabric.cli.context import context_of
+from odfabric.errors import InvalidRequest, Place
+
+TEXT_BYTES_MAX = 256 * 1024 * 1024
+
+app = typer.Typer(help="Formats, digests and drills.", no_args_is_help=True)
+block_app = typer.Typer(help="Metadata blocks: manifests to bytes and back.", no_args_is_help=True)
+app.add_typer(block_app, name="block")
+
+FILE = typer.Argument("-", help="File, - for standard input")
+
+
+@block_app.command("encode")
+def encode(context: typer.Context, file: str = FILE) -> None:
+    """MetadataBlock manifests (YAML or JSON, one or many) to the hex of their bytes."""
+    _encode(context, file, show="hex")
+
+
+@block_app.command("hash")
+def hash_blocks(context: typer.Context, file: str = FILE) -> None:
+    """MetadataBlock manifests (YAML or JSON, one or many) to their block hashes."""
+    _encode(context, file, show="hash")
+
+
+@block_app.command("decode")
+def decode(context: typer.Context, file: str = FILE) -> None:
+    """Hex of blocks, one a line, to manifests."""
+    from odfabric.formats.block import decode_block
+    from odfabric.formats.manifest_yaml import block_to_manifest
+    from odfabric.formats.yaml_writer import dump_yaml
+
+    output = context_of(context).output
+    text, shown = source_text(file, bytes_max=TEXT_BYTES_MAX)
+    manifests = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            data = bytes.fromhex(line.strip())
+        except ValueError as error:
+            raise InvalidRequest(f"not hex: {error}", place=Place(file=shown, line=number)) from None
+        manifests.append(block_to_manifest(decode_block(data)))
+    if output.as_json:
+        output.document(manifests)
+    else:
+        sys.stdout.write("---\n".join(dump_yaml(manifest) for manifest in manifests))
+
+
+@app.command("digest")
+def digest(context: typer.Context, files: list[str] = typer.Argument(help="Parquet or Arrow IPC files")) -> None:
+    """Rows, physical and logical hash of data files."""
+    from odfabric.formats.logical_hash import logical_hash_of_ipc, logical_hash_of_parquet
+    from odfabric.formats.physical_hash import physical_hash
+
+    output = context_of(context).output
+    found = []
+    for file in files:
+        check_file(file)
+        path = Path(file)
+        with path.open("rb") as stream:
+            is_parquet = stream.read(4) == b"PAR1"
+        logical = logical_hash_of_parquet(path) if is_parquet else logical_hash_of_ipc(path)
+        physical, _ = physical_hash(path)
+        found.append(
+            {
+                "path": file,
+                "rows": logical.rows,
+                "physicalHash": str(physical),
+                "logicalHash": str(logical.multihash),
+            }
+        )
+    if output.as_json:
+        output.document(found)
+        return
+    for one in found:
+        output.result(None, "\n".join(f"{name + ':':14}{value}" for name, value in one.items()))
+
+
+@app.command("crash-points")
+def crash_points(context: typer.Context) -> None:
+    """Places at which `ODF_CRASH_AT` makes a process kill itself, for drills."""
+    from odfabric.wiring import CRASH_POINTS
+
+    output = context_of(context).output
+    if output.as_json:
+        output.document([{"name": name, "where": text} for name, text in CRASH_POINTS.items()])
+        return
+    for name, text in CRASH_POINTS.items():
+        output.result(None, f"{name:32} {text}")
+
+
+def _encode(context: typer.Context, file: str, *, show: str) -> None:
+    from odfabric.formats.block import block_hash, encode_block
+    from odfabric.formats.manifest_yaml import parse_blocks
+
+    output = context_of(context).output
+    text, shown = source_text(file, bytes_max=TEXT_BYTES_MAX)
+    encoded = [encode_block(block) for block in parse_blocks(text, file=shown)]
+    found = [{"hash": str(block_hash(data)), "hex": data.hex()} for data in encoded]
+    if output.as_json:
+        output.document(found)
+    else:
+        sys.stdout.write("".join(one[show] + "\n" for one in found))

@@ -1,0 +1,167 @@
+"""The verbs on a local workspace: the node runs inside this process, its engine on demand beside it.
+
+Owns the translation of command-line requests into verbs of `Node`. Work goes through the same durable jobs as on a node, so a command
+that was killed is finished by the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from odfabric.cli.backend import JobFailed, JobListener, PushFile, source_text
+from odfabric.domain.access import LOCAL_ACCOUNT, Subject
+from odfabric.errors import InvalidRequest, NotFound, OdfError
+from odfabric.formats.manifest_yaml import block_to_manifest, parse_snapshots
+from odfabric.formats.references import parse_dataset_ref
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.identity import DatasetAlias
+from odfabric.model.job import Job, JobStatus
+from odfabric.usecases.commit_result import CommitResult
+from odfabric.usecases.pull_dataset import PullRequest
+from odfabric.usecases.push_data import PushData
+from odfabric.usecases.query_data import QueryData
+from odfabric.usecases.query_document import QueryForm
+from odfabric.usecases.read_tail import ReadTail
+from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.wiring import Node
+
+READ_BYTES = 1 << 20
+
+
+class WorkspaceBackend:
+    """A `Backend` on a node of this process."""
+
+    def __init__(self, node: Node, *, listener: JobListener) -> None:
+        self._node = node
+        self._listener = listener
+
+    def add(self, path: str) -> list[dict[str, object]]:
+        """Create all datasets of a manifest file, in order."""
+        text, shown = source_text(path, bytes_max=self._node.settings.manifest_bytes_max)
+        added: list[dict[str, object]] = []
+        for snapshot in parse_snapshots(text, file=shown):
+            try:
+                entry, head = self._node.create(snapshot, Subject(LOCAL_ACCOUNT))
+            except OdfError as error:
+                if added:
+                    error.hint = f"created before it: {', '.join(str(one['alias']) for one in added)}"
+                raise
+            added.append({"id": str(entry.id), "alias": str(entry.alias), "head": str(head)})
+        return added
+
+    def datasets(self) -> list[dict[str, object]]:
+        """All datasets."""
+        found: list[dict[str, object]] = []
+        after = None
+        while page := self._node.datasets(after=after, limit=self._node.settings.page_rows_max):
+            found += [_listed(self._node, entry) for entry in page]
+            after = page[-1].alias
+        return found
+
+    def show(self, ref: str) -> dict[str, object]:
+        """What a dataset is now."""
+        entry = self._resolve(ref)
+        parts = frozenset({"info", "license", "refs", "schema", "vocab"})
+        return {**_listed(self._node, entry), **self._node.metadata(entry, parts, "OdfJson")}
+
+    def push(self, ref: str, push: PushFile) -> dict[str, object]:
+        """Push one file and wait for its commit."""
+        entry = self._resolve(ref)
+        request = PushData(
+            dataset=entry.id,
+            account=str(self._node.account),
+            body=_chunks(push.path),
+            file_name=push.path,
+            source_name=push.source_name,
+            media_type=push.media_type,
+            event_time=push.event_time,
+            idempotency_key=push.idempotency_key,
+        )
+        found = self._node.accept_push(request)
+        return found.to_value() if isinstance(found, CommitResult) else dict(self._finish(found))
+
+    def pull(self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool) -> dict[str, object]:
+        """Bring a dataset up to date and wait."""
+        alias, dataset = None, None
+        try:
+            entry = self._resolve(ref)
+            alias, dataset = entry.alias, entry.id
+        except NotFound:
+            if url is None:
+                raise
+            parsed = parse_dataset_ref(ref)
+            if not isinstance(parsed, DatasetAlias):
+                raise
+            alias = self._node.repository.local_alias(str(parsed.account) if parsed.account else None, str(parsed.name))
+        request = PullRequest(
+            dataset=dataset, alias=alias, url=url, recursive=recursive, fetch_uncacheable=fetch_uncacheable
+        )
+        return dict(self._finish(self._node.enqueue_pull(request)))
+
+    def log(self, ref: str, *, limit: int) -> list[dict[str, object]]:
+        """Blocks, newest first."""
+        links = self._node.log(self._resolve(ref), limit=limit)
+        return [{"hash": str(link.hash), "block": block_to_manifest(link.block)} for link in links]
+
+    def tail(self, ref: str, *, limit: int, skip: int) -> list[dict[str, object]]:
+        """The last rows."""
+        asked = ReadTail(skip=skip, limit=limit, data_format="JsonAoS", schema_format=None)
+        return _rows(self._node.tail(self._resolve(ref), asked))
+
+    def sql(self, query: str, *, limit: int) -> list[dict[str, object]]:
+        """Rows of a query."""
+        answer = self._node.query_document(QueryData(sql=query, limit=limit), QueryForm())
+        return _rows(answer["output"])
+
+    def verify(self, ref: str, *, replay: bool) -> dict[str, object]:
+        """Verify a dataset and wait."""
+        job = self._node.enqueue_verify(self._resolve(ref), VerifyOptions(replay=replay))
+        return dict(self._finish(job))
+
+    def delete(self, ref: str) -> dict[str, object]:
+        """Delete a dataset."""
+        entry = self._resolve(ref)
+        self._node.delete(entry)
+        return {"id": str(entry.id), "alias": str(entry.alias)}
+
+    def _resolve(self, ref: str) -> CatalogEntry:
+        return self._node.resolve(parse_dataset_ref(ref))
+
+    def _finish(self, job: Job) -> Mapping[str, object]:
+        """Work until the job has ended; raises JobFailed with its problem."""
+        ended = self._node.work_until_ended(job, worker=f"cli/{os.getpid()}", listener=self._listener)
+        self._node.relay_outbox()
+        if ended.status is JobStatus.SUCCEEDED:
+            result: Mapping[str, object] = json.loads(ended.result or "{}")
+            return result
+        raise JobFailed(json.loads(ended.error or '{"message": "the job was cancelled", "code": "cancelled"}'))
+
+
+def _listed(node: Node, entry: CatalogEntry) -> dict[str, object]:
+    head = node.head(entry)
+    return {
+        "id": str(entry.id),
+        "alias": str(entry.alias),
+        "kind": entry.kind.name.capitalize(),
+        "head": str(head.hash),
+    }
+
+
+def _rows(output: object) -> list[dict[str, object]]:
+    """Rows of an answer in the form JsonAoS."""
+    match output:
+        case {"data": list(rows)}:
+            return rows
+        case _:
+            raise TypeError("the answer has no rows")
+
+
+def _chunks(path: str) -> Iterator[bytes]:
+    if path == "-":
+        raise InvalidRequest("standard input is read by the command line only")
+    with Path(path).open("rb") as stream:
+        while chunk := stream.read(READ_BYTES):
+            yield chunk

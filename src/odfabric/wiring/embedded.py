@@ -1,0 +1,205 @@
+"""The embedded node: SQLite, a folder, one engine on demand; no server needed.
+
+Owns what lies where in a workspace. Invariant: a workspace is complete once its database has all migrations; opening one that is not
+is refused, making one twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from odfabric.adapters.engine_process.launcher import EngineLaunch, EngineLauncher
+from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
+from odfabric.adapters.http.egress import Egress, EgressLimits
+from odfabric.adapters.http.fetch import HttpFetch
+from odfabric.adapters.http.remote_dataset import HttpRemoteDatasets
+from odfabric.adapters.http.webhook import HttpWebhookSender
+from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
+from odfabric.adapters.local_fs.dataset_keys import KeyFileDatasetKeys
+from odfabric.adapters.local_fs.exchange import FolderExchange
+from odfabric.adapters.local_fs.object_store import FolderObjectStore
+from odfabric.adapters.local_fs.poll_folder import PollFolder
+from odfabric.adapters.local_fs.remote_folder import FolderRemoteDatasets
+from odfabric.adapters.sql.catalog import SqlCatalog
+from odfabric.adapters.sql.chains import SqlChains
+from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
+from odfabric.adapters.sql.jobs import SqlJobs
+from odfabric.adapters.sql.upgrade import upgrade
+from odfabric.adapters.system.clock import SystemClock, SystemEntropy
+from odfabric.model.identity import DatasetId
+from odfabric.ports.egress import RemoteDatasets
+from odfabric.ports.engine import Engine
+from odfabric.settings import Settings
+from odfabric.usecases.poll_source import PollingPorts
+from odfabric.wiring.engine_on_demand import EngineOnDemand
+from odfabric.wiring.node import Node, NodePorts
+from odfabric.wiring.remotes import RemotesByScheme
+
+CRASH_POINTS: dict[str, str] = {}
+
+DATABASE_FILE = "odf.sqlite3"
+TOKEN_FILE = "node.token"
+ACCOUNT_FILE = "account.id"
+KEY_FILE = "dataset-keys.key"
+TOKEN_PREFIX = "odf_"
+
+
+def is_workspace(folder: Path) -> bool:
+    """Whether `odf init` (or a start of the node) has been here."""
+    return (folder / DATABASE_FILE).is_file()
+
+
+def prepare_workspace(settings: Settings) -> str:
+    """Make or upgrade the workspace; returns the node's token. Safe to run in several processes at once."""
+    settings.workspace.mkdir(parents=True, exist_ok=True, mode=0o700)
+    upgrade(_database_url(settings))
+    return _token(settings)
+
+
+def engine_launcher(settings: Settings, *, owner_pid: int | None = None) -> EngineLauncher:
+    """Finds and starts the engine of the workspace; with an owner it stays as long as that process does."""
+    owner = owner_pid or settings.engine_owner_pid
+    return EngineLauncher(
+        EngineLaunch(
+            workspace=settings.workspace,
+            exchange=_exchange_folder(settings),
+            memory_mib=settings.engine_memory_mib,
+            start_s_max=settings.engine_start_s_max,
+            idle_s=0.0 if owner else settings.engine_idle_s,
+            owner_pid=owner,
+            cache_folder=settings.engine_cache or settings.workspace / "engine-cache",
+        )
+    )
+
+
+@contextmanager
+def open_node(settings: Settings) -> Iterator[Node]:
+    """The node of a prepared workspace; connections are closed with the context."""
+    with ExitStack() as closing:
+        database = Database(_database_url(settings))
+        closing.callback(database.close)
+        egress = _egress(settings)
+        closing.callback(egress.close)
+        engine = _engine(settings, closing)
+        node = Node(_ports(settings, database, egress, engine), settings)
+        node.token = _token(settings)
+        node.account_id = _account_id(settings)
+        yield node
+
+
+def _ports(settings: Settings, database: Database, egress: Egress, engine: Engine) -> NodePorts:
+    workspace = settings.workspace
+    exchange = FolderExchange(_exchange_folder(settings))
+    entropy = SystemEntropy()
+    poll_root = None if settings.poll_anywhere else settings.poll_folder
+    over_http = HttpRemoteDatasets(egress, block_bytes_max=settings.block_bytes_max)
+    in_folder = FolderRemoteDatasets(
+        poll_root, anywhere=settings.poll_anywhere, block_bytes_max=settings.block_bytes_max
+    )
+    by_scheme: dict[str, RemoteDatasets] = {
+        "http": over_http,
+        "https": over_http,
+        "odf+http": over_http,
+        "odf+https": over_http,
+        "file": in_folder,
+    }
+    return NodePorts(
+        chains=SqlChains(database),
+        catalog=SqlCatalog(database),
+        objects=FolderObjectStore(workspace / "objects", private_folders=[exchange.root]),
+        jobs=SqlJobs(database),
+        outbox=SqlOutbox(database),
+        subscriptions=SqlSubscriptions(database),
+        deliveries=SqlDeliveries(database),
+        engine=engine,
+        exchange=exchange,
+        sources=PollingPorts(
+            http=HttpFetch(egress, source_bytes_max=settings.source_bytes_max),
+            files=PollFolder(poll_root, anywhere=settings.poll_anywhere, files_max=settings.poll_files_max),
+            preparation=ArchivePreparation(
+                ArchiveLimits(
+                    unpacked_bytes_max=settings.unpacked_bytes_max,
+                    unpack_ratio_max=settings.unpack_ratio_max,
+                    archive_entries_max=settings.archive_entries_max,
+                    source_bytes_max=settings.source_bytes_max,
+                )
+            ),
+        ),
+        remotes=RemotesByScheme(
+            by_scheme, tokens={origin: token.get_secret_value() for origin, token in settings.remote_tokens.items()}
+        ),
+        webhooks=HttpWebhookSender(egress, timeout_s=settings.webhook_timeout_s),
+        keys=KeyFileDatasetKeys(workspace / KEY_FILE, entropy=entropy),
+        clock=SystemClock(),
+        entropy=entropy,
+    )
+
+
+def _engine(settings: Settings, closing: ExitStack) -> Engine:
+    if settings.engine_address is not None and settings.engine_token is not None:
+        channel = EngineChannel(
+            address=settings.engine_address,
+            token=settings.engine_token.get_secret_value(),
+            call_s_max=settings.engine_call_s_max,
+        )
+        return closing.enter_context(GrpcEngine(channel))
+    engine = EngineOnDemand(engine_launcher(settings), call_s_max=settings.engine_call_s_max)
+    closing.callback(engine.close)
+    return engine
+
+
+def _egress(settings: Settings) -> Egress:
+    limits = EgressLimits(
+        ports=settings.egress_ports,
+        connect_s_max=settings.egress_connect_s_max,
+        total_s_max=settings.egress_total_s_max,
+        bytes_per_s_min=settings.egress_bytes_per_s_min,
+        redirects_max=settings.egress_redirects_max,
+    )
+    return Egress(limits=limits, allow=settings.egress_allow)
+
+
+def _database_url(settings: Settings) -> str:
+    return settings.database_url or f"sqlite:///{settings.workspace.absolute() / DATABASE_FILE}"
+
+
+def _exchange_folder(settings: Settings) -> Path:
+    return settings.workspace.absolute() / "exchange"
+
+
+def _account_id(settings: Settings) -> str:
+    """Identity of the node's account, made once. Nothing is signed with it, so only its public half is kept."""
+    key = KeyFileDatasetKeys(settings.workspace / KEY_FILE, entropy=SystemEntropy()).create()
+    return str(DatasetId(bytes.fromhex(_made_once(settings.workspace / ACCOUNT_FILE, key.public.hex()))))
+
+
+def _token(settings: Settings) -> str:
+    """The node's token: the one that was set, else the workspace's own, made once.
+
+    It ends with a checksum, so that a scanner of leaked secrets can tell it from a look-alike.
+    """
+    if settings.token is not None:
+        return settings.token.get_secret_value()
+    body = SystemEntropy().random_bytes(20).hex()
+    return _made_once(settings.workspace / TOKEN_FILE, f"{TOKEN_PREFIX}{body}{zlib.crc32(body.encode()):08x}")
+
+
+def _made_once(path: Path, text: str) -> str:
+    """Text of a private file that is made if it is not there; of several processes that start at once the first one's stays."""
+    if not path.exists():
+        pending = path.with_name(f".{path.name}.{os.getpid()}")
+        descriptor = os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(text)
+        try:
+            os.link(pending, path)
+        except FileExistsError:
+            pass
+        finally:
+            pending.unlink()
+    return path.read_text().strip()

@@ -1,0 +1,462 @@
+"""The verbs of a node, bound to its ports: the face that services and the command line use.
+
+Owns nothing but the binding: each method hands its ports and limits to one use case.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from odfabric.domain.access import AccessPolicy, Subject
+from odfabric.domain.chain.walk import ChainLink
+from odfabric.errors import LeaseLost, NotFound, OdfError
+from odfabric.model.commit import CatalogEntry, Head
+from odfabric.model.engine import EngineProgress
+from odfabric.model.identity import DatasetAlias, DatasetRef, Name
+from odfabric.model.job import Job, JobKind
+from odfabric.model.manifest import DatasetSnapshot
+from odfabric.model.multihash import Multihash
+from odfabric.model.subscription import Delivery, Subscription
+from odfabric.ports.catalog import Catalog
+from odfabric.ports.chain_writer import ChainWriter
+from odfabric.ports.clock import Clock, Entropy
+from odfabric.ports.dataset_keys import DatasetKeys
+from odfabric.ports.egress import RemoteDatasets, WebhookSender
+from odfabric.ports.engine import Engine
+from odfabric.ports.exchange import Exchange
+from odfabric.ports.jobs import Jobs
+from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.outbox import Outbox
+from odfabric.ports.subscriptions import Deliveries, Subscriptions
+from odfabric.settings import Settings
+from odfabric.usecases.commit import Commits
+from odfabric.usecases.commit_result import CommitResult
+from odfabric.usecases.create_dataset import create_dataset, delete_dataset
+from odfabric.usecases.deliver import DELIVERY_LEASE_MS, deliver
+from odfabric.usecases.job_run import JobRun, LeasedRun
+from odfabric.usecases.poll_source import PollingPorts, poll_source
+from odfabric.usecases.pull_dataset import PullRequest, PullVerbs, enqueue_pull, run_pull
+from odfabric.usecases.pull_remote import pull_remote
+from odfabric.usecases.push_data import PushData, accept_push, run_push
+from odfabric.usecases.query_data import QueryAnswer, QueryData, QueryLimits, query_data
+from odfabric.usecases.query_document import QueryForm, query_document
+from odfabric.usecases.read_chain import read_log, read_metadata
+from odfabric.usecases.read_tail import ReadTail, read_tail
+from odfabric.usecases.relay_outbox import relay_outbox
+from odfabric.usecases.repository import Repository
+from odfabric.usecases.run_job import RetryRule, run_job
+from odfabric.usecases.run_transform import run_transform
+from odfabric.usecases.serve_objects import ServedObject, serve_head, serve_object
+from odfabric.usecases.staging import collect_staged
+from odfabric.usecases.subscribe import subscribe, unsubscribe
+from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify, run_verify
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePorts:
+    """Everything outside the core that a node needs."""
+
+    chains: ChainWriter
+    catalog: Catalog
+    objects: ObjectStore
+    jobs: Jobs
+    outbox: Outbox
+    subscriptions: Subscriptions
+    deliveries: Deliveries
+    engine: Engine
+    exchange: Exchange
+    sources: PollingPorts
+    remotes: RemoteDatasets
+    webhooks: WebhookSender
+    keys: DatasetKeys
+    clock: Clock
+    entropy: Entropy
+
+
+class Node:
+    """The verbs of a node, bound to its ports. Raises leaves of the closed error tree only."""
+
+    def __init__(self, ports: NodePorts, settings: Settings) -> None:
+        self.settings = settings
+        self.ports = ports
+        self.account = Name(settings.account)
+        self.token = ""
+        self.account_id = ""
+        self.policy = AccessPolicy(anonymous_read=settings.anonymous_read)
+        self.commits = Commits(
+            chains=ports.chains,
+            objects=ports.objects,
+            clock=ports.clock,
+            attempts_max=settings.commit_attempts_max,
+        )
+        self.repository = Repository(
+            catalog=ports.catalog,
+            chains=ports.chains,
+            objects=ports.objects,
+            account=self.account,
+            block_bytes_max=settings.block_bytes_max,
+            states_cached_max=settings.chain_states_cached_max,
+        )
+        self._verbs: Mapping[JobKind, Callable[[Job, LeasedRun], Mapping[str, object]]] = {
+            JobKind.PUSH: self._run_push,
+            JobKind.PULL: self._run_pull,
+            JobKind.VERIFY: self._run_verify,
+        }
+
+    # datasets
+
+    def create(self, snapshot: DatasetSnapshot, subject: Subject) -> tuple[CatalogEntry, Multihash]:
+        """Create a dataset; its entry and head."""
+        return create_dataset(
+            snapshot,
+            subject=subject,
+            policy=self.policy,
+            repository=self.repository,
+            commits=self.commits,
+            keys=self.ports.keys,
+            engine=self.ports.engine,
+            clock=self.ports.clock,
+        )
+
+    def delete(self, entry: CatalogEntry, *, if_match: Multihash | None = None) -> None:
+        """Delete a dataset."""
+        delete_dataset(entry, repository=self.repository, commits=self.commits, if_match=if_match)
+
+    def resolve(self, ref: DatasetRef) -> CatalogEntry:
+        """The dataset of a reference. Raises NotFound."""
+        return self.repository.resolve(ref)
+
+    def datasets(self, *, after: DatasetAlias | None, limit: int) -> Sequence[CatalogEntry]:
+        """A page of the catalog."""
+        return self.ports.catalog.page(after=after, limit=min(limit, self.settings.page_rows_max))
+
+    def head(self, entry: CatalogEntry) -> Head:
+        """The head of record."""
+        return self.repository.head(entry.id)
+
+    def log(self, entry: CatalogEntry, *, limit: int, start: Multihash | None = None) -> Iterator[ChainLink]:
+        """Blocks, newest first."""
+        return read_log(entry, repository=self.repository, blocks_max=limit, start=start)
+
+    def metadata(self, entry: CatalogEntry, include: frozenset[str], schema_format: str) -> dict[str, object]:
+        """Parts of the current metadata."""
+        return read_metadata(entry, include, schema_format, repository=self.repository)
+
+    def tail(self, entry: CatalogEntry, asked: ReadTail) -> dict[str, object]:
+        """The last rows."""
+        return read_tail(
+            entry,
+            asked,
+            repository=self.repository,
+            exchange=self.ports.exchange,
+            rows_max=self.settings.tail_rows_max,
+        )
+
+    def served_head(self, entry: CatalogEntry) -> Multihash:
+        """What `refs/head` answers."""
+        return serve_head(entry, repository=self.repository)
+
+    def served_object(self, entry: CatalogEntry, folder: str, name: Multihash) -> ServedObject:
+        """A block, slice or checkpoint of this very dataset."""
+        return serve_object(entry, folder, name, repository=self.repository)
+
+    # data
+
+    def accept_push(self, request: PushData) -> Job | CommitResult:
+        """Make a push durable; the job that commits it, or the result if its key was committed before."""
+        return accept_push(
+            request,
+            repository=self.repository,
+            jobs=self.ports.jobs,
+            objects=self.ports.objects,
+            clock=self.ports.clock,
+            entropy=self.ports.entropy,
+        )
+
+    def enqueue_pull(self, request: PullRequest) -> Job:
+        """Queue a pull."""
+        ports = self.ports
+        return enqueue_pull(
+            request, account=str(self.account), jobs=ports.jobs, clock=ports.clock, entropy=ports.entropy
+        )
+
+    def enqueue_verify(self, entry: CatalogEntry, options: VerifyOptions) -> Job:
+        """Queue a verification."""
+        ports = self.ports
+        return enqueue_verify(
+            entry, options, account=str(self.account), jobs=ports.jobs, clock=ports.clock, entropy=ports.entropy
+        )
+
+    @contextmanager
+    def query(
+        self, request: QueryData, progress: Callable[[EngineProgress], None] = lambda _: None
+    ) -> Iterator[QueryAnswer]:
+        """Run a query; its answer file lives as long as the context."""
+        settings = self.settings
+        limits = QueryLimits(
+            text_bytes_max=settings.query_text_bytes_max,
+            rows_max=settings.query_rows_max,
+            bytes_max=settings.query_bytes_max,
+            wall_s_max=settings.query_wall_s_max,
+        )
+        with self.ports.exchange.session() as folder:
+            yield query_data(
+                request,
+                folder,
+                repository=self.repository,
+                engine=self.ports.engine,
+                exchange=self.ports.exchange,
+                limits=limits,
+                progress=progress,
+            )
+
+    def query_document(self, request: QueryData, form: QueryForm) -> dict[str, object]:
+        """Run a query; its answer as a JSON value."""
+        form.check()
+        with self.query(request) as answer:
+            return query_document(request, form, answer)
+
+    # subscriptions
+
+    def subscribe(self, entry: CatalogEntry, *, url: str, secret: bytes | None) -> Subscription:
+        """Subscribe a webhook."""
+        ports = self.ports
+        return subscribe(
+            entry,
+            url=url,
+            secret=secret,
+            account=str(self.account),
+            repository=self.repository,
+            subscriptions=ports.subscriptions,
+            sender=ports.webhooks,
+            clock=ports.clock,
+            entropy=ports.entropy,
+            per_dataset_max=self.settings.subscriptions_per_dataset_max,
+        )
+
+    def unsubscribe(self, entry: CatalogEntry, subscription_id: str) -> None:
+        """End a subscription. Raises NotFound."""
+        unsubscribe(entry, subscription_id, subscriptions=self.ports.subscriptions)
+
+    def subscriptions(self, entry: CatalogEntry) -> Sequence[Subscription]:
+        """Subscriptions of a dataset."""
+        return self.ports.subscriptions.of_dataset(entry.id, limit=self.settings.subscriptions_per_dataset_max)
+
+    def deliveries(self, entry: CatalogEntry, subscription_id: str) -> Sequence[Delivery]:
+        """The delivery log of a subscription of this dataset, newest first. Raises NotFound."""
+        found = self.ports.subscriptions.get(subscription_id)
+        if found is None or found.dataset_id != entry.id:
+            raise NotFound("subscription", subscription_id)
+        return self.ports.deliveries.of_subscription(subscription_id, limit=self.settings.page_rows_max)
+
+    # jobs
+
+    def job(self, job_id: str) -> Job:
+        """A job. Raises NotFound."""
+        found = self.ports.jobs.get(job_id)
+        if found is None:
+            raise NotFound("job", job_id)
+        return found
+
+    def cancel_job(self, job_id: str) -> Job:
+        """Cancel a job that is not final. Raises NotFound."""
+        found = self.ports.jobs.cancel(job_id, now=self.ports.clock.now())
+        if found is None:
+            raise NotFound("job", job_id)
+        return found
+
+    def lease_job(self, worker: str) -> LeasedRun | None:
+        """Take the next job that is ready."""
+        lease_ms = self._lease_ms()
+        lease = self.ports.jobs.lease(worker, now=self.ports.clock.now(), lease_ms=lease_ms)
+        if lease is None:
+            return None
+        return LeasedRun(lease, jobs=self.ports.jobs, clock=self.ports.clock, lease_ms=lease_ms)
+
+    def run_job(self, run: LeasedRun) -> None:
+        """Run a leased job to its end, keeping the lease while the engine works in silence."""
+        settings = self.settings
+        retry = RetryRule(
+            attempts_max=settings.job_attempts_max, pause_s=settings.job_retry_s, pause_s_max=settings.job_retry_s_max
+        )
+        with _heartbeats(run, every_s=settings.lease_s / 3):
+            run_job(
+                run,
+                verbs=self._verbs,
+                jobs=self.ports.jobs,
+                objects=self.ports.objects,
+                clock=self.ports.clock,
+                retry=retry,
+            )
+
+    def work_until_ended(self, job: Job, *, worker: str, listener: Callable[[Mapping[str, object]], None]) -> Job:
+        """Do jobs, whichever are ready, until this one has ended; others may be doing it too. Returns it as it ended."""
+        while not job.status.final:
+            run = self.lease_job(worker)
+            if run is not None:
+                run.listener = listener
+                self.run_job(run)
+            else:
+                time.sleep(self.settings.job_poll_s)
+            job = self.job(job.id)
+            listener(json.loads(job.progress or "{}"))
+        return job
+
+    def _run_push(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        ports = self.ports
+        result = run_push(
+            job,
+            run,
+            repository=self.repository,
+            commits=self.commits,
+            engine=ports.engine,
+            exchange=ports.exchange,
+            objects=ports.objects,
+        )
+        return result.to_value()
+
+    def _run_pull(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        verbs = PullVerbs(poll=self._poll, transform=self._transform, sync=self._sync)
+        return run_pull(job, run, repository=self.repository, verbs=verbs)
+
+    def _run_verify(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        ports = self.ports
+        return run_verify(
+            job,
+            run,
+            repository=self.repository,
+            engine=ports.engine,
+            exchange=ports.exchange,
+            clock=ports.clock,
+            blocks_max=self.settings.chain_blocks_max,
+        )
+
+    def _poll(self, entry: CatalogEntry, run: JobRun, fetch_uncacheable: bool) -> CommitResult | None:
+        ports = self.ports
+        return poll_source(
+            entry,
+            run=run,
+            repository=self.repository,
+            commits=self.commits,
+            engine=ports.engine,
+            exchange=ports.exchange,
+            objects=ports.objects,
+            sources=ports.sources,
+            clock=ports.clock,
+            files_max=self.settings.poll_files_max,
+            fetch_uncacheable=fetch_uncacheable,
+        )
+
+    def _transform(self, entry: CatalogEntry, run: JobRun) -> CommitResult | None:
+        ports = self.ports
+        return run_transform(
+            entry,
+            run=run,
+            repository=self.repository,
+            commits=self.commits,
+            engine=ports.engine,
+            exchange=ports.exchange,
+            objects=ports.objects,
+            blocks_max=self.settings.chain_blocks_max,
+        )
+
+    def _sync(self, request: PullRequest, run: JobRun) -> CommitResult | None:
+        ports = self.ports
+        if request.url is None:
+            raise ValueError("a sync needs a url")
+        return pull_remote(
+            request.alias,
+            request.url,
+            run=run,
+            repository=self.repository,
+            commits=self.commits,
+            remotes=ports.remotes,
+            exchange=ports.exchange,
+            objects=ports.objects,
+            clock=ports.clock,
+            blocks_max=self.settings.chain_blocks_max,
+            object_bytes_max=self.settings.object_bytes_max,
+        )
+
+    # background work
+
+    def relay_outbox(self) -> int:
+        """Handle commits' consequences; how many messages."""
+        return relay_outbox(outbox=self.ports.outbox, commits=self.commits, clock=self.ports.clock)
+
+    def due_deliveries(self, worker: str, *, limit: int) -> Sequence[Delivery]:
+        """Lease at most `limit` deliveries to be sent now."""
+        return self.ports.deliveries.lease_due(
+            worker,
+            now=self.ports.clock.now(),
+            lease_ms=DELIVERY_LEASE_MS,
+            limit=limit,
+        )
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Make one attempt at a leased delivery."""
+        ports = self.ports
+        deliver(
+            delivery,
+            repository=self.repository,
+            subscriptions=ports.subscriptions,
+            deliveries=ports.deliveries,
+            sender=ports.webhooks,
+            clock=ports.clock,
+            entropy=ports.entropy,
+            source=self.settings.node_uri,
+        )
+
+    def health(self) -> dict[str, object]:
+        """Whether database and objects answer; the engine is named apart, because reading does not need it."""
+        parts = {"database": self._answers(lambda: self.ports.catalog.page(limit=1))}
+        parts["objects"] = self._answers(lambda: self.ports.objects.stat("health"))
+        return {"ok": all(parts.values()), "parts": parts}
+
+    @staticmethod
+    def _answers(ask: Callable[[], object]) -> bool:
+        try:
+            ask()
+        except OdfError:
+            return False
+        return True
+
+    def collect_staged(self) -> int:
+        """Delete abandoned uploads; how many."""
+        ports = self.ports
+        return collect_staged(
+            objects=ports.objects,
+            jobs=ports.jobs,
+            clock=ports.clock,
+            lifetime_s=self.settings.staged_lifetime_s,
+        )
+
+    def _lease_ms(self) -> int:
+        return int(self.settings.lease_s * 1000)
+
+
+@contextmanager
+def _heartbeats(run: LeasedRun, *, every_s: float) -> Iterator[None]:
+    finished = threading.Event()
+
+    def beat() -> None:
+        while not finished.wait(every_s):
+            try:
+                run.heartbeat()
+            except LeaseLost:
+                return  # the job's own thread finds out at its next step
+            except OdfError:
+                continue  # the next beat may get through; if none does, the lease ends and the job is taken over
+
+    thread = threading.Thread(target=beat, name=f"heartbeat-{run.job_id}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        thread.join()
