@@ -9,6 +9,7 @@ Source: specification, "Schema evolution"; RFC-016. Not here: Arrow, encodings (
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -136,8 +137,8 @@ def schema_text(schema: DataSchema) -> str:
 def _fields_differ(path: str, current: Sequence[DataField], new: Sequence[DataField]) -> Iterator[SchemaDifference]:
     old_by_name = {field.name: field for field in current}
     new_by_name = {field.name: field for field in new}
-    for name in new_by_name:
-        if sum(field.name == name for field in new) > 1:
+    for name, count in Counter(field.name for field in new).items():
+        if count > 1:
             yield SchemaDifference(_joined(path, name), FieldChange.DUPLICATED)
     for name, old in old_by_name.items():
         if name in new_by_name:

@@ -31,6 +31,7 @@ from odfabric.model.metadata import (
     ExecuteTransformInput,
     MetadataBlock,
     MetadataEvent,
+    SetTransform,
     Transform,
 )
 from odfabric.model.multihash import Multihash
@@ -110,7 +111,7 @@ class _Declared:
 
 def transform_inputs(state: ChainState) -> tuple[DatasetId, ...]:
     """Identities of the inputs that the current SetTransform names, in its order. Raises InvalidRequest without one."""
-    return tuple(entry.dataset_id for entry in _declared_inputs(state))
+    return tuple(entry.dataset_id for entry in _declared_inputs(_current_transform(state)))
 
 
 def plan_transform(
@@ -122,10 +123,9 @@ def plan_transform(
     Raises InvalidRequest if the dataset has no transform or its inputs were changed, ChainsDiverged if what was consumed
     before is no longer in an input's chain, LimitExceeded for more than `blocks_max` new blocks of one input.
     """
-    declared = _declared_inputs(state)
-    return _plan(
-        state, inputs, declared, _progress_so_far(state, declared), system_time=system_time, blocks_max=blocks_max
-    )
+    declared = _declared_inputs(_current_transform(state))
+    progress = _progress_so_far(state, declared)
+    return _plan(state, inputs, progress, system_time=system_time, blocks_max=blocks_max)
 
 
 def replay_inputs(event: ExecuteTransform) -> dict[DatasetId, Multihash | None]:
@@ -144,13 +144,12 @@ def plan_replay(
     """
     if not isinstance(block.event, ExecuteTransform):
         raise ValueError("only ExecuteTransform can be replayed")
-    declared = _declared_inputs(state_before)
+    declared = _declared_inputs(_current_transform(state_before))
     if [entry.dataset_id for entry in declared] != [progress.dataset_id for progress in block.event.query_inputs]:
         raise _inputs_changed()
     return _plan(
         state_before,
         inputs,
-        declared,
         block.event.query_inputs,
         system_time=block.system_time,
         blocks_max=blocks_max,
@@ -202,13 +201,17 @@ def executed(
     )
 
 
-def _declared_inputs(state: ChainState) -> tuple[_Declared, ...]:
+def _current_transform(state: ChainState) -> SetTransform:
     if state.transform is None:
         raise InvalidRequest(
             "The dataset has no transform", hint="only derivative datasets with SetTransform can be run"
         )
+    return state.transform.event
+
+
+def _declared_inputs(event: SetTransform) -> tuple[_Declared, ...]:
     declared: list[_Declared] = []
-    for entry in state.transform.event.inputs:
+    for entry in event.inputs:
         dataset_id = input_dataset_id(entry)
         if dataset_id is None or entry.alias is None:
             raise InvalidRequest(f"Input {entry.dataset_ref} of the transform is not resolved")
@@ -243,16 +246,14 @@ def _inputs_changed() -> InvalidRequest:
 def _plan(
     state: ChainState,
     inputs: Mapping[DatasetId, InputChain],
-    declared: Sequence[_Declared],
     progress: Sequence[ExecuteTransformInput],
     *,
     system_time: Instant,
     blocks_max: int,
 ) -> TransformPlan | InputNeverPulled:
-    if state.transform is None:
-        raise InvalidRequest("The dataset has no transform")
+    transform = _current_transform(state)
     planned: list[PlannedInput] = []
-    for entry, since in zip(declared, progress, strict=True):
+    for entry, since in zip(_declared_inputs(transform), progress, strict=True):
         found = _plan_input(inputs[entry.dataset_id], entry, since, blocks_max=blocks_max)
         if found is None:
             return InputNeverPulled(entry.dataset_id)
@@ -261,7 +262,7 @@ def _plan(
     return TransformPlan(
         dataset_id=state.dataset_id,
         system_time=system_time,
-        transform=state.transform.event.transform,
+        transform=transform.transform,
         vocabulary=state.vocabulary,
         data_schema=current_schema(state),
         inputs=tuple(planned),

@@ -732,6 +732,13 @@ def test_checks_of_the_reference_come_before_ours() -> None:
     assert rule_of(on(empty_root(), ExecuteTransform(query_inputs=(), new_watermark=NOON))) == "C5"
 
 
+def test_a_chain_that_was_read_without_its_seed_takes_no_block() -> None:
+    block = MetadataBlock(system_time=START, sequence_number=4, prev_block_hash=physical_hash("3"), event=SetInfo())
+    state = apply(ChainState.empty(), physical_hash("4"), block)
+    on_top = replace(block, sequence_number=5, prev_block_hash=physical_hash("4"))
+    assert rule_of(Attempt(state, on_top)) == "A3"
+
+
 def test_without_a_clock_any_time_is_accepted() -> None:
     on(empty_root(), SetInfo(), system_time=Instant.parse("2999-01-01T00:00:00Z")).judge()
 

@@ -37,6 +37,7 @@ from odfabric.model.metadata import (
     SetDataSchema,
     SetInfo,
     SetVocab,
+    TransformInput,
 )
 from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
@@ -48,6 +49,7 @@ from odfabric.testing.chains import (
     example_schema,
     example_slice,
     example_transform,
+    physical_hash,
     random_add_data,
 )
 
@@ -292,6 +294,19 @@ def test_a_dataset_without_a_transform_cannot_be_run() -> None:
         plan_transform(ChainBuilder().state, {}, system_time=NOW, blocks_max=10)
     with pytest.raises(InvalidRequest, match="has no transform"):
         transform_inputs(ChainBuilder(DatasetKind.DERIVATIVE).state)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [TransformInput(dataset_ref=str(INPUT_IDS[0])), TransformInput(dataset_ref="local/flights", alias="flights")],
+)
+def test_inputs_that_nobody_resolved_cannot_be_run(entry: TransformInput) -> None:
+    """No valid chain holds such an event; a state that was read without judging may."""
+    event = replace(example_transform(), inputs=(entry,))
+    block = replace(derivative().blocks[-1].block, event=event)
+    state = apply(ChainState.empty(), physical_hash("unjudged"), block)
+    with pytest.raises(InvalidRequest, match="is not resolved"):
+        transform_inputs(state)
 
 
 def test_inputs_that_were_changed_need_a_reset() -> None:
