@@ -1,0 +1,324 @@
+"""What Outbox, Subscriptions and Deliveries promise, as tests.
+
+A subclass gives `storage`, new and empty for each test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from odfabric.errors import AlreadyExists, Determinate, HeadMoved, NotFound
+from odfabric.model.commit import PendingMessage
+from odfabric.model.instant import Instant
+from odfabric.model.subscription import Delivery, DeliveryStatus, Subscription, delivery_id
+from odfabric.testing.conformance.examples import (
+    NOW,
+    GrowingChain,
+    StoragePorts,
+    entry_of,
+    later,
+    new_chain,
+)
+from odfabric.testing.conformance.together import THREADS, outcomes_of_threads
+
+LEASE_MS = 1000
+
+
+def subscribe(storage: StoragePorts, chain: GrowingChain, name: str = "s1") -> Subscription:
+    """A subscription from the present head on."""
+    assert chain.head is not None
+    subscription = Subscription(
+        id=name,
+        dataset_id=chain.id,
+        account="local",
+        url="https://receiver.example/hook?a=1",
+        secret=b"\x00secret\xff",
+        created_at=NOW,
+        created_at_head=chain.head,
+    )
+    storage.subscriptions.create(subscription)
+    return subscription
+
+
+def fan_out_all(storage: StoragePorts) -> int:
+    """Fan out all that is pending; returns how many deliveries that made."""
+    return sum(storage.outbox.fan_out(pending.id, now=NOW) for pending in storage.outbox.pending(limit=1000))
+
+
+def lease(storage: StoragePorts, *, now: Instant = NOW, limit: int = 100, worker: str = "w") -> list[Delivery]:
+    """Deliveries that are due."""
+    return list(storage.deliveries.lease_due(worker, now=now, lease_ms=LEASE_MS, limit=limit))
+
+
+class SubscriptionsContract:
+    """Subscriptions and fan-out."""
+
+    @pytest.fixture
+    def storage(self) -> StoragePorts:
+        raise NotImplementedError
+
+    def test_what_was_stored_is_read(self, storage: StoragePorts) -> None:
+        chain, other = new_chain(storage.chains), new_chain(storage.chains, "weather")
+        # Ids of which the order is not the order of creation.
+        made = [subscribe(storage, chain, name) for name in ("zz", "aa", "mm")]
+        subscribe(storage, other, "other")
+        assert storage.subscriptions.get("aa") == made[1]
+        assert storage.subscriptions.get("nothing") is None
+        assert list(storage.subscriptions.of_dataset(chain.id, limit=10)) == made
+        assert list(storage.subscriptions.of_dataset(chain.id, limit=2)) == made[:2]
+        assert list(storage.subscriptions.of_dataset(entry_of("nothing").id, limit=2)) == []
+
+    def test_what_cannot_be_subscribed_to(self, storage: StoragePorts) -> None:
+        chain = new_chain(storage.chains)
+        subscription = subscribe(storage, chain)
+        with pytest.raises(AlreadyExists):
+            storage.subscriptions.create(replace(subscription, url="https://other.example"))
+        with pytest.raises(NotFound):
+            storage.subscriptions.create(replace(subscription, id="s2", dataset_id=entry_of("nothing").id))
+        chain.grow()
+        with pytest.raises(HeadMoved) as moved:
+            storage.subscriptions.create(replace(subscription, id="s2"))
+        assert moved.value.actual == str(chain.head)
+        assert list(storage.subscriptions.of_dataset(chain.id, limit=10)) == [subscription]
+
+    def test_deleting_tells_whether_there_was_one(self, storage: StoragePorts) -> None:
+        chain = new_chain(storage.chains)
+        subscribe(storage, chain)
+        assert storage.subscriptions.delete("s1")
+        assert not storage.subscriptions.delete("s1")
+        assert storage.subscriptions.get("s1") is None
+        assert list(storage.subscriptions.of_dataset(chain.id, limit=10)) == []
+
+    def test_each_move_after_the_subscription_is_delivered_once(self, storage: StoragePorts) -> None:
+        chain, other = new_chain(storage.chains, blocks=3), new_chain(storage.chains, "weather")
+        subscribe(storage, chain, "s1")
+        subscribe(storage, chain, "s2")
+        subscribe(storage, other, "s3")
+        blocks = chain.grow(2)
+        *older, message = storage.outbox.pending(limit=10)
+        assert [storage.outbox.fan_out(each.id, now=NOW) for each in older] == [0, 0]
+        assert storage.outbox.fan_out(message.id, now=later(5)) == 2
+        assert storage.outbox.fan_out(message.id, now=later(6)) == 0
+        assert storage.outbox.pending(limit=10) == []
+        (delivery,) = storage.deliveries.of_subscription("s2", limit=10)
+        assert delivery == Delivery(
+            id=delivery_id("s2", blocks[-1].hash),
+            subscription_id="s2",
+            dataset_id=chain.id,
+            sequence=1,
+            old_head=chain.blocks[2].hash,
+            new_head=blocks[-1].hash,
+            occurred_at=message.message.occurred_at,
+            status=DeliveryStatus.PENDING,
+            attempts=0,
+            next_attempt_at=later(5),
+        )
+        assert len(storage.deliveries.of_subscription("s1", limit=10)) == 1
+        assert storage.deliveries.of_subscription("s3", limit=10) == []
+
+    def test_an_unknown_message_makes_nothing(self, storage: StoragePorts) -> None:
+        assert storage.outbox.fan_out(7, now=NOW) == 0
+        assert storage.outbox.fan_out(-1, now=NOW) == 0
+
+    def test_commits_before_the_subscription_are_not_delivered_even_if_told_later(self, storage: StoragePorts) -> None:
+        chain = new_chain(storage.chains)
+        chain.grow()
+        subscribe(storage, chain)
+        chain.grow()
+        assert fan_out_all(storage) == 1
+        (delivery,) = storage.deliveries.of_subscription("s1", limit=10)
+        assert (delivery.old_head, delivery.new_head) == (chain.blocks[1].hash, chain.blocks[2].hash)
+
+    def test_numbers_are_free_of_gaps_and_the_log_is_newest_first(self, storage: StoragePorts) -> None:
+        chain = new_chain(storage.chains)
+        subscribe(storage, chain, "old")
+        for _ in range(3):
+            chain.grow()
+        fan_out_all(storage)
+        subscribe(storage, chain, "young")
+        for _ in range(2):
+            chain.grow()
+        fan_out_all(storage)
+        log = storage.deliveries.of_subscription("old", limit=10)
+        assert [delivery.sequence for delivery in log] == [5, 4, 3, 2, 1]
+        assert [delivery.new_head for delivery in log] == [block.hash for block in reversed(chain.blocks[1:])]
+        assert [d.sequence for d in storage.deliveries.of_subscription("young", limit=10)] == [2, 1]
+        assert [d.sequence for d in storage.deliveries.of_subscription("old", limit=2)] == [5, 4]
+
+    def test_a_younger_move_is_not_told_before_an_older_one(self, storage: StoragePorts) -> None:
+        chain, other = new_chain(storage.chains), new_chain(storage.chains, "weather")
+        fan_out_all(storage)
+        subscribe(storage, chain)
+        chain.grow()
+        chain.grow()
+        other.grow()
+        first, second, foreign = storage.outbox.pending(limit=10)
+        assert storage.outbox.fan_out(foreign.id, now=NOW) == 0
+        with pytest.raises(Determinate):
+            storage.outbox.fan_out(second.id, now=NOW)
+        assert storage.deliveries.of_subscription("s1", limit=10) == []
+        assert storage.outbox.pending(limit=10) == [first, second]
+        assert storage.outbox.fan_out(first.id, now=NOW) == storage.outbox.fan_out(second.id, now=NOW) == 1
+
+    def test_of_racing_relays_one_makes_the_deliveries(self, storage: StoragePorts) -> None:
+        chain = new_chain(storage.chains)
+        fan_out_all(storage)
+        for number in range(3):
+            subscribe(storage, chain, f"s{number}")
+        chain.grow()
+        (message,) = storage.outbox.pending(limit=10)
+        outcomes = outcomes_of_threads(lambda _: storage.outbox.fan_out(message.id, now=NOW))
+        assert sorted(map(str, outcomes)) == ["0"] * (THREADS - 1) + ["3"]
+        for number in range(3):
+            assert [d.sequence for d in storage.deliveries.of_subscription(f"s{number}", limit=10)] == [1]
+
+    def test_commits_and_relays_at_once_leave_no_gap(self, storage: StoragePorts) -> None:
+        chains = [new_chain(storage.chains, f"dataset-{number}") for number in range(4)]
+        fan_out_all(storage)
+        for number, chain in enumerate(chains):
+            subscribe(storage, chain, f"s{number}")
+
+        def act(number: int) -> int:
+            if number < len(chains):
+                for _ in range(5):
+                    chains[number].grow()
+                return 0
+            return sum(_told(storage, pending) for _ in range(5) for pending in storage.outbox.pending(limit=100))
+
+        made = outcomes_of_threads(act, count=8)
+        total = sum(outcome for outcome in made if isinstance(outcome, int)) + fan_out_all(storage)
+        assert total == 20
+        for number, chain in enumerate(chains):
+            log = storage.deliveries.of_subscription(f"s{number}", limit=100)
+            assert [(d.sequence, d.new_head) for d in reversed(log)] == [
+                (at, block.hash) for at, block in enumerate(chain.blocks[1:], start=1)
+            ]
+
+    def test_a_removed_dataset_drops_what_is_pending(self, storage: StoragePorts) -> None:
+        chain, other = new_chain(storage.chains), new_chain(storage.chains, "weather")
+        subscribe(storage, chain)
+        subscribe(storage, other, "s2")
+        chain.grow()
+        other.grow()
+        fan_out_all(storage)
+        chain.grow()
+        chain.remove()
+        assert fan_out_all(storage) == 0
+        assert storage.outbox.pending(limit=10) == []
+        assert storage.subscriptions.get("s1") is None
+        assert [d.status for d in storage.deliveries.of_subscription("s1", limit=10)] == [DeliveryStatus.DROPPED]
+        assert [d.subscription_id for d in lease(storage)] == ["s2"]
+
+    def test_a_dataset_made_again_does_not_tell_of_its_former_life(self, storage: StoragePorts) -> None:
+        chain = new_chain(storage.chains, blocks=3)
+        chain.grow()
+        chain.remove()
+        again = GrowingChain(storage.chains, chain.entry)
+        again.grow(label="again")
+        subscribe(storage, again)
+        again.grow(label="again")
+        assert fan_out_all(storage) == 1
+        (delivery,) = storage.deliveries.of_subscription("s1", limit=10)
+        assert delivery.new_head == again.head
+
+
+class DeliveriesContract:
+    """Leasing and recording."""
+
+    @pytest.fixture
+    def storage(self) -> StoragePorts:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def waiting(self, storage: StoragePorts) -> StoragePorts:
+        """Three deliveries for each of the subscriptions s1 and s2 of one dataset, due at `NOW`."""
+        chain = new_chain(storage.chains)
+        for name in ("s1", "s2"):
+            subscribe(storage, chain, name)
+        for _ in range(3):
+            chain.grow()
+        assert fan_out_all(storage) == 6
+        return storage
+
+    def test_the_first_of_each_subscription_is_leased_and_hidden(self, waiting: StoragePorts) -> None:
+        leased = lease(waiting)
+        assert sorted((d.subscription_id, d.sequence, d.attempts) for d in leased) == [("s1", 1, 1), ("s2", 1, 1)]
+        assert lease(waiting) == lease(waiting, now=later(LEASE_MS - 1)) == []
+        again = lease(waiting, now=later(LEASE_MS))
+        assert sorted((d.subscription_id, d.sequence, d.attempts) for d in again) == [("s1", 1, 2), ("s2", 1, 2)]
+
+    def test_nothing_is_due_before_its_time(self, waiting: StoragePorts) -> None:
+        assert lease(waiting, now=later(-1)) == []
+
+    def test_no_more_are_leased_than_asked_for(self, waiting: StoragePorts) -> None:
+        assert len(lease(waiting, limit=1)) == len(lease(waiting, limit=1)) == 1
+        assert lease(waiting, limit=1) == []
+
+    def test_the_longest_due_goes_first(self, waiting: StoragePorts) -> None:
+        first, second = lease(waiting)
+        self.fail(waiting, first, again_at=later(10))
+        self.fail(waiting, second, again_at=later(5))
+        assert [d.id for d in lease(waiting, now=later(20))] == [second.id, first.id]
+
+    def test_after_success_comes_the_next_number(self, waiting: StoragePorts) -> None:
+        for sequence in (1, 2, 3):
+            (delivery,) = [d for d in lease(waiting, now=later(sequence * LEASE_MS)) if d.subscription_id == "s1"]
+            assert delivery.sequence == sequence
+            waiting.deliveries.record_success(delivery.id, now=NOW, status_code=204)
+        assert [d.subscription_id for d in lease(waiting, now=later(9 * LEASE_MS))] == ["s2"]
+        last = waiting.deliveries.of_subscription("s1", limit=1)[0]
+        assert (last.status, last.last_status_code, last.last_error) == (DeliveryStatus.DELIVERED, 204, None)
+
+    def test_a_failed_one_holds_back_the_later_ones_of_its_subscription_only(self, waiting: StoragePorts) -> None:
+        first, second = sorted(lease(waiting), key=lambda delivery: delivery.subscription_id)
+        self.fail(waiting, first, again_at=later(500))
+        waiting.deliveries.record_success(second.id, now=NOW, status_code=200)
+        assert [(d.subscription_id, d.sequence) for d in lease(waiting, now=later(100))] == [("s2", 2)]
+        (again,) = lease(waiting, now=later(500))
+        assert (again.id, again.attempts, again.last_status_code, again.last_error) == (first.id, 2, 503, "busy")
+
+    def test_giving_up_lets_the_next_one_go(self, waiting: StoragePorts) -> None:
+        first = next(d for d in lease(waiting) if d.subscription_id == "s1")
+        self.fail(waiting, first, again_at=None)
+        assert [(d.subscription_id, d.sequence) for d in lease(waiting, now=later(1))] == [("s1", 2)]
+        log = waiting.deliveries.of_subscription("s1", limit=10)
+        assert [d.status.value for d in log] == ["pending", "pending", "failed"]
+
+    def test_what_is_final_stays_so(self, waiting: StoragePorts) -> None:
+        first = next(d for d in lease(waiting) if d.subscription_id == "s1")
+        waiting.deliveries.record_success(first.id, now=NOW, status_code=200)
+        before = waiting.deliveries.of_subscription("s1", limit=10)
+        self.fail(waiting, first, again_at=later(1))
+        self.fail(waiting, first, again_at=None)
+        waiting.deliveries.record_success(first.id, now=NOW, status_code=299)
+        waiting.deliveries.record_success("nothing", now=NOW, status_code=200)
+        assert waiting.deliveries.of_subscription("s1", limit=10) == before
+
+    def test_deleting_the_subscription_drops_what_is_pending(self, waiting: StoragePorts) -> None:
+        first = next(d for d in lease(waiting) if d.subscription_id == "s1")
+        waiting.deliveries.record_success(first.id, now=NOW, status_code=200)
+        waiting.subscriptions.delete("s1")
+        assert [d.subscription_id for d in lease(waiting, now=later(LEASE_MS))] == ["s2"]
+        log = waiting.deliveries.of_subscription("s1", limit=10)
+        assert [d.status.value for d in log] == ["dropped", "dropped", "delivered"]
+        waiting.deliveries.record_success(log[0].id, now=NOW, status_code=200)
+        assert waiting.deliveries.of_subscription("s1", limit=10) == log
+
+    def test_of_racing_workers_one_gets_each_delivery(self, waiting: StoragePorts) -> None:
+        outcomes = outcomes_of_threads(lambda number: lease(waiting, worker=f"w{number}"))
+        leased = [delivery for outcome in outcomes if isinstance(outcome, list) for delivery in outcome]
+        assert sorted((d.subscription_id, d.sequence, d.attempts) for d in leased) == [("s1", 1, 1), ("s2", 1, 1)]
+
+    def fail(self, storage: StoragePorts, delivery: Delivery, *, again_at: Instant | None) -> None:
+        """Record a failed attempt."""
+        storage.deliveries.record_failure(delivery.id, now=NOW, status_code=503, error="busy", next_attempt_at=again_at)
+
+
+def _told(storage: StoragePorts, pending: PendingMessage) -> int:
+    try:
+        return storage.outbox.fan_out(pending.id, now=NOW)
+    except Determinate:
+        # Another relay has listed an older message and not told it yet; this one comes again.
+        return 0
