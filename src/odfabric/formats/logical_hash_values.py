@@ -8,6 +8,7 @@ Not here: the order in which columns and structs are walked (`formats.logical_ha
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
@@ -22,7 +23,14 @@ Lengths: TypeAlias = int | npt.NDArray[np.int64]
 """Length of the stream of each row: one number if all are equal."""
 
 _UNITS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
-_SEPARATOR = pa.scalar(b"", pa.large_binary())
+
+
+@cache
+def _separator() -> pa.Scalar:
+    """The empty binary. Not made at import: the first scalar makes pyarrow import pandas, which takes over a second."""
+    return pa.scalar(b"", pa.large_binary())
+
+
 _PREFIX_BYTES = 8
 
 
@@ -209,7 +217,7 @@ def _prefixed(
     if valid is not None:
         prefix_lengths[~valid] = 1
     prefixes = _as_binary(_without_null_values(matrix, valid), prefix_lengths)
-    joined = pc.binary_join_element_wise(prefixes, _as_binary(bodies, body_lengths), _SEPARATOR)
+    joined = pc.binary_join_element_wise(prefixes, _as_binary(bodies, body_lengths), _separator())
     lengths = prefix_lengths + body_lengths
     return np.frombuffer(joined.buffers()[2], np.uint8)[: int(lengths.sum())], lengths
 
