@@ -114,7 +114,11 @@ def _envelope_schema(kind: str) -> Schema:
         "type": "object",
         "properties": {
             "kind": {"enum": [kind]},
-            "version": {"type": "integer", "minimum": MANIFEST_VERSIONS[kind][0], "maximum": MANIFEST_VERSIONS[kind][-1]},
+            "version": {
+                "type": "integer",
+                "minimum": MANIFEST_VERSIONS[kind][0],
+                "maximum": MANIFEST_VERSIONS[kind][-1],
+            },
             "content": {"$ref": _REF + kind},
         },
         "required": ["kind", "version", "content"],
@@ -218,7 +222,7 @@ class Flaw:
     at_key: bool = False
 
 
-def find_flaws(value: JsonValue, definition: str) -> list[Flaw]:
+def find_flaws(value: object, definition: str) -> list[Flaw]:
     """At most 20 things that the schema's definition of that name has against a value, in no order.
 
     The nesting of the value must be limited by the caller: validation takes several frames of the stack for each level.
