@@ -58,9 +58,13 @@ class _Child:
 class Supervisor:
     """Starts and keeps the processes of an embedded node."""
 
-    def __init__(self, settings: Settings, *, host: str, port: int, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, settings: Settings, *, host: str, port: int, say: Callable[[str], None], warm_engine: bool = True
+    ) -> None:
+        """`warm_engine` False leaves the engine to the first call that needs it."""
         self._settings = settings
         self._say = say
+        self._warm = warm_engine
         self._folder = settings.workspace / "run"
         self._stop = threading.Event()
         self._gave_up = False
@@ -78,16 +82,16 @@ class Supervisor:
             # An engine of an earlier command would leave when it idles; ours stays as long as we do.
             self._engine.stop()
             warming = threading.Thread(target=self._warm_engine, daemon=True)
-            warming.start()
+            if self._warm:
+                warming.start()
             for child in (self._api, self._worker):
                 self._start(child, first=True)
             url = str(json.loads(self._wait_ready(self._api))["url"])
             self._wait_ready(self._worker)
-            warming.join(START_S_MAX)
-            engine = self._engine.ensure()
+            engine = self._warmed(warming)
             watching = threading.Thread(target=self._watch, daemon=True)
             watching.start()
-            yield RunningNode(url=url, token=token, engine=engine.address, pid=os.getpid())
+            yield RunningNode(url=url, token=token, engine=engine, pid=os.getpid())
         finally:
             self._end_all()
 
@@ -137,6 +141,12 @@ class Supervisor:
         with contextlib.suppress(Determinate):
             self._engine.ensure()  # the caller ensures again and is told what is wrong
 
+    def _warmed(self, warming: threading.Thread) -> str:
+        if not self._warm:
+            return ""
+        warming.join(START_S_MAX)
+        return self._engine.ensure().address
+
     def _watch(self) -> None:
         while not self._stop.wait(_LOOK_EVERY_S * 4):
             for child in (self._api, self._worker):
@@ -185,6 +195,9 @@ def _environment(settings: Settings) -> dict[str, str]:
         "ODF_ACCOUNT": settings.account,
         "ODF_ANONYMOUS_READ": str(settings.anonymous_read),
         "ODF_EGRESS_ALLOW": json.dumps(list(settings.egress_allow)),
+        "ODF_REMOTE_TOKENS": json.dumps(
+            {origin: token.get_secret_value() for origin, token in settings.remote_tokens.items()}
+        ),
         "ODF_ENGINE_OWNER_PID": str(os.getpid()),
     }
     if settings.poll_folder is not None:

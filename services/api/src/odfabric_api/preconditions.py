@@ -31,3 +31,11 @@ def wait_s_of(request: Request, *, wait_s_max: float) -> float:
         return 0.0
     asked = [float(found[1]) for wish in wishes if (found := _WAIT.fullmatch(wish))]
     return min([wait_s_max, *asked])
+
+
+def media_type_of(request: Request) -> str | None:
+    """The body's media type as sent; None if nobody chose one, which many clients say by the type of web forms."""
+    text = request.headers.get("content-type")
+    if text is None or text.partition(";")[0].strip().lower() == "application/x-www-form-urlencoded":
+        return None
+    return text

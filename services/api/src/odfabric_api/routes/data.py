@@ -17,7 +17,7 @@ from odfabric.usecases.push_data import PushData
 from odfabric.usecases.read_tail import ReadTail
 from odfabric_api.auth import dataset_of, node_of
 from odfabric_api.jobs_answer import accepted, answer_when_done
-from odfabric_api.preconditions import if_match_of, wait_s_of
+from odfabric_api.preconditions import if_match_of, media_type_of, wait_s_of
 
 router = APIRouter(tags=["data"])
 
@@ -51,7 +51,7 @@ async def ingest(request: Request, account: str, dataset: str, sourceName: str |
         account=str(node.account),
         body=_chunks(request, bytes_max=node.settings.push_body_bytes_max),
         source_name=sourceName,
-        media_type=request.headers.get("content-type"),
+        media_type=media_type_of(request),
         event_time=_event_time(request),
         idempotency_key=request.headers.get("idempotency-key"),
         if_match=if_match_of(request),

@@ -17,7 +17,7 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric_api.auth import node_of, require_account, subject_of
 from odfabric_api.json_body import read_body
-from odfabric_api.preconditions import if_match_of
+from odfabric_api.preconditions import if_match_of, media_type_of
 
 router = APIRouter(tags=["datasets"])
 
@@ -45,7 +45,7 @@ async def create(request: Request) -> Response:
     subject = subject_of(request)
     require_account(request, Action.CREATE)
     node = node_of(request)
-    essence = request.headers.get("content-type", "application/yaml").partition(";")[0].strip().lower()
+    essence = (media_type_of(request) or "application/yaml").partition(";")[0].strip().lower()
     if essence not in YAML_MEDIA_TYPES:
         raise UnsupportedMediaType(
             f"Unsupported media type: {essence}", hint=f"send one of {', '.join(YAML_MEDIA_TYPES)}"

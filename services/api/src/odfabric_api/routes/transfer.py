@@ -19,7 +19,8 @@ CHUNK_BYTES = 256 * 1024
 FOREVER = {"cache-control": "private, max-age=31536000, immutable", "x-content-type-options": "nosniff"}
 
 
-@router.api_route("/{account}/{dataset}/refs/{name}", methods=["GET", "HEAD"], summary="The head of a dataset")
+@router.head("/{account}/{dataset}/refs/{name}", include_in_schema=False)
+@router.get("/{account}/{dataset}/refs/{name}", summary="The head of a dataset")
 def ref(request: Request, account: str, dataset: str, name: str) -> Response:
     """Text of the head's hash; `head` is the only ref."""
     entry = dataset_of(request, account, dataset, Action.READ)
@@ -29,19 +30,22 @@ def ref(request: Request, account: str, dataset: str, name: str) -> Response:
     return PlainTextResponse(head, headers={"etag": f'"{head}"', "cache-control": "no-cache"})
 
 
-@router.api_route("/{account}/{dataset}/blocks/{name}", methods=["GET", "HEAD"], summary="A metadata block")
+@router.head("/{account}/{dataset}/blocks/{name}", include_in_schema=False)
+@router.get("/{account}/{dataset}/blocks/{name}", summary="A metadata block")
 def block(request: Request, account: str, dataset: str, name: str) -> Response:
     """The stored bytes."""
     return _object(request, account, dataset, "blocks", name)
 
 
-@router.api_route("/{account}/{dataset}/data/{name}", methods=["GET", "HEAD"], summary="A data slice")
+@router.head("/{account}/{dataset}/data/{name}", include_in_schema=False)
+@router.get("/{account}/{dataset}/data/{name}", summary="A data slice")
 def data(request: Request, account: str, dataset: str, name: str) -> Response:
     """A Parquet file."""
     return _object(request, account, dataset, "data", name)
 
 
-@router.api_route("/{account}/{dataset}/checkpoints/{name}", methods=["GET", "HEAD"], summary="A checkpoint")
+@router.head("/{account}/{dataset}/checkpoints/{name}", include_in_schema=False)
+@router.get("/{account}/{dataset}/checkpoints/{name}", summary="A checkpoint")
 def checkpoint(request: Request, account: str, dataset: str, name: str) -> Response:
     """An opaque file."""
     return _object(request, account, dataset, "checkpoints", name)

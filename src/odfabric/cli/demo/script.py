@@ -1,0 +1,280 @@
+"""The steps of the demo, in order, each timed.
+
+Owns the story; everything it does goes through the same command line backends, REST interface and processes that users have. Any
+surprise ends it with exit code 1 and the reason.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+
+from odfabric.cli.backend import PushFile
+from odfabric.cli.demo import manifests
+from odfabric.cli.demo.flight_files import (
+    ARRIVALS,
+    LATE_ARRIVAL,
+    LATE_CARRIER,
+    data_folder,
+    prepare_arrivals,
+    write_second_planes,
+)
+from odfabric.cli.demo.receiver import Receiver
+from odfabric.cli.node_client import NodeBackend
+from odfabric.cli.output import Output
+from odfabric.cli.supervise import RunningNode, Supervisor
+from odfabric.errors import Corrupt
+from odfabric.settings import Settings
+
+DELIVERIES_S_MAX = 60.0
+SHARED = "flights.hourly"
+SAMPLE_ROWS = 4
+
+
+def run_demo(output: Output, *, keep: Path | None) -> int:
+    """Run it; the exit code. Workspaces are removed at the end unless `keep` names a folder for them."""
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        return _Demo(keep, output).run()
+    with tempfile.TemporaryDirectory(prefix="odfabric-demo-") as folder:
+        return _Demo(Path(folder), output).run()
+
+
+class _Demo:
+    """One run: where it lies, what it counted, how long steps took."""
+
+    def __init__(self, folder: Path, output: Output) -> None:
+        self._folder = folder
+        self._output = output
+        self._steps: list[dict[str, object]] = []
+        self._commits: dict[str, int] = dict.fromkeys(manifests.ALL, 0)
+        self._rows: dict[str, int] = dict.fromkeys(manifests.ALL, 0)
+        self._receiver = Receiver()
+
+    def run(self) -> int:
+        """All steps."""
+        started = time.monotonic()
+        with ExitStack() as ending:
+            ending.enter_context(self._receiver.listening())
+            node = ending.enter_context(self._node("first", poll=True, warm=True))
+            client = self._client(node)
+            arrivals = self._prepare(client, node)
+            self._first_data(client)
+            self._arrivals(client, arrivals)
+            self._check_events()
+            self._verify_all(client)
+            self._share(node, client, ending)
+            self._summary(client, time.monotonic() - started)
+        self._say(f"Done in {time.monotonic() - started:.0f} s; nothing is left running.")
+        return 0
+
+    def _prepare(self, client: NodeBackend, node: RunningNode) -> dict[str, int]:
+        with self._step("create five datasets from manifests, subscribe a webhook to each") as note:
+            for name, text in manifests.ALL.items():
+                path = self._folder / f"{name}.yaml"
+                path.write_text(text)
+                client.add(str(path))
+                secret = self._subscribe(node, name)
+                self._receiver.expect(name, secret)
+            note("flights, weather, planes (root); flights.hourly and flights.daily (derived)")
+        with self._step("cut 336,776 flights into arrivals") as note:
+            arrivals = prepare_arrivals(self._folder / "waiting")
+            note(", ".join(f"{name} {rows:,}" for name, rows in arrivals.items()))
+        return arrivals
+
+    def _first_data(self, client: NodeBackend) -> None:
+        with self._step("push weather (Ledger)") as note:
+            note(f"{self._push(client, 'weather', data_folder() / 'weather.csv'):,} rows")
+        with self._step("push planes twice (Snapshot): corrections and retractions") as note:
+            first = self._push(client, "planes", data_folder() / "planes.csv")
+            later = self._folder / "planes-later.csv"
+            retired, refitted = write_second_planes(later)
+            changes = self._push(client, "planes", later)
+            note(f"{first:,} planes, then {changes} changes: {retired} retired, {refitted} refitted (-C and +C each)")
+
+    def _arrivals(self, client: NodeBackend, arrivals: Mapping[str, int]) -> None:
+        polled = self._folder / "polled" / "arrivals"
+        for name in (*ARRIVALS, LATE_ARRIVAL):
+            late = f", {LATE_CARRIER} in June, late" if name == LATE_ARRIVAL else ""
+            with self._step(f"{name} arrives{late}: poll, derive hourly, derive daily") as note:
+                (self._folder / "waiting" / name).rename(polled / name)
+                new = [self._pull(client, dataset) for dataset in ("flights", "flights.hourly", "flights.daily")]
+                if new[0] != arrivals[name]:
+                    raise Corrupt(f"{name} has {arrivals[name]} rows, {new[0]} were ingested", object_name=name)
+                note(f"{new[0]:,} flights, {new[1]:,} hourly rows, {new[2]:,} daily rows")
+        corrected = client.sql("SELECT op, count(*) AS n FROM `flights.hourly` GROUP BY op ORDER BY op", limit=10)
+        self._say(f"  the late flights corrected what was published before: {_by_operation(corrected)}")
+
+    def _check_events(self) -> None:
+        with self._step("a signed delivery for every commit") as note:
+            if not self._receiver.wait_for(self._commits, deadline_s=DELIVERIES_S_MAX) or self._receiver.refused:
+                raise Corrupt(f"expected {self._commits}, received {self._receiver.received}", object_name="deliveries")
+            note(f"{sum(self._commits.values())} commits, as many events, every signature good, no gap")
+
+    def _verify_all(self, client: NodeBackend) -> None:
+        with self._step("verify all: chains, hashes, re-execution of every transaction") as note:
+            for name in manifests.ALL:
+                report = client.verify(name, replay=True)
+                if not report["ok"]:
+                    raise Corrupt(f"{name}: {report['errors']}", object_name=name)
+            note("every byte is what it claims to be, every transaction gives the same rows again")
+
+    def _share(self, node: RunningNode, client: NodeBackend, ending: ExitStack) -> None:
+        with self._step("a second node pulls flights.hourly from the first one") as note:
+            other = ending.enter_context(self._node("second", poll=False, warm=False, peer=node))
+            copy = self._client(other)
+            copy.pull(SHARED, url=f"{node.url}/local/{SHARED}", recursive=False, fetch_uncacheable=False)
+            ours, theirs = _head(client, SHARED), _head(copy, SHARED)
+            objects = _compare_objects(self._folder / "first", self._folder / "second")
+            if ours != theirs:
+                raise Corrupt(f"heads differ: {ours} and {theirs}", object_name=SHARED)
+            note(f"same head …{ours[-8:]}, {objects} objects byte for byte the same")
+        with self._step("flip one byte in the copy, verify it") as note:
+            broken = _flip_byte(self._folder / "second")
+            report = copy.verify(SHARED, replay=False)
+            errors = report["errors"]
+            assert isinstance(errors, list)
+            if not any(problem["object"] == broken for problem in errors):
+                raise Corrupt("the flipped byte was not found", object_name=broken)
+            note(f"{errors[0]['kind']} names the object {broken[:12]}…{broken[-8:]}")
+
+    def _summary(self, client: NodeBackend, seconds: float) -> None:
+        datasets = [
+            {
+                "dataset": name,
+                "rows": self._rows[name],
+                "blocks": len(client.log(name, limit=1000)),
+                "commits": self._commits[name],
+            }
+            for name in manifests.ALL
+        ]
+        samples = {name: client.tail(name, limit=SAMPLE_ROWS, skip=0) for name in ("planes", SHARED, "flights.daily")}
+        if self._output.as_json:
+            document = {"ok": True, "seconds": round(seconds, 1), "steps": self._steps, "datasets": datasets}
+            self._output.document({**document, "samples": samples})
+            return
+        self._output.rows(datasets, title="Datasets")
+        for name, rows in samples.items():
+            self._output.rows(rows, title=f"Last rows of {name}")
+        self._output.rows(self._steps, title="Time")
+        self._say(
+            "Try next: `./odf up` for a node of your own (its page lists the API), `./odf init` and `./odf add` for a workspace, "
+            "`./odf demo --keep DIR` and then `ODF_WORKSPACE=DIR/first ./odf sql 'SELECT * FROM `flights.daily`'`."
+        )
+
+    @contextmanager
+    def _node(self, name: str, *, poll: bool, warm: bool, peer: RunningNode | None = None) -> Iterator[RunningNode]:
+        polled = self._folder / "polled"
+        (polled / "arrivals").mkdir(parents=True, exist_ok=True)
+        settings = Settings(
+            workspace=self._folder / name,
+            poll_folder=polled if poll else None,
+            egress_allow=(self._receiver.address, *([peer.url.removeprefix("http://")] if peer else [])),
+            remote_tokens={peer.url: peer.token} if peer else {},
+        )
+        with self._step(f"start the {name} node") as note, ExitStack() as ending:
+            supervisor = Supervisor(settings, host="127.0.0.1", port=0, say=self._say, warm_engine=warm)
+            node = ending.enter_context(supervisor.running())
+            note(f"{node.url}, engine on gRPC {node.engine or 'only when needed'}")
+            running = ending.pop_all()
+        with running:
+            yield node
+
+    def _client(self, node: RunningNode) -> NodeBackend:
+        def listen(progress: Mapping[str, object]) -> None:
+            self._output.progress(f"  … {progress.get('stage', '')}")
+
+        return NodeBackend(node.url, token=node.token, account="local", listener=listen)
+
+    def _subscribe(self, node: RunningNode, name: str) -> str:
+        answer = httpx.post(
+            f"{node.url}/local/{name}/subscriptions",
+            json={"url": self._receiver.url(name)},
+            headers={"authorization": f"Bearer {node.token}"},
+            timeout=30,
+            trust_env=False,
+        )
+        answer.raise_for_status()
+        return str(answer.json()["secret"])
+
+    def _push(self, client: NodeBackend, name: str, path: Path) -> int:
+        push = PushFile(path=str(path), source_name=None, media_type="text/csv", event_time=None, idempotency_key=None)
+        return self._count(name, client.push(name, push))
+
+    def _pull(self, client: NodeBackend, name: str) -> int:
+        return self._count(name, client.pull(name, url=None, recursive=False, fetch_uncacheable=False))
+
+    def _count(self, name: str, result: Mapping[str, object]) -> int:
+        rows, blocks = result["rows"], result["blocks"]
+        assert isinstance(rows, int)
+        self._rows[name] += rows
+        self._commits[name] += 1 if blocks else 0
+        return rows
+
+    @contextmanager
+    def _step(self, what: str) -> Iterator[_Note]:
+        started = time.monotonic()
+        self._output.progress(f"{len(self._steps) + 1:2}. {what} …")
+        note = _Note()
+        yield note
+        seconds = time.monotonic() - started
+        self._steps.append({"step": what, "seconds": round(seconds, 1)})
+        self._say(f"{len(self._steps):2}. {what}  [{seconds:.1f} s]" + (f"\n    {note.text}" if note.text else ""))
+
+    def _say(self, line: str) -> None:
+        self._output.say(line)
+
+
+class _Note:
+    """What a step has to say when it is done."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def __call__(self, text: str) -> None:
+        self.text = text
+
+
+def _head(client: NodeBackend, name: str) -> str:
+    return next(str(found["head"]) for found in client.datasets() if found["alias"] == f"local/{name}")
+
+
+def _by_operation(rows: list[dict[str, object]]) -> str:
+    names = {0: "+A", 1: "-R", 2: "-C", 3: "+C"}
+    return ", ".join(f"{names[int(str(row['op']))]} {row['n']}" for row in rows)
+
+
+def _objects(workspace: Path) -> dict[str, Path]:
+    folders = [path for path in (workspace / "objects").iterdir() if path.name.startswith("fed01")]
+    return {
+        f"{folder.name}/{path.relative_to(folder)}": path
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and path.parent.name in ("blocks", "data", "checkpoints")
+    }
+
+
+def _compare_objects(first: Path, second: Path) -> int:
+    """How many objects the copy has, all of them equal to the first node's. Raises Corrupt."""
+    ours, theirs = _objects(first), _objects(second)
+    for name, path in theirs.items():
+        if name not in ours or ours[name].read_bytes() != path.read_bytes():
+            raise Corrupt(f"{name} differs", object_name=name)
+    return len(theirs)
+
+
+def _flip_byte(workspace: Path) -> str:
+    """Change one byte in the middle of a data slice of the copy; the name of the slice."""
+    path = sorted(path for path in _objects(workspace).values() if path.parent.name == "data")[0]
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    replacement = path.with_name(".damaged")
+    replacement.write_bytes(damaged)
+    shutil.move(replacement, path)
+    return path.name
