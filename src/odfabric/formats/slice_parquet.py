@@ -281,11 +281,11 @@ class _Constant:
 
     def check(self, batch: pa.RecordBatch, position: int, problems: _Problems) -> None:
         if self._name not in batch.schema.names:
-            problems.add("system_time", f"the slice has no column `{self._name}`")
+            problems.add(f"column {self._name}", f"the slice has no column `{self._name}`")
             return
         column = batch.column(self._name)
         if not types.is_timestamp(column.type):
-            problems.add("system_time", f"column `{self._name}` is {column.type}, not a timestamp")
+            problems.add(f"column {self._name}", f"column `{self._name}` is {column.type}, not a timestamp")
         elif column.null_count:
             problems.add("system_time", f"column `{self._name}` has nulls")
         else:

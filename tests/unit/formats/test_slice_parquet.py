@@ -1,0 +1,425 @@
+"""Slice files: what the writer makes, what readers take, what checks find."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odfabric.errors import IncompatibleSchema, InvalidData
+from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.formats.logical_hash import LogicalHasher, logical_hash_of_parquet
+from odfabric.formats.physical_hash import physical_hash
+from odfabric.formats.slice_parquet import (
+    ROW_GROUP_ROWS_MAX,
+    SliceWriter,
+    check_slice_rows,
+    inspect_slice,
+    open_slice,
+    write_slice,
+)
+from odfabric.formats.slice_schema import new_slice_schema
+from odfabric.model.instant import Instant
+from odfabric.model.metadata import OffsetInterval
+from odfabric.model.offsets import OffsetRange
+from odfabric.model.vocabulary import DatasetVocabulary
+from tests.support.arrow_strategies import tables
+
+VOCABULARY = DatasetVocabulary()
+SYSTEM_TIME = datetime(2026, 1, 31, 12, tzinfo=UTC)
+INSTANT = Instant.from_datetime(SYSTEM_TIME)
+SCHEMA = new_slice_schema(
+    [pa.field("city", pa.string()), pa.field("population", pa.int64(), False)], vocabulary=VOCABULARY
+)
+
+
+def slice_table(first: int = 0, rows: int = 5, **changed: Any) -> pa.Table:
+    """A valid slice; columns may be replaced by name."""
+    columns: dict[str, Any] = {
+        "offset": list(range(first, first + rows)),
+        "op": [0] * rows,
+        "system_time": [SYSTEM_TIME] * rows,
+        "event_time": [datetime(2026, 1, 1 + index % 28, tzinfo=UTC) for index in range(rows)],
+        "city": [None if index % 3 == 0 else f"city-{index}" for index in range(rows)],
+        "population": [index * 1000 for index in range(rows)],
+    }
+    return pa.table({**columns, **changed}, schema=SCHEMA if not changed else None)
+
+
+def interval(first: int = 0, rows: int = 5) -> OffsetInterval:
+    return OffsetInterval(start=first, end=first + rows - 1)
+
+
+def written(table: pa.Table, path: Path) -> Path:
+    """Any table as a Parquet file, by a writer that is not ours."""
+    pq.write_table(table, path)
+    return path
+
+
+class TestWriter:
+    def test_the_file_has_the_specified_properties(self, tmp_path: Path) -> None:
+        path = tmp_path / "slice"
+        assert write_slice(path, slice_table(rows=100)) == 100
+        file = pq.ParquetFile(path)
+        metadata = file.metadata
+        assert metadata.format_version == "2.6"
+        assert set(metadata.metadata) == {b"ARROW:schema"}
+        assert metadata.num_row_groups == 1
+        for index in range(metadata.num_columns):
+            column = metadata.row_group(0).column(index)
+            assert column.compression == "SNAPPY"
+            assert set(column.encodings) <= {"PLAIN", "RLE", "RLE_DICTIONARY"}
+            assert column.is_stats_set
+            assert column.has_column_index
+            assert column.has_offset_index
+        kinds = [(c.name, c.physical_type, c.max_definition_level) for c in file.schema]
+        assert kinds == [
+            ("offset", "INT64", 0),
+            ("op", "INT32", 0),
+            ("system_time", "INT64", 0),
+            ("event_time", "INT64", 0),
+            ("city", "BYTE_ARRAY", 1),
+            ("population", "INT64", 0),
+        ]
+        for name, logical in (("system_time", "milliseconds"), ("event_time", "milliseconds")):
+            kind = str(file.schema.column(file.schema.names.index(name)).logical_type)
+            assert "isAdjustedToUTC=true" in kind
+            assert logical in kind
+        for index in (0, 1):
+            assert str(file.schema.column(index).logical_type) == "None"
+
+    def test_pages_have_checksums(self, tmp_path: Path) -> None:
+        path = tmp_path / "slice"
+        write_slice(path, slice_table(rows=5000))
+        data = bytearray(path.read_bytes())
+        data[2000] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(OSError, match="CRC"):
+            pq.read_table(path, page_checksum_verification=True)
+
+    def test_rows_come_out_as_they_went_in(self, tmp_path: Path) -> None:
+        table = slice_table(rows=100)
+        path = tmp_path / "slice"
+        write_slice(path, table)
+        with open_slice(path, VOCABULARY) as reader:
+            assert reader.rows == 100
+            assert pa.Table.from_batches(list(reader.batches())).equals(table)
+
+    @given(st.lists(st.integers(1, 9_000), min_size=1, max_size=6), st.integers(1, 30_000))
+    def test_bytes_do_not_show_how_rows_arrived(self, sizes: list[int], rows: int) -> None:
+        table = slice_table(rows=rows)
+        path, other = Path(_folder()) / "one", Path(_folder()) / "other"
+        write_slice(path, table)
+        with SliceWriter(other, table.schema) as writer:
+            start, turn = 0, 0
+            while start < rows:
+                size = sizes[turn % len(sizes)]
+                for batch in table.slice(start, size).to_batches():
+                    writer.write(batch)
+                start, turn = start + size, turn + 1
+        assert writer.rows == rows
+        assert physical_hash(path) == physical_hash(other)
+
+    @given(tables(rows_max=30))
+    def test_any_hashable_columns_keep_rows_and_hash(self, table: pa.Table) -> None:
+        table = _with_offsets(_parquet_can_hold(table))
+        hasher = LogicalHasher(table.schema)
+        for batch in table.to_batches():
+            hasher.update(batch)
+        path = Path(_folder()) / "any"
+        write_slice(path, table)
+        digest = logical_hash_of_parquet(path)
+        assert digest == hasher.finish()
+        with open_slice(path, VOCABULARY) as reader:
+            assert sum(batch.num_rows for batch in reader.batches()) == table.num_rows
+
+    def test_nullable_structs_with_required_members(self, tmp_path: Path) -> None:
+        """What readers put under a null struct differs; the rows and the hash do not."""
+        members = {
+            "a": pa.array([1, None, 3]),
+            "b": pa.array(["x", None, "y"]),
+            "c": pa.array([[1], None, []], pa.list_(pa.int8())),
+            "d": pa.array([date(2026, 1, 1), None, date(2026, 1, 2)]),
+            "e": pa.array([b"abc", None, b"def"], pa.binary(3)),
+            "f": pa.array([Decimal(1), None, Decimal(2)]),
+            "g": pa.array([True, None, False]),
+            "h": pa.array([SYSTEM_TIME, None, SYSTEM_TIME], pa.timestamp("ms", "UTC")),
+        }
+        inner_fields = [pa.field(name, array.type, False) for name, array in members.items()]
+        inner = pa.StructArray.from_arrays(list(members.values()), fields=inner_fields)
+        outer_type = pa.struct([pa.field("inner", inner.type, False)])
+        mask = pa.array([False, True, False])
+        column = pa.StructArray.from_arrays([inner], fields=list(outer_type), mask=mask)
+        schema = new_slice_schema([pa.field("s", outer_type)], vocabulary=VOCABULARY)
+        table = slice_table(rows=3).select(SCHEMA.names[:4]).append_column("s", column)
+        path = tmp_path / "s"
+        with SliceWriter(path, schema) as writer:
+            for batch in table.to_batches():
+                writer.write(batch)
+        with open_slice(path, VOCABULARY) as reader:
+            assert [row["s"] for batch in reader.batches() for row in batch.to_pylist()] == column.to_pylist()
+        digest = logical_hash_of_parquet(path)
+        assert digest.not_reproducible == ()
+        plain = pa.StructArray.from_arrays([_without_nulls(inner)], names=["inner"], mask=mask)
+        hasher = LogicalHasher(schema)
+        without_nulls = table.set_column(4, "s", plain.cast(outer_type))
+        for batch in without_nulls.to_batches():
+            hasher.update(batch)
+        assert digest == hasher.finish()
+
+    def test_row_groups_are_limited_in_rows_and_bytes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("odfabric.formats.slice_parquet.ROW_GROUP_ROWS_MAX", 16_384)
+        write_slice(tmp_path / "rows", slice_table(rows=40_000))
+        groups = pq.ParquetFile(tmp_path / "rows").metadata
+        assert [groups.row_group(index).num_rows for index in range(groups.num_row_groups)] == [16_384, 16_384, 7_232]
+        monkeypatch.setattr("odfabric.formats.slice_parquet.ROW_GROUP_ROWS_MAX", ROW_GROUP_ROWS_MAX)
+        monkeypatch.setattr("odfabric.formats.slice_parquet.ROW_GROUP_BYTES_MAX", 1)
+        write_slice(tmp_path / "bytes", slice_table(rows=20_000))
+        groups = pq.ParquetFile(tmp_path / "bytes").metadata
+        assert [groups.row_group(index).num_rows for index in range(groups.num_row_groups)] == [8_192, 8_192, 3_616]
+
+    def test_a_schema_carrier_has_no_rows(self, tmp_path: Path) -> None:
+        path = tmp_path / "empty"
+        assert write_slice(path, slice_table(rows=0)) == 0
+        found = inspect_slice(path, VOCABULARY)
+        assert (found.rows, found.offsets, found.max_event_time) == (0, None, None)
+        assert found.schema == SCHEMA
+
+    def test_an_error_leaves_no_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "slice"
+        broken = slice_table().set_column(5, "population", pa.array([1, 2, None, 4, 5]))
+        with pytest.raises(InvalidData, match="`population` contains 1 null"):
+            write_slice(path, pa.concat_tables([slice_table(), pa.Table.from_arrays(broken.columns, schema=SCHEMA)]))
+        assert not path.exists()
+        with pytest.raises(KeyboardInterrupt), SliceWriter(path, SCHEMA):
+            raise KeyboardInterrupt
+        assert not path.exists()
+        with pytest.raises(IncompatibleSchema):
+            SliceWriter(path, pa.schema([("x", pa.month_day_nano_interval())]))
+        assert not path.exists()
+
+
+class TestReader:
+    @pytest.mark.parametrize("integer", [pa.int32(), pa.int64(), pa.uint32(), pa.uint64()])
+    @pytest.mark.parametrize("op", [pa.int32(), pa.uint8(), pa.int64()])
+    def test_any_integers_are_taken_for_offset_and_op(
+        self, integer: pa.DataType, op: pa.DataType, tmp_path: Path
+    ) -> None:
+        table = slice_table()
+        table = table.set_column(0, "offset", table["offset"].cast(integer)).set_column(1, "op", table["op"].cast(op))
+        with open_slice(written(table, tmp_path / "s"), VOCABULARY) as reader:
+            assert reader.schema.types[:2] == [pa.int64(), pa.int32()]
+            (batch,) = reader.batches(["op", "offset"])
+            assert batch.schema.names == ["offset", "op"]
+            assert batch.column("offset").to_pylist() == [0, 1, 2, 3, 4]
+
+    def test_offsets_beyond_the_signed_range_are_refused(self, tmp_path: Path) -> None:
+        table = slice_table(offset=pa.array([2**63] * 5, pa.uint64()))
+        with pytest.raises(InvalidData), open_slice(written(table, tmp_path / "s"), VOCABULARY) as reader:
+            list(reader.batches())
+
+    def test_dictionaries_and_views_are_decoded(self, tmp_path: Path) -> None:
+        cities = pa.array(["a", "b", None, "a", "b"])
+        for column in (cities.dictionary_encode(), cities.cast(pa.string_view()), cities.cast(pa.large_string())):
+            with open_slice(written(slice_table(city=column), tmp_path / "s"), VOCABULARY) as reader:
+                (batch,) = reader.batches()
+                assert batch.column("city").to_pylist() == cities.to_pylist()
+                assert not pa.types.is_dictionary(batch.column("city").type)
+
+    def test_columns_are_found_by_name(self, tmp_path: Path) -> None:
+        table = slice_table().select(["city", "event_time", "op", "population", "system_time", "offset"])
+        found = inspect_slice(written(table, tmp_path / "s"), VOCABULARY)
+        assert found.offsets == OffsetRange(0, 5)
+
+    @pytest.mark.parametrize(
+        ("table", "message"),
+        [
+            (slice_table().drop_columns(["offset"]), "has no column `offset`"),
+            (slice_table().drop_columns(["op"]), "has no column `op`"),
+            (slice_table(offset=["a"] * 5), "`offset` is string, not an integer"),
+            (slice_table(op=[0.0] * 5), "`op` is double, not an integer"),
+            (slice_table().append_column("city", [[1, 2, 3, 4, 5]]), "several columns `city`"),
+        ],
+    )
+    def test_what_is_no_slice_is_refused(self, table: pa.Table, message: str, tmp_path: Path) -> None:
+        with pytest.raises(InvalidData, match=message) as caught:
+            inspect_slice(written(table, tmp_path / "s"), VOCABULARY)
+        assert caught.value.place.file == "s"
+
+    @pytest.mark.parametrize(
+        ("skip", "limit"), [(0, 10), (7, 5), (19, 10), (25, 10), (0, 0), (3, 1000), (6, 1), (0, 20)]
+    )
+    def test_rows_by_position(self, skip: int, limit: int) -> None:
+        table = slice_table(rows=20)
+        file = io.BytesIO()
+        pq.write_table(table, file, row_group_size=7)
+        with open_slice(file, VOCABULARY) as reader:
+            assert reader.rows_at(skip=skip, limit=limit).equals(table.slice(skip, limit))
+
+
+class TestInspection:
+    def test_offsets_and_event_times(self, tmp_path: Path) -> None:
+        path = tmp_path / "s"
+        write_slice(path, slice_table(first=100, rows=5))
+        found = inspect_slice(path, VOCABULARY)
+        assert (found.rows, found.offsets) == (5, OffsetRange(100, 105))
+        assert found.max_event_time == Instant.parse("2026-01-05T00:00:00Z")
+
+    @pytest.mark.parametrize(
+        ("column", "latest"),
+        [
+            (pa.array([date(2026, 1, 1), date(2026, 1, 2)]), "2026-01-02T00:00:00Z"),
+            (pa.array([date(2026, 1, 1), None]).cast(pa.date64()), "2026-01-01T00:00:00Z"),
+            (pa.array([1, 1_500_000_001], pa.timestamp("ns", "UTC")), "1970-01-01T00:00:01.500000001Z"),
+            (pa.array([-1, -2], pa.timestamp("ms", "Europe/Berlin")), "1969-12-31T23:59:59.999Z"),
+            (pa.array([5, 3], pa.timestamp("us")), "1970-01-01T00:00:00.000005Z"),
+            (pa.array([None, None], pa.timestamp("ms", "UTC")), None),
+        ],
+    )
+    def test_event_times_of_all_types(self, column: pa.Array, latest: str | None, tmp_path: Path) -> None:
+        table = slice_table(rows=2).set_column(3, "event_time", column)
+        found = inspect_slice(written(table, tmp_path / "s"), VOCABULARY).max_event_time
+        assert found == (None if latest is None else Instant.parse(latest))
+
+    def test_an_event_time_of_another_type_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidData, match="`event_time` is string, not a date or timestamp"):
+            inspect_slice(written(slice_table(event_time=["a"] * 5), tmp_path / "s"), VOCABULARY)
+
+    def test_a_renamed_or_missing_event_time(self, tmp_path: Path) -> None:
+        renamed = slice_table().rename_columns(["offset", "op", "system_time", "date", "city", "population"])
+        path = written(renamed, tmp_path / "s")
+        assert inspect_slice(path, VOCABULARY).max_event_time is None
+        assert inspect_slice(path, DatasetVocabulary(event_time="date")).max_event_time is not None
+
+
+class TestChecks:
+    DATA_SCHEMA = arrow_to_data_schema(SCHEMA)
+
+    def check(self, table: pa.Table, path: Path, declared: OffsetInterval | None = None) -> list[str]:
+        return check_slice_rows(
+            written(table, path), declared or interval(), VOCABULARY, self.DATA_SCHEMA, system_time=INSTANT
+        )
+
+    def test_a_good_slice_has_no_problems(self, tmp_path: Path) -> None:
+        path = tmp_path / "s"
+        write_slice(path, slice_table(first=7, rows=20_000))
+        assert check_slice_rows(path, interval(7, 20_000), VOCABULARY) == []
+        assert check_slice_rows(path, interval(7, 20_000), VOCABULARY, self.DATA_SCHEMA, system_time=INSTANT) == []
+
+    @pytest.mark.parametrize(
+        ("changed", "problem"),
+        [
+            ({"offset": [0, 1, 3, 2, 4]}, "row 3 has the offset 3, 2 is expected"),
+            ({"offset": [0, 1, 1, 2, 3]}, "row 3 has the offset 1, 2 is expected"),
+            ({"offset": [1, 2, 3, 4, 5]}, "row 1 has the offset 1, 0 is expected"),
+            ({"offset": pa.array([0, 1, None, 3, 4])}, "column `offset` has nulls"),
+            ({"op": pa.array([0, 1, 2, 3, 4], pa.int32())}, "row 5 has 4 as operation type, 0 to 3 are known"),
+            ({"op": pa.array([0, -1, 2, 3, 4], pa.int32())}, "row 2 has -1 as operation type, 0 to 3 are known"),
+            ({"op": pa.array([0, None, 2, 3, 0], pa.int32())}, "column `op` has nulls"),
+            (
+                {"system_time": pa.array([SYSTEM_TIME] * 4 + [None], pa.timestamp("ms", "UTC"))},
+                "column `system_time` has nulls",
+            ),
+            ({"system_time": [1] * 5}, "column `system_time` is int64, the dataset's schema says timestamp"),
+            (
+                {
+                    "system_time": pa.array(
+                        [SYSTEM_TIME] * 4 + [datetime(2026, 1, 1, tzinfo=UTC)], pa.timestamp("ms", "UTC")
+                    )
+                },
+                "row 5 has the system_time 2026-01-01T00:00:00Z, 2026-01-31T12:00:00Z is expected",
+            ),
+            (
+                {"event_time": pa.array([SYSTEM_TIME] * 4 + [None], pa.timestamp("ms", "UTC"))},
+                "Column `event_time` contains 1 null values while none were expected",
+            ),
+            ({"population": pa.array([1, None, 3, 4, None])}, "Column `population` contains 2 null values"),
+            ({"population": ["1"] * 5}, "column `population` is string, the dataset's schema says int64"),
+            ({"extra": [1] * 5}, "column `extra` is not in the dataset's schema"),
+        ],
+    )
+    def test_what_is_wrong_is_found(self, changed: dict[str, Any], problem: str, tmp_path: Path) -> None:
+        found = self.check(slice_table(**changed), tmp_path / "s")
+        assert any(text.startswith(problem) for text in found), found
+
+    def test_missing_columns(self, tmp_path: Path) -> None:
+        assert self.check(slice_table().drop_columns(["city"]), tmp_path / "s") == []
+        found = self.check(slice_table().drop_columns(["population"]), tmp_path / "s")
+        assert found == ["the slice has no column `population`"]
+        found = self.check(slice_table().drop_columns(["system_time"]), tmp_path / "s")
+        assert found == ["the slice has no column `system_time`"]
+
+    def test_a_system_time_of_another_type(self, tmp_path: Path) -> None:
+        path = written(slice_table(system_time=[1] * 5), tmp_path / "s")
+        assert check_slice_rows(path, interval(), VOCABULARY) == ["column `system_time` is int64, not a timestamp"]
+
+    def test_the_interval_is_the_number_of_rows(self, tmp_path: Path) -> None:
+        found = self.check(slice_table(), tmp_path / "s", interval(rows=6))
+        assert found == ["the slice has 5 rows, its interval [0, 5] means 6"]
+        assert self.check(slice_table(), tmp_path / "s", OffsetInterval(start=5, end=0)) != []
+
+    def test_the_block_names_the_system_time(self, tmp_path: Path) -> None:
+        path = written(slice_table(), tmp_path / "s")
+        later = Instant(INSTANT.epoch_ns + 1_999_999)
+        (problem,) = check_slice_rows(path, interval(), VOCABULARY, system_time=later)
+        assert problem == "row 1 has the system_time 2026-01-31T12:00:00Z, 2026-01-31T12:00:00.001Z is expected"
+        same_millisecond = Instant(INSTANT.epoch_ns + 999_999)
+        assert check_slice_rows(path, interval(), VOCABULARY, system_time=same_millisecond) == []
+
+    def test_each_rule_is_reported_once(self, tmp_path: Path) -> None:
+        rows = 200_000
+        table = slice_table(rows=rows).set_column(1, "op", pa.array([9] * rows, pa.int32()))
+        assert len(self.check(table, tmp_path / "s", interval(rows=rows))) == 1
+
+    def test_unsigned_and_renamed_columns_of_others_pass(self, tmp_path: Path) -> None:
+        table = slice_table()
+        table = table.set_column(0, "offset", table["offset"].cast(pa.uint64()))
+        table = table.set_column(1, "op", table["op"].cast(pa.uint8()))
+        declared = arrow_to_data_schema(
+            pa.schema([field.with_type(pa.uint64()) if field.name == "offset" else field for field in SCHEMA])
+        )
+        assert check_slice_rows(written(table, tmp_path / "s"), interval(), VOCABULARY, declared) == []
+
+    def test_an_unreadable_file_is_an_error(self, tmp_path: Path) -> None:
+        path = tmp_path / "s"
+        path.write_bytes(b"PAR1 no slice")
+        with pytest.raises(InvalidData, match="Not a readable Parquet file"):
+            check_slice_rows(path, interval(), VOCABULARY)
+
+
+def _without_nulls(array: pa.StructArray) -> pa.StructArray:
+    """The second row's members become those of the first."""
+    members = [array.field(index).take([0, 0, 2]) for index in range(array.type.num_fields)]
+    return pa.StructArray.from_arrays(members, fields=list(array.type))
+
+
+_FOLDERS: list[Any] = []
+
+
+def _folder() -> str:
+    """A folder for Hypothesis, whose examples share the fixtures of their test."""
+    import tempfile
+
+    if not _FOLDERS:
+        _FOLDERS.append(tempfile.TemporaryDirectory())
+    return str(_FOLDERS[0].name)
+
+
+def _parquet_can_hold(table: pa.Table) -> pa.Table:
+    """Without columns that pyarrow's writer changes or refuses."""
+    refused = ("[s", "date64", "[0]", "decimal128(5, -2)")
+    kept = [index for index, field in enumerate(table.schema) if not any(bad in str(field.type) for bad in refused)]
+    return table.select(kept) if kept else pa.table({"c": pa.array([1] * table.num_rows, pa.int64())})
+
+
+def _with_offsets(table: pa.Table) -> pa.Table:
+    offsets = pa.array(range(table.num_rows), pa.int64())
+    return table.append_column("offset", offsets).append_column("op", pa.array([0] * table.num_rows, pa.int32()))
