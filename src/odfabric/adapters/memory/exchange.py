@@ -29,4 +29,4 @@ class MemoryExchange:
         try:
             yield folder
         finally:
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
