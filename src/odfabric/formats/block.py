@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cache
 
 from odfabric.errors import InvalidBlock, LimitExceeded
 from odfabric.formats.block_tables import METADATA_BLOCK_KIND, Manifest
@@ -145,5 +146,14 @@ def _check_event(block: MetadataBlock) -> None:
 def _encode(block: MetadataBlock, manifest_version: int) -> bytes:
     alignment = MOMENT_ALIGNMENT if manifest_version == MANIFEST_VERSION else MOMENT_ALIGNMENT_V2
     content = FlatBufferWriter(depth_max=BLOCK_DEPTH_MAX, moment_alignment=alignment).finish(block)
-    manifest = Manifest(kind=METADATA_BLOCK_KIND, version=manifest_version, content=content)
-    return FlatBufferWriter(depth_max=1).finish(manifest)
+    size = len(content)
+    head = _envelope_head(manifest_version, size % 8)
+    return b"".join((head, size.to_bytes(4, "little"), content, bytes(-size % 4)))
+
+
+@cache
+def _envelope_head(manifest_version: int, remainder: int) -> bytes:
+    """What stands before the content's length. It depends on that length modulo 8 only, so it is written once for each."""
+    manifest = Manifest(kind=METADATA_BLOCK_KIND, version=manifest_version, content=bytes(remainder))
+    sample = FlatBufferWriter(depth_max=1).finish(manifest)
+    return sample[: len(sample) - 4 - remainder - (-remainder % 4)]
