@@ -242,7 +242,7 @@ def test_a_walk_stops_at_its_limit() -> None:
     assert len(list(walk(chain, chain.head, blocks_max=10))) == 10
     with pytest.raises(LimitExceeded, match="more than 9 blocks") as refusal:
         list(walk(chain, chain.head, blocks_max=9))
-    assert refusal.value.limit == "chain_walk_blocks_max"
+    assert refusal.value.limit == "chain_blocks_max"
 
 
 def test_a_missing_block_is_not_found() -> None:

@@ -96,7 +96,7 @@ class _Side:
         if self.passed > self._blocks_max:
             raise LimitExceeded(
                 f"the chains differ in more than {self._blocks_max} blocks",
-                limit="chain_walk_blocks_max",
+                limit="chain_blocks_max",
                 maximum=self._blocks_max,
             )
         self._link = previous_link(self._source, self._link)

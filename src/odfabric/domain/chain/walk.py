@@ -80,7 +80,7 @@ def walk(
         if blocks_max is not None and count > blocks_max:
             raise LimitExceeded(
                 f"the chain has more than {blocks_max} blocks to walk",
-                limit="chain_walk_blocks_max",
+                limit="chain_blocks_max",
                 maximum=blocks_max,
             )
         yield link
