@@ -28,9 +28,10 @@ def regular_file(path: Path) -> Iterator[BinaryIO]:
         if error.errno == errno.ELOOP:
             raise InvalidData("a link is not read", place=Place(file=path.name)) from None
         raise Determinate(f"{path.name} cannot be read: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise InvalidData("not a regular file", place=Place(file=path.name))
     with os.fdopen(opened, "rb") as file:
-        if not stat.S_ISREG(os.fstat(opened).st_mode):
-            raise InvalidData("not a regular file", place=Place(file=path.name))
         yield file
 
 

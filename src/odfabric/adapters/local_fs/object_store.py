@@ -286,13 +286,14 @@ def _copy(source: ReadableBytes, file: BinaryIO, key: str) -> int:
 def _keys_below(folder: Path, base: str, prefix: str) -> Iterator[str]:
     try:
         with os.scandir(folder) as entries:
-            # A folder sorts with its slash, as its keys do: "a-b" comes before "a/b", which comes before "a0".
-            found = sorted(entry.name + "/" if entry.is_dir() else entry.name for entry in entries)
+            # A folder sorts with its slash, as its keys do: "a-b" comes before "a/b", which comes before "a0". Links to
+            # folders are not ours; they might lead round in circles.
+            folders = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries if _is_ours(entry)}
     except _ABSENT:
         return
     except OSError as error:
         raise _failure(Determinate, prefix, error) from error
-    for name in found:
+    for name in sorted(name + "/" if is_folder else name for name, is_folder in folders.items()):
         key = base + name
         if not _is_key(key.removesuffix("/")):
             continue
@@ -301,6 +302,10 @@ def _keys_below(folder: Path, base: str, prefix: str) -> Iterator[str]:
                 yield from _keys_below(folder / name, key, prefix)
         elif key.startswith(prefix):
             yield key
+
+
+def _is_ours(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False) or entry.is_file()
 
 
 def _is_key(key: str) -> bool:

@@ -103,12 +103,12 @@ class PollFolder:
 
 
 def _path_of(url_or_path: str) -> str:
-    if not url_or_path.startswith("file:"):
+    if url_or_path[:5].lower() != "file:":
         return url_or_path
     if "?" in url_or_path or "#" in url_or_path:
         raise InvalidRequest("the URL of a file has no query and no fragment", hint="write ? as %3F and # as %23")
     # What stands in the place of a host begins a relative path: `file://data/x.csv` (RULINGS 52).
-    text = url_or_path.removeprefix("file:").removeprefix("//")
+    text = url_or_path[5:].removeprefix("//")
     try:
         return unquote(text.removeprefix("localhost") if text.startswith("localhost/") else text, errors="strict")
     except UnicodeDecodeError:

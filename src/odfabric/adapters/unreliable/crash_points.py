@@ -1,0 +1,114 @@
+"""Named places at which a drill kills the process as a power cut would.
+
+Owns the names and how one is armed. Every call with an effect has a point before and one after it. Invariant: a process that arms
+none runs its ports unwrapped. `ODF_CRASH_AT` is `name` or `name@n`: the n-th time (from 1) that the process gets there.
+Source: security property S8.6.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+from odfabric.adapters.unreliable.interception import Interceptor, Port, PortCalls
+from odfabric.errors import InvalidRequest
+
+T = TypeVar("T")
+
+_CALLS: Mapping[str, str] = {
+    "keys.create": "making the key pair of a new dataset",
+    "object.info.put": "writing the alias of a new dataset beside its objects",
+    "object.block.put": "storing a metadata block, before its commit",
+    "object.data.put": "storing a data slice, before its commit",
+    "object.checkpoint.put": "storing a checkpoint of the engine, before its commit",
+    "object.staging.put": "storing the body of a push, before its job",
+    "object.staging.delete": "removing the body of a push whose job is finished",
+    "object.ref.put": "publishing a head, after its commit",
+    "object.ref.delete": "withdrawing the head of a deleted dataset",
+    "chain.append": "the commit: head, index, idempotency records and outbox message in one transaction",
+    "chain.remove": "deleting a dataset",
+    "job.enqueue": "queueing a job",
+    "job.lease": "looking for a job and taking it",
+    "job.heartbeat": "prolonging the lease of a job with its progress",
+    "job.succeed": "recording that a job succeeded",
+    "job.fail": "recording that a job failed for good",
+    "job.retry": "putting a job back for another attempt",
+    "job.cancel": "cancelling a job",
+    "outbox.fan_out": "making the deliveries of a commit",
+    "subscription.create": "storing a subscription",
+    "subscription.delete": "deleting a subscription",
+    "delivery.lease": "looking for due deliveries and taking them",
+    "delivery.succeed": "recording that a webhook was delivered",
+    "delivery.fail": "recording that an attempt at a webhook failed",
+    "webhook.post": "sending a webhook",
+    "engine.ingest": "reading, merging and writing a slice in the engine",
+    "engine.transform": "a transaction of a derivative dataset in the engine",
+    "engine.validate": "judging the SQL of a transform in the engine",
+    "engine.query": "a user's query in the engine",
+}
+
+CRASH_POINT_TEXTS: Mapping[str, str] = {
+    f"{call}:{when}": f"{when} {text}" for call, text in _CALLS.items() for when in ("before", "after")
+}
+"""What happens at each point, in one line."""
+
+CRASH_POINTS: tuple[str, ...] = tuple(CRASH_POINT_TEXTS)
+
+_OFTEN_IDLE = frozenset({"job.lease", "delivery.lease"})
+"""Workers ask many times a second; `after` means that they got something."""
+
+_ARMED = re.compile(r"(?P<name>[^@]+)(?:@(?P<hit>[1-9][0-9]{0,8}))?")
+
+
+class CrashPoints(Interceptor):
+    """The points of this process, of which at most one is armed."""
+
+    def __init__(self, armed: str | None, *, hit: int = 1) -> None:
+        """`armed` is what `ODF_CRASH_AT` says; a number in it wins over `hit`. Raises InvalidRequest for an unknown point."""
+        self._lock = threading.Lock()
+        self._name: str | None = None
+        self._left = hit
+        if armed:
+            self._name, self._left = _parse(armed, hit)
+
+    @property
+    def armed(self) -> bool:
+        """Whether this process is going to die."""
+        return self._name is not None
+
+    def wrap(self, port: Port, calls: PortCalls) -> Port:
+        """The port itself if nothing is armed."""
+        return super().wrap(port, calls) if self.armed else port
+
+    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
+        """See the base."""
+        if not effect:
+            return act()
+        self.reach(f"{call}:before")
+        result = act()
+        if result or call not in _OFTEN_IDLE:
+            self.reach(f"{call}:after")
+        return result
+
+    def reach(self, name: str) -> None:
+        """Kill this process with SIGKILL if this is the armed point and its time has come."""
+        if name != self._name:
+            return
+        with self._lock:
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _parse(armed: str, hit: int) -> tuple[str, int]:
+    match = _ARMED.fullmatch(armed)
+    if match is None or match["name"] not in CRASH_POINT_TEXTS:
+        near = get_close_matches(armed.partition("@")[0], CRASH_POINTS, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`odf system crash-points` lists them"
+        raise InvalidRequest(f"no crash point {armed!r}; expected one of the listed names, or name@n", hint=hint)
+    return match["name"], int(match["hit"] or hit)

@@ -1,0 +1,228 @@
+"""Standing around the calls of a port.
+
+Owns which calls of which ports count, what each is called, and whether it has an effect outside the process. Names are
+`<port>.<verb>`, for objects `object.<kind>.<verb>`, and are the same in fault plans and crash points. Not here: what happens
+around a call (`faults`, `crash_points`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from odfabric.ports.catalog import Catalog
+from odfabric.ports.chain_writer import ChainWriter
+from odfabric.ports.dataset_keys import DatasetKeys
+from odfabric.ports.egress import HttpSource, RemoteDataset, RemoteDatasets, WebhookSender
+from odfabric.ports.engine import Engine
+from odfabric.ports.exchange import Exchange
+from odfabric.ports.jobs import Jobs
+from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.outbox import Outbox
+from odfabric.ports.polling_files import PollingFiles, SourcePreparation
+from odfabric.ports.subscriptions import Deliveries, Subscriptions
+
+Port = TypeVar("Port")
+T = TypeVar("T")
+
+_KINDS = {
+    "blocks": "block",
+    "data": "data",
+    "checkpoints": "checkpoint",
+    "refs": "ref",
+    "info": "info",
+}
+
+
+def object_kind(key: str) -> str:
+    """What an object is by its key: block, data, checkpoint, ref, info, staging or other."""
+    parts = key.split("/")
+    if parts[0] == "staging":
+        return "staging"
+    return _KINDS.get(parts[1], "other") if len(parts) > 1 else "other"
+
+
+@dataclass(frozen=True, slots=True)
+class PortCalls:
+    """Names of calls by method: those with an effect, and those that only read. `of_objects` names them by the kind of key."""
+
+    effects: Mapping[str, str] = field(default_factory=dict)
+    reads: Mapping[str, str] = field(default_factory=dict)
+    of_objects: bool = False
+
+    def name(self, method: str, arguments: tuple[Any, ...]) -> str:
+        """The name of a call."""
+        name = self.effects.get(method) or self.reads[method]
+        return f"object.{object_kind(arguments[0])}.{name}" if self.of_objects else name
+
+
+CHAINS = PortCalls(
+    effects={"append": "chain.append", "remove": "chain.remove"},
+    reads={name: f"chain.{name}" for name in ("head", "contains", "row", "rows_down", "idempotency", "commit_of_job")},
+)
+CATALOG = PortCalls(reads={name: f"catalog.{name}" for name in ("by_id", "by_alias", "page")})
+OBJECTS = PortCalls(
+    effects={"put_bytes": "put", "put_file": "put", "put_stream": "put", "write_ref": "put", "delete": "delete"},
+    reads={
+        "read_bytes": "read",
+        "open": "read",
+        "stat": "stat",
+        "materialize": "read",
+        "keys": "list",
+        "exclusive": "lock",
+        "read_ref": "read",
+    },
+    of_objects=True,
+)
+JOBS = PortCalls(
+    effects={
+        "enqueue": "job.enqueue",
+        "lease": "job.lease",
+        "lease_one": "job.lease",
+        "heartbeat": "job.heartbeat",
+        "succeed": "job.succeed",
+        "fail": "job.fail",
+        "retry": "job.retry",
+        "cancel": "job.cancel",
+    },
+    reads={"get": "job.get", "page": "job.page"},
+)
+OUTBOX = PortCalls(effects={"fan_out": "outbox.fan_out"}, reads={"pending": "outbox.pending"})
+SUBSCRIPTIONS = PortCalls(
+    effects={"create": "subscription.create", "delete": "subscription.delete"},
+    reads={"get": "subscription.get", "of_dataset": "subscription.of_dataset"},
+)
+DELIVERIES = PortCalls(
+    effects={
+        "lease_due": "delivery.lease",
+        "record_success": "delivery.succeed",
+        "record_failure": "delivery.fail",
+    },
+    reads={"of_subscription": "delivery.of_subscription"},
+)
+WEBHOOKS = PortCalls(effects={"post": "webhook.post"})
+ENGINE = PortCalls(
+    effects={
+        "ingest": "engine.ingest",
+        "execute_transform": "engine.transform",
+        "validate_query": "engine.validate",
+        "query": "engine.query",
+    },
+    reads={"info": "engine.info"},
+)
+KEYS = PortCalls(effects={"create": "keys.create"})
+HTTP_SOURCE = PortCalls(reads={"fetch": "source.fetch"})
+POLLING_FILES = PortCalls(reads={"glob": "source.glob", "file": "source.file"})
+PREPARATION = PortCalls(
+    reads={"decompress_gzip": "source.decompress", "decompress_zip": "source.decompress", "copy": "source.copy"}
+)
+REMOTE = PortCalls(reads={"head": "remote.head", "block": "remote.block", "download": "remote.download"})
+EXCHANGE = PortCalls(reads={"session": "exchange.session"})
+
+
+class Interceptor(ABC):
+    """Wraps ports so that each of their calls goes through `around`."""
+
+    @abstractmethod
+    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
+        """Perform the call `act`, of the given name, and whatever goes with it."""
+
+    def wrap(self, port: Port, calls: PortCalls) -> Port:
+        """The port, intercepted."""
+        return cast(Port, _Intercepted(port, calls, self))
+
+    def chains(self, port: ChainWriter) -> ChainWriter:
+        """Heads and block index."""
+        return self.wrap(port, CHAINS)
+
+    def catalog(self, port: Catalog) -> Catalog:
+        """The catalog."""
+        return self.wrap(port, CATALOG)
+
+    def objects(self, port: ObjectStore) -> ObjectStore:
+        """Objects and refs."""
+        return self.wrap(port, OBJECTS)
+
+    def jobs(self, port: Jobs) -> Jobs:
+        """The job table."""
+        return self.wrap(port, JOBS)
+
+    def outbox(self, port: Outbox) -> Outbox:
+        """The outbox."""
+        return self.wrap(port, OUTBOX)
+
+    def subscriptions(self, port: Subscriptions) -> Subscriptions:
+        """Subscriptions."""
+        return self.wrap(port, SUBSCRIPTIONS)
+
+    def deliveries(self, port: Deliveries) -> Deliveries:
+        """Deliveries."""
+        return self.wrap(port, DELIVERIES)
+
+    def webhooks(self, port: WebhookSender) -> WebhookSender:
+        """Sending of webhooks."""
+        return self.wrap(port, WEBHOOKS)
+
+    def engine(self, port: Engine) -> Engine:
+        """The engine."""
+        return self.wrap(port, ENGINE)
+
+    def keys(self, port: DatasetKeys) -> DatasetKeys:
+        """Key pairs."""
+        return self.wrap(port, KEYS)
+
+    def http_source(self, port: HttpSource) -> HttpSource:
+        """Polling over HTTP."""
+        return self.wrap(port, HTTP_SOURCE)
+
+    def polling_files(self, port: PollingFiles) -> PollingFiles:
+        """Polling of files."""
+        return self.wrap(port, POLLING_FILES)
+
+    def preparation(self, port: SourcePreparation) -> SourcePreparation:
+        """Unpacking."""
+        return self.wrap(port, PREPARATION)
+
+    def exchange(self, port: Exchange) -> Exchange:
+        """The exchange folder."""
+        return self.wrap(port, EXCHANGE)
+
+    def remotes(self, port: RemoteDatasets) -> RemoteDatasets:
+        """Datasets elsewhere."""
+        return _Remotes(port, self)
+
+
+class _Intercepted:
+    """Stands for a port; methods that are not listed go straight through."""
+
+    def __init__(self, port: object, calls: PortCalls, interceptor: Interceptor) -> None:
+        self._port = port
+        self._calls = calls
+        self._interceptor = interceptor
+
+    def __getattr__(self, method: str) -> Any:
+        member = getattr(self._port, method)
+        effect = method in self._calls.effects
+        if not effect and method not in self._calls.reads:
+            return member
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            name = self._calls.name(method, arguments)
+            return self._interceptor.around(name, partial(member, *arguments, **named), effect=effect)
+
+        return call
+
+
+class _Remotes:
+    """Opens remotes and intercepts what it opens."""
+
+    def __init__(self, port: RemoteDatasets, interceptor: Interceptor) -> None:
+        self._port = port
+        self._interceptor = interceptor
+
+    def open(self, url: str, *, token: str | None = None) -> RemoteDataset:
+        """See the port."""
+        return self._interceptor.wrap(self._port.open(url, token=token), REMOTE)
