@@ -17,7 +17,7 @@ from odfabric.domain.chain.walk import ChainLink
 from odfabric.errors import OdfError
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
-from odfabric.model.metadata import Checkpoint, DatasetKind, DataSlice, ExecuteTransform
+from odfabric.model.metadata import Checkpoint, DatasetKind, DataSlice, ExecuteTransform, ExecuteTransformInput
 from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
 
@@ -136,15 +136,16 @@ def verify_replay(
     """
     comparable = _as_if_written_by(expected, actual)
     differing = [
-        field.name for field in fields(expected) if getattr(expected, field.name) != getattr(comparable, field.name)
+        f"{field.name}: committed {_shown(committed)}, replayed {_shown(replayed)}"
+        for field in fields(expected)
+        if (committed := getattr(expected, field.name)) != (replayed := getattr(comparable, field.name))
     ]
     if not differing:
         return None
-    listed = "; ".join(
-        f"{name}: committed {getattr(expected, name)}, replayed {getattr(comparable, name)}" for name in differing
-    )
     name = expected.new_data.physical_hash if expected.new_data else None
-    return _problem(ProblemKind.DATA_NOT_REPRODUCIBLE, dataset, block, name, f"the replay differs in {listed}")
+    return _problem(
+        ProblemKind.DATA_NOT_REPRODUCIBLE, dataset, block, name, f"the replay differs in {'; '.join(differing)}"
+    )
 
 
 def _as_if_written_by(expected: ExecuteTransform, actual: ExecuteTransform) -> ExecuteTransform:
@@ -152,6 +153,22 @@ def _as_if_written_by(expected: ExecuteTransform, actual: ExecuteTransform) -> E
     if data is not None and expected.new_data is not None:
         data = replace(data, physical_hash=expected.new_data.physical_hash, size=expected.new_data.size)
     return replace(actual, new_data=data, new_checkpoint=expected.new_checkpoint)
+
+
+def _shown(value: object) -> str:
+    """A member of a transaction for people."""
+    match value:
+        case None:
+            return "none"
+        case DataSlice(logical_hash=logical_hash, offset_interval=interval):
+            return f"{logical_hash} of offsets {interval.start} to {interval.end}"
+        case ExecuteTransformInput():
+            blocks = f"blocks ({_shown(value.prev_block_hash)}, {_shown(value.new_block_hash)}]"
+            return f"{value.dataset_id} {blocks} offsets ({_shown(value.prev_offset)}, {_shown(value.new_offset)}]"
+        case tuple():
+            return ", ".join(_shown(item) for item in value)
+        case _:
+            return str(value)
 
 
 def _malformed(dataset: DatasetId, block: Multihash, message: str) -> VerificationProblem:

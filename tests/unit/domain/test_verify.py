@@ -198,6 +198,22 @@ def test_a_replay_must_not_differ_in_anything_else(replayed: ExecuteTransform, m
     assert f"{member}: committed" in problem.message
 
 
+def test_a_difference_is_told_in_words() -> None:
+    replayed = replace(
+        COMMITTED, query_inputs=(replace(PROGRESS, new_offset=8),), new_data=example_slice(5, 2), new_watermark=None
+    )
+    problem = verify_replay(DATASET, BLOCK, expected=replace(COMMITTED, prev_offset=None), actual=replayed)
+    assert problem is not None
+    consumed = f"{INPUT_IDS[0]} blocks (none, {PROGRESS.new_block_hash}] offsets (none, "
+    assert problem.message == (
+        f"the replay differs in query_inputs: committed {consumed}9], replayed {consumed}8]; "
+        "prev_offset: committed none, replayed 4; "
+        f"new_data: committed {SLICE.logical_hash} of offsets 5 to 7, "
+        f"replayed {example_slice(5, 2).logical_hash} of offsets 5 to 6; "
+        "new_watermark: committed 2024-01-01T00:00:00Z, replayed none"
+    )
+
+
 def test_rows_where_none_were_committed_are_found() -> None:
     empty = replace(COMMITTED, new_data=None)
     problem = verify_replay(DATASET, BLOCK, expected=empty, actual=COMMITTED)

@@ -410,10 +410,13 @@ def _check_vocabulary(state: ChainState, event: SetVocab) -> None:
 
 
 def _check_not_ahead(block: MetadataBlock, *, now: Instant | None, ahead_s_max: int) -> None:
-    if now is not None and block.system_time.epoch_ns > now.epoch_ns + ahead_s_max * NANOS_PER_SECOND:
+    if now is None:
+        return
+    ahead_ns = block.system_time.epoch_ns - now.epoch_ns
+    if ahead_ns > ahead_s_max * NANOS_PER_SECOND:
         raise _refused(
             "X7",
-            f"System time {block.system_time} is more than {ahead_s_max} s ahead",
+            f"System time is {ahead_ns // NANOS_PER_SECOND} s ahead, which is more than {ahead_s_max} s",
             kind="SystemTimeIsInFuture",
             hint="check the clock of the node that wrote the block",
         )
