@@ -106,6 +106,7 @@ def java_command(java: Java, *, jars: Path, memory_mib: int, scratch: Path, opti
         "-Dio.netty.tryReflectionSetAccessible=true",
         "-Djava.net.preferIPv4Stack=true",
         f"-Xmx{memory_mib}m",
+        "-XX:-DontCompileHugeMethods",  # a row of many columns becomes one generated method
         "-Xss4m",  # analysed plans are walked by recursion
         "-XX:+UseParallelGC",
         "-XX:+ExitOnOutOfMemoryError",  # a JVM that has seen one cannot be trusted; the supervisor starts a new one

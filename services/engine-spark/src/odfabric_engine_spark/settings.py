@@ -70,6 +70,8 @@ class EngineSettings:
     """Deepest nesting of JSON."""
     columns_max: int = 2_000
     """Most columns of an input."""
+    input_rows_max: int = 2_000_000_000
+    """Most rows of one ingest."""
     infer_rows: int = 1_000
     """Rows that decide the types of an input without schema."""
 

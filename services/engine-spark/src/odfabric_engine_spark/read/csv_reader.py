@@ -1,0 +1,209 @@
+"""Reading CSV.
+
+Owns headers, nulls, and the way from bytes to typed columns: cells are cut out in this process (`csv_cells`), staged as texts,
+and cast on Spark. Spark's own CSV reader is not used because it replaces malformed characters, drops blank rows, mixes up
+line ends and cannot read doubled and escaped quotes in one file, all without an error. Invariant: a cell is one exact value,
+null, or the error that names line, column and field.
+
+Headers: their names must be those of the schema, in any order. Nulls: a plain cell equal to `nullValue` (default: empty) is
+null, a quoted one is text. In columns of other types than String an empty cell, and `nullValue` in quotes, are null too: they
+could mean nothing else. Source: RULINGS 24, 25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from odfabric.errors import InvalidData, OdfError, Place
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.read.csv_cells import CsvCells
+from odfabric_engine_spark.read.csv_grammar import Cell
+from odfabric_engine_spark.read.csv_options import CsvOptions
+from odfabric_engine_spark.read.encodings import Utf8File
+from odfabric_engine_spark.read.infer import infer_text_type
+from odfabric_engine_spark.read.input_rows import ROW, InputRows, check_names, column, raised, shown
+from odfabric_engine_spark.read.null_counts import NullCounts
+from odfabric_engine_spark.read.staging import StagingWriter
+from odfabric_engine_spark.read.text_values import bad, or_stop, type_word, typed
+from odfabric_engine_spark.spark_types import spark_type
+
+
+@dataclass(slots=True)
+class _Part:
+    """One file with content: where each column of the result stands in it, and how many rows came before it."""
+
+    cells: CsvCells
+    order: list[int]
+    first_row: int = 0
+
+
+@dataclass(slots=True)
+class CsvReader:
+    """Reads the files of one ingest. `schema` None means that headers and texts decide."""
+
+    call: EngineCall
+    options: CsvOptions
+    schema: pa.Schema | None
+    _parts: list[_Part] = field(default_factory=list)
+    _names: list[str] = field(default_factory=list)
+
+    def read(self, files: Sequence[Utf8File]) -> InputRows | None:
+        """The rows of all files in order; None if no file says what the columns are.
+
+        Raises InvalidData with the place of what is wrong, LimitExceeded.
+        """
+        names = self._open(files)
+        target = self.schema or (self._found_schema(names) if names else None)
+        if names is None or target is None:
+            return None
+        self._names = names
+        nulls = NullCounts(target)
+        writer = StagingWriter(self.call, pa.schema([pa.field(name, pa.string()) for name in names]), "csv")
+        for part in self._parts:
+            part.first_row = writer.rows
+            for batch in part.cells.batches(len(names)):
+                texts = [batch.column(index) for index in part.order]
+                ordered = [self._nulls(text, column_of) for text, column_of in zip(texts, target, strict=True)]
+                nulls.add(ordered, writer.rows)
+                writer.write(ordered)
+        nulls.refuse(self._place_of_cell)
+        staged = writer.finish()
+        return InputRows(
+            frame=self._typed(staged.frame, target),
+            schema=target,
+            declared=self.schema is not None,
+            bytes=staged.bytes,
+            locate=self._locate,
+            explain=lambda: self._explain(staged.frame, target),
+        )
+
+    def _open(self, files: Sequence[Utf8File]) -> list[str] | None:
+        """Column names in their final order; every file that has a record becomes a part."""
+        names = None if self.schema is None else list(self.schema.names)
+        settings = self.call.settings
+        for file in files:
+            cells = CsvCells(
+                file=file,
+                dialect=self.options.dialect,
+                header=self.options.header,
+                null=self.options.null,
+                value_bytes_max=settings.line_bytes_max,
+                batch_rows=settings.batch_rows,
+            )
+            first = cells.first_record()
+            if first is None:
+                continue
+            found = [cell.text for cell in first] if self.options.header else _made_up(names, len(first))
+            check_names(found, columns_max=settings.columns_max, file=file.name)
+            names = names or found
+            self._parts.append(_Part(cells, self._order(found, names, first[0], file)))
+        return names
+
+    def _order(self, found: list[str], names: list[str], first: Cell, file: Utf8File) -> list[int]:
+        if not self.options.header:
+            return list(range(len(names)))
+        if set(found) != set(names):
+            expected = "the schema" if self.schema is not None else "the first file"
+            raise InvalidData(
+                f"The header names {_listed(found)}, but {expected} has {_listed(names)}",
+                place=Place(file=file.name, line=first.line),
+                hint="header: false, if the first row is data",
+            )
+        return [found.index(name) for name in names]
+
+    def _found_schema(self, names: list[str]) -> pa.Schema | None:
+        if not self.options.infer:
+            return pa.schema([pa.field(name, pa.string()) for name in names])
+        sample = list(islice(self._sample(), self.call.settings.infer_rows))
+        if not sample:
+            return None  # a header alone says nothing about types, and a schema is for ever
+        columns = zip(*sample, strict=True)
+        types = [infer_text_type(texts, self.options.formats) for texts in columns]
+        return pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
+
+    def _sample(self) -> Iterator[list[str | None]]:
+        for part in self._parts:
+            for cells in part.cells.rows():
+                part.cells.check_count(cells, len(part.order))
+                yield [part.cells.text(cells[index]) for index in part.order]
+
+    def _nulls(self, texts: pa.Array, target: pa.Field) -> pa.Array:
+        if pa.types.is_string(target.type):
+            return texts
+        meaningless = pc.is_in(texts, value_set=pa.array(["", self.options.null]))
+        return pc.if_else(meaningless, pa.scalar(None, pa.string()), texts)
+
+    def _values(self, target: pa.Schema) -> list[Column]:
+        return [typed(column(item.name), item.type, self.options.formats, path=item.name) for item in target]
+
+    def _typed(self, texts: DataFrame, target: pa.Schema) -> DataFrame:
+        columns = []
+        for index, (item, value) in enumerate(zip(target, self._values(target), strict=True)):
+            stop = raised("cell", F.col(ROW), F.lit(index)).cast(spark_type(item.type, item.name))
+            exact = value if pa.types.is_string(item.type) else or_stop(column(item.name), value, stop)
+            columns.append(exact.alias(item.name))
+        return texts.select(*columns, ROW)
+
+    def _explain(self, texts: DataFrame, target: pa.Schema) -> OdfError | None:
+        flaws = [bad(column(item.name), value) for item, value in zip(target, self._values(target), strict=True)]
+        which = F.array(*(F.when(flaw, F.lit(index)) for index, flaw in enumerate(flaws)))
+        found = (
+            texts.where(reduce(lambda one, other: one | other, flaws))
+            .select(ROW, F.array_min(which).alias("index"))
+            .orderBy(ROW)
+            .limit(1)
+            .collect()
+        )
+        if not found:
+            return None
+        row, index = found[0]
+        found_row = self._cells_of(row)
+        sample = f"the first {self.call.settings.infer_rows} rows looked like it; declare a schema"
+        return InvalidData(
+            f"{shown(found_row.row[index].text)} is not {type_word(target.field(index).type, self.options.formats)}",
+            place=found_row.place(index),
+            hint=None if self.schema is not None else sample,
+        )
+
+    def _locate(self, row: int) -> Place:
+        cells = self._cells_of(row)
+        return Place(file=cells.file, line=cells.row[0].line, row=row + 1)
+
+    def _place_of_cell(self, row: int, index: int) -> Place:
+        return self._cells_of(row).place(index)
+
+    def _cells_of(self, row: int) -> _FoundRow:
+        """A row as our own parser sees it; the file is read again up to it."""
+        part = next(part for part in reversed(self._parts) if part.first_row <= row)
+        cells = next(islice(part.cells.rows(), row - part.first_row, None))
+        return _FoundRow(part.cells.file.name, [cells[index] for index in part.order], self._names)
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundRow:
+    """The cells of one row in the order of the result."""
+
+    file: str
+    row: list[Cell]
+    names: list[str]
+
+    def place(self, index: int) -> Place:
+        cell = self.row[index]
+        return Place(file=self.file, line=cell.line, column=cell.column, field=self.names[index])
+
+
+def _made_up(names: list[str] | None, count: int) -> list[str]:
+    """Names of the columns of a file without header: those of the schema, else numbers."""
+    return names or [f"column_{index + 1}" for index in range(count)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)

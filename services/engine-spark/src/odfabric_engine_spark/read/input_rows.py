@@ -1,0 +1,83 @@
+"""Rows that have been read: a Spark frame, what its columns mean, and where each row stands in the user's files.
+
+Owns the value that readers give to preprocessing and merging. Invariant: beside its visible columns a frame has the hidden
+column `ROW`, the position of the row over all files, so that order and place survive whatever Spark does with partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from odfabric.errors import InvalidData, OdfError, Place
+
+HIDDEN_PREFIX = "__odf_"
+"""Beginning of the engine's own column names; no input may use it."""
+
+ROW = f"{HIDDEN_PREFIX}row"
+"""Position of a row over all input files, from 0."""
+
+RAISED = "ODF|"
+"""Beginning of the messages by which an expression of ours stops a Spark job: kind, then row, then more."""
+
+_SHOWN_CHARACTERS_MAX = 60
+
+Locate: TypeAlias = Callable[[int], Place]
+"""The place of the row at a position."""
+
+Explain: TypeAlias = Callable[[], OdfError | None]
+"""After a job was stopped by a reader's own expression: the error that names the first bad value, None if there is none."""
+
+
+def _nowhere(row: int) -> Place:
+    return Place(row=row + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRows:
+    """A frame with the columns of `schema` in order, and `ROW`.
+
+    `bytes` estimates what the rows take in memory. `declared` says whether the user gave the schema.
+    """
+
+    frame: DataFrame
+    schema: pa.Schema
+    declared: bool
+    bytes: int
+    locate: Locate = _nowhere
+    explain: Explain | None = None
+
+
+def column(name: str) -> Column:
+    """The column of exactly this name, whatever signs are in it."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def raised(kind: str, *details: Column) -> Column:
+    """An expression that stops the job; the message carries the details, none of which may hold a `|`."""
+    return F.raise_error(F.concat_ws("|", F.lit(RAISED + kind), *(detail.cast("string") for detail in details)))
+
+
+def check_names(names: list[str], *, columns_max: int, file: str | None) -> None:
+    """Refuse columns without a name, of one name, of the engine's own names, or too many. Raises InvalidData."""
+    if len(names) > columns_max:
+        raise InvalidData(f"{len(names)} columns are more than {columns_max}", place=Place(file=file))
+    seen: set[str] = set()
+    for index, name in enumerate(names):
+        problem = "has no name" if not name else "appears twice" if name in seen else None
+        if name.startswith(HIDDEN_PREFIX):
+            problem = f"begins with {HIDDEN_PREFIX}, which the engine uses itself"
+        if problem:
+            raise InvalidData(f"Column {index + 1} `{name}` {problem}", place=Place(file=file, field=name or None))
+        seen.add(name)
+
+
+def shown(text: str) -> str:
+    """A user's text as messages repeat it: quoted, control characters escaped, cut if long."""
+    cut = text if len(text) <= _SHOWN_CHARACTERS_MAX else text[:_SHOWN_CHARACTERS_MAX] + "..."
+    return repr(cut)

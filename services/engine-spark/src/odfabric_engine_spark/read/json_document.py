@@ -1,0 +1,127 @@
+"""The items of an array inside one JSON document.
+
+Owns the walk along a sub-path `a.b.c` and the line on which each item begins. Invariant: the whole document is parsed as
+strictly as a line is, what stands beside the path too. Source: specification facts, "Ingestion" 5, Json.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NoReturn
+
+from odfabric.errors import InvalidData, Place
+from odfabric_engine_spark.read.json_values import JsonParser, JsonValue
+
+_SPACES = re.compile(r"[ \t\r\n]*")
+
+
+class JsonDocument:
+    """A document; `items` may be called once."""
+
+    def __init__(self, text: str, parser: JsonParser, *, file: str) -> None:
+        self._text = text
+        self._parser = parser
+        self._file = file
+        self._position = 0
+        self._line = 1
+        self._counted = 0
+
+    def items(self, sub_path: str) -> Iterator[tuple[JsonValue, int]]:
+        """Every item of the array at `sub_path` ("" is the document itself) with its line. Raises InvalidData."""
+        path = tuple(sub_path.split(".")) if sub_path else ()
+        if not self._peek():
+            return  # nothing but space is an empty input
+        yield from self._at(path, sub_path)
+        if self._peek():
+            self._refuse("there is more after the end of the document")
+
+    def _at(self, path: tuple[str, ...], whole: str) -> Iterator[tuple[JsonValue, int]]:
+        if not path:
+            yield from self._array(whole)
+            return
+        if self._peek() != "{":
+            self._not_found(whole)
+        found = False
+        for key in self._keys():
+            if key == path[0]:
+                found = True
+                yield from self._at(path[1:], whole)
+            else:
+                self._value()
+        if not found:
+            self._not_found(whole)
+
+    def _array(self, whole: str) -> Iterator[tuple[JsonValue, int]]:
+        if self._peek() != "[":
+            value, _ = self._value()
+            what = type(value).__name__
+            kind = {"dict": "an object", "str": "a text", "NoneType": "null", "bool": "a truth value"}.get(
+                what, "a number"
+            )
+            described = f"Sub-path does not specify an array: {whole}" if whole else "The document is not an array"
+            raise InvalidData(f"{described}, it is {kind}", place=Place(file=self._file), hint="name one by subPath")
+        self._position += 1
+        if self._peek() == "]":
+            self._position += 1
+            return
+        while True:
+            yield self._value()
+            if self._separator("]"):
+                return
+
+    def _keys(self) -> Iterator[str]:
+        """Keys of the object that begins here; the caller reads the value of each before asking for the next."""
+        self._position += 1
+        seen: set[str] = set()
+        if self._peek() == "}":
+            self._position += 1
+            return
+        while True:
+            if self._peek() != '"':
+                self._refuse("a key in quotes is missing")
+            key, _ = self._value()
+            if key in seen:
+                self._refuse(f"the key {key!r} appears twice")
+            seen.add(str(key))
+            if self._peek() != ":":
+                self._refuse("a colon is missing")
+            self._position += 1
+            yield str(key)
+            if self._separator("}"):
+                return
+
+    def _separator(self, end: str) -> bool:
+        character = self._peek()
+        if character not in (",", end):
+            self._refuse(f"a comma or `{end}` is missing")
+        self._position += 1
+        return character == end
+
+    def _value(self) -> tuple[JsonValue, int]:
+        self._peek()
+        line = self._line_here()
+        try:
+            value, self._position = self._parser.parse_at(self._text, self._position)
+        except ValueError as error:
+            self._position = getattr(error, "pos", self._position)
+            self._refuse(getattr(error, "msg", str(error)))
+        return value, line
+
+    def _peek(self) -> str:
+        """Skips space; the next character, empty at the end."""
+        spaces = _SPACES.match(self._text, self._position)
+        self._position = spaces.end() if spaces else self._position
+        return self._text[self._position : self._position + 1]
+
+    def _line_here(self) -> int:
+        passed = self._text[self._counted : self._position]
+        self._line += passed.count("\n") + passed.count("\r") - passed.count("\r\n")
+        self._counted = self._position
+        return self._line
+
+    def _not_found(self, whole: str) -> NoReturn:
+        raise InvalidData(f"Sub-path not found: {whole}", place=Place(file=self._file))
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise InvalidData(f"Not a JSON document: {reason}", place=Place(file=self._file, line=self._line_here()))

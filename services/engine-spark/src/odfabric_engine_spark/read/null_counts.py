@@ -1,0 +1,42 @@
+"""Nulls in columns that must not have any.
+
+Owns the count and the refusal. Invariant: all rows are counted before the refusal, because the message tells how many there
+are; the place is that of the first. Source: specification facts, "Merge", coercion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfabric.errors import InvalidData, Place
+
+
+def unexpected_nulls(name: str, count: int) -> str:
+    """The text in which nulls in a required column are refused."""
+    return f"Column `{name}` contains {count} null values while none were expected"
+
+
+class NullCounts:
+    """Counts nulls of the required columns of a schema over batches."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._required = [(index, field.name) for index, field in enumerate(schema) if not field.nullable]
+        self._counts: dict[int, int] = {}
+        self._first_rows: dict[int, int] = {}
+
+    def add(self, columns: Sequence[pa.Array], first_row: int) -> None:
+        """Counts a batch whose first row is at `first_row`."""
+        for index, _ in self._required:
+            if count := columns[index].null_count:
+                self._counts[index] = self._counts.get(index, 0) + count
+                if index not in self._first_rows:
+                    self._first_rows[index] = first_row + pc.index(pc.is_null(columns[index]), True).as_py()
+
+    def refuse(self, place: Callable[[int, int], Place]) -> None:
+        """Raises InvalidData for the first column with nulls; `place` gives that of a row and column."""
+        for index, name in self._required:
+            if count := self._counts.get(index):
+                raise InvalidData(unexpected_nulls(name, count), place=place(self._first_rows[index], index))

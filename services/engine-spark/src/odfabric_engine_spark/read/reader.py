@@ -1,0 +1,104 @@
+"""From a read step to rows.
+
+Owns which reader serves which step, the schema of a step, and the rule of empty inputs: no bytes at all are an empty frame if
+the step has a schema, and no frame otherwise. Not here: defaults that depend on the dataset (`preprocess`).
+Source: specification facts, "Ingestion" 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import assert_never
+
+import pyarrow as pa
+
+from odfabric.errors import InvalidData, InvalidManifest, OdfError, Place
+from odfabric.formats.arrow_schema import data_schema_to_arrow
+from odfabric.formats.ddl_schema import ddl_to_schema
+from odfabric.formats.slice_schema import check_storable
+from odfabric.model.source import (
+    ReadStep,
+    ReadStepCsv,
+    ReadStepEsriShapefile,
+    ReadStepGeoJson,
+    ReadStepJson,
+    ReadStepNdGeoJson,
+    ReadStepNdJson,
+    ReadStepParquet,
+)
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.read.csv_options import CsvOptions
+from odfabric_engine_spark.read.csv_reader import CsvReader
+from odfabric_engine_spark.read.encodings import Utf8File, as_utf8, known_encoding
+from odfabric_engine_spark.read.input_rows import InputRows, check_names
+from odfabric_engine_spark.read.json_reader import JsonReader
+from odfabric_engine_spark.read.parquet_reader import ParquetReader
+from odfabric_engine_spark.read.slice_types import slice_field
+from odfabric_engine_spark.read.text_values import TextFormats
+from odfabric_engine_spark.read.time_formats import date_format, timestamp_format
+from odfabric_engine_spark.spark_types import spark_schema
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file of the exchange folder and what its user calls it."""
+
+    path: Path
+    name: str
+
+
+def read_input(step: ReadStep, files: tuple[InputFile, ...], call: EngineCall) -> InputRows | None:
+    """The rows of all files in order, None if there is no frame.
+
+    Raises InvalidData with the place of what is wrong, InvalidManifest for options that make no sense, IncompatibleSchema for
+    types that are not supported, LimitExceeded.
+    """
+    match step:
+        case ReadStepCsv():
+            schema, options = _schema(step, call), CsvOptions.of(step)
+            return CsvReader(call, options, schema).read(_texts(files, options.encoding, options.watched, call))
+        case ReadStepNdJson() | ReadStepJson():
+            schema = _schema(step, call)
+            formats = TextFormats(date_format(step.date_format), timestamp_format(step.timestamp_format))
+            sub_path = (step.sub_path or "") if isinstance(step, ReadStepJson) else None
+            texts = _texts(files, known_encoding(step.encoding), "", call)
+            return JsonReader(call, formats, schema, sub_path).read(texts)
+        case ReadStepParquet():
+            return ParquetReader(call, _schema(step, call)).read([(file.path, file.name) for file in files])
+        case ReadStepGeoJson() | ReadStepNdGeoJson() | ReadStepEsriShapefile():
+            raise _unsupported(step)
+        case _ as never:
+            assert_never(never)
+
+
+def _schema(step: ReadStep, call: EngineCall) -> pa.Schema | None:
+    if step.schema is not None and step.ddl_schema is not None:
+        raise InvalidManifest("schema and ddlSchema exclude each other", place=Place(field="read"))
+    declared = step.schema
+    if declared is None and step.ddl_schema is not None:
+        declared = ddl_to_schema(step.ddl_schema)
+    if declared is None:
+        return None
+    check_storable(declared)
+    schema = pa.schema([slice_field(field) for field in data_schema_to_arrow(declared, encodings=False)])
+    check_names(schema.names, columns_max=call.settings.columns_max, file=None)
+    spark_schema(schema)  # refuses types that Spark would change
+    return schema
+
+
+def _texts(files: tuple[InputFile, ...], encoding: str, watched: str, call: EngineCall) -> list[Utf8File]:
+    return [
+        as_utf8(file.path, file.name, encoding=encoding, scratch=call.scratch, watched=watched)
+        for file in files
+        if file.path.stat().st_size
+    ]
+
+
+def _unsupported(step: ReadStep) -> OdfError:
+    kind = type(step).__name__.removeprefix("ReadStep")
+    return InvalidData(
+        f"Reading {kind} is not supported by this engine yet",
+        place=Place(rule="unsupported-read-step"),
+        hint="convert it to NdJson, Csv or Parquet",
+    )

@@ -1,0 +1,60 @@
+"""Batches of Arrow rows into Spark, in bounded memory.
+
+Owns the scratch files between our own parsers and Spark. Invariant: rows keep their order by the column `ROW`, which is
+written here, and a file holds what the parser gave, bit by bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.read.input_rows import ROW
+from odfabric_engine_spark.spark_types import spark_schema
+
+_ROW_FIELD = pa.field(ROW, pa.int64(), nullable=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Rows in a scratch file: how many, and their size in memory."""
+
+    frame: DataFrame
+    rows: int
+    bytes: int
+
+
+class StagingWriter:
+    """Writes batches of one schema, each row with its position."""
+
+    def __init__(self, call: EngineCall, schema: pa.Schema, name: str) -> None:
+        self._call = call
+        self._schema = schema.append(_ROW_FIELD)
+        self._file: Path = call.scratch / f"{name}.parquet"
+        self._writer = pq.ParquetWriter(self._file, self._schema, compression="snappy", use_dictionary=False)
+        self.rows = 0
+        self.bytes = 0
+
+    def write(self, columns: Sequence[pa.Array]) -> None:
+        """Appends rows, given as one array for each column."""
+        self._call.progress("read", self.rows)
+        count = len(columns[0])
+        positions = pa.array(np.arange(self.rows, self.rows + count, dtype=np.int64))
+        batch = pa.RecordBatch.from_arrays([*columns, positions], schema=self._schema)
+        self._writer.write_batch(batch)
+        self.rows += count
+        self.bytes += batch.nbytes
+
+    def finish(self) -> Staged:
+        """Closes the file and gives its rows to Spark."""
+        self._writer.close()
+        session = self._call.session
+        frame = session.read.schema(spark_schema(self._schema)).parquet(str(self._file))
+        return Staged(frame, self.rows, self.bytes)
