@@ -217,6 +217,12 @@ def test_urls_that_can_be_read_in_two_ways_are_refused(url: str) -> None:
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.parametrize("url", ["http://user@host/", "http://user:secret@host/", "https://:@host/", "http://@host/"])
+def test_credentials_in_a_url_are_refused_with_what_to_do(url: str) -> None:
+    with pytest.raises(InvalidRequest, match="send them as a header"):
+        parse_http_url(url)
+
+
 @pytest.mark.parametrize(
     ("text", "host", "port", "target", "host_header"),
     [
@@ -248,6 +254,19 @@ def test_any_text_is_a_url_or_an_error(text: str, start: str) -> None:
     assert url.host.isascii()
     assert url.target.isascii()
     assert not set(url.target) & set(" \r\n\t\0")
+
+
+@given(st.lists(st.sampled_from([*"0127.xXaAfF_-", "255", "127", "0x7f", "017"]), min_size=1, max_size=12).map("".join))
+def test_hosts_that_the_system_takes_for_numbers_are_addresses_or_refused(host: str) -> None:
+    try:
+        url = parse_http_url(f"http://{host}/")
+    except InvalidRequest:
+        return
+    try:
+        packed = socket.inet_aton(url.host)
+    except OSError:
+        return  # a name
+    assert url.host == str(IPv4Address(packed))
 
 
 @pytest.mark.parametrize(

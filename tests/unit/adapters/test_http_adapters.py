@@ -77,6 +77,20 @@ def test_not_modified_without_a_question_is_a_failure(tmp_path: Path) -> None:
             fetch(server, tmp_path / "a")
 
 
+def test_the_entity_tag_is_asked_about_and_else_the_date(tmp_path: Path) -> None:
+    date = "Wed, 21 Oct 2015 07:28:00 GMT"
+    with (
+        LoopbackServer(lambda seen: reply(200)).serving() as server,
+        Egress(allow=[server.place]) as egress,
+    ):
+        source = HttpFetch(egress, source_bytes_max=10)
+        for number, (etag, last_modified) in enumerate([('"v1"', date), (None, date), (None, None)]):
+            into = tmp_path / str(number)
+            source.fetch(server.url(), headers=[], etag=etag, last_modified=last_modified, into=into)
+    asked = [{name: text for name, text in seen.headers.items() if name.startswith("if-")} for seen in server.seen]
+    assert asked == [{"if-none-match": '"v1"'}, {"if-modified-since": date}, {}]
+
+
 def test_loopback_is_refused_without_an_exception(tmp_path: Path) -> None:
     with LoopbackServer(lambda seen: reply(200)).serving() as server:
         with pytest.raises(AccessDenied):

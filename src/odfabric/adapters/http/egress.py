@@ -2,8 +2,8 @@
 
 Owns one request from URL to bounded answer: redirects, limits, what may be sent where. Invariants: every hop is read and
 decided anew; headers of the caller go to the origin of its URL and nowhere else, and not again after leaving it; nothing
-ambient is ever used (no proxy, netrc, cookie, environment), because this sits on the bare connection pool, below the layer
-that knows of them; an answer is cut at its limit of bytes as received and after decoding, and at a deadline for the whole.
+ambient is ever used (no proxy, netrc, cookie, environment), because this sits on httpx's bare connection pool, below the
+layer that knows of them; an answer is cut at its limit of bytes as received and after decoding, and at a deadline for the whole.
 Not here: the meaning of statuses (`fetch`, `webhook`, `remote_dataset`). Source: security property S3.
 """
 
@@ -13,11 +13,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ssl import SSLContext
+from ssl import SSLContext, create_default_context
 from time import monotonic
 
+import certifi
 import httpcore
-import httpx
 
 from odfabric.adapters.http.decoding import ACCEPTED, BadCoding, decode
 from odfabric.adapters.http.guard import EgressGuard, Resolver, system_resolver
@@ -201,7 +201,7 @@ class Egress:
             bytes_per_s_min=self.limits.bytes_per_s_min,
         )
         self._pool = httpcore.ConnectionPool(
-            ssl_context=ssl_context or httpx.create_ssl_context(trust_env=False),
+            ssl_context=ssl_context or create_default_context(cafile=certifi.where()),
             max_connections=self.limits.connections_max,
             max_keepalive_connections=self.limits.idle_connections_max,
             keepalive_expiry=self.limits.idle_connection_s_max,
