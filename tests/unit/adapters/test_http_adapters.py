@@ -178,7 +178,7 @@ def test_a_token_reaches_its_origin_only(servers: ExitStack, remotes: HttpRemote
         return reply(200, str(BLOCK).encode())
 
     node = servers.enter_context(LoopbackServer(respond).serving())
-    remote = remotes.open(f"odf+{node.url('/ds')}", token=TOKEN)
+    remote = remotes.open(f"ODF+{node.url('/ds')}", token=TOKEN)
     assert remote.head() == BLOCK
     assert remote.download("data", BLOCK, size_max=10, into=tmp_path / "a") == 5
     assert [seen.headers["authorization"] for seen in node.seen] == [f"Bearer {TOKEN}"] * 2

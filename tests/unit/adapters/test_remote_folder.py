@@ -65,6 +65,12 @@ def test_urls_that_leave_the_folder_are_refused(poll: Path) -> None:
             opened(None, url)
 
 
+def test_without_a_folder_anywhere_starts_at_the_current_one(poll: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(poll)
+    for url in ("file://in/ds", "file:../out", f"file://{poll}/in/ds"):
+        assert opened(None, url, anywhere=True) == BLOCK
+
+
 def test_anywhere_means_anywhere(poll: Path) -> None:
     (poll / "link").symlink_to(poll.parent / "out")
     for url in (f"file://{poll.parent}/out", "file://../out", "file://link", "file://in/ds"):

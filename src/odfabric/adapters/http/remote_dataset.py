@@ -44,7 +44,8 @@ class HttpRemoteDatasets:
 
     def open(self, url: str, *, token: str | None = None) -> RemoteDataset:
         """Read the URL; the network is asked by the first read."""
-        base = self._egress.check(url.removeprefix(_SMART))
+        smart = url[: len(_SMART)].lower() == _SMART
+        base = self._egress.check(url[len(_SMART) :] if smart else url)
         if "?" in base.target:
             raise InvalidRequest("the URL of a dataset has no query", place=Place(field="url"))
         if token is not None and (len(token) > TOKEN_CHARACTERS_MAX or _BEARER.fullmatch(token) is None):

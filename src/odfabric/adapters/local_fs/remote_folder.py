@@ -40,8 +40,11 @@ class FolderRemoteDatasets:
     """`ports.egress.RemoteDatasets` for file://."""
 
     def __init__(self, folder: Path | None, *, anywhere: bool = False, block_bytes_max: int) -> None:
-        """`folder`: where relative paths start and, unless `anywhere`, what nothing may leave; None refuses everything."""
-        self._folder = folder
+        """`folder`: where relative paths start and, unless `anywhere`, what nothing may leave.
+
+        None means the current folder if `anywhere`, else that everything is refused.
+        """
+        self._folder = Path() if folder is None and anywhere else folder
         self._anywhere = anywhere
         self._block_bytes_max = block_bytes_max
 
