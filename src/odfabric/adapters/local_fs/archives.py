@@ -184,7 +184,7 @@ def _emit(piece: bytes, sink: BinaryIO, meter: _Meter) -> None:
 
 
 def _selected(entries: list[zipfile.ZipInfo], sub_path: str | None, place: Place) -> zipfile.ZipInfo:
-    files = [entry for entry in entries if not entry.is_dir()]
+    files = [entry for entry in entries if not entry.filename.endswith("/")]
     if sub_path is None:
         fitting = files[:1]
     else:
@@ -242,7 +242,15 @@ class _BoundedReads:
     def __init__(self, file: BinaryIO, bytes_max: int) -> None:
         self._file = file
         self._bytes_max = bytes_max
-        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+        self._size = os.fstat(file.fileno()).st_size
+        self.tell, self.seekable = file.tell, file.seekable
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Raises BadZipFile for a place outside the file: offsets come from the archive."""
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._file.tell(), os.SEEK_END: self._size}[whence]
+        if not 0 <= start + offset <= self._size:
+            raise zipfile.BadZipFile("an offset leads out of the file")
+        return self._file.seek(start + offset)
 
     def read(self, size: int = -1, /) -> bytes:
         """Raises _ReadTooLarge."""
