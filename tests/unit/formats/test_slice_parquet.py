@@ -80,6 +80,8 @@ class TestWriter:
             assert column.is_stats_set
             assert column.has_column_index
             assert column.has_offset_index
+            # The Thrift header of a page begins with its type; 0 is a data page of version 1.
+            assert path.read_bytes()[column.data_page_offset :][:2] == b"\x15\x00"
         kinds = [(c.name, c.physical_type, c.max_definition_level) for c in file.schema]
         assert kinds == [
             ("offset", "INT64", 0),
@@ -373,6 +375,13 @@ class TestChecks:
         assert problem == "row 1 has the system_time 2026-01-31T12:00:00Z, 2026-01-31T12:00:00.001Z is expected"
         same_millisecond = Instant(INSTANT.epoch_ns + 999_999)
         assert check_slice_rows(path, interval(), VOCABULARY, system_time=same_millisecond) == []
+
+    def test_the_last_row_of_a_long_slice_is_checked_too(self, tmp_path: Path) -> None:
+        rows = 150_000
+        table = slice_table(rows=rows).set_column(0, "offset", pa.array([*range(rows - 1), rows]))
+        assert self.check(table, tmp_path / "s", interval(rows=rows)) == [
+            "row 150000 has the offset 150000, 149999 is expected"
+        ]
 
     def test_each_rule_is_reported_once(self, tmp_path: Path) -> None:
         rows = 200_000
