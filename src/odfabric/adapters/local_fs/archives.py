@@ -228,12 +228,16 @@ def _unbroken(place: Place) -> Iterator[None]:
     """Whatever the zip reader stumbles over is the archive's fault."""
     try:
         yield
-    except _BROKEN as error:
+    except (*_BROKEN, _OutOfFile) as error:
         raise InvalidData(f"not a whole zip file: {error}", place=place) from None
 
 
 class _ReadTooLarge(Exception):
     """A single read of more bytes than any directory of an allowed archive has."""
+
+
+class _OutOfFile(OSError):
+    """A seek that the file would refuse too; some of these the zip reader expects."""
 
 
 class _BoundedReads:
@@ -246,10 +250,10 @@ class _BoundedReads:
         self.tell, self.seekable = file.tell, file.seekable
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Raises BadZipFile for a place outside the file: offsets come from the archive."""
+        """Raises _OutOfFile for a place outside the file: offsets come from the archive."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._file.tell(), os.SEEK_END: self._size}[whence]
         if not 0 <= start + offset <= self._size:
-            raise zipfile.BadZipFile("an offset leads out of the file")
+            raise _OutOfFile("an offset leads out of the file")
         return self._file.seek(start + offset)
 
     def read(self, size: int = -1, /) -> bytes:
