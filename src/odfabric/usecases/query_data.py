@@ -122,7 +122,7 @@ def _mentioned(sql: str, repository: Repository) -> Iterator[PinnedDataset]:
             continue
         if alias.lower() in folded:
             yield PinnedDataset(id=entry.id, alias=alias)
-        if entry.alias.account == repository.account:
+        if entry.alias.account == repository.account and name.lower() in folded.replace(alias.lower(), ""):
             yield PinnedDataset(id=entry.id, alias=name)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from odfabric.adapters.engine_process.launcher import EngineLaunch, EngineLauncher
+from odfabric.adapters.engine_process.launcher import ENGINE_CRASH_POINTS, EngineLaunch, EngineLauncher
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
 from odfabric.adapters.http.egress import Egress, EgressLimits
 from odfabric.adapters.http.fetch import HttpFetch
@@ -31,16 +31,18 @@ from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscr
 from odfabric.adapters.sql.jobs import SqlJobs
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
+from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CrashPoints
 from odfabric.model.identity import DatasetId
 from odfabric.ports.egress import RemoteDatasets
 from odfabric.ports.engine import Engine
 from odfabric.settings import Settings
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.engine_on_demand import EngineOnDemand
-from odfabric.wiring.node import Node, NodePorts
+from odfabric.wiring.node import Node, NodePorts, intercepted
 from odfabric.wiring.remotes import RemotesByScheme
 
-CRASH_POINTS: dict[str, str] = {}
+CRASH_POINTS: Mapping[str, str] = {**CRASH_POINT_TEXTS, **ENGINE_CRASH_POINTS}
+"""Every point at which `ODF_CRASH_AT` can make a process of the node kill itself, and what happens there."""
 
 DATABASE_FILE = "odf.sqlite3"
 TOKEN_FILE = "node.token"
@@ -86,7 +88,10 @@ def open_node(settings: Settings) -> Iterator[Node]:
         egress = _egress(settings)
         closing.callback(egress.close)
         engine = _engine(settings, closing)
-        node = Node(_ports(settings, database, egress, engine), settings)
+        ports = _ports(settings, database, egress, engine)
+        if settings.crash_at is not None and settings.crash_at.partition("@")[0] not in ENGINE_CRASH_POINTS:
+            ports = intercepted(ports, CrashPoints(settings.crash_at))
+        node = Node(ports, settings)
         node.token = _token(settings)
         node.account_id = _account_id(settings)
         yield node

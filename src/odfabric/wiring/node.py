@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.domain.access import AccessPolicy, Subject
 from odfabric.domain.chain.walk import ChainLink
 from odfabric.errors import LeaseLost, NotFound, OdfError
@@ -76,6 +77,31 @@ class NodePorts:
     keys: DatasetKeys
     clock: Clock
     entropy: Entropy
+
+
+def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
+    """The same ports, each call with an effect going through `interceptor`: drills and tests of faults."""
+    return NodePorts(
+        chains=interceptor.chains(ports.chains),
+        catalog=interceptor.catalog(ports.catalog),
+        objects=interceptor.objects(ports.objects),
+        jobs=interceptor.jobs(ports.jobs),
+        outbox=interceptor.outbox(ports.outbox),
+        subscriptions=interceptor.subscriptions(ports.subscriptions),
+        deliveries=interceptor.deliveries(ports.deliveries),
+        engine=interceptor.engine(ports.engine),
+        exchange=interceptor.exchange(ports.exchange),
+        sources=PollingPorts(
+            http=interceptor.http_source(ports.sources.http),
+            files=interceptor.polling_files(ports.sources.files),
+            preparation=interceptor.preparation(ports.sources.preparation),
+        ),
+        remotes=interceptor.remotes(ports.remotes),
+        webhooks=interceptor.webhooks(ports.webhooks),
+        keys=interceptor.keys(ports.keys),
+        clock=ports.clock,
+        entropy=ports.entropy,
+    )
 
 
 class Node:

@@ -25,6 +25,12 @@ from odfabric.errors import Determinate
 
 _LOOK_EVERY_S = 0.05
 
+ENGINE_CRASH_POINTS = {
+    "engine-process.ingest:before-result": "in the engine: a slice is written, its result not yet told",
+    "engine-process.transform:before-result": "in the engine: a transaction is written, its result not yet told",
+}
+"""Crash points of the engine's own process; the others are points of the coordinator's processes."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineProcess:
@@ -101,10 +107,19 @@ class EngineLauncher:
             command += ["--owner-pid", str(launch.owner_pid)]
         if launch.cache_folder is not None:
             command += ["--cache", str(launch.cache_folder)]
+        environment = dict(os.environ)
+        if self._record.exists():
+            # The engine before this one died, perhaps at its crash point: a drill kills once, or work would never end.
+            environment.pop("ODF_CRASH_AT", None)
         with self._log_file.open("ab") as log:
             # A session of its own: Ctrl-C on a terminal must not kill an engine that others use, or before its owner asks.
             child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, close_fds=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
             )
         address = self._wait_until_ready(child, ready)
         process = EngineProcess(address, token, child.pid)

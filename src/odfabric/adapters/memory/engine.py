@@ -1,0 +1,220 @@
+"""A small engine without Spark: enough of the contract to run every verb in a test within milliseconds.
+
+Owns a subset of the engine's meaning, exact as far as it goes: NDJSON with a schema, merged by Append or Ledger; transforms and
+queries that are `SELECT * FROM <input>`. Everything else is refused with a reason, as an engine may. Invariant: a pure function
+of the request, like any engine.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from odfabric.errors import InvalidData, InvalidQuery, Place
+from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
+from odfabric.formats.slice_parquet import SliceWriter, open_slice
+from odfabric.formats.slice_schema import new_slice_schema
+from odfabric.model.data_schema import DataSchema
+from odfabric.model.engine import (
+    EngineInfo,
+    EngineProgress,
+    IngestRequest,
+    IngestResult,
+    QueryProblem,
+    QueryRequest,
+    QueryResult,
+    SliceFile,
+    TransformRequest,
+    TransformRequestInput,
+    TransformResult,
+    ValidateRequest,
+    ValidateResult,
+)
+from odfabric.model.instant import Instant
+from odfabric.model.metadata import TransformSql
+from odfabric.model.offsets import OffsetRange
+from odfabric.model.operation import OperationType
+from odfabric.model.source import MergeStrategyAppend, MergeStrategyLedger, ReadStepNdJson
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric.ports.engine import ProgressListener
+
+_SELECT_ALL = re.compile(r"\s*select\s+\*\s+from\s+[`\"]?([A-Za-z0-9./-]+)[`\"]?\s*", re.IGNORECASE | re.ASCII)
+_BATCH_ROWS = 10_000
+
+
+class MemoryEngine:
+    """Implements `ports.engine.Engine`; `calls` counts what was asked for."""
+
+    def __init__(self, exchange_root: Path) -> None:
+        self._root = exchange_root
+        self.calls = 0
+
+    def info(self) -> EngineInfo:
+        """See the port."""
+        return EngineInfo(name="memory", version="1", digest="", spark_version="", java_version="")
+
+    def ingest(self, request: IngestRequest, *, progress: ProgressListener) -> IngestResult:
+        """See the port. Raises InvalidData for other readers and strategies."""
+        self.calls += 1
+        progress(EngineProgress(stage="ingest", done=0, total=1))
+        if not isinstance(request.read, ReadStepNdJson) or request.read.schema is None:
+            raise InvalidData("this engine reads NdJson with a schema only", place=Place(field="read"))
+        columns = data_schema_to_arrow(request.read.schema)
+        rows = [row for file in self._named(request) for row in _read_ndjson(*file, columns)]
+        schema = new_slice_schema(
+            [field for field in columns if field.name != request.vocabulary.event_time], vocabulary=request.vocabulary
+        )
+        fresh = list(self._merged(request, rows))
+        offsets = OffsetRange(request.next_offset, request.next_offset + len(fresh))
+        filled = _with_system_columns(fresh, request, schema)
+        if fresh:
+            _write(self._root / request.new_data_path, filled, schema)
+        event_times = [row[request.vocabulary.event_time] for row in filled]
+        times = [Instant.from_datetime(moment) for moment in event_times if isinstance(moment, datetime)]
+        return IngestResult(
+            offsets=offsets if fresh else None,
+            data_schema=arrow_to_data_schema(schema),
+            max_event_time=max(times, default=None),
+        )
+
+    def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
+        """See the port. Raises InvalidQuery for anything but `SELECT *` from one input."""
+        self.calls += 1
+        progress(EngineProgress(stage="transform", done=0, total=1))
+        source = _input_of(request.transform, request.inputs)
+        rows = [row for row in self._rows(source.slices, source.vocabulary) if _is_in(row, source)]
+        schema = data_schema_to_arrow(source.data_schema)
+        vocabulary = source.vocabulary
+        for position, row in enumerate(rows):
+            row[vocabulary.offset] = request.next_offset + position
+            row[vocabulary.system_time] = request.system_time.to_datetime()
+        _write(self._root / request.new_data_path, rows, schema)
+        watermark = max(
+            [step.watermark for step in source.steps if step.watermark is not None]
+            + ([request.prev_watermark] if request.prev_watermark else []),
+            default=None,
+        )
+        state = {"format": "memory-engine", "positions": {str(source.dataset_id): source.offsets.end}}
+        (self._root / request.new_checkpoint_path).write_text(json.dumps(state, sort_keys=True))
+        offsets = OffsetRange(request.next_offset, request.next_offset + len(rows))
+        return TransformResult(
+            offsets=offsets if rows else None, watermark=watermark, data_schema=arrow_to_data_schema(schema)
+        )
+
+    def validate_query(self, request: ValidateRequest) -> ValidateResult:
+        """See the port."""
+        text = _output_query(request.transform)
+        found = _SELECT_ALL.fullmatch(text)
+        aliases = {entry.alias: entry.data_schema for entry in request.inputs}
+        if found is None or found[1] not in aliases:
+            problem = QueryProblem(
+                rule="memory-engine", message=f"not SELECT * of an input: {text}", hint=None, step=0, line=1, column=1
+            )
+            return ValidateResult(problems=(problem,), data_schema=None, operator_class=None, keys=())
+        return ValidateResult(problems=(), data_schema=aliases[found[1]], operator_class="linear", keys=())
+
+    def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
+        """See the port."""
+        self.calls += 1
+        found = _SELECT_ALL.fullmatch(request.sql)
+        by_alias = {entry.alias: entry for entry in request.inputs}
+        if found is None or found[1] not in by_alias:
+            raise InvalidQuery("this engine runs SELECT * of a dataset only", place=Place(line=1, column=1))
+        entry = by_alias[found[1]]
+        data_schema = entry.data_schema or DataSchema(fields=())
+        schema = data_schema_to_arrow(data_schema)
+        rows = list(self._rows(entry.slices, entry.vocabulary))[request.skip : request.skip + request.limit]
+        with pa.OSFile(str(self._root / request.output_path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
+            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+        return QueryResult(rows=len(rows), data_schema=data_schema)
+
+    def _named(self, request: IngestRequest) -> Iterator[tuple[Path, str]]:
+        for path, name in zip(request.data_paths, request.file_names, strict=True):
+            yield self._root / path, name
+
+    def _merged(self, request: IngestRequest, rows: list[dict[str, object]]) -> Iterator[dict[str, object]]:
+        match request.merge:
+            case MergeStrategyAppend():
+                yield from rows
+            case MergeStrategyLedger(primary_key=key):
+                history = self._rows(request.history, request.vocabulary)
+                seen = {tuple(row[name] for name in key) for row in history}
+                for row in rows:
+                    if (identity := tuple(row[name] for name in key)) not in seen:
+                        seen.add(identity)
+                        yield row
+            case other:
+                raise InvalidData(f"this engine does not merge by {type(other).__name__}", place=Place(field="merge"))
+
+    def _rows(self, slices: Sequence[SliceFile], vocabulary: DatasetVocabulary) -> Iterator[dict[str, object]]:
+        for entry in slices:
+            with open_slice(self._root / entry.path, vocabulary) as reader:
+                for batch in reader.batches():
+                    yield from batch.to_pylist()
+
+
+def _read_ndjson(path: Path, name: str, columns: pa.Schema) -> Iterator[dict[str, object]]:
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise InvalidData(f"not JSON: {error}", place=Place(file=name, line=number)) from None
+        yield {field.name: _value(row.get(field.name), field, name, number) for field in columns}
+
+
+def _value(value: object, field: pa.Field, name: str, number: int) -> object:
+    if value is None and field.nullable:
+        return None
+    place = Place(file=name, line=number, field=field.name)
+    try:
+        if pa.types.is_timestamp(field.type):
+            return Instant.parse(str(value)).to_datetime()
+        return pa.scalar(value, field.type).as_py()
+    except (ValueError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidData(f"not a {field.type}: {value!r}", place=place) from error
+
+
+def _with_system_columns(
+    rows: list[dict[str, object]], request: IngestRequest, schema: pa.Schema
+) -> list[dict[str, object]]:
+    vocabulary = request.vocabulary
+    fallback = request.event_time_fallback.truncated_to_millis().to_datetime()
+    filled = [{**row, vocabulary.event_time: row.get(vocabulary.event_time) or fallback} for row in rows]
+    filled.sort(key=lambda row: str(row[vocabulary.event_time]))
+    return [
+        {
+            **row,
+            vocabulary.offset: request.next_offset + position,
+            vocabulary.operation_type: int(OperationType.APPEND),
+            vocabulary.system_time: request.system_time.to_datetime(),
+        }
+        for position, row in enumerate(filled)
+    ]
+
+
+def _write(path: Path, rows: Sequence[dict[str, object]], schema: pa.Schema) -> None:
+    with SliceWriter(path, schema) as writer:
+        for batch in pa.Table.from_pylist(list(rows), schema=schema).to_batches(_BATCH_ROWS):
+            writer.write(batch)
+
+
+def _input_of(transform: TransformSql, inputs: Sequence[TransformRequestInput]) -> TransformRequestInput:
+    found = _SELECT_ALL.fullmatch(_output_query(transform))
+    for entry in inputs:
+        if found is not None and found[1] == entry.query_alias:
+            return entry
+    raise InvalidQuery("this engine runs SELECT * of one input only", place=Place(line=1, column=1))
+
+
+def _output_query(transform: TransformSql) -> str:
+    return transform.query if transform.query is not None else (transform.queries or ())[-1].query
+
+
+def _is_in(row: dict[str, object], source: TransformRequestInput) -> bool:
+    offset = row[source.vocabulary.offset]
+    return isinstance(offset, int) and source.offsets.begin <= offset < source.offsets.end

@@ -1,0 +1,99 @@
+"""A whole node in memory: every verb runs in milliseconds, on adapters that pass the same conformance suites as the real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
+from odfabric.adapters.memory.chains import MemoryCatalog, MemoryChains
+from odfabric.adapters.memory.clock import SeededEntropy, SettableClock
+from odfabric.adapters.memory.dataset_keys import MemoryDatasetKeys
+from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
+from odfabric.adapters.memory.egress import MemoryHttpSource, MemoryRemoteDatasets, MemoryWebhookSender
+from odfabric.adapters.memory.engine import MemoryEngine
+from odfabric.adapters.memory.exchange import MemoryExchange
+from odfabric.adapters.memory.jobs import MemoryJobs
+from odfabric.adapters.memory.object_store import MemoryObjectStore
+from odfabric.adapters.memory.polling_files import MemoryPollingFiles
+from odfabric.adapters.memory.store import MemoryStore
+from odfabric.adapters.unreliable.interception import Interceptor
+from odfabric.domain.access import LOCAL_ACCOUNT, Subject
+from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.instant import Instant
+from odfabric.model.job import Job
+from odfabric.settings import Settings
+from odfabric.usecases.poll_source import PollingPorts
+from odfabric.wiring.node import Node, NodePorts, intercepted
+
+START = Instant.parse("2026-01-01T00:00:00Z")
+
+
+@dataclass(slots=True)
+class MemoryNode:
+    """A node and the adapters that a test wants to look into. `clock` moves a millisecond with each look."""
+
+    folder: Path
+    interceptor: Interceptor | None = None
+    seed: int = 0
+    clock: SettableClock = field(init=False)
+    objects: MemoryObjectStore = field(init=False)
+    webhooks: MemoryWebhookSender = field(init=False)
+    http: MemoryHttpSource = field(init=False)
+    remotes: MemoryRemoteDatasets = field(init=False)
+    files: MemoryPollingFiles = field(init=False)
+    engine: MemoryEngine = field(init=False)
+    node: Node = field(init=False)
+    _ports: NodePorts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.clock = SettableClock(START, step_ms=1)
+        self.objects = MemoryObjectStore(self.clock)
+        self.webhooks = MemoryWebhookSender()
+        self.http = MemoryHttpSource()
+        self.remotes = MemoryRemoteDatasets()
+        exchange = MemoryExchange(self.folder / "exchange")
+        self.engine = MemoryEngine(exchange.root)
+        store, entropy = MemoryStore(), SeededEntropy(self.seed)
+        (self.folder / "polled").mkdir(parents=True, exist_ok=True)
+        self.files = MemoryPollingFiles(self.folder / "polled")
+        self._ports = NodePorts(
+            chains=MemoryChains(store),
+            catalog=MemoryCatalog(store),
+            objects=self.objects,
+            jobs=MemoryJobs(),
+            outbox=MemoryOutbox(store),
+            subscriptions=MemorySubscriptions(store),
+            deliveries=MemoryDeliveries(store),
+            engine=self.engine,
+            exchange=exchange,
+            sources=PollingPorts(
+                http=self.http,
+                files=self.files,
+                preparation=ArchivePreparation(ArchiveLimits()),
+            ),
+            remotes=self.remotes,
+            webhooks=self.webhooks,
+            keys=MemoryDatasetKeys(entropy),
+            clock=self.clock,
+            entropy=entropy,
+        )
+        self.restart(self.interceptor)
+
+    def restart(self, interceptor: Interceptor | None = None) -> None:
+        """What a new process would see: the same stores, nothing remembered; `interceptor` sits before all ports."""
+        ports = intercepted(self._ports, interceptor) if interceptor else self._ports
+        settings = Settings(workspace=self.folder, job_retry_s=0.001, job_retry_s_max=0.001, lease_s=30.0)
+        self.node = Node(ports, settings)
+
+    def add(self, manifest: str) -> CatalogEntry:
+        """Create the dataset of a manifest."""
+        (snapshot,) = parse_snapshots(manifest, file="test.yaml")
+        entry, _ = self.node.create(snapshot, Subject(LOCAL_ACCOUNT))
+        return entry
+
+    def finish(self, job: Job, listener: Callable[[object], None] = lambda _: None) -> Job:
+        """Do jobs until this one has ended."""
+        return self.node.work_until_ended(job, worker="test", listener=listener)
