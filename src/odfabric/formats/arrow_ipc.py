@@ -38,9 +38,3 @@ def open_ipc(source: Source) -> Iterator[IpcReader]:
         else:
             reader = pa.ipc.open_stream(stream)
             yield IpcReader(reader.schema, iter(reader))
-
-
-def read_ipc_table(source: Source) -> pa.Table:
-    """The whole table, for answers whose size the engine has limited. Raises InvalidData."""
-    with open_ipc(source) as reader:
-        return pa.Table.from_batches(list(reader.batches), schema=reader.schema)

@@ -76,13 +76,8 @@ def in_dataset(dataset: DatasetId, path: str) -> str:
     return dataset_prefix(dataset) + path
 
 
-def ref_text(block: Multihash) -> str:
-    """What a ref holds: the block's hash, without a newline."""
-    return str(block)
-
-
 def parse_ref(text: str) -> Multihash:
-    """The block that a ref points to; white space around it is forgiven. Raises InvalidName."""
+    """The block that a ref points to: its hash without a newline; white space is forgiven. Raises InvalidName."""
     if len(text) > REF_CHARACTERS_MAX:
         raise invalid_value(text, "BlockHash", hint=f"a ref has at most {REF_CHARACTERS_MAX} characters")
     block = parse_multihash(text.strip())

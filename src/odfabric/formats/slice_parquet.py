@@ -135,14 +135,6 @@ class SliceWriter:
             self._group, self._group_bytes = [], 0
 
 
-def write_slice(path: Path, table: pa.Table) -> int:
-    """Write a table that already has the schema of a slice; returns its rows. Raises as SliceWriter does."""
-    with SliceWriter(path, table.schema) as writer:
-        for batch in table.to_batches():
-            writer.write(batch)
-    return writer.rows
-
-
 class SliceReader:
     """An open slice file of anybody's making."""
 

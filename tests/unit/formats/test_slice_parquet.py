@@ -24,7 +24,6 @@ from odfabric.formats.slice_parquet import (
     check_slice_rows,
     inspect_slice,
     open_slice,
-    write_slice,
 )
 from odfabric.formats.slice_schema import new_slice_schema
 from odfabric.model.instant import Instant
@@ -56,6 +55,14 @@ def slice_table(first: int = 0, rows: int = 5, **changed: Any) -> pa.Table:
 
 def interval(first: int = 0, rows: int = 5) -> OffsetInterval:
     return OffsetInterval(start=first, end=first + rows - 1)
+
+
+def write_slice(path: Path, table: pa.Table) -> int:
+    """The table as a slice by our writer; returns the rows written."""
+    with SliceWriter(path, table.schema) as writer:
+        for batch in table.to_batches():
+            writer.write(batch)
+    return writer.rows
 
 
 def written(table: pa.Table, path: Path) -> Path:
