@@ -246,6 +246,18 @@ def test_every_commit_is_delivered_once_in_order_and_signed(memory: MemoryNode) 
     assert first.headers["webhook-id"] == again.headers["webhook-id"]
 
 
+def test_a_receiver_that_is_gone_ends_its_subscription(memory: MemoryNode) -> None:
+    root = memory.add(ROOT)
+    memory.node.relay_outbox()
+    memory.node.subscribe(root, url="https://hooks.example/x", secret=None)
+    push(memory, root, row(1, "A"))
+    memory.node.relay_outbox()
+    memory.webhooks.script.append(WebhookResponse(410))
+    for delivery in memory.node.due_deliveries("test", limit=8):
+        memory.node.deliver(delivery)
+    assert list(memory.node.subscriptions(root)) == []
+
+
 def test_a_query_reads_the_datasets_that_it_mentions(memory: MemoryNode) -> None:
     root = memory.add(ROOT)
     push(memory, root, row(1, "A") + row(2, "B"))

@@ -1,6 +1,6 @@
 """What follows from an attempt to deliver an event.
 
-Owns the schedule of attempts and the identity of a delivery. Invariant: pure; chance comes in as a value, so the same
+Owns the schedule of attempts. Invariant: pure; chance comes in as a value, so the same
 history gives the same decision. Success is 2xx and nothing else: a redirect is a failure, 410 ends the subscription's
 deliveries, a receiver's Retry-After can postpone an attempt, not hasten it, and not beyond a cap. Not here: sending, rows.
 Source: Standard Webhooks 1.0, "Deliverability and reliability", "Delivery success and failure".
@@ -8,12 +8,10 @@ Source: Standard Webhooks 1.0, "Deliverability and reliability", "Delivery succe
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.multihash import Multihash
 from odfabric.model.subscription import DeliveryStatus, WebhookResponse
 
 _MINUTE_S = 60
@@ -77,10 +75,3 @@ def next_attempt(*, attempts: int, response: WebhookResponse | None, now: Instan
     wished_s = min(response.retry_after_s or 0, RETRY_AFTER_S_MAX) if response is not None else 0
     pause_s = max(delay_s, wished_s) * (1 + JITTER_SHARE * jitter)
     return RetryAt(Instant(now.epoch_ns + round(pause_s * NANOS_PER_SECOND)))
-
-
-def delivery_id(subscription_id: str, new_head: Multihash | None) -> str:
-    """Identity of an event for a subscription: the same however often the fan-out is repeated. 64 hexadecimal digits."""
-    subscription = subscription_id.encode()
-    head = new_head.to_bytes() if new_head else b""
-    return hashlib.sha3_256(len(subscription).to_bytes(4, "big") + subscription + head).hexdigest()

@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 
 from odfabric.domain.delivery import Delivered, GiveUp, RetryAt, next_attempt
-from odfabric.errors import External, OdfError
+from odfabric.errors import OdfError
 from odfabric.formats.cloud_event import CONTENT_TYPE, head_move_event
 from odfabric.formats.webhook_signature import sign
-from odfabric.model.subscription import Delivery, WebhookResponse
+from odfabric.model.subscription import Delivery, DeliveryStatus, WebhookResponse
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.egress import WebhookSender
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
@@ -38,7 +38,8 @@ def deliver(
 ) -> None:
     """Make one attempt at a leased delivery and record how it ended. `source` is the URI of this node.
 
-    Never raises for what the receiver did; a crash before the record repeats the attempt with the same event id.
+    A receiver that answers 410 wants no events any more: its subscription ends. Never raises for what the receiver did; a crash
+    before the record repeats the attempt with the same event id.
     """
     subscription = subscriptions.get(delivery.subscription_id)
     entry = repository.find(delivery.dataset_id)
@@ -49,20 +50,17 @@ def deliver(
     headers = {"content-type": CONTENT_TYPE}
     headers |= sign(message_id=delivery.id, sent_at=clock.now(), body=body, secrets=[subscription.secret])
     response: WebhookResponse | None = None
-    failure = ""
     try:
         response = sender.post(subscription.url, headers=headers, body=body)
         failure = f"the receiver answered {response.status}"
-    except External as error:
-        failure = error.message
     except OdfError as error:
-        _record(delivery, None, error.message, deliveries=deliveries, clock=clock)
-        return
+        # Refused addresses too are tried again by the schedule: a name may resolve wrongly for an hour.
+        failure = error.message
     jitter = int.from_bytes(entropy.random_bytes(4), "big") / 2**32
     match next_attempt(attempts=delivery.attempts, response=response, now=clock.now(), jitter=jitter):
         case Delivered():
-            status = response.status if response else 0
-            deliveries.record_success(delivery.id, now=clock.now(), status_code=status)
+            code = response.status if response else 0
+            deliveries.record_success(delivery.id, now=clock.now(), status_code=code)
         case RetryAt(at=at):
             deliveries.record_failure(
                 delivery.id,
@@ -71,7 +69,10 @@ def deliver(
                 error=failure,
                 next_attempt_at=at,
             )
-        case GiveUp(reason=reason):
+        case GiveUp(status=status, reason=reason):
+            if status is DeliveryStatus.DROPPED:
+                subscriptions.delete(subscription.id)
+                return
             _record(delivery, response, f"{failure}; {reason}", deliveries=deliveries, clock=clock)
 
 
