@@ -1,0 +1,250 @@
+"""Faults and crash points: they strike where they say, and nowhere else."""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+import signal
+from pathlib import Path
+
+import pytest
+
+from odfabric.adapters.local_fs.object_store import FolderObjectStore
+from odfabric.adapters.memory.chains import MemoryChains
+from odfabric.adapters.memory.clock import SeededEntropy, SettableClock
+from odfabric.adapters.memory.dataset_keys import MemoryDatasetKeys
+from odfabric.adapters.memory.exchange import MemoryExchange
+from odfabric.adapters.memory.jobs import MemoryJobs
+from odfabric.adapters.memory.object_store import MemoryObjectStore
+from odfabric.adapters.memory.store import MemoryStore
+from odfabric.adapters.unreliable import interception
+from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CRASH_POINTS, CrashPoints
+from odfabric.adapters.unreliable.faults import Fault, FaultPlan
+from odfabric.adapters.unreliable.interception import PortCalls, object_kind
+from odfabric.errors import Determinate, HeadMoved, Indeterminate, InvalidRequest
+from odfabric.formats.dataset_layout import alias_key, block_key, checkpoint_key, data_key, head_key
+from odfabric.ports.catalog import Catalog
+from odfabric.ports.chain_writer import ChainWriter
+from odfabric.ports.dataset_keys import DatasetKeys
+from odfabric.ports.egress import HttpSource, RemoteDataset, WebhookSender
+from odfabric.ports.engine import Engine
+from odfabric.ports.exchange import Exchange
+from odfabric.ports.jobs import Jobs
+from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.outbox import Outbox
+from odfabric.ports.polling_files import PollingFiles, SourcePreparation
+from odfabric.ports.subscriptions import Deliveries, Subscriptions
+from odfabric.testing.conformance.examples import NOW, entry_of, hash_of, new_chain
+from odfabric.testing.conformance.jobs import new_job
+
+DATASET = entry_of("flights").id
+# Properties, and checks that ask nobody outside.
+NOT_CALLS = {"root", "check"}
+
+
+@pytest.mark.parametrize(
+    ("port", "calls"),
+    [
+        (ChainWriter, interception.CHAINS),
+        (Catalog, interception.CATALOG),
+        (ObjectStore, interception.OBJECTS),
+        (Jobs, interception.JOBS),
+        (Outbox, interception.OUTBOX),
+        (Subscriptions, interception.SUBSCRIPTIONS),
+        (Deliveries, interception.DELIVERIES),
+        (WebhookSender, interception.WEBHOOKS),
+        (Engine, interception.ENGINE),
+        (DatasetKeys, interception.KEYS),
+        (HttpSource, interception.HTTP_SOURCE),
+        (PollingFiles, interception.POLLING_FILES),
+        (SourcePreparation, interception.PREPARATION),
+        (RemoteDataset, interception.REMOTE),
+        (Exchange, interception.EXCHANGE),
+    ],
+)
+def test_every_call_of_a_port_can_fail(port: type, calls: PortCalls) -> None:
+    methods = {name for name, _ in inspect.getmembers(port, inspect.isfunction) if not name.startswith("_")}
+    assert methods - NOT_CALLS == {*calls.effects, *calls.reads}
+    assert not set(calls.effects) & set(calls.reads)
+
+
+def test_objects_are_told_apart_by_their_keys() -> None:
+    block = hash_of("x")
+    keys = {
+        block_key(DATASET, block): "block",
+        data_key(DATASET, block): "data",
+        checkpoint_key(DATASET, block): "checkpoint",
+        head_key(DATASET): "ref",
+        alias_key(DATASET): "info",
+        "staging/0123": "staging",
+        "x": "other",
+        "x/y": "other",
+    }
+    assert {key: object_kind(key) for key in keys} == keys
+
+
+def test_a_plan_without_rules_watches() -> None:
+    plan = FaultPlan()
+    chain = new_chain(plan.chains(MemoryChains(MemoryStore())))
+    objects = plan.objects(MemoryObjectStore(SettableClock(NOW)))
+    objects.put_bytes(data_key(chain.id, hash_of("x")), b"data")
+    objects.read_ref(head_key(chain.id))
+    with objects.exclusive(head_key(chain.id)):
+        pass
+    assert [(call.name, call.effect) for call in plan.calls] == [
+        ("chain.append", True),
+        ("object.data.put", True),
+        ("object.ref.read", False),
+        ("object.ref.lock", False),
+    ]
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_a_fault_tells_the_truth(fault: Fault) -> None:
+    chains = MemoryChains(MemoryStore())
+    chain = new_chain(chains)
+    chain.chains = FaultPlan.single(0, fault).chains(chains)
+    blocks = chain.next_blocks()
+    with pytest.raises(Determinate if fault is Fault.BEFORE else Indeterminate):
+        chain.grow()
+    assert chains.contains(chain.id, blocks[0].hash) == (fault is Fault.AFTER)
+    if fault is Fault.BEFORE:
+        chain.grow()
+        assert chains.contains(chain.id, blocks[0].hash)
+
+
+def test_a_call_that_fails_by_itself_keeps_its_error() -> None:
+    chains = MemoryChains(MemoryStore())
+    chain = new_chain(chains)
+    stale = [*chain.blocks]
+    chain.grow()
+    chain.blocks = stale
+    chain.chains = FaultPlan.single(0, Fault.AFTER).chains(chains)
+    with pytest.raises(HeadMoved):
+        chain.grow(label="stale")
+
+
+def test_reads_fail_before_only(tmp_path: Path) -> None:
+    plan = FaultPlan.single(0, Fault.AFTER)
+    assert plan.chains(MemoryChains(MemoryStore())).head(DATASET) is None
+    with pytest.raises(Determinate):
+        FaultPlan.single(0, Fault.BEFORE).exchange(MemoryExchange(tmp_path)).session()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lost_answers_of_repeatable_calls_are_determinate() -> None:
+    keys = FaultPlan.single(0, Fault.AFTER).keys(MemoryDatasetKeys(SeededEntropy(1)))
+    with pytest.raises(Determinate):
+        keys.create()
+
+
+def faults_of(seed: int, *, rate: float = 0.3) -> list[str]:
+    jobs = FaultPlan.seeded(seed, rate=rate).jobs(MemoryJobs())
+    seen = []
+    for number in range(200):
+        try:
+            jobs.enqueue(new_job(f"j{number}"), now=NOW)
+            seen.append("ok")
+        except (Determinate, Indeterminate) as error:
+            seen.append(type(error).__name__)
+    return seen
+
+
+def test_equal_seeds_strike_alike() -> None:
+    assert faults_of(1) == faults_of(1)
+    assert faults_of(1) != faults_of(2)
+    assert set(faults_of(1)) == {"ok", "Determinate", "Indeterminate"}
+    assert 30 < sum(outcome != "ok" for outcome in faults_of(3)) < 90
+    assert set(faults_of(1, rate=0.0)) == {"ok"}
+    assert "ok" not in faults_of(1, rate=1.0)
+
+
+def test_every_point_has_a_name_and_a_line() -> None:
+    assert tuple(CRASH_POINT_TEXTS) == CRASH_POINTS
+    assert len(set(CRASH_POINTS)) == len(CRASH_POINTS)
+    for name, text in CRASH_POINT_TEXTS.items():
+        assert name.endswith((":before", ":after"))
+        assert text
+        assert "\n" not in text
+
+
+def test_every_effect_of_a_port_has_its_points() -> None:
+    named = {name for name in CRASH_POINTS if not name.startswith("object.")}
+    every = [calls for calls in vars(interception).values() if isinstance(calls, PortCalls) and not calls.of_objects]
+    effects = {name for calls in every for name in calls.effects.values()}
+    assert named == {f"{name}:{when}" for name in effects for when in ("before", "after")}
+    assert {name.split(".")[2] for name in CRASH_POINTS if name.startswith("object.")} == {
+        f"{verb}:{when}" for verb in set(interception.OBJECTS.effects.values()) for when in ("before", "after")
+    }
+
+
+def test_unarmed_ports_are_not_even_wrapped() -> None:
+    objects = MemoryObjectStore(SettableClock(NOW))
+    for nothing in (None, ""):
+        assert CrashPoints(nothing).objects(objects) is objects
+    assert not CrashPoints(None).armed
+
+
+@pytest.mark.parametrize(
+    "armed",
+    [
+        "chain.append",
+        "chain.append:befor",
+        "nothing",
+        "chain.append:after@0",
+        "chain.append:after@x",
+        "@1",
+        "chain.append:after@1@2",
+    ],
+)
+def test_unknown_points_are_refused(armed: str) -> None:
+    with pytest.raises(InvalidRequest):
+        CrashPoints(armed)
+
+
+def test_a_near_miss_is_told() -> None:
+    with pytest.raises(InvalidRequest, match=r"chain\.append:before"):
+        CrashPoints("chain.apend:before")
+
+
+def put_three(root: Path, armed: str, kind: str) -> None:
+    objects = CrashPoints(armed).objects(FolderObjectStore(root))
+    for number in range(3):
+        objects.put_bytes(f"fed01/{kind}/{number}", b"data")
+
+
+@pytest.mark.parametrize(
+    ("armed", "kind", "left"),
+    [
+        ("object.data.put:before", "data", 0),
+        ("object.data.put:after", "data", 1),
+        ("object.data.put:before@2", "data", 1),
+        ("object.data.put:after@3", "data", 3),
+        ("object.data.put:after@4", "data", None),
+        ("object.block.put:before", "data", None),
+        ("object.block.put:before", "blocks", 0),
+    ],
+)
+def test_the_process_dies_at_the_armed_point(tmp_path: Path, armed: str, kind: str, left: int | None) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=put_three, args=(tmp_path, armed, kind))
+    process.start()
+    process.join(60)
+    assert process.exitcode == (0 if left is None else -signal.SIGKILL)
+    assert len(list(FolderObjectStore(tmp_path).keys(""))) == (3 if left is None else left)
+
+
+def look_for_work(armed: str, jobs: int) -> None:
+    table = MemoryJobs()
+    for number in range(jobs):
+        table.enqueue(new_job(f"j{number}"), now=NOW)
+    CrashPoints(armed).jobs(table).lease("w", now=NOW, lease_ms=1)
+
+
+def test_after_a_lease_means_that_there_was_one() -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=look_for_work, args=("job.lease:after", jobs)) for jobs in (0, 1)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, -signal.SIGKILL]
