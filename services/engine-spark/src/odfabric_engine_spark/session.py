@@ -40,7 +40,6 @@ PINNED = {
     # and costs more than it saves on small inputs.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.driver.maxResultSize": "0",  # `collected_bytes_max` decides what is collected
 }
 
 _PROCESS = {
@@ -65,6 +64,8 @@ def spark_conf(settings: EngineSettings, *, scratch: str) -> SparkConf:
             ("spark.master", f"local[{settings.cores}]"),
             ("spark.sql.shuffle.partitions", str(settings.shuffle_partitions)),
             ("spark.sql.execution.arrow.maxRecordsPerBatch", str(settings.batch_rows)),
+            # What would be larger goes through files; the first way that is tried must not exhaust memory.
+            ("spark.driver.maxResultSize", f"{2 * settings.collected_bytes_max}b"),
             ("spark.local.dir", scratch),
             ("spark.sql.warehouse.dir", f"{scratch}/warehouse"),
         ]

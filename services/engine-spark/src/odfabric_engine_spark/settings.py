@@ -56,8 +56,9 @@ class EngineSettings:
     """How long a cancelled call may take to end before the process gives itself up."""
 
     # rows
-    collected_bytes_max: int = 64 * MIB
-    """Estimated size of a result up to which it passes through memory; larger ones go through sorted scratch files."""
+    collected_bytes_max: int = 128 * MIB
+    """Estimated size of a result up to which it passes through memory; larger ones go through sorted scratch files. Spark
+    ends a job whose result turns out to be twice as large."""
     batch_rows: int = 65_536
     """Rows of one Arrow batch."""
 

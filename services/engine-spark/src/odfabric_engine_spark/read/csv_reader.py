@@ -29,7 +29,7 @@ from odfabric_engine_spark.read.csv_grammar import Cell
 from odfabric_engine_spark.read.csv_options import CsvOptions
 from odfabric_engine_spark.read.encodings import Utf8File
 from odfabric_engine_spark.read.infer import infer_text_type
-from odfabric_engine_spark.read.input_rows import ROW, InputRows, check_names, column, raised, shown
+from odfabric_engine_spark.read.input_rows import CELL, ROW, InputRows, check_names, column, raised, shown
 from odfabric_engine_spark.read.null_counts import NullCounts
 from odfabric_engine_spark.read.staging import StagingWriter
 from odfabric_engine_spark.read.text_values import bad, or_stop, type_word, typed
@@ -147,7 +147,7 @@ class CsvReader:
     def _typed(self, texts: DataFrame, target: pa.Schema) -> DataFrame:
         columns = []
         for index, (item, value) in enumerate(zip(target, self._values(target), strict=True)):
-            stop = raised("cell", F.col(ROW), F.lit(index)).cast(spark_type(item.type, item.name))
+            stop = raised(CELL, F.col(ROW), F.lit(index)).cast(spark_type(item.type, item.name))
             exact = value if pa.types.is_string(item.type) else or_stop(column(item.name), value, stop)
             columns.append(exact.alias(item.name))
         return texts.select(*columns, ROW)

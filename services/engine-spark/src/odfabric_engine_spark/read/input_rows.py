@@ -6,6 +6,7 @@ column `ROW`, the position of the row over all files, so that order and place su
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -24,6 +25,11 @@ ROW = f"{HIDDEN_PREFIX}row"
 
 RAISED = "ODF|"
 """Beginning of the messages by which an expression of ours stops a Spark job: kind, then row, then more."""
+
+_STOPPED = re.compile(re.escape(RAISED) + r"([a-z-]+)((?:\|\d+)*)")
+
+CELL = "cell"
+"""Kind of the message by which a reader's own expression stops a job at a value; `explain` says which."""
 
 _SHOWN_CHARACTERS_MAX = 60
 
@@ -61,6 +67,12 @@ def column(name: str) -> Column:
 def raised(kind: str, *details: Column) -> Column:
     """An expression that stops the job; the message carries the details, none of which may hold a `|`."""
     return F.raise_error(F.concat_ws("|", F.lit(RAISED + kind), *(detail.cast("string") for detail in details)))
+
+
+def stopped_by(text: str) -> tuple[str, list[int]] | None:
+    """Kind and details of the `raised` expression that stopped a job, found in what Spark says; None if none did."""
+    found = _STOPPED.search(text)
+    return (found[1], [int(number) for number in found[2].split("|")[1:]]) if found else None
 
 
 def check_names(names: list[str], *, columns_max: int, file: str | None) -> None:

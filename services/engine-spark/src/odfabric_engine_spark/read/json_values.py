@@ -199,19 +199,27 @@ def _string(value: object) -> str:
     return value
 
 
+def _whole(value: object) -> int | None:
+    """An integer; 1.0 and 1e3 are some, as some writers put them."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, float | Decimal) and abs(value) <= _FLOAT_INT_EXACT and value == int(value):
+        return int(value)
+    return None
+
+
 def _integer(arrow: pa.DataType) -> Convert:
     signed = types.is_signed_integer(arrow)
-    low = -(2 ** (arrow.bit_width - 1)) if signed else 0
-    high = 2 ** (arrow.bit_width - 1) - 1 if signed else min(2**arrow.bit_width - 1, _UINT64_MAX)
+    bits: int = arrow.bit_width
+    low: int = -(2 ** (bits - 1)) if signed else 0
+    high: int = 2 ** (bits - 1) - 1 if signed else min(2**bits - 1, _UINT64_MAX)
     word = f"an integer of {'Int' if signed else 'UInt'}{arrow.bit_width}"
 
     def convert(value: object) -> int:
-        number = value
-        if isinstance(number, float | Decimal) and abs(number) <= _FLOAT_INT_EXACT and number == int(number):
-            number = int(number)  # 1.0 and 1e3 are integers, as some writers put them
-        if isinstance(number, int) and not isinstance(number, bool) and low <= number <= high:
-            return number
-        raise _misfit(value, word)
+        number = _whole(value)
+        if number is None or not low <= number <= high:
+            raise _misfit(value, word)
+        return number
 
     return convert
 

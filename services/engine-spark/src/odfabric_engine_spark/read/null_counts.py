@@ -27,6 +27,11 @@ class NullCounts:
         self._counts: dict[int, int] = {}
         self._first_rows: dict[int, int] = {}
 
+    @property
+    def found(self) -> bool:
+        """Whether there is a null where none may be."""
+        return bool(self._counts)
+
     def add(self, columns: Sequence[pa.Array], first_row: int) -> None:
         """Counts a batch whose first row is at `first_row`."""
         for index, _ in self._required:

@@ -1,0 +1,226 @@
+"""The operation Ingest: files of users become one slice of a root dataset.
+
+Owns the order of the steps - read, preprocess, check, merge, fill, write - and what an ingest says about its result. Invariant:
+the result is a function of the request alone; whatever is wrong with the data is an error that names the place. Source:
+specification facts, "Ingestion" and "Merge" 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyarrow import types
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from odfabric.errors import Corrupt, InvalidData, InvalidRequest, OdfError, Place
+from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
+from odfabric.formats.slice_schema import TIMESTAMP_TYPE, check_compatible, check_storable, new_slice_schema
+from odfabric.model.engine import IngestRequest, IngestResult
+from odfabric.model.instant import SECONDS_PER_DAY, Instant
+from odfabric.model.source import (
+    MergeStrategyAppend,
+    MergeStrategyChangelogStream,
+    MergeStrategyLedger,
+    MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
+)
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.failures import spark_text
+from odfabric_engine_spark.merge.batch_keys import BatchRows, refused_key
+from odfabric_engine_spark.merge.strategies import merge_rows, unsupported_strategy
+from odfabric_engine_spark.preprocess import EVENT_TIME, Prepared, prepare, reserved_names
+from odfabric_engine_spark.read.input_rows import CELL, InputRows, column, stopped_by
+from odfabric_engine_spark.read.reader import InputFile, read_input
+from odfabric_engine_spark.read.time_formats import whole_millis
+from odfabric_engine_spark.slice_input import read_slices
+from odfabric_engine_spark.slice_output import SliceShape, write_slice
+from odfabric_engine_spark.spark_types import spark_type
+
+_UNREADABLE = "FAILED_READ_FILE"
+_MILLIS_PER_DAY = SECONDS_PER_DAY * 1000
+
+
+def ingest(request: IngestRequest, call: EngineCall) -> IngestResult:
+    """Reads, preprocesses, merges and writes one slice.
+
+    Raises InvalidData with the place of what is wrong, InvalidQuery, InvalidManifest, IncompatibleSchema, LimitExceeded;
+    Corrupt for a damaged slice of the history.
+    """
+    if isinstance(request.merge, MergeStrategyChangelogStream | MergeStrategyUpsertStream):
+        raise unsupported_strategy(request.merge)
+    if len(request.data_paths) != len(request.file_names):
+        raise InvalidRequest("an ingest names every file exactly once")
+    files = tuple(
+        InputFile(call.exchange.input(path), name)
+        for path, name in zip(request.data_paths, request.file_names, strict=True)
+    )
+    work = _Work(request, call)
+    try:
+        return work.run(files)
+    except (PySparkException, Py4JError) as error:
+        raise work.explained(error) from error
+
+
+@dataclass(slots=True)
+class _Work:
+    """One ingest on its way; what it has come to decides what a failure of Spark means."""
+
+    request: IngestRequest
+    call: EngineCall
+    read: InputRows | None = None
+    prepared: InputRows | None = None
+
+    def run(self, files: tuple[InputFile, ...]) -> IngestResult:
+        """All steps. Raises Spark's exceptions as they are."""
+        request, call = self.request, self.call
+        self.read = read_input(request.read, files, call)
+        if self.read is None:
+            return IngestResult(offsets=None, data_schema=None, max_event_time=None)
+        prepared = prepare(
+            self.read, request.preprocess, strategy=request.merge, vocabulary=request.vocabulary, call=call
+        )
+        self.prepared = prepared.rows
+        return _merge_and_write(request, prepared, call)
+
+    def explained(self, error: Exception) -> Exception:
+        """What stopped Spark, as the user's error where it is one; else the error itself."""
+        text = spark_text(error)
+        stopped = stopped_by(text)
+        if stopped is not None:
+            return self._of_kind(*stopped) or error
+        if _UNREADABLE in text:
+            for item in self.request.history:
+                name = item.path.rpartition("/")[2]
+                if name in text:
+                    return Corrupt("A data slice of the history is damaged", object_name=name)
+            return self._explained_by_reader() or error
+        return error
+
+    def _explained_by_reader(self) -> OdfError | None:
+        return self.read.explain() if self.read is not None and self.read.explain is not None else None
+
+    def _of_kind(self, kind: str, details: list[int]) -> OdfError | None:
+        if kind == CELL:
+            return self._explained_by_reader()
+        if self.prepared is None:
+            return None
+        if kind == EVENT_TIME:
+            return InvalidData(
+                f"Event time `{self.request.vocabulary.event_time}` is neither Unix seconds nor an RFC 3339 timestamp",
+                place=self.prepared.locate(details[0]),
+            )
+        if isinstance(self.request.merge, MergeStrategyLedger | MergeStrategySnapshot):
+            keys = self.request.merge.primary_key
+            return refused_key(kind, details, BatchRows(self.prepared.frame, keys, self.prepared.locate))
+        return None
+
+
+def _merge_and_write(request: IngestRequest, prepared: Prepared, call: EngineCall) -> IngestResult:
+    vocabulary = request.vocabulary
+    check_input(prepared.rows.schema, request)
+    rows = with_event_time(normalised(prepared.rows), request)
+    schema = _slice_schema(rows.schema, request)
+    call.progress("merge")
+    history = None if isinstance(request.merge, MergeStrategyAppend) else _history(request, schema, call)
+    merged = merge_rows(request.merge, rows.frame, history, schema=rows.schema, vocabulary=vocabulary)
+    written = write_slice(
+        call,
+        _filled(merged.frame, request, schema),
+        SliceShape(
+            schema=schema,
+            vocabulary=vocabulary,
+            system_time=request.system_time,
+            next_offset=request.next_offset,
+        ),
+        order=(*merged.order, *prepared.ties),
+        output=call.exchange.output(request.new_data_path),
+        bytes_estimate=rows.bytes,
+    )
+    return IngestResult(
+        offsets=written.offsets,
+        data_schema=arrow_to_data_schema(schema),
+        max_event_time=written.max_event_time,
+    )
+
+
+def check_input(schema: pa.Schema, request: IngestRequest) -> None:
+    """Refuses columns with names of system columns, and event times that are no times. Raises InvalidData."""
+    vocabulary = request.vocabulary
+    for name in reserved_names(request.merge, vocabulary):
+        if name in schema.names:
+            raise InvalidData(
+                f"Data contains a column that conflicts with the system column name `{name}`",
+                place=Place(field=name, rule="BadInputSchema"),
+                hint="rename it in a preprocess query, or rename the system column by SetVocab",
+            )
+    index = schema.get_field_index(vocabulary.event_time)
+    if index >= 0:
+        kind = schema.field(index).type
+        if not (types.is_date(kind) or types.is_timestamp(kind)):
+            raise InvalidData(
+                f"Event time column `{vocabulary.event_time}` must be a Date or Timestamp, but is {kind}",
+                place=Place(field=vocabulary.event_time, rule="BadInputSchema"),
+                hint="declare it as Timestamp in the read schema, or cast it in a preprocess query",
+            )
+
+
+def normalised(rows: InputRows) -> InputRows:
+    """Rows whose timestamps are whole milliseconds in UTC, as slices hold them."""
+    stamped = [item for item in rows.schema if types.is_timestamp(item.type)]
+    frame = rows.frame.withColumns({item.name: whole_millis(column(item.name).cast("timestamp")) for item in stamped})
+    fields = [item.with_type(TIMESTAMP_TYPE) if types.is_timestamp(item.type) else item for item in rows.schema]
+    return replace(rows, frame=frame, schema=pa.schema(fields))
+
+
+def with_event_time(rows: InputRows, request: IngestRequest) -> InputRows:
+    """Rows that have an event time column: nulls where the input has none, of the type that the dataset has."""
+    name = request.vocabulary.event_time
+    if name in rows.schema.names:
+        return rows
+    kind = TIMESTAMP_TYPE
+    if request.data_schema is not None:
+        known = data_schema_to_arrow(request.data_schema, encodings=False)
+        kind = known.field(name).type if name in known.names else kind
+    frame = rows.frame.withColumn(name, F.lit(None).cast(spark_type(kind, name)))
+    return replace(rows, frame=frame, schema=rows.schema.append(pa.field(name, kind)))
+
+
+def _slice_schema(schema: pa.Schema, request: IngestRequest) -> pa.Schema:
+    """The schema of the slice: the dataset's if it has one. Raises IncompatibleSchema."""
+    vocabulary = request.vocabulary
+    data_columns = [item for item in schema if item.name not in (vocabulary.event_time, vocabulary.operation_type)]
+    event_time_type = schema.field(vocabulary.event_time).type
+    found = new_slice_schema(data_columns, vocabulary=vocabulary, event_time_type=event_time_type)
+    check_storable(arrow_to_data_schema(found))
+    if request.data_schema is None:
+        return found
+    dataset = data_schema_to_arrow(request.data_schema, encodings=False)
+    check_compatible(found, dataset)
+    return dataset
+
+
+def _history(request: IngestRequest, schema: pa.Schema, call: EngineCall) -> DataFrame | None:
+    if not request.history:
+        return None
+    wanted = [item for item in schema if item.name != request.vocabulary.system_time]
+    if isinstance(request.merge, MergeStrategyLedger):
+        wanted = [item for item in wanted if item.name in request.merge.primary_key]
+    return read_slices(call, request.history, pa.schema(wanted))
+
+
+def _filled(frame: DataFrame, request: IngestRequest, schema: pa.Schema) -> DataFrame:
+    """Rows without an event time get that of the source."""
+    name = request.vocabulary.event_time
+    return frame.withColumn(
+        name, F.coalesce(column(name), _literal(request.event_time_fallback, schema.field(name).type))
+    )
+
+
+def _literal(instant: Instant, kind: pa.DataType) -> Column:
+    if types.is_date(kind):
+        return F.date_from_unix_date(F.lit(instant.millis // _MILLIS_PER_DAY))
+    return F.timestamp_millis(F.lit(instant.millis).cast("bigint"))

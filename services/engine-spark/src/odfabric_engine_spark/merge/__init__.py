@@ -1,0 +1,1 @@
+"""Merging: new rows against history, as changelog rows of a root dataset."""

@@ -1,0 +1,176 @@
+"""Preprocessing: the user's SQL over the table `input`, or the default rules where there is none.
+
+Owns what happens between reading and merging. Defaults apply only to inputs whose schema nobody declared: names of system
+columns get an underscore in front, and event times that came as integers (Unix seconds) or texts become timestamps.
+Invariant: the result has an order that is the same on every run: that of the input where the SQL keeps rows as they come,
+else that of all columns. Source: specification facts, "Ingestion" 6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyarrow import types
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from odfabric.errors import InvalidData, Place
+from odfabric.formats.slice_schema import TIMESTAMP_TYPE
+from odfabric.model.metadata import TransformSql
+from odfabric.model.source import MergeStrategy, MergeStrategyChangelogStream, MergeStrategyUpsertStream
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.catalyst import analysed, children, expressions_of, inner_plan, simple_name, walk_expression
+from odfabric_engine_spark.read.input_rows import ROW, InputRows, column, raised
+from odfabric_engine_spark.read.time_formats import timestamp_format
+from odfabric_engine_spark.spark_types import arrow_schema, spark_type
+from odfabric_engine_spark.validate.gate import run_gated_steps
+from odfabric_engine_spark.validate.parsed import Mode
+
+INPUT_TABLE = "input"
+
+_KEEP_ORDER = frozenset(
+    "Project Filter Generate SubqueryAlias View Union LogicalRelation LocalRelation".split()  # noqa: SIM905
+)
+_EVENT_TIME_BITS_MIN = 16
+_SECONDS_MIN, _SECONDS_MAX = -62_135_596_800, 253_402_300_799
+"""Unix seconds of the years 1 to 9999."""
+
+EVENT_TIME = "event-time"
+"""Kind of the message that stops a job at an event time that is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Rows to be merged; `ties` order rows that the strategy does not."""
+
+    rows: InputRows
+    ties: tuple[Column, ...]
+
+
+def prepare(
+    rows: InputRows,
+    transform: TransformSql | None,
+    *,
+    strategy: MergeStrategy,
+    vocabulary: DatasetVocabulary,
+    call: EngineCall,
+) -> Prepared:
+    """The rows after preprocessing. Raises InvalidQuery for SQL that is refused, InvalidData."""
+    if transform is not None:
+        return _by_sql(rows, transform, call)
+    if not rows.declared:
+        rows = _event_time_by_default(_renamed(rows, strategy, vocabulary), vocabulary)
+    return Prepared(rows, (F.col(ROW),))
+
+
+def reserved_names(strategy: MergeStrategy, vocabulary: DatasetVocabulary) -> tuple[str, ...]:
+    """Names of system columns that an input of the strategy must not have."""
+    names = (vocabulary.offset, vocabulary.system_time)
+    carries_op = isinstance(strategy, MergeStrategyChangelogStream | MergeStrategyUpsertStream)
+    return names if carries_op else (*names, vocabulary.operation_type)
+
+
+def _by_sql(rows: InputRows, transform: TransformSql, call: EngineCall) -> Prepared:
+    stored = _stored(rows, call)
+    visible = stored.select(*(_not_null(item).alias(item.name) for item in rows.schema))
+    result = run_gated_steps(
+        call.session, transform, {INPUT_TABLE: visible}, mode=Mode.PREPROCESS, settings=call.settings
+    )
+    schema = arrow_schema(result.schema)
+    ties: tuple[Column, ...] = (F.col(ROW),)
+    if not _keeps_order(result):
+        ties = tuple(column(name).asc_nulls_first() for name in schema.names)
+    frame = result.withColumn(ROW, F.monotonically_increasing_id())
+    computed = InputRows(frame=frame, schema=schema, declared=True, bytes=rows.bytes, locate=_nowhere)
+    return Prepared(computed, ties)
+
+
+def _nowhere(row: int) -> Place:
+    # What SQL has made of the rows stands in no file.
+    return Place()
+
+
+def _stored(rows: InputRows, call: EngineCall) -> DataFrame:
+    """The rows in files in their order, so that the user's query meets plain tables.
+
+    Of one file Spark makes partitions from front to back; of several it would not, so each is a table of its own.
+    """
+    folder = call.scratch / INPUT_TABLE
+    single = rows.bytes <= call.settings.collected_bytes_max
+    ordered = rows.frame.coalesce(1).sortWithinPartitions(ROW) if single else rows.frame.orderBy(ROW)
+    ordered.drop(ROW).write.parquet(str(folder))
+    read = call.session.read.schema(ordered.drop(ROW).schema)
+    frames = [read.parquet(str(file)) for file in sorted(folder.glob("part-*.parquet"))]
+    result = frames[0]
+    for frame in frames[1:]:
+        result = result.unionAll(frame)
+    return result
+
+
+def _not_null(item: pa.Field) -> Column:
+    """The column; Spark is told that a required one holds no nulls, which reading has made sure of."""
+    value = column(item.name)
+    default = None if item.nullable else _default(item.type)
+    return value if default is None else F.coalesce(value, F.lit(default).cast(spark_type(item.type, item.name)))
+
+
+def _default(arrow: pa.DataType) -> str | int | bool | None:
+    if types.is_string(arrow):
+        return ""
+    if types.is_boolean(arrow):
+        return False
+    if types.is_date(arrow) or types.is_timestamp(arrow):
+        return "1970-01-01"
+    return 0 if types.is_integer(arrow) or types.is_floating(arrow) or types.is_decimal(arrow) else None
+
+
+def _keeps_order(frame: DataFrame) -> bool:
+    """Whether rows come out in the order in which they went in."""
+    stack = [analysed(frame)]
+    while stack:
+        plan = stack.pop()
+        if simple_name(plan) not in _KEEP_ORDER:
+            return False
+        for expression in expressions_of(plan):
+            if any(inner_plan(node) is not None for node in walk_expression(expression)):
+                return False
+        stack.extend(children(plan))
+    return True
+
+
+def _renamed(rows: InputRows, strategy: MergeStrategy, vocabulary: DatasetVocabulary) -> InputRows:
+    reserved = reserved_names(strategy, vocabulary)
+    names = {name: f"_{name}" for name in rows.schema.names if name in reserved}
+    for name, renamed in names.items():
+        if renamed in rows.schema.names:
+            raise InvalidData(
+                f"Column `{name}` has the name of a system column, and `{renamed}` is taken too",
+                place=Place(field=name, rule="BadInputSchema"),
+                hint="declare a schema or a preprocess query that renames it",
+            )
+    if not names:
+        return rows
+    frame = rows.frame.select(*(column(item.name).alias(names.get(item.name, item.name)) for item in rows.schema), ROW)
+    schema = pa.schema([item.with_name(names.get(item.name, item.name)) for item in rows.schema])
+    return replace(rows, frame=frame, schema=schema)
+
+
+def _event_time_by_default(rows: InputRows, vocabulary: DatasetVocabulary) -> InputRows:
+    index = rows.schema.get_field_index(vocabulary.event_time)
+    if index < 0:
+        return rows
+    item = rows.schema.field(index)
+    value = column(item.name)
+    if types.is_integer(item.type) and item.type.bit_width >= _EVENT_TIME_BITS_MIN:
+        time = F.when(value.between(_SECONDS_MIN, _SECONDS_MAX), F.timestamp_seconds(value))
+    elif types.is_string(item.type):
+        time = timestamp_format(None).spark_timestamp(value)
+    else:
+        return rows
+    stop = raised(EVENT_TIME, F.col(ROW)).cast("timestamp")
+    checked = F.coalesce(time, F.when(value.isNotNull(), stop))
+    frame = rows.frame.withColumn(item.name, checked)
+    schema = rows.schema.set(index, pa.field(item.name, TIMESTAMP_TYPE, nullable=item.nullable))
+    return replace(rows, frame=frame, schema=schema)

@@ -1,0 +1,167 @@
+"""Writing a data slice from Spark.
+
+Owns the way from a frame of changelog rows to the one file of a slice: order, offsets, system time, types, nulls. Small results
+come through memory, large ones through sorted scratch files, batch by batch; both give the same bytes. Invariant: what is
+written is exactly the schema that was asked for, or nothing is written. Source: specification facts, "Data slices".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import types
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+
+from odfabric.errors import Place
+from odfabric.formats.slice_parquet import SliceWriter
+from odfabric.formats.slice_schema import OFFSET_TYPE, TIMESTAMP_TYPE
+from odfabric.model.instant import NANOS_PER_SECOND, SECONDS_PER_DAY, Instant
+from odfabric.model.offsets import OffsetRange
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.failures import spark_text
+from odfabric_engine_spark.read.input_rows import column
+from odfabric_engine_spark.read.null_counts import NullCounts
+
+_TOO_LARGE = "spark.driver.maxResultSize"
+"""What Spark names when a result is larger than may be collected."""
+
+_SINGLE_TASK_BYTES_MAX = 4 * 1024 * 1024
+"""Size up to which one task does all the work: a shuffle costs more than it saves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceShape:
+    """What a slice looks like. `schema` has all columns in order, the system columns first."""
+
+    schema: pa.Schema
+    vocabulary: DatasetVocabulary
+    system_time: Instant
+    next_offset: int
+
+    @property
+    def given(self) -> list[str]:
+        """Columns that the frame has; offset and system time are added."""
+        return [name for name in self.schema.names if name not in (self.vocabulary.offset, self.vocabulary.system_time)]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSlice:
+    """What a slice file holds: `offsets` None if it has no rows, the greatest event time if there is one."""
+
+    offsets: OffsetRange | None
+    max_event_time: Instant | None
+
+
+def write_slice(
+    call: EngineCall,
+    frame: DataFrame,
+    shape: SliceShape,
+    *,
+    order: Sequence[Column],
+    output: Path,
+    bytes_estimate: int,
+) -> WrittenSlice:
+    """Writes the rows of `frame`, sorted by `order` (a total one), to `output`; also a file without rows.
+
+    `bytes_estimate` only chooses the first way to try. Raises InvalidData for nulls in required columns, IncompatibleSchema.
+    """
+    rows = frame.select(*(column(name) for name in shape.given), *_hidden(frame, shape))
+    if bytes_estimate <= call.settings.collected_bytes_max:
+        try:
+            return write_batches(call, _collected(rows, order, bytes_estimate), shape, output=output)
+        except PySparkException as error:
+            if _TOO_LARGE not in spark_text(error):
+                raise
+    return write_batches(call, _through_scratch(call, rows, order), shape, output=output)
+
+
+def write_batches(
+    call: EngineCall, batches: Iterable[pa.RecordBatch], shape: SliceShape, *, output: Path
+) -> WrittenSlice:
+    """Writes batches of sorted rows with the columns `shape.given`. Raises as `write_slice`."""
+    nulls = NullCounts(shape.schema)
+    event_times = _Maximum()
+    with SliceWriter(output, shape.schema) as writer:
+        for batch in batches:
+            call.progress("write", writer.rows)
+            complete = _complete(batch, shape, writer.rows)
+            nulls.add(complete.columns, writer.rows)
+            if not nulls.found:
+                writer.write(complete)
+            event_times.add(complete.column(shape.vocabulary.event_time))
+        nulls.refuse(lambda _, index: Place(field=shape.schema.names[index]))
+    end = shape.next_offset + writer.rows
+    return WrittenSlice(OffsetRange(shape.next_offset, end) if writer.rows else None, event_times.instant)
+
+
+def _hidden(frame: DataFrame, shape: SliceShape) -> list[Column]:
+    """Columns that only the order needs."""
+    return [column(name) for name in frame.columns if name not in shape.schema.names]
+
+
+def _collected(rows: DataFrame, order: Sequence[Column], bytes_estimate: int) -> Iterator[pa.RecordBatch]:
+    single = rows.coalesce(1) if bytes_estimate <= _SINGLE_TASK_BYTES_MAX else rows.repartition(1)
+    yield from single.sortWithinPartitions(*order).toArrow().to_batches()
+
+
+def _through_scratch(call: EngineCall, rows: DataFrame, order: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    folder = call.scratch / "sorted"
+    call.progress("sort")
+    rows.orderBy(*order).write.mode("overwrite").parquet(str(folder))
+    # Spark numbers the files by partition, and partitions are ranges of the order.
+    for file in sorted(folder.glob("part-*.parquet")):
+        with pq.ParquetFile(file, pre_buffer=False) as part:
+            yield from part.iter_batches(call.settings.batch_rows)
+
+
+def _complete(batch: pa.RecordBatch, shape: SliceShape, rows_before: int) -> pa.RecordBatch:
+    count = batch.num_rows
+    start = shape.next_offset + rows_before
+    added = {
+        shape.vocabulary.offset: pa.array(np.arange(start, start + count, dtype=np.int64), OFFSET_TYPE),
+        shape.vocabulary.system_time: pa.repeat(pa.scalar(shape.system_time.millis, TIMESTAMP_TYPE), count),
+    }
+    columns = []
+    for field in shape.schema:
+        given = added.get(field.name)
+        columns.append(_cast(batch.column(field.name) if given is None else given, field.type))
+    # Nulls are judged by count over all batches, so this schema does not promise that there are none.
+    names = [pa.field(field.name, array.type) for field, array in zip(shape.schema, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(names))
+
+
+def _cast(array: pa.Array, arrow: pa.DataType) -> pa.Array:
+    if array.type.equals(arrow):
+        return array
+    # Times have been cut to milliseconds; inside lists and structs that happens here.
+    return array.cast(arrow, safe=not types.is_nested(arrow))
+
+
+class _Maximum:
+    """The greatest event time over batches."""
+
+    def __init__(self) -> None:
+        self.instant: Instant | None = None
+
+    def add(self, times: pa.Array) -> None:
+        """Takes in a column of dates or timestamps; other types (only in merges without an input check) have none."""
+        if types.is_date32(times.type):
+            unit_ns = SECONDS_PER_DAY * NANOS_PER_SECOND
+            times = times.cast(pa.int32())
+        elif types.is_timestamp(times.type):
+            unit_ns = NANOS_PER_SECOND // 1000
+            times = times.cast(TIMESTAMP_TYPE).cast(pa.int64())
+        else:
+            return
+        greatest = pc.max(times).as_py()
+        if greatest is not None:
+            found = Instant(greatest * unit_ns)
+            self.instant = found if self.instant is None else max(self.instant, found)
