@@ -215,6 +215,44 @@ class TestHostileBytes:
             assert data[place] == 0
             assert "canonical" in refused(data[:place] + b"\1" + data[place + 1 :])
 
+    def test_a_required_field_must_be_there(self) -> None:
+        builder = flatbuffers.Builder()
+        text = builder.CreateString("x")
+        builder.StartObject(4)
+        builder.PrependUOffsetTRelativeSlot(0, text, 0)
+        message = refused(stored(block_content(builder, builder.EndObject(), event_type=9)))
+        assert message == "SetLicense.name: a required field is missing"
+
+    @pytest.mark.parametrize("half", ["tag", "value"])
+    def test_a_union_has_a_tag_and_a_value(self, half: str) -> None:
+        """An AddPushSource that is whole but for its preprocess step."""
+        builder = flatbuffers.Builder()
+        name = builder.CreateString("x")
+        builder.StartObject(0)
+        empty = builder.EndObject()
+        builder.StartObject(7)
+        builder.PrependUOffsetTRelativeSlot(0, name, 0)
+        builder.PrependUint8Slot(1, 4, 0)
+        builder.PrependUOffsetTRelativeSlot(2, empty, 0)
+        if half == "tag":
+            builder.PrependUint8Slot(3, 1, 0)
+        else:
+            builder.PrependUOffsetTRelativeSlot(4, empty, 0)
+        builder.PrependUint8Slot(5, 1, 0)
+        builder.PrependUOffsetTRelativeSlot(6, empty, 0)
+        message = refused(stored(block_content(builder, builder.EndObject(), event_type=11)))
+        assert message == "AddPushSource.preprocess: a union has its tag or its value, not both"
+
+    def test_a_vtable_lies_inside(self) -> None:
+        data = encode_block(block_of(SetInfo()))
+        [root] = struct.unpack_from("<I", data)
+        assert "vtable lies outside" in refused(data[:root] + struct.pack("<i", root + 1) + data[root + 4 :])
+
+    def test_a_text_ends_inside(self) -> None:
+        data = encode_block(block_of(SetInfo(description="text")))
+        at = data.index(b"\4\0\0\0text")
+        assert "100 bytes are declared" in refused(data[:at] + b"\x64" + data[at + 1 :])
+
     @pytest.mark.parametrize(
         ("moment", "problem"),
         [
@@ -277,6 +315,32 @@ class TestBounds:
             encode_block(nested((BLOCK_DEPTH_MAX - 5) // 2 + 1))
         content = FlatBufferWriter(depth_max=500).finish(nested(60))
         assert "nested too deeply" in refused(stored(content))
+
+    def test_very_deep_nesting_is_refused_without_exhausting_the_stack(self) -> None:
+        builder = flatbuffers.Builder()
+        name = builder.CreateString("")
+        builder.StartObject(0)
+        held, tag = builder.EndObject(), 9
+        for _ in range(5000):
+            builder.StartObject(3)
+            builder.PrependUint8Slot(0, tag, 0)
+            builder.PrependUOffsetTRelativeSlot(1, held, 0)
+            held, tag = builder.EndObject(), 17
+        builder.StartObject(4)
+        builder.PrependUOffsetTRelativeSlot(0, name, 0)
+        builder.PrependUint8Slot(1, tag, 0)
+        builder.PrependUOffsetTRelativeSlot(2, held, 0)
+        field = builder.EndObject()
+        builder.StartVector(4, 1, 4)
+        builder.PrependUOffsetTRelative(field)
+        fields = builder.EndVector()
+        builder.StartObject(2)
+        builder.PrependUOffsetTRelativeSlot(0, fields, 0)
+        schema = builder.EndObject()
+        builder.StartObject(2)
+        builder.PrependUOffsetTRelativeSlot(1, schema, 0)
+        content = block_content(builder, builder.EndObject(), event_type=10)
+        assert refused(stored(content)) == "DataTypeList: nested too deeply"
 
     def test_size_ends_at_the_limit_on_both_sides(self) -> None:
         block = block_of(SetInfo(description="x" * 1000))

@@ -133,6 +133,7 @@ class TestReading:
         manifest = snapshot_to_manifest(snapshot)
         for text in (json.dumps(manifest), json.dumps([manifest], indent="\t"), json.dumps(manifest) + "\n\n"):
             assert parse_snapshots(text) == [snapshot]
+        assert parse_snapshots(f"{json.dumps(manifest)}\n---\n{WEATHER}") == [snapshot, snapshot]
         assert parse_snapshots(f"\ufeff{json.dumps(manifest)}\n{json.dumps(manifest)}") == [snapshot, snapshot]
 
     @pytest.mark.parametrize("union", UNIONS, ids=lambda union: union.name)
@@ -363,6 +364,11 @@ class TestPlaces:
         error = wrong(replaced(old, new))
         assert message in error.message
         assert (error.place.line, error.place.column) == (line, column)
+
+    @pytest.mark.parametrize("directive", ["%YAML 1.1", "%TAG ! tag:example.org,2020:"])
+    def test_of_directives(self, directive: str) -> None:
+        assert "only the directive %YAML 1.2" in wrong(f"{directive}\n---\n{WEATHER}").message
+        assert parse_snapshots(f"%YAML 1.2\n---\n{WEATHER}") == parse_snapshots(WEATHER)
 
     def test_in_later_documents(self) -> None:
         error = wrong(f"{WEATHER}---\n{replaced('kind: Ledger', 'kind: Ledge')}")
