@@ -17,10 +17,15 @@ from odfabric.testing.conformance.jobs import JobsContract, JobsProcessContract,
 
 
 @pytest.fixture
-def sqlite_jobs(tmp_path: Path) -> Iterator[SqlJobs]:
+def sqlite_url(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path}/node.db"
     upgrade(url)
-    database = Database(url, busy_s_max=30)
+    return url
+
+
+@pytest.fixture
+def sqlite_jobs(sqlite_url: str) -> Iterator[SqlJobs]:
+    database = Database(sqlite_url, busy_s_max=30)
     yield SqlJobs(database)
     database.close()
 
@@ -53,9 +58,7 @@ def open_sqlite_jobs(url: str) -> Jobs:
     return SqlJobs(Database(url, busy_s_max=30))
 
 
-class TestSqliteJobsBetweenProcesses(JobsProcessContract):
+class TestSqliteJobsBetweenProcesses(OnSqlite, JobsProcessContract):
     @pytest.fixture
-    def open_jobs(self, tmp_path: Path) -> Callable[[], Jobs]:
-        url = f"sqlite:///{tmp_path}/node.db"
-        upgrade(url)
-        return partial(open_sqlite_jobs, url)
+    def open_jobs(self, sqlite_url: str) -> Callable[[], Jobs]:
+        return partial(open_sqlite_jobs, sqlite_url)

@@ -35,10 +35,15 @@ def memory_storage() -> StoragePorts:
 
 
 @pytest.fixture
-def sqlite_storage(tmp_path: Path) -> Iterator[StoragePorts]:
+def sqlite_url(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path}/node.db"
     upgrade(url)
-    database = Database(url, busy_s_max=30)
+    return url
+
+
+@pytest.fixture
+def sqlite_storage(sqlite_url: str) -> Iterator[StoragePorts]:
+    database = Database(sqlite_url, busy_s_max=30)
     yield StoragePorts(
         chains=SqlChains(database),
         catalog=SqlCatalog(database),
@@ -91,7 +96,9 @@ def open_sqlite_chains(url: str) -> ChainWriter:
 
 class TestSqliteChainsBetweenProcesses(ChainProcessContract):
     @pytest.fixture
-    def open_chains(self, tmp_path: Path) -> Callable[[], ChainWriter]:
-        url = f"sqlite:///{tmp_path}/node.db"
-        upgrade(url)
-        return partial(open_sqlite_chains, url)
+    def chains(self, sqlite_storage: StoragePorts) -> ChainWriter:
+        return sqlite_storage.chains
+
+    @pytest.fixture
+    def open_chains(self, sqlite_url: str) -> Callable[[], ChainWriter]:
+        return partial(open_sqlite_chains, sqlite_url)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from odfabric.adapters.sql.catalog import entry_values
-from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.database import Database, insert_new
 from odfabric.adapters.sql.deliveries import drop_subscriptions
 from odfabric.adapters.sql.tables import blocks, datasets, heads, idempotency, job_commits, outbox
 from odfabric.errors import AlreadyExists, HeadMoved, NotFound
@@ -86,11 +86,11 @@ class SqlChains:
         rows = [BlockRow.of(block) for block in blocks]
         with self._database.write() as connection:
             if entry is not None:
-                self._create(connection, dataset, entry, rows[-1])
+                _create(connection, dataset, entry, rows[-1])
             else:
                 _move(connection, dataset, expected=expected, to=rows[-1])
             _index(connection, dataset, rows)
-            self._record(connection, dataset, idempotency, job_id, rows[-1].hash)
+            _record(connection, dataset, idempotency, job_id, rows[-1].hash)
             _send(connection, message)
 
     def remove(self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage) -> None:
@@ -102,36 +102,6 @@ class SqlChains:
             drop_subscriptions(connection, dataset)
             connection.execute(delete(datasets).where(datasets.c.id == dataset))
             _send(connection, message)
-
-    def _create(self, connection: Connection, dataset: DatasetId, entry: CatalogEntry, head: BlockRow) -> None:
-        created = connection.execute(self._database.insert_new(datasets).values(entry_values(entry)))
-        if created.rowcount == 0:
-            raise AlreadyExists(
-                f"a dataset with the name {entry.alias} or the id {dataset} exists already", hint="choose another name"
-            )
-        connection.execute(insert(heads).values(dataset_id=dataset, **_head_values(head)))
-
-    def _record(
-        self,
-        connection: Connection,
-        dataset: DatasetId,
-        records: Sequence[IdempotencyRecord],
-        job_id: str | None,
-        head: Multihash,
-    ) -> None:
-        for record in records:
-            new_record = self._database.insert_new(idempotency).values(
-                dataset_id=dataset,
-                key_hash=record.key_hash,
-                body_digest=record.body_digest,
-                block_hash=record.block_hash,
-            )
-            if connection.execute(new_record).rowcount == 0:
-                raise AlreadyExists("an idempotency key of this commit has been committed already")
-        if job_id is not None:
-            mark = self._database.insert_new(job_commits).values(job_id=job_id, dataset_id=dataset, block_hash=head)
-            if connection.execute(mark).rowcount == 0:
-                raise AlreadyExists(f"job {job_id} has committed already")
 
     def _pages_down(
         self, dataset: DatasetId, top: Head, start: int, event_types: frozenset[str] | None
@@ -185,6 +155,36 @@ def _refusal(connection: Connection, dataset: DatasetId, expected: Multihash | N
     if actual is None:
         return NotFound("dataset", str(dataset))
     return HeadMoved(expected=str(expected), actual=str(actual.hash))
+
+
+def _create(connection: Connection, dataset: DatasetId, entry: CatalogEntry, head: BlockRow) -> None:
+    if not insert_new(connection, datasets, entry_values(entry)):
+        raise AlreadyExists(
+            f"a dataset with the name {entry.alias} or the id {dataset} exists already", hint="choose another name"
+        )
+    connection.execute(insert(heads).values(dataset_id=dataset, **_head_values(head)))
+
+
+def _record(
+    connection: Connection,
+    dataset: DatasetId,
+    records: Sequence[IdempotencyRecord],
+    job_id: str | None,
+    head: Multihash,
+) -> None:
+    for record in records:
+        values = {
+            "dataset_id": dataset,
+            "key_hash": record.key_hash,
+            "body_digest": record.body_digest,
+            "block_hash": record.block_hash,
+        }
+        if not insert_new(connection, idempotency, values):
+            raise AlreadyExists("an idempotency key of this commit has been committed already")
+    if job_id is not None:
+        mark = {"job_id": job_id, "dataset_id": dataset, "block_hash": head}
+        if not insert_new(connection, job_commits, mark):
+            raise AlreadyExists(f"job {job_id} has committed already")
 
 
 def _index(connection: Connection, dataset: DatasetId, rows: Sequence[BlockRow]) -> None:

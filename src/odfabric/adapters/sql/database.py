@@ -10,11 +10,11 @@ rely on row locks and constraints. Not here: tables and statements.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from sqlalchemy import Connection, Table, create_engine, event, make_url
+from sqlalchemy import Connection, Table, create_engine, event, literal, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError, InterfaceError, OperationalError
@@ -95,12 +95,6 @@ class Database:
         """A connection of the driver, outside transactions, for settings of the file. The caller closes it."""
         return self._pool.raw_connection()
 
-    def insert_new(self, table: Table) -> sqlite.Insert | postgresql.Insert:
-        """An INSERT that does nothing (row count 0) where a unique value is taken; it waits for whoever is taking it."""
-        if self.is_sqlite:
-            return sqlite.insert(table).on_conflict_do_nothing()
-        return postgresql.insert(table).on_conflict_do_nothing()
-
     def _connect_args(self) -> dict[str, object]:
         if self.is_sqlite:
             # Without an isolation level the driver begins no transactions of its own.
@@ -126,6 +120,14 @@ class Database:
                 self._turn.release()
         else:
             raise Determinate("the database is busy")
+
+
+def insert_new(connection: Connection, table: Table, values: Mapping[str, object]) -> bool:
+    """Insert a row unless one of its unique values is taken; waits for whoever is taking it. Whether it was inserted."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    insertion = dialect.insert(table).on_conflict_do_nothing().values(values)
+    # Row counts of an INSERT are not reported by every driver; rows that it returns are.
+    return connection.execute(insertion.returning(literal(1))).first() is not None
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
 
-from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.database import Database, insert_new
 from odfabric.adapters.sql.tables import deliveries, heads, outbox, subscriptions
 from odfabric.errors import AlreadyExists, Determinate, HeadMoved, NotFound
 from odfabric.model.commit import OutboxMessage, PendingMessage
@@ -79,7 +79,7 @@ class SqlSubscriptions:
                 "after_message": connection.execute(newest).scalar_one(),
                 "last_sequence": 0,
             }
-            if connection.execute(self._database.insert_new(subscriptions).values(values)).rowcount == 0:
+            if not insert_new(connection, subscriptions, values):
                 raise AlreadyExists(f"subscription {subscription.id} exists already")
             if actual != subscription.created_at_head:
                 raise HeadMoved(expected=str(subscription.created_at_head), actual=str(actual))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from sqlalchemy import ColumnElement, Connection, Row, Select, exists, select, update
 from sqlalchemy.exc import IntegrityError
 
-from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.database import Database, insert_new
 from odfabric.adapters.sql.tables import is_unfinished, jobs
 from odfabric.errors import Determinate, LeaseLost
 from odfabric.model.identity import DatasetId
@@ -37,8 +37,7 @@ class SqlJobs:
                 known = self._known(connection, job)
                 if known is not None:
                     return known
-                new_job = self._database.insert_new(jobs).values(_new_values(job, now))
-                if connection.execute(new_job).rowcount == 1:
+                if insert_new(connection, jobs, _new_values(job, now)):
                     return _job(connection.execute(select(jobs).where(jobs.c.id == job.id)).one())
             raise Determinate("the job table is busy")
 

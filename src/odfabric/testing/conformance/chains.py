@@ -416,18 +416,24 @@ class ChainRowsContract:
 
 
 class ChainProcessContract:
-    """The same compare-and-set between processes. A subclass gives `open_chains`, which can be pickled."""
+    """The same compare-and-set between processes. A subclass gives `chains`, and `open_chains`, which can be pickled and opens
+    the same in another process."""
+
+    @pytest.fixture
+    def chains(self) -> ChainWriter:
+        raise NotImplementedError
 
     @pytest.fixture
     def open_chains(self) -> Callable[[], ChainWriter]:
         raise NotImplementedError
 
-    def test_of_racing_processes_exactly_one_creates(self, open_chains: Callable[[], ChainWriter]) -> None:
+    def test_of_racing_processes_exactly_one_creates(
+        self, chains: ChainWriter, open_chains: Callable[[], ChainWriter]
+    ) -> None:
         assert outcomes_of_processes(open_chains, _create) == ["AlreadyExists"] * (PROCESSES - 1) + ["won"]
-        assert len(hashes_down(open_chains(), entry_of("raced").id)) == 1
+        assert len(hashes_down(chains, entry_of("raced").id)) == 1
 
-    def test_racing_processes_lose_no_commit(self, open_chains: Callable[[], ChainWriter]) -> None:
-        chains = open_chains()
+    def test_racing_processes_lose_no_commit(self, chains: ChainWriter, open_chains: Callable[[], ChainWriter]) -> None:
         chain = new_chain(chains, "raced")
         wins = outcomes_of_processes(open_chains, _grow_often)
         rows = list(chains.rows_down(chain.id))

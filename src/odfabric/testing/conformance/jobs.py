@@ -274,14 +274,18 @@ class LeasesContract:
 
 
 class JobsProcessContract:
-    """Leases between processes. A subclass gives `open_jobs`, which can be pickled."""
+    """Leases between processes. A subclass gives `jobs`, and `open_jobs`, which can be pickled and opens the same in another
+    process."""
+
+    @pytest.fixture
+    def jobs(self) -> Jobs:
+        raise NotImplementedError
 
     @pytest.fixture
     def open_jobs(self) -> Callable[[], Jobs]:
         raise NotImplementedError
 
-    def test_racing_processes_do_each_job_once(self, open_jobs: Callable[[], Jobs]) -> None:
-        jobs = open_jobs()
+    def test_racing_processes_do_each_job_once(self, jobs: Jobs, open_jobs: Callable[[], Jobs]) -> None:
         for number in range(40):
             jobs.enqueue(new_job(f"j{number}", dataset=FLIGHTS if number % 2 else None), now=NOW)
         done = outcomes_of_processes(open_jobs, _work, count=PROCESSES)
