@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
-from odfabric.domain.chain.state import ChainState
 from odfabric.errors import IncompatibleSchema, InvalidBlock, Place
 from odfabric.formats.arrow_schema import upgrade_legacy_schema, with_explicit_defaults
 from odfabric.model.data_schema import (
@@ -67,7 +67,21 @@ class SchemaDifference:
         return f"{subject} {self.change.value}{f' ({self.detail})' if self.detail else ''}"
 
 
-def current_schema(state: ChainState) -> DataSchema | None:
+class SchemaBlock(Protocol):
+    """A block of a chain that set a schema."""
+
+    @property
+    def event(self) -> SetDataSchema: ...
+
+
+class ChainSchema(Protocol):
+    """The state of a chain as far as schemas go. `domain.chain` asks this module, so this module cannot name its class."""
+
+    @property
+    def schema(self) -> SchemaBlock | None: ...
+
+
+def current_schema(state: ChainSchema) -> DataSchema | None:
     """The data schema in force, the legacy form upgraded. Raises what `upgrade_legacy_schema` raises."""
     return None if state.schema is None else schema_of_event(state.schema.event)
 
