@@ -33,6 +33,7 @@ from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CrashPoints
 from odfabric.model.identity import DatasetId
+from odfabric.ports.clock import Clock
 from odfabric.ports.egress import RemoteDatasets
 from odfabric.ports.engine import Engine
 from odfabric.settings import Settings
@@ -80,15 +81,17 @@ def engine_launcher(settings: Settings, *, owner_pid: int | None = None) -> Engi
 
 
 @contextmanager
-def open_node(settings: Settings) -> Iterator[Node]:
-    """The node of a prepared workspace; connections are closed with the context."""
+def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock | None = None) -> Iterator[Node]:
+    """The node of a prepared workspace; connections are closed with the context.
+
+    `engine` stands in for the workspace's own, whose exchange folder it must share, and `clock` for the system's: drills.
+    """
     with ExitStack() as closing:
         database = Database(_database_url(settings))
         closing.callback(database.close)
         egress = _egress(settings)
         closing.callback(egress.close)
-        engine = _engine(settings, closing)
-        ports = _ports(settings, database, egress, engine)
+        ports = _ports(settings, database, egress, engine or _engine(settings, closing), clock or SystemClock())
         if settings.crash_at is not None and settings.crash_at.partition("@")[0] not in ENGINE_CRASH_POINTS:
             ports = intercepted(ports, CrashPoints(settings.crash_at))
         node = Node(ports, settings)
@@ -97,7 +100,7 @@ def open_node(settings: Settings) -> Iterator[Node]:
         yield node
 
 
-def _ports(settings: Settings, database: Database, egress: Egress, engine: Engine) -> NodePorts:
+def _ports(settings: Settings, database: Database, egress: Egress, engine: Engine, clock: Clock) -> NodePorts:
     workspace = settings.workspace
     exchange = FolderExchange(_exchange_folder(settings))
     entropy = SystemEntropy()
@@ -140,7 +143,7 @@ def _ports(settings: Settings, database: Database, egress: Egress, engine: Engin
         ),
         webhooks=HttpWebhookSender(egress, timeout_s=settings.webhook_timeout_s),
         keys=KeyFileDatasetKeys(workspace / KEY_FILE, entropy=entropy),
-        clock=SystemClock(),
+        clock=clock,
         entropy=entropy,
     )
 

@@ -1,0 +1,160 @@
+"""A day in the life of a node, step by step, written so that a process which is killed anywhere can begin again.
+
+Run in a process of its own on real adapters (SQLite, folder, HTTP webhooks) and the small engine. Each step looks whether it was done
+before; what it cannot know, it repeats with the same key, as a client would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+from odfabric.adapters.memory.clock import SettableClock
+from odfabric.adapters.memory.engine import MemoryEngine
+from odfabric.domain.access import LOCAL_ACCOUNT, Subject
+from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.formats.references import parse_dataset_alias
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.model.job import Job, JobStatus
+from odfabric.model.subscription import Delivery, DeliveryStatus
+from odfabric.settings import Settings
+from odfabric.usecases.pull_dataset import PullRequest
+from odfabric.usecases.push_data import PushData
+from odfabric.usecases.query_data import QueryData
+from odfabric.usecases.query_document import QueryForm
+from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.wiring import Node, open_node, prepare_workspace
+
+READ = """
+    read:
+      kind: NdJson
+      schema: {fields: [{name: event_time, type: Timestamp}, {name: city, type: String}]}
+    merge: {kind: Append}
+"""
+MANIFESTS = {
+    name: "kind: DatasetSnapshot\nversion: 1\ncontent:\n  name: " + name + "\n  kind: " + body
+    for name, body in {
+        "readings": "Root\n  metadata:\n  - kind: AddPushSource\n    sourceName: default" + READ,
+        "doomed": "Root\n  metadata:\n  - kind: AddPushSource\n    sourceName: default" + READ,
+        "copied": "Derivative\n  metadata:\n  - kind: SetTransform\n    inputs: [{datasetRef: readings}]\n"
+        "    transform: {kind: Sql, engine: spark, query: SELECT * FROM readings}\n",
+    }.items()
+}
+DAYS = (1, 2, 3)
+SECRET = b"drill" * 6
+LEASE_S = 30.0
+HOUR_NS = 3600 * NANOS_PER_SECOND
+ROUNDS_MAX = 20
+ROUND_MS = 6 * 3600 * 1000
+
+
+def settings_of(workspace: Path, receiver: str, *, crash_at: str | None = None) -> Settings:
+    """A node whose retries come at once; the only exception in its guard is the receiver."""
+    return Settings(
+        workspace=workspace,
+        crash_at=crash_at,
+        egress_allow=(receiver,),
+        lease_s=LEASE_S,
+        job_retry_s=0.01,
+        job_retry_s_max=0.01,
+    )
+
+
+def live(workspace: str, receiver: str, crash_at: str | None, hours_ahead: int) -> None:
+    """The whole scenario in this process, which may be killed by the point that is armed.
+
+    `hours_ahead` moves the clock, so that what a dead process held is free and what waits for another attempt is due.
+    """
+    settings = settings_of(Path(workspace), receiver, crash_at=crash_at)
+    prepare_workspace(settings)
+    clock = SettableClock(Instant(time.time_ns() + hours_ahead * HOUR_NS), step_ms=1)
+    engine = MemoryEngine(settings.workspace.absolute() / "exchange")
+    with open_node(settings, engine=engine, clock=clock) as node:
+        _steps(node, clock, receiver)
+
+
+def _steps(node: Node, clock: SettableClock, receiver: str) -> None:
+    for name in ("readings", "copied"):
+        _create(node, name)
+    _relay(node)
+    readings = node.resolve(parse_dataset_alias("readings"))
+    if not node.subscriptions(readings):
+        node.subscribe(readings, url=f"http://{receiver}/kept", secret=SECRET)
+    for day in DAYS:
+        body = json.dumps({"event_time": f"2026-01-0{day}T00:00:00Z", "city": "A"}) + "\n"
+        _push(node, readings, f"day-{day}", body)
+        _pull(node, "copied")
+    _push(node, readings, "bad", "not json\n", expected=JobStatus.FAILED)
+    _interrupted_work(node, readings)
+    node.query_document(QueryData(sql="SELECT * FROM readings"), QueryForm())
+    _deliver(node, clock, readings)
+    _make_and_delete(node, receiver)
+    _relay(node)
+
+
+def _relay(node: Node) -> None:
+    while node.relay_outbox():
+        pass
+
+
+def _create(node: Node, name: str) -> None:
+    (snapshot,) = parse_snapshots(MANIFESTS[name], file=None)
+    if node.repository.find(snapshot.name) is None:
+        node.create(snapshot, Subject(LOCAL_ACCOUNT))
+
+
+def _push(node: Node, entry: CatalogEntry, key: str, body: str, *, expected: JobStatus = JobStatus.SUCCEEDED) -> None:
+    request = PushData(dataset=entry.id, account="local", body=iter([body.encode()]), idempotency_key=key)
+    accepted = node.accept_push(request)
+    if isinstance(accepted, Job):
+        ended = _work(node, accepted)
+        assert ended.status is expected, ended.error
+
+
+def _pull(node: Node, name: str) -> None:
+    entry = node.resolve(parse_dataset_alias(name))
+    ended = _work(node, node.enqueue_pull(PullRequest(dataset=entry.id, alias=entry.alias)))
+    assert ended.status is JobStatus.SUCCEEDED, ended.error
+
+
+def _work(node: Node, job: Job) -> Job:
+    return node.work_until_ended(job, worker=f"drill/{os.getpid()}", listener=lambda _: None)
+
+
+def _interrupted_work(node: Node, entry: CatalogEntry) -> None:
+    """A job that is cancelled, and one that goes back to the queue: its lease is given up as a failed attempt."""
+    node.cancel_job(node.enqueue_verify(entry, VerifyOptions()).id)
+    job = node.enqueue_verify(entry, VerifyOptions(replay=False))
+    run = node.lease_job("fails")
+    if run is not None:
+        now = node.ports.clock.now()
+        node.ports.jobs.retry(run.lease, now=now, due_at=now, error="{}")
+    _work(node, job)
+
+
+def _deliver(node: Node, clock: SettableClock, entry: CatalogEntry) -> None:
+    """Until nothing is pending; the clock passes over the pauses between attempts."""
+    _relay(node)
+    for _ in range(ROUNDS_MAX):
+        for delivery in node.due_deliveries(f"drill/{os.getpid()}", limit=8):
+            node.deliver(delivery)
+        if all(delivery.status is DeliveryStatus.DELIVERED for delivery in deliveries(node, entry)):
+            return
+        clock.advance(ROUND_MS)
+    raise AssertionError("deliveries do not end")
+
+
+def deliveries(node: Node, entry: CatalogEntry) -> list[Delivery]:
+    """Deliveries of all subscriptions of a dataset."""
+    return [found for subscription in node.subscriptions(entry) for found in node.deliveries(entry, subscription.id)]
+
+
+def _make_and_delete(node: Node, receiver: str) -> None:
+    _create(node, "doomed")
+    doomed = node.resolve(parse_dataset_alias("doomed"))
+    subscription = node.subscribe(doomed, url=f"http://{receiver}/doomed", secret=None)
+    node.unsubscribe(doomed, subscription.id)
+    node.delete(doomed)
