@@ -67,6 +67,25 @@ class Catalyst:
         none = self.companion("scala.None")
         return self.logical.LocalRelation(attributes, self.seq([]), False, none)
 
+    def literal_true(self) -> Expression:
+        """The constant TRUE."""
+        return self.companion("org.apache.spark.sql.catalyst.expressions.Literal").TrueLiteral()
+
+    def null_literal(self, data_type: Any) -> Expression:
+        """The constant NULL of a type."""
+        return self.companion("org.apache.spark.sql.catalyst.expressions.Literal").create(None, data_type)
+
+    def named(self, value: Expression, name: str, *, like: Attribute | None = None) -> Expression:
+        """A value under a name; it takes the column id of `like`, else a new one."""
+        ids = self.companion("org.apache.spark.sql.catalyst.expressions.NamedExpression")
+        own_id = ids.newExprId() if like is None else like.exprId()
+        none = self.companion("scala.None")
+        return self.expressions.Alias(value, name, own_id, self.seq([]), none, self.seq([]))
+
+    def member(self, struct: Expression, index: int) -> Expression:
+        """A member of a struct by position."""
+        return self.expressions.GetStructField(struct, index, self.companion("scala.None"))
+
     def companion(self, name: str) -> Any:
         """The companion object of a Scala class, given in full."""
         value: Any = self.jvm

@@ -81,3 +81,9 @@ class EngineSettings:
     """Longest text of one statement."""
     plan_nodes_max: int = 20_000
     """Most nodes of the plan of one statement."""
+
+    # transforms
+    transform_rows_in_memory_max: int = 500_000
+    """New rows that are aggregated in memory at once; a larger block is aggregated by Spark."""
+    transform_piece_rows: int = 250_000
+    """Rows that a query without aggregates maps at once."""

@@ -29,7 +29,7 @@ from odfabric_engine_spark.catalyst import (
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes
 from odfabric_engine_spark.validate.parsed import Mode
-from odfabric_engine_spark.validate.refusal import refusal, shown, source_text
+from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text
 
 _REPLACEABLE = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
 _NODES = frozenset(
@@ -121,13 +121,12 @@ class AnalysedGate:
         self._replaceable: dict[str, bool] = {}
 
     def check(self, plan: Plan, *, with_data: bool = False) -> None:
-        """Raises InvalidQuery for the first thing that is refused, LimitExceeded for a plan too large."""
-        problems = self.problems(plan, with_data=with_data)
+        """Raises Refused with all that is refused, LimitExceeded; `with_data` admits leaves that hold rows."""
+        problems = self._problems(plan, with_data=with_data)
         if problems:
-            raise problems[0]
+            raise Refused(problems)
 
-    def problems(self, plan: Plan, *, with_data: bool = False) -> list[InvalidQuery]:
-        """All that the second gate refuses; `with_data` admits leaves that hold rows. Raises LimitExceeded."""
+    def _problems(self, plan: Plan, *, with_data: bool) -> list[InvalidQuery]:
         found: list[InvalidQuery] = []
         stack: list[tuple[Plan | Expression, _Place | None]] = [(plan, None)]
         count = 0

@@ -13,15 +13,14 @@ from collections.abc import Mapping, Sequence
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric_engine_spark.catalyst import Catalyst, analysed
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.analysed import AnalysedGate
-from odfabric_engine_spark.validate.output_columns import column_problems
+from odfabric_engine_spark.validate.output_columns import column_problems, name_problems
 from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
-from odfabric_engine_spark.validate.refusal import refusal, shown, spark_refusal
+from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, spark_refused
 
 ENGINE_NAME = "spark"
 
@@ -48,35 +47,21 @@ def run_gated_steps(
     Raises InvalidQuery with line, column and rule within the step that is wrong, LimitExceeded.
     """
     steps = steps_of(transform)
-    empty = {name: frame.schema for name, frame in tables.items()}
-    check_steps(session, steps, empty, mode=mode, settings=settings)
-    gate = GatedSession(session, mode=mode, settings=settings)
-    for name, frame in tables.items():
-        gate.add_table(name, frame)
-    for step in steps[:-1]:
-        gate.add_step(step, with_data=True)
-    return _rehomed(gate.run(steps[-1].query, with_data=True), session)
-
-
-def check_steps(
-    session: SparkSession,
-    steps: Sequence[SqlQueryStep],
-    schemas: Mapping[str, StructType],
-    *,
-    mode: Mode,
-    settings: EngineSettings,
-) -> StructType:
-    """The schema of the last step's result, judged over empty tables. Raises InvalidQuery, LimitExceeded."""
-    gate = GatedSession(session, mode=mode, settings=settings)
-    for name, schema in schemas.items():
-        gate.add_table(name, Catalyst(gate.session).empty_table(schema))
-    for step in steps[:-1]:
-        gate.add_step(step)
-    schema = gate.run(steps[-1].query).schema
-    if mode is not Mode.QUERY:
-        for problem in column_problems(schema):
-            raise problem
-    return schema
+    try:
+        empty = {name: frame.schema for name, frame in tables.items()}
+        judged = GatedSession(session, mode=mode, settings=settings)
+        for name, schema in empty.items():
+            judged.add_table(name, Catalyst(judged.session).empty_table(schema))
+        result = judged.run_steps(steps).schema
+        problems = list(name_problems(result) if mode is Mode.QUERY else column_problems(result))
+        if problems:
+            raise Refused(problems, step=len(steps) - 1)
+        gate = GatedSession(session, mode=mode, settings=settings, with_data=True)
+        for name, frame in tables.items():
+            gate.add_table(name, frame)
+        return rehomed(gate.run_steps(steps), session)
+    except Refused as refused:
+        raise refused.error(steps=len(steps)) from None
 
 
 def steps_of(transform: TransformSql) -> tuple[SqlQueryStep, ...]:
@@ -103,44 +88,59 @@ def steps_of(transform: TransformSql) -> tuple[SqlQueryStep, ...]:
     return steps
 
 
-class GatedSession:
-    """A session of its own in which judged SQL is resolved; it ends with the request."""
+def gated_session(session: SparkSession, *, mode: Mode) -> SparkSession:
+    """A session of its own with a parser that hides nothing."""
+    own = session.newSession()
+    for name, value in _GATE_CONF.items():
+        own.conf.set(name, value)
+    if mode is Mode.QUERY:
+        # As in standard SQL and in the reference: "account/name" is a name.
+        own.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    return own
 
-    def __init__(self, session: SparkSession, *, mode: Mode, settings: EngineSettings) -> None:
-        self.session = session.newSession()
-        for name, value in _GATE_CONF.items():
-            self.session.conf.set(name, value)
-        if mode is Mode.QUERY:
-            # As in standard SQL and in the reference: "account/name" is a name.
-            self.session.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+
+class GatedSession:
+    """A session of its own in which judged SQL is resolved over tables; it ends with the request."""
+
+    def __init__(self, session: SparkSession, *, mode: Mode, settings: EngineSettings, with_data: bool = False) -> None:
+        self.session = gated_session(session, mode=mode)
         self._catalyst = Catalyst(self.session)
         self._parsed = ParsedGate(self._catalyst, mode=mode, settings=settings)
         self._analysed = AnalysedGate(self._catalyst, mode=mode, settings=settings)
+        self._with_data = with_data
         self._relations: set[str] = set()
 
     def add_table(self, name: str, frame: DataFrame) -> None:
-        """Makes a table known. Raises InvalidQuery if the name is taken."""
+        """Makes a table known. Raises Refused if the name is taken."""
         if name in self._relations:
-            raise refusal("steps", f"two tables are named {shown(name)}")
+            raise Refused([refusal("steps", f"two tables are named {shown(name)}")])
         quoted = f"`{name.replace('`', '``')}`"
-        _rehomed(frame, self.session).createTempView(quoted)
+        rehomed(frame, self.session).createTempView(quoted)
         self._relations.add(name)
 
-    def add_step(self, step: SqlQueryStep, *, with_data: bool = False) -> None:
-        """Makes the result of a step known by its alias."""
-        self.add_table(step.alias or "", self.run(step.query, with_data=with_data))
+    def run_steps(self, steps: Sequence[SqlQueryStep]) -> DataFrame:
+        """The lazy result of the last statement. Raises Refused, LimitExceeded."""
+        for number, step in enumerate(steps):
+            try:
+                frame = self.run(step.query)
+                if step.alias is None:
+                    return frame
+                self.add_table(step.alias, frame)
+            except Refused as refused:
+                raise Refused(refused.problems, step=number) from None
+        raise ValueError("the last statement has no alias")
 
-    def run(self, sql: str, *, with_data: bool = False) -> DataFrame:
-        """The lazy result of one query that passes both gates. Raises InvalidQuery, LimitExceeded."""
+    def run(self, sql: str) -> DataFrame:
+        """The lazy result of one statement that passes both gates. Raises Refused, LimitExceeded."""
         parsed = self._parsed.parse(sql, relations=self._relations)
         try:
             frame = self._catalyst.data_frame(parsed.plan)
         except (PySparkException, Py4JError) as error:
-            raise spark_refusal(error) or error from None
-        self._analysed.check(analysed(frame), with_data=with_data)
+            raise spark_refused(error) from error
+        self._analysed.check(analysed(frame), with_data=self._with_data)
         return frame
 
 
-def _rehomed(frame: DataFrame, session: SparkSession) -> DataFrame:
+def rehomed(frame: DataFrame, session: SparkSession) -> DataFrame:
     """The same plan in another session."""
     return Catalyst(session).data_frame(analysed(frame))

@@ -32,23 +32,23 @@ _PLAIN = (
 
 
 def column_problems(schema: spark_types.StructType) -> Iterator[InvalidQuery]:
-    """Names that are empty or doubled, types without a form: rules for every result that is kept."""
-    seen: dict[str, str] = {}
+    """Names and types that cannot be kept: rules for every result that becomes rows of a dataset."""
+    yield from name_problems(schema)
     for field in schema.fields:
-        name = field.name
+        yield from _type_problems(field.dataType, field.name, nullable=field.nullable)
+
+
+def name_problems(schema: spark_types.StructType) -> Iterator[InvalidQuery]:
+    """Names that are empty or doubled: rules for every result."""
+    seen: dict[str, str] = {}
+    for name in schema.names:
         if not name.strip():
             yield refusal("column-name", "a column has no name", hint="name it with AS")
         elif name.lower() in seen:
-            yield refusal(
-                "column-name",
-                f"two columns are named {shown(name)}"
-                + (
-                    "" if seen[name.lower()] == name else f" and {shown(seen[name.lower()])}, which differ in case only"
-                ),
-                hint="rename one with AS",
-            )
+            other = seen[name.lower()]
+            more = "" if other == name else f" and {shown(other)}, which differ in case only"
+            yield refusal("column-name", f"two columns are named {shown(name)}{more}", hint="rename one with AS")
         seen.setdefault(name.lower(), name)
-        yield from _type_problems(field.dataType, name, nullable=field.nullable)
 
 
 def transform_column_problems(

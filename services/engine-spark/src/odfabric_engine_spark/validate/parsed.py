@@ -33,7 +33,7 @@ from odfabric_engine_spark.catalyst import (
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes, functions
 from odfabric_engine_spark.validate.lateness import LATENESS_HINT, parse_lateness
-from odfabric_engine_spark.validate.refusal import refusal, shown, source_text, spark_refusal
+from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text, spark_refused
 
 
 class Mode(Enum):
@@ -151,15 +151,14 @@ class ParsedGate:
         self._settings = settings
 
     def parse(self, sql: str, *, relations: Collection[str]) -> ParsedQuery:
-        """The query of a text that passes. Raises InvalidQuery for the first thing that does not, LimitExceeded."""
+        """The query of a text that passes. Raises Refused with all that does not, LimitExceeded."""
         plan = self._parse(sql)
-        problems = self.problems(plan, relations=relations)
+        problems = self._problems(plan, relations)
         if problems:
-            raise problems[0]
+            raise Refused(problems)
         return ParsedQuery(sql=sql, plan=plan, lateness_us=_lateness(plan))
 
-    def problems(self, plan: Plan, *, relations: Collection[str]) -> list[InvalidQuery]:
-        """All that the first gate refuses in a parsed plan, in the order of the text. Raises LimitExceeded."""
+    def _problems(self, plan: Plan, relations: Collection[str]) -> list[InvalidQuery]:
         names = set(relations) | set(_cte_names(plan))
         found: list[InvalidQuery] = []
         for count, (node, is_plan) in enumerate(_walk(plan)):
@@ -177,11 +176,11 @@ class ParsedGate:
                 "the query text is too long", limit="query_bytes_max", maximum=self._settings.query_bytes_max
             )
         if not sql.strip():
-            raise refusal("empty", "the query is empty")
+            raise Refused([refusal("empty", "the query is empty")])
         try:
             return self._catalyst.parse(sql)
         except (PySparkException, Py4JError) as error:
-            raise spark_refusal(error) or error from None
+            raise spark_refused(error) from error
 
     def _judge_plan(self, node: Plan, names: set[str]) -> Iterator[InvalidQuery]:
         name = simple_name(node)

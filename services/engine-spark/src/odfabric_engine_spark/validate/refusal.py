@@ -7,6 +7,8 @@ the statement, and no message shows a stack trace or a path. Not here: what is r
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -29,6 +31,23 @@ _HINTS = {
     "NUM_COLUMNS_MISMATCH": "all branches of a UNION have the same columns",
     "TABLE_OR_VIEW_NOT_FOUND": "a query reads its declared inputs and earlier steps by their alias",
 }
+
+
+class Refused(Exception):
+    """All that is wrong with one statement; `step` counts from 0. Becomes an InvalidQuery before it leaves the engine."""
+
+    def __init__(self, problems: Sequence[InvalidQuery], *, step: int = 0) -> None:
+        super().__init__(str(problems[0]))
+        self.problems = tuple(problems)
+        self.step = step
+
+    def error(self, *, steps: int) -> InvalidQuery:
+        """The first problem, with the statement named if there are several."""
+        first = self.problems[0]
+        if steps == 1:
+            return first
+        place = replace(first.place, field=f"queries[{self.step}]")
+        return InvalidQuery(first.message, place=place, hint=first.hint)
 
 
 def refusal(rule: str, message: str, *, at: TreeNode | None = None, hint: str | None = None) -> InvalidQuery:
@@ -54,8 +73,13 @@ def shown(text: str) -> str:
     return flat if len(flat) <= SQL_CHARACTERS_SHOWN_MAX else f"{flat[: SQL_CHARACTERS_SHOWN_MAX - 3]}..."
 
 
-def spark_refusal(error: PySparkException | Py4JError) -> InvalidQuery | None:
-    """What Spark's parser or analyser refused; None if the error is of another kind."""
+def spark_refused(error: PySparkException | Py4JError) -> BaseException:
+    """What Spark's parser or analyser refused; the same error if it is of another kind."""
+    problem = _spark_problem(error)
+    return error if problem is None else Refused([problem])
+
+
+def _spark_problem(error: PySparkException | Py4JError) -> InvalidQuery | None:
     text = spark_text(error)
     if "StackOverflowError" in text:
         return refusal("too-deep", "the query is nested too deeply", hint="write it with fewer levels")

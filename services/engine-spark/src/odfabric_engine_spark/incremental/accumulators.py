@@ -1,0 +1,241 @@
+"""Accumulators of a query: the slots that its aggregate functions need, and the results made of them.
+
+Owns the choice of slots, shared between functions of one input, and the rounding and overflow of results. Invariant: every
+group has the net number of its rows in slot 0; a group with none, or fewer, has no result. Overflow is judged on the net
+value, where Spark may fail over an intermediate one. Source: rulings on first aggregates; Spark's result types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types
+
+from odfabric.errors import InvalidData
+from odfabric_engine_spark.incremental.aggregates import AggregateCall, Function
+from odfabric_engine_spark.incremental.exact import (
+    Integers,
+    Longs,
+    decimal_quotient,
+    integer_quotient,
+    object_array,
+    units_to_decimal,
+    units_to_float,
+)
+from odfabric_engine_spark.incremental.slots import (
+    Counts,
+    CountSlot,
+    FloatSums,
+    FloatSumSlot,
+    Mask,
+    Slot,
+    SlotValue,
+    Sums,
+    SumSlot,
+    Values,
+    ValuesSlot,
+    WeightedRows,
+)
+
+_DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
+_LONG_MAX = (1 << 63) - 1
+_LONG_MIN = -(1 << 63)
+
+
+@dataclass(slots=True)
+class GroupValues:
+    """The slots of a number of groups."""
+
+    slots: list[SlotValue]
+
+    def __len__(self) -> int:
+        return len(self.slots[0])
+
+    @property
+    def rows(self) -> Longs:
+        """Net number of rows of each group."""
+        first = self.slots[0]
+        assert isinstance(first, Counts)
+        return first.counts
+
+    def add_at(self, groups: Longs, other: GroupValues) -> None:
+        """Adds the n-th group of `other` to group `groups[n]`; no group occurs twice."""
+        for own, others in zip(self.slots, other.slots, strict=True):
+            own.add_at(groups, others)
+
+    def take(self, groups: Longs) -> GroupValues:
+        """A copy of some groups."""
+        return GroupValues([slot.take(groups) for slot in self.slots])
+
+    def is_zero(self) -> Mask:
+        """Which groups are as if they had never had a row."""
+        zero = self.slots[0].is_zero()
+        for slot in self.slots[1:]:
+            zero = zero & slot.is_zero()
+        return zero
+
+    def arrays(self) -> list[pa.Array]:
+        """Stored columns of all slots."""
+        return [array for slot in self.slots for array in slot.arrays()]
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulators:
+    """The slots of a query, and for each of its calls how its result is made of them."""
+
+    slots: tuple[Slot, ...]
+    results: tuple[Callable[[GroupValues], pa.Array], ...]
+    input_types: tuple[pa.DataType, ...]
+
+    @classmethod
+    def of(cls, calls: Sequence[AggregateCall], input_types: Sequence[pa.DataType]) -> Accumulators:
+        """What the calls need; `input_types` are the Arrow types of their inputs."""
+        made = _SlotMaker(input_types)
+        results = tuple(made.result(call) for call in calls)
+        return cls(tuple(made.slots), results, tuple(input_types))
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """Stored columns."""
+        return [field for slot in self.slots for field in slot.fields]
+
+    def of_rows(self, rows: WeightedRows) -> GroupValues:
+        """What weighted rows alone give."""
+        return GroupValues([slot.of_rows(rows) for slot in self.slots])
+
+    def zeros(self, count: int) -> GroupValues:
+        """Groups without rows."""
+        return GroupValues([slot.zeros(count) for slot in self.slots])
+
+    def load(self, arrays: Sequence[pa.Array]) -> GroupValues:
+        """From stored columns."""
+        found: list[SlotValue] = []
+        position = 0
+        for slot in self.slots:
+            width = len(slot.fields)
+            found.append(slot.load(arrays[position : position + width]))
+            position += width
+        return GroupValues(found)
+
+    def result_columns(self, groups: GroupValues) -> list[pa.Array]:
+        """The result of each call for each group. Raises InvalidData where a sum overflows its type."""
+        return [result(groups) for result in self.results]
+
+
+class _SlotMaker:
+    """Makes each slot once."""
+
+    def __init__(self, input_types: Sequence[pa.DataType]) -> None:
+        self._types = input_types
+        self.slots: list[Slot] = [CountSlot("rows", None)]
+        self._known: dict[tuple[str, int], int] = {}
+
+    def result(self, call: AggregateCall) -> Callable[[GroupValues], pa.Array]:
+        """How a call's result is made."""
+        match call.function:
+            case Function.COUNT:
+                count = 0 if call.input is None else self._count(call.input)
+                return lambda groups: pa.array(_counts(groups, count))
+            case Function.MIN | Function.MAX:
+                assert call.input is not None
+                return self._extreme(call.input, greatest=call.function is Function.MAX)
+            case Function.SUM | Function.AVG:
+                assert call.input is not None
+                return self._sum(call, call.input)
+
+    def _extreme(self, source: int, *, greatest: bool) -> Callable[[GroupValues], pa.Array]:
+        slot = ValuesSlot(f"values{source}", source, self._types[source])
+        at = self._at("values", source, slot)
+        return lambda groups: _extreme_of(slot, groups.slots[at], greatest=greatest)
+
+    def _sum(self, call: AggregateCall, source: int) -> Callable[[GroupValues], pa.Array]:
+        count = self._count(source)
+        data_type = self._types[source]
+        if types.is_floating(data_type):
+            at = self._at("float", source, FloatSumSlot(f"float{source}", source))
+            mean = call.function is Function.AVG
+            return lambda groups: _float_result(groups.slots[at], _counts(groups, count), mean=mean)
+        scale = data_type.scale if types.is_decimal(data_type) else 0
+        at = self._at("sum", source, SumSlot(f"sum{source}", source, scale))
+        return lambda groups: _number_result(call, groups.slots[at], _counts(groups, count))
+
+    def _count(self, source: int) -> int:
+        return self._at("count", source, CountSlot(f"count{source}", source))
+
+    def _at(self, kind: str, source: int, slot: Slot) -> int:
+        if (kind, source) not in self._known:
+            self._known[kind, source] = len(self.slots)
+            self.slots.append(slot)
+        return self._known[kind, source]
+
+
+def _counts(groups: GroupValues, at: int) -> Longs:
+    slot = groups.slots[at]
+    assert isinstance(slot, Counts)
+    return slot.counts
+
+
+def _extreme_of(slot: ValuesSlot, value: SlotValue, *, greatest: bool) -> pa.Array:
+    assert isinstance(value, Values)
+    found, _ = value.extreme(greatest=greatest)
+    return slot.shown(found)
+
+
+def _float_result(value: SlotValue, counts: Longs, *, mean: bool) -> pa.Array:
+    assert isinstance(value, FloatSums)
+    found: list[float | None] = []
+    specials = zip(value.nans, value.infinities, value.negative_infinities, strict=True)
+    for units, count, (nans, infinities, negative) in zip(value.units, counts, specials, strict=True):
+        if count <= 0:
+            found.append(None)
+        elif nans > 0 or (infinities > 0 and negative > 0):
+            found.append(float("nan"))
+        elif infinities > 0 or negative > 0:
+            found.append(float("inf") if infinities > 0 else float("-inf"))
+        else:
+            found.append(units_to_float(units, int(count) if mean else 1))
+    return pa.array(found, pa.float64())
+
+
+def _number_result(call: AggregateCall, value: SlotValue, counts: Longs) -> pa.Array:
+    assert isinstance(value, Sums)
+    valid = counts > 0
+    decimal = _DECIMAL.fullmatch(call.result)
+    if call.function is Function.AVG and decimal is None:
+        means = [
+            integer_quotient(total, int(count)) if count > 0 else None
+            for total, count in zip(value.units, counts, strict=True)
+        ]
+        return pa.array(means, pa.float64())
+    if decimal is None:
+        return _long_result(call, value.units, valid)
+    precision, scale = int(decimal[1]), int(decimal[2])
+    units = value.units
+    if call.function is Function.AVG:
+        quotients = [
+            decimal_quotient(total, int(count), scale=value.scale, result_scale=scale) if count > 0 else 0
+            for total, count in zip(units, counts, strict=True)
+        ]
+        units = object_array(quotients)
+    fits = np.asarray(abs(units) < 10**precision, dtype=bool)
+    units, valid = _without_overflow(call, units, valid, fits)
+    return units_to_decimal(units, pa.decimal128(precision, scale), valid=valid)
+
+
+def _long_result(call: AggregateCall, units: Integers, valid: Mask) -> pa.Array:
+    fits = np.asarray((units <= _LONG_MAX) & (units >= _LONG_MIN), dtype=bool)
+    units, valid = _without_overflow(call, units, valid, fits)
+    return pa.array(units.astype(np.int64), mask=~valid)
+
+
+def _without_overflow(call: AggregateCall, units: Integers, valid: Mask, fits: Mask) -> tuple[Integers, Mask]:
+    if not bool((fits | ~valid).all()) and not call.lenient:
+        raise InvalidData(
+            f"{call.expression.sql()} overflows {call.result} in a group",
+            hint="cast its argument to a wider decimal, or use try_sum",
+        )
+    return np.where(fits & valid, units, 0), valid & fits

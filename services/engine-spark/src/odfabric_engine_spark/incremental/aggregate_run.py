@@ -1,0 +1,228 @@
+"""One run of an aggregate: rows of some steps go into their groups, changed groups come out.
+
+Owns the order of things: rows are summed per group and step, groups pass through their versions step by step, and each change
+of a version that is final becomes records. A group without window is final at once; a timed one when the watermark has
+passed its end, so what comes before is one version, and what comes later are corrections. Invariant: the records depend
+neither on how steps were cut into runs nor on the order of rows. Source: semantics of transforms, section 4; rulings on steps,
+pairs and order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
+from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.changes import Records, changes
+from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.incremental.group_keys import GroupColumn
+from odfabric_engine_spark.incremental.group_rows import GROUP_ID, GroupRows
+from odfabric_engine_spark.incremental.group_state import GroupState
+from odfabric_engine_spark.incremental.group_sums import ALWAYS, Marks, PartialSums, closing_steps, run_starts, times
+from odfabric_engine_spark.incremental.output import as_output
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Groups in hand. `state` are their positions in the state (-1: new), `ends` when they close (timed only)."""
+
+    keys: pa.Array
+    key_columns: dict[str, pa.Array]
+    state: Longs
+    values: GroupValues
+    ends: Longs | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Versions:
+    """Versions of groups that are final, and the rows that they make (-1: none)."""
+
+    rows: pa.Table
+    row_of: Longs
+    group_of: Longs
+
+
+class AggregateRun:
+    """Runs of one query; `state` is what they have left so far."""
+
+    def __init__(
+        self,
+        columns: Sequence[GroupColumn],
+        accumulators: Accumulators,
+        group_rows: GroupRows,
+        state: GroupState,
+        *,
+        window: GroupColumn | None,
+        output_schema: pa.Schema,
+        event_time: str,
+    ) -> None:
+        self.state = state
+        self._columns = tuple(columns)
+        self._accumulators = accumulators
+        self._group_rows = group_rows
+        self._window = window
+        self._output_schema = output_schema
+        self._event_time = event_time
+
+    @property
+    def end_column(self) -> str | None:
+        """The column of the state that says when a group closes."""
+        return None if self._window is None else f"{self._window.name}_end"
+
+    def apply(self, sums: PartialSums, marks: Marks) -> Records:
+        """Adds sums to the groups and moves the watermark. Raises InvalidData, and what Spark raises on an expression."""
+        work = self._work(sums, marks)
+        events = self._events(work, sums, marks)
+        versions, before, after = self._play(work, sums, events, marks)
+        records = self._records(versions, before, after, work, events)
+        self._keep(work, len(sums.keys))
+        return records
+
+    def drop_closed(self, to_us: int) -> None:
+        """Forgets groups that closed at an instant or before: rows for them are dropped from now on."""
+        if self.end_column is not None:
+            self.state = self.state.without(self.end_column, to_us=to_us)
+
+    def _work(self, sums: PartialSums, marks: Marks) -> _Work:
+        found = self.state.find(sums.keys)
+        closing = np.zeros(0, dtype=np.int64)
+        last = marks.after_us[-1] if marks.after_us else None
+        if self.end_column is not None and last is not None:
+            all_closing = self.state.between(self.end_column, above_us=marks.before_us, to_us=last)
+            closing = np.setdiff1d(all_closing, found)
+        closing_keys, closing_columns = self.state.keys(closing)
+        keys = pa.concat_arrays([sums.keys, closing_keys])
+        columns = {name: pa.concat_arrays([sums.key_columns[name], closing_columns[name]]) for name in sums.key_columns}
+        positions = np.concatenate([found, closing])
+        values = self._accumulators.zeros(len(keys))
+        known = np.nonzero(positions >= 0)[0]
+        values.add_at(known, self.state.values(positions[known], self._accumulators))
+        ends = None if self.end_column is None else times(columns[self.end_column])
+        return _Work(keys, columns, positions, values, ends)
+
+    def _events(self, work: _Work, sums: PartialSums, marks: Marks) -> npt.NDArray[np.int64]:
+        """(group, step, position in the sums or -1), sorted: sums, and closings that no row comes with."""
+        rows = np.stack([sums.groups, sums.steps, np.arange(len(sums.groups))], axis=1)
+        if work.ends is None:
+            return rows
+        closing = closing_steps(work.ends, marks)
+        candidates = np.nonzero((work.state >= 0) & (closing >= 0) & (closing < len(marks.after_us)))[0]
+        covered = set(zip(sums.groups.tolist(), sums.steps.tolist(), strict=True))
+        bare = [
+            (group, step, -1)
+            for group, step in zip(candidates.tolist(), closing[candidates].tolist(), strict=True)
+            if (group, step) not in covered
+        ]
+        events = np.concatenate([rows, np.array(bare, dtype=np.int64).reshape(-1, 3)])
+        return events[np.lexsort((events[:, 1], events[:, 0]))]
+
+    def _play(
+        self, work: _Work, sums: PartialSums, events: npt.NDArray[np.int64], marks: Marks
+    ) -> tuple[_Versions, Longs, Longs]:
+        """All versions, and for each event the version before and after it (-1: none, or not final)."""
+        groups, steps, sources = events[:, 0], events[:, 1], events[:, 2]
+        final = steps < max(len(marks.after_us), 1)
+        results: list[list[pa.Array]] = []
+        owners: list[Longs] = []
+        present: list[npt.NDArray[np.bool_]] = []
+        version_after = np.full(len(events), -1, dtype=np.int64)
+        latest = np.full(len(work.keys), -1, dtype=np.int64)
+        version_before = np.full(len(events), -1, dtype=np.int64)
+
+        def record(of: Longs) -> Longs:
+            values = work.values.take(of)
+            known = sum(map(len, owners))
+            results.append(self._accumulators.result_columns(values))
+            owners.append(of)
+            present.append(values.rows > 0)
+            latest[of] = np.arange(known, known + len(of))
+            return latest[of]
+
+        record(self._final_before(work, np.unique(groups), marks))
+        for chosen in _rounds(groups):
+            added = chosen[sources[chosen] >= 0]
+            work.values.add_at(groups[added], sums.values.take(sources[added]))
+            shown = chosen[final[chosen]]
+            version_before[shown] = latest[groups[shown]]
+            version_after[shown] = record(groups[shown])
+        versions = self._rows_of(work, results, np.concatenate(owners), np.concatenate(present))
+        return versions, version_before, version_after
+
+    def _final_before(self, work: _Work, touched: Longs, marks: Marks) -> Longs:
+        """Touched groups whose row has been shown before this run."""
+        known = touched[work.state[touched] >= 0]
+        if work.ends is None:
+            return known
+        return known[work.ends[known] <= (ALWAYS if marks.before_us is None else marks.before_us)]
+
+    def _rows_of(
+        self, work: _Work, results: list[list[pa.Array]], owners: Longs, present: npt.NDArray[np.bool_]
+    ) -> _Versions:
+        """The output rows of versions; a group with no rows in it has none."""
+        columns = [
+            pa.concat_arrays([part[index] for part in results]) for index in range(len(self._accumulators.results))
+        ]
+        versions = np.nonzero(present)[0]
+        row_of = np.full(len(owners), -1, dtype=np.int64)
+        if not len(versions):
+            return _Versions(self._output_schema.empty_table(), row_of, owners)
+        at = pa.array(versions)
+        arrays = [*self._keys_as_columns(work, owners[versions]), *(column.take(at) for column in columns), at]
+        names = [*self._group_rows.key_names, *self._group_rows.result_names, GROUP_ID]
+        rows = self._group_rows.output(pa.Table.from_arrays(arrays, names=names))
+        row_of[one_array(rows.column(GROUP_ID)).to_numpy()] = np.arange(rows.num_rows)
+        return _Versions(as_output(rows, self._output_schema), row_of, owners)
+
+    def _keys_as_columns(self, work: _Work, owners: Longs) -> list[pa.Array]:
+        """Keys as the query sees them: a window is a struct."""
+        at = pa.array(owners)
+        found: list[pa.Array] = []
+        for column in self._columns:
+            arrays = [work.key_columns[field.name].take(at) for field in column.fields]
+            if column.is_window:
+                found.append(pa.StructArray.from_arrays(arrays, fields=list(column.arrow)))
+            else:
+                found.append(arrays[0])
+        return found
+
+    def _records(
+        self, versions: _Versions, before: Longs, after: Longs, work: _Work, events: npt.NDArray[np.int64]
+    ) -> Records:
+        shown = np.nonzero(after >= 0)[0]
+        was = np.where(before[shown] >= 0, versions.row_of[np.maximum(before[shown], 0)], -1)
+        groups, steps = events[shown, 0], events[shown, 1]
+        event_times = one_array(versions.rows.column(self._event_time))
+
+        def order(identities: Longs, leads: Longs) -> pa.Table:
+            columns = {
+                "event_time": event_times.take(pa.array(leads)),
+                "key": work.keys.take(pa.array(groups[identities])),
+            }
+            if work.ends is None:
+                return pa.table(columns)
+            return pa.table({"step": steps[identities], "end": work.ends[groups[identities]], **columns})
+
+        return changes(versions.rows, was, versions.row_of[after[shown]], order)
+
+    def _keep(self, work: _Work, touched: int) -> None:
+        at = np.arange(touched, dtype=np.int64)
+        keys = work.keys.slice(0, touched)
+        columns = {name: column.slice(0, touched) for name, column in work.key_columns.items()}
+        self.state = self.state.replaced(keys, columns, work.values.take(at))
+
+
+def _rounds(groups: Longs) -> Iterator[Longs]:
+    """Positions of the first entry of every group, then of the second, and so on; groups are sorted."""
+    starts = run_starts(groups)
+    lengths = np.diff(np.append(starts, len(groups)))
+    ranks = np.arange(len(groups)) - np.repeat(starts, lengths)
+    order = np.argsort(ranks, kind="stable")
+    bounds = np.searchsorted(ranks[order], np.arange(int(lengths.max(initial=0)) + 1))
+    for begin, end in pairwise(bounds):
+        yield order[begin:end]

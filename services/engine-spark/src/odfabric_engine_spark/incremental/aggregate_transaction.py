@@ -1,0 +1,204 @@
+"""A transaction of an aggregate: all its steps, in runs that fit into memory.
+
+Owns cutting steps into runs, reading their rows, dropping late ones, and choosing where sums are made: rows of a run are
+summed in memory, a step that is too large by Spark. Invariant: how steps are cut changes neither records nor state. Not here:
+what a run does (`aggregate_run`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from odfabric.model.engine import TransformRequestInput
+from odfabric.model.operation import OperationType
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.catalyst import Catalyst, Expression, analysed
+from odfabric_engine_spark.incremental.accumulators import Accumulators
+from odfabric_engine_spark.incremental.aggregate_run import AggregateRun
+from odfabric_engine_spark.incremental.binding import bind, projection
+from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.changes import Records
+from odfabric_engine_spark.incremental.classify import AggregateQuery
+from odfabric_engine_spark.incremental.group_sums import (
+    ALWAYS,
+    STEP,
+    WEIGHT,
+    Marks,
+    PartialSums,
+    effective_steps,
+    partial_sums,
+    times,
+)
+from odfabric_engine_spark.incremental.input_table import InputTable
+from odfabric_engine_spark.incremental.leaf_rows import LeafRows, weights_of
+from odfabric_engine_spark.incremental.slots import Mask
+from odfabric_engine_spark.incremental.spark_sums import SparkSums
+from odfabric_engine_spark.incremental.steps import Step, Timeline
+from odfabric_engine_spark.slice_input import read_slices
+
+HIDDEN = (pa.field(WEIGHT, pa.int32(), nullable=False), pa.field(STEP, pa.int32(), nullable=False))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Consecutive steps that are taken together, and the watermark before them."""
+
+    steps: tuple[Step, ...]
+    before_us: int | None
+
+    @property
+    def rows(self) -> int:
+        """Rows of all inputs."""
+        return sum(len(step.offsets) for step in self.steps)
+
+    @property
+    def marks(self) -> Marks:
+        """As a run takes them."""
+        return Marks(self.before_us, tuple(step.after_us for step in self.steps))
+
+
+class AggregateTransaction:
+    """The steps of one transaction over the state of the previous one."""
+
+    def __init__(
+        self,
+        query: AggregateQuery,
+        run: AggregateRun,
+        accumulators: Accumulators,
+        rows: LeafRows,
+        *,
+        tables: Mapping[str, InputTable],
+        inputs: Sequence[TransformRequestInput],
+        call: EngineCall,
+    ) -> None:
+        self.run = run
+        self.late_rows_dropped = 0
+        self._query = query
+        self._accumulators = accumulators
+        self._rows = rows
+        self._tables = tables
+        self._inputs = inputs
+        self._positions = {one.query_alias: position for position, one in enumerate(inputs)}
+        self._call = call
+
+    def records(self, line: Timeline) -> Iterator[Records]:
+        """The records of all steps in order. Raises InvalidData, and what Spark raises on an expression."""
+        runs = list(self._runs(line))
+        done, total = 0, sum(run.rows for run in runs)
+        for run in runs:
+            self._call.progress("aggregate", done, total)
+            yield self.run.apply(self._sums(run), run.marks)
+            done += run.rows
+            last = run.steps[-1].after_us if run.steps else None
+            if self._query.lateness_us is not None and last is not None:
+                self.run.drop_closed(last - self._query.lateness_us)
+
+    def _runs(self, line: Timeline) -> Iterator[_Run]:
+        """Without a window steps do not matter, and the transaction is one run."""
+        if self._query.window is None:
+            yield _Run(line.steps, line.before_us)
+            return
+        waiting: list[Step] = []
+        before_us, rows = line.before_us, 0
+        for step in line.steps:
+            if waiting and rows + len(step.offsets) > self._call.settings.transform_rows_in_memory_max:
+                yield _Run(tuple(waiting), before_us)
+                before_us, rows, waiting = waiting[-1].after_us, 0, []
+            waiting.append(step)
+            rows += len(step.offsets)
+        if waiting:
+            yield _Run(tuple(waiting), before_us)
+
+    def _sums(self, run: _Run) -> PartialSums:
+        if run.rows > self._call.settings.transform_rows_in_memory_max:
+            return self._sums_by_spark(run)
+        session = self._query.catalyst.session
+        frames = [session.createDataFrame(self._rows_of(leaf, run)) for leaf in range(len(self._query.leaves))]
+        rows = self._projected(frames).toArrow()
+        if self._query.lateness_us is not None:
+            rows = rows.filter(pa.array(~self._late(rows, run)))
+        end_column = self.run.end_column
+        return partial_sums(rows, run.marks, self._query.columns, self._accumulators, end_column=end_column)
+
+    def _rows_of(self, leaf: int, run: _Run) -> pa.Table:
+        """Rows of one leaf with their weights and steps."""
+        alias = self._query.leaves[leaf].alias
+        own = [(number, step) for number, step in enumerate(run.steps) if step.input == self._positions[alias]]
+        taken = [(number, self._rows.whole(leaf, step.offsets)) for number, step in own if len(step.offsets)]
+        table = pa.concat_tables([self._tables[alias].no_rows, *(rows for _, rows in taken)]).combine_chunks()
+        numbers = np.array([number for number, _ in taken], dtype=np.int32)
+        steps = np.repeat(numbers, [rows.num_rows for _, rows in taken])
+        operations = one_array(table.column(self._tables[alias].vocabulary.operation_type)).to_numpy()
+        weighted = table.append_column(HIDDEN[0], pa.array(weights_of(operations)))
+        return weighted.append_column(HIDDEN[1], pa.array(steps))
+
+    def _projected(self, frames: Sequence[DataFrame]) -> DataFrame:
+        """Keys, inputs, weight and step of each row below the aggregate."""
+        bound = bind(self._query.catalyst, self._query.below, frames)
+        return projection(self._query.catalyst, bound, row_expressions(self._query))
+
+    def _late(self, rows: pa.Table, run: _Run) -> Mask:
+        """Rows of windows that closed longer ago than the lateness, by what their own input had announced before."""
+        lateness_us = self._query.lateness_us or 0
+        bounds = [ALWAYS if step.own_before_us is None else step.own_before_us - lateness_us for step in run.steps]
+        steps = one_array(rows.column(STEP)).to_numpy()
+        late: Mask = times(one_array(rows.column(self.run.end_column))) <= np.array(bounds, dtype=np.int64)[steps]
+        self.late_rows_dropped += int(late.sum())
+        return late
+
+    def _sums_by_spark(self, run: _Run) -> PartialSums:
+        frames = [self._slices_of(leaf, run) for leaf in range(len(self._query.leaves))]
+        rows = self._projected(frames)
+        if self._query.lateness_us is not None:
+            rows = self._without_late(rows, run)
+        sums = SparkSums(rows, self._query.columns, self._accumulators)
+        count = len(sums.keys)
+        end_column = self.run.end_column
+        ends = None if end_column is None else times(sums.key_columns[end_column])
+        steps = effective_steps(np.zeros(count, dtype=np.int64), ends, run.marks)
+        return PartialSums(sums.keys, sums.key_columns, np.arange(count, dtype=np.int64), steps, sums.values())
+
+    def _slices_of(self, leaf: int, run: _Run) -> DataFrame:
+        """Rows of one leaf as Spark reads them. A timed run of this size is a single step, so the step is 0."""
+        alias = self._query.leaves[leaf].alias
+        table, one = self._tables[alias], self._inputs[self._positions[alias]]
+        ranges = [step.offsets for step in run.steps if step.input == self._positions[alias] and len(step.offsets)]
+        begin, end = min((r.begin for r in ranges), default=0), max((r.end for r in ranges), default=0)
+        slices = [piece for piece in one.slices if piece.offsets.begin < end and piece.offsets.end > begin]
+        offset, operation = F.col(_quoted(table.vocabulary.offset)), F.col(_quoted(table.vocabulary.operation_type))
+        added = operation.isin(int(OperationType.APPEND), int(OperationType.CORRECT_TO))
+        frame = read_slices(self._call, slices, table.arrow).filter((offset >= begin) & (offset < end))
+        weighted = frame.withColumns({WEIGHT: F.when(added, 1).otherwise(-1), STEP: F.lit(0)})
+        return Catalyst(self._query.catalyst.session).data_frame(analysed(weighted))
+
+    def _without_late(self, rows: DataFrame, run: _Run) -> DataFrame:
+        (step,) = run.steps
+        if step.own_before_us is None or self._query.lateness_us is None:
+            return rows
+        bound = F.timestamp_micros(F.lit(step.own_before_us - self._query.lateness_us))
+        late = F.col(_quoted(self.run.end_column or "")) <= bound
+        self.late_rows_dropped += rows.filter(late).count()
+        return rows.filter(~late)
+
+
+def row_expressions(query: AggregateQuery) -> list[Expression]:
+    """Keys and inputs of an aggregate over the plan below it, named as runs know them."""
+    catalyst = query.catalyst
+    named: list[Expression] = []
+    for column in query.columns:
+        if column.is_window:
+            members = enumerate(column.fields)
+            named += [catalyst.named(catalyst.member(column.expression, at), field.name) for at, field in members]
+        else:
+            named.append(catalyst.named(column.expression, column.name))
+    return [*named, *(catalyst.named(value, f"input{index}") for index, value in enumerate(query.inputs))]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

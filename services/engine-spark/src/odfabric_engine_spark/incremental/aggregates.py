@@ -1,0 +1,135 @@
+"""Aggregate functions of a query, as it states them.
+
+Owns reading `sum(x) FILTER (WHERE ..)` and its like from the analysed plan: function, input, result type. Invariant: what is
+read here has exact accumulators (`accumulators`); everything else is refused with a reason. Source: rulings on first
+aggregates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from odfabric.errors import InvalidQuery
+from odfabric_engine_spark.catalyst import Catalyst, Expression, children, simple_name
+from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text
+
+_INTEGERS = frozenset({"byte", "short", "integer", "long"})
+_FLOATS = frozenset({"float", "double"})
+_ORDERED = _INTEGERS | _FLOATS | {"boolean", "string", "binary", "date", "timestamp", "timestamp_ntz"}
+
+
+class Function(Enum):
+    """Aggregate functions with exact accumulators."""
+
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+
+
+_FUNCTIONS = {
+    "Count": Function.COUNT,
+    "CountIf": Function.COUNT,
+    "Sum": Function.SUM,
+    "Average": Function.AVG,
+    "Min": Function.MIN,
+    "Max": Function.MAX,
+    "BoolAnd": Function.MIN,
+    "BoolOr": Function.MAX,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """One use of a function. `input` is its position among the query's inputs, None for a count of rows.
+
+    `lenient`: an overflow gives null (try_sum) instead of failing. `result` is Spark's name of the result type.
+    """
+
+    function: Function
+    input: int | None
+    result: str
+    lenient: bool
+    expression: Expression
+
+
+class CallReader:
+    """Reads calls and gathers their inputs; equal inputs are kept once."""
+
+    def __init__(self, catalyst: Catalyst) -> None:
+        self._catalyst = catalyst
+        self.inputs: list[Expression] = []
+
+    def read(self, expression: Expression) -> AggregateCall:
+        """The call that an AggregateExpression makes. Raises Refused."""
+        function = expression.aggregateFunction()
+        problem = _problem(expression, simple_name(function))
+        if problem is not None:
+            raise Refused([problem])
+        kind = _FUNCTIONS[simple_name(function)]
+        return AggregateCall(
+            function=kind,
+            input=self._input(expression, function),
+            result=str(expression.dataType().json()).strip('"'),
+            lenient=str(function.prettyName()).startswith("try_"),
+            expression=expression,
+        )
+
+    def _input(self, expression: Expression, function: Expression) -> int | None:
+        """Rows that do not count have the input null: that is what a filter means for all of our functions."""
+        make = self._catalyst.expressions
+        arguments = children(function)
+        conditions = [expression.filter().get()] if expression.filter().isDefined() else []
+        if simple_name(function) == "CountIf":
+            conditions, arguments = [*conditions, *arguments], []
+        elif simple_name(function) == "Count":
+            conditions += [make.IsNotNull(argument) for argument in arguments if argument.nullable()]
+            arguments = []
+        if not conditions and not arguments:
+            return None
+        value = arguments[0] if arguments else self._catalyst.literal_true()
+        if conditions:
+            condition = conditions[0]
+            for further in conditions[1:]:
+                condition = make.And(condition, further)
+            value = make.If(condition, value, self._catalyst.null_literal(value.dataType()))
+        return self._position(value)
+
+    def _position(self, value: Expression) -> int:
+        for position, known in enumerate(self.inputs):
+            if known.semanticEquals(value):
+                return position
+        self.inputs.append(value)
+        return len(self.inputs) - 1
+
+
+def _problem(expression: Expression, name: str) -> InvalidQuery | None:
+    text = shown(source_text(expression) or str(expression.sql()))
+    if name not in _FUNCTIONS:
+        return refusal(
+            "aggregate",
+            f"{text} cannot run incrementally yet",
+            at=expression,
+            hint="count, sum, avg, min, max, bool_and, bool_or can",
+        )
+    if expression.isDistinct() and name not in ("Min", "Max"):
+        return refusal(
+            "distinct-aggregate",
+            f"{text}: DISTINCT within an aggregate cannot run incrementally yet",
+            at=expression,
+            hint="make a dataset of the distinct rows and aggregate that",
+        )
+    return _type_problem(name, children(expression.aggregateFunction()), text, expression)
+
+
+def _type_problem(name: str, arguments: Sequence[Expression], text: str, at: Expression) -> InvalidQuery | None:
+    if name in ("Count", "CountIf", "BoolAnd", "BoolOr"):
+        return None
+    type_name = str(arguments[0].dataType().typeName())
+    known = _INTEGERS | _FLOATS if name in ("Sum", "Average") else _ORDERED
+    if type_name in known or type_name.startswith("decimal"):
+        return None
+    return refusal("aggregate-type", f"{text} of type {type_name} cannot run incrementally yet", at=at, hint="cast it")

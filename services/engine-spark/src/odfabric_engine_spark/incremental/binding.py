@@ -1,0 +1,74 @@
+"""Rows bound to the leaves of a plan, with columns of ours carried along.
+
+Owns the rewriting of row-wise plans so that hidden columns of each leaf's rows (where a row stands, what its weight is) come
+out beside the query's own. Invariant: the query's columns keep their ids, so nodes above need no change. Not here: which plans
+are row-wise (`classify`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan, analysed, children, items, simple_name
+from odfabric_engine_spark.incremental.input_table import leaf_alias
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A plan with rows, and its hidden columns in the order in which the leaves have them."""
+
+    plan: Plan
+    hidden: list[Attribute]
+
+
+def bind(catalyst: Catalyst, plan: Plan, frames: Sequence[DataFrame]) -> Bound:
+    """Binds one frame to each leaf, from left to right.
+
+    A frame has the leaf's columns in order, then the hidden ones, which are the same for all leaves.
+    """
+    rows = iter(frames)
+    bound = _bind(catalyst, plan, rows)
+    if next(rows, None) is not None:
+        raise ValueError("there are more frames than leaves")
+    return bound
+
+
+def projection(catalyst: Catalyst, bound: Bound, named: Sequence[Expression]) -> DataFrame:
+    """Expressions over a bound plan, then its hidden columns."""
+    return catalyst.data_frame(catalyst.logical.Project(catalyst.seq([*named, *bound.hidden]), bound.plan))
+
+
+def _bind(catalyst: Catalyst, node: Plan, rows: Iterator[DataFrame]) -> Bound:
+    if leaf_alias(node) is not None:
+        return _attach(catalyst, node, next(rows))
+    below = [_bind(catalyst, child, rows) for child in children(node)]
+    match simple_name(node):
+        case "Project":
+            named = [*items(node.projectList()), *below[0].hidden]
+            return Bound(catalyst.logical.Project(catalyst.seq(named), below[0].plan), below[0].hidden)
+        case "Union":
+            return _union(catalyst, node, below)
+        case "Filter" | "Generate":
+            return Bound(node.withNewChildren(catalyst.seq([below[0].plan])), below[0].hidden)
+        case name:
+            raise ValueError(f"rows cannot be carried through {name}")
+
+
+def _union(catalyst: Catalyst, node: Plan, below: list[Bound]) -> Bound:
+    aligned = []
+    for child, bound in zip(children(node), below, strict=True):
+        columns = [*items(child.output()), *bound.hidden]
+        aligned.append(catalyst.logical.Project(catalyst.seq(columns), bound.plan))
+    union = node.withNewChildren(catalyst.seq(aligned))
+    return Bound(union, items(union.output())[-len(below[0].hidden) :])
+
+
+def _attach(catalyst: Catalyst, leaf: Plan, frame: DataFrame) -> Bound:
+    source = analysed(frame)
+    have, want = items(source.output()), items(leaf.output())
+    named = [catalyst.named(value, str(column.name()), like=column) for value, column in zip(have, want, strict=False)]
+    hidden = have[len(want) :]
+    return Bound(catalyst.logical.Project(catalyst.seq([*named, *hidden]), source), hidden)

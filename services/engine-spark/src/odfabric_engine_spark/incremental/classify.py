@@ -1,0 +1,243 @@
+"""Which class of operators a query is of, and the parts in which it runs.
+
+Owns the decision what can run incrementally: linear queries, and one keyed aggregate with linear parts below and above it.
+Everything else is refused with a reason and a way around. Invariant: what is accepted obeys the law of transforms, that the net
+output is the query over the net input. Not here: how the parts run (`linear`, `aggregate_run`). Source: semantics of
+transforms, section 3; rulings on first aggregates, lateness and types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import _parse_datatype_json_string
+
+from odfabric.errors import InvalidQuery
+from odfabric_engine_spark.catalyst import (
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    is_attribute,
+    items,
+    simple_name,
+    walk_expression,
+)
+from odfabric_engine_spark.incremental.aggregates import AggregateCall, CallReader
+from odfabric_engine_spark.incremental.group_keys import GroupColumn
+from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
+from odfabric_engine_spark.incremental.resolve import ResolvedQuery
+from odfabric_engine_spark.incremental.trace import Leaf, columns_used, leaves_of
+from odfabric_engine_spark.incremental.window import TimedWindow, find_window, is_window_column
+from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text
+
+LINEAR_NODES = frozenset({"Project", "Filter", "Generate", "Union"})
+_REASONS = {
+    "Join": ("join", "joins cannot run incrementally yet", None),
+    "LateralJoin": ("join", "lateral joins cannot run incrementally yet", "use LATERAL VIEW explode(..)"),
+    "Window": ("window-function", "window functions (OVER) cannot run incrementally yet", None),
+    "Expand": (
+        "grouping-sets",
+        "overlapping windows, ROLLUP, CUBE and GROUPING SETS cannot run incrementally yet",
+        "use one tumbling window, or one query per grouping",
+    ),
+    "Except": ("set-operation", "EXCEPT cannot run incrementally yet", "use UNION ALL and a condition"),
+    "Intersect": ("set-operation", "INTERSECT cannot run incrementally yet", None),
+    "Pivot": ("pivot", "PIVOT cannot run incrementally yet", "use sum(..) FILTER (WHERE ..)"),
+    "Unpivot": ("pivot", "UNPIVOT cannot run incrementally yet", "use LATERAL VIEW stack(..)"),
+}
+_CONSTANTS = frozenset({"LocalRelation", "OneRowRelation", "Range"})
+
+
+@dataclass(frozen=True, slots=True)
+class LinearQuery:
+    """Rows map to rows: project, filter, explode, union all. `op_selected`: the query states the op of its output itself."""
+
+    catalyst: Catalyst
+    plan: Plan
+    leaves: tuple[Leaf, ...]
+    op_selected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateQuery:
+    """`below` gives the rows of groups, `aggregate` is the node itself, `above` what is made of its rows."""
+
+    catalyst: Catalyst
+    below: Plan
+    aggregate: Plan
+    above: Plan
+    leaves: tuple[Leaf, ...]
+    columns: tuple[GroupColumn, ...]
+    calls: tuple[AggregateCall, ...]
+    inputs: tuple[Expression, ...]
+    window: TimedWindow | None
+    lateness_us: int | None
+
+    @property
+    def operator_class(self) -> str:
+        """`timed` if groups wait for the watermark, else `keyed`."""
+        return "keyed" if self.window is None else "timed"
+
+
+def classify(
+    query: ResolvedQuery, tables: Mapping[str, InputTable], *, operation_name: str
+) -> LinearQuery | AggregateQuery:
+    """The class of a query over its inputs; `operation_name` is the output's column of operation types.
+
+    Raises Refused with every operator that cannot run incrementally.
+    """
+    catalyst = query.catalyst
+    plan = _simplified(catalyst, query.plan)
+    problems = list(_problems(plan))
+    if problems:
+        raise Refused(problems)
+    aggregates = [node for node in _nodes(plan) if simple_name(node) == "Aggregate"]
+    if not aggregates:
+        if query.lateness_us is not None:
+            raise Refused([refusal("hint", "a lateness needs a window over the event time")])
+        names = [str(attribute.name()) for attribute in items(plan.output())]
+        return LinearQuery(catalyst, plan, leaves_of(plan), operation_name in names)
+    return _aggregate_query(catalyst, plan, aggregates[0], query.lateness_us, tables)
+
+
+def _aggregate_query(
+    catalyst: Catalyst, plan: Plan, aggregate: Plan, lateness_us: int | None, tables: Mapping[str, InputTable]
+) -> AggregateQuery:
+    below = children(aggregate)[0]
+    leaves = leaves_of(below)
+    event_times = {alias: table.vocabulary.event_time for alias, table in tables.items()}
+    window = find_window(catalyst, aggregate, event_times)
+    if lateness_us is not None and window is None:
+        raise Refused([refusal("hint", "a lateness needs a window over the event time", at=aggregate)])
+    _check_system_columns(aggregate, leaves, tables)
+    columns = tuple(_group_columns(aggregate))
+    reader = CallReader(catalyst)
+    calls = tuple(reader.read(call) for call in calls_of(aggregate))
+    inputs = tuple(reader.inputs)
+    return AggregateQuery(catalyst, below, aggregate, plan, leaves, columns, calls, inputs, window, lateness_us)
+
+
+def calls_of(aggregate: Plan) -> Iterator[Expression]:
+    """The uses of aggregate functions in an aggregate, from left to right."""
+    for named in items(aggregate.aggregateExpressions()):
+        yield from (part for part in walk_expression(named) if simple_name(part) == "AggregateExpression")
+
+
+def _simplified(catalyst: Catalyst, plan: Plan) -> Plan:
+    """Without names: WITH inlined, aliases and views gone, DISTINCT as the aggregate that it is."""
+    optimizer = "org.apache.spark.sql.catalyst.optimizer"
+    inline = catalyst.jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False, False)
+    plan = _without_names(catalyst, inline.apply(plan))
+    return catalyst.companion(f"{optimizer}.ReplaceDistinctWithAggregate").apply(plan)
+
+
+def _without_names(catalyst: Catalyst, node: Plan) -> Plan:
+    below = [_without_names(catalyst, child) for child in children(node)]
+    if simple_name(node) in ("SubqueryAlias", "View", "PipeOperator"):
+        return below[0]
+    return node.withNewChildren(catalyst.seq(below)) if below else node
+
+
+def _nodes(plan: Plan) -> Iterator[Plan]:
+    stack = [plan]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def _problems(plan: Plan) -> Iterator[InvalidQuery]:
+    """Every node that has no incremental form; an aggregate may be reached through row-wise operators only."""
+    stack = [(plan, False, False)]
+    while stack:
+        node, below_aggregate, below_union = stack.pop()
+        name = simple_name(node)
+        if name == "Aggregate":
+            yield from _aggregate_problems(node, below_aggregate=below_aggregate, below_union=below_union)
+            below_aggregate = True
+        elif name in _REASONS:
+            rule, message, hint = _REASONS[name]
+            yield refusal(rule, message, at=node, hint=hint)
+        elif name in _CONSTANTS:
+            if leaf_alias(node) is None:
+                yield refusal("constant-rows", "every part of a transform must read an input", at=node)
+        elif name == "Generate" and not below_aggregate and _has_aggregate(node):
+            yield refusal(
+                "explode-above-aggregate",
+                "rows of an aggregate cannot be exploded incrementally yet",
+                at=node,
+                hint="make a dataset of the aggregate and explode that",
+            )
+        elif name not in LINEAR_NODES:
+            yield refusal("operator", f"{name} cannot run incrementally yet", at=node)
+        below_union = below_union or name == "Union"
+        stack.extend((child, below_aggregate, below_union) for child in children(node))
+
+
+def _has_aggregate(plan: Plan) -> bool:
+    return any(simple_name(node) == "Aggregate" for node in _nodes(plan))
+
+
+def _aggregate_problems(node: Plan, *, below_aggregate: bool, below_union: bool) -> Iterator[InvalidQuery]:
+    if below_aggregate:
+        yield refusal(
+            "second-aggregate",
+            "one query has one aggregate",
+            at=node,
+            hint="make a dataset of the first aggregate and derive the second from it",
+        )
+    elif below_union:
+        yield refusal(
+            "union-of-aggregates",
+            "a UNION of aggregates cannot run incrementally yet",
+            at=node,
+            hint="put UNION ALL below the aggregate, or make two datasets",
+        )
+    if node.groupingExpressions().isEmpty():
+        yield refusal(
+            "global-aggregate",
+            "an aggregate without GROUP BY cannot run incrementally yet",
+            at=node,
+            hint="group by a column or by window(..)",
+        )
+    for expression in items(node.groupingExpressions()):
+        name = str(expression.dataType().typeName())
+        if name in ("array", "map", "variant") or (name == "struct" and not is_window_column(expression)):
+            text = shown(source_text(expression) or str(expression.sql()))
+            yield refusal(
+                "group-type",
+                f"{text} is a {name}, which cannot be grouped by",
+                at=expression,
+                hint="group by its members",
+            )
+        if any("session" in str(part.metadata().json()) for part in walk_expression(expression) if is_attribute(part)):
+            yield refusal("session-window", "session windows cannot run incrementally yet", at=expression)
+
+
+def _check_system_columns(aggregate: Plan, leaves: tuple[Leaf, ...], tables: Mapping[str, InputTable]) -> None:
+    """Offset, op and system time of a row say nothing of the relation: an aggregate that reads them obeys no law."""
+    used = columns_used(aggregate)
+    names = {
+        name
+        for leaf in leaves
+        for column, name in leaf.columns.items()
+        if column in used and name in tables[leaf.alias].hidden
+    }
+    if names:
+        text = "the system column {} can be read by queries without aggregates only"
+        raise Refused([refusal("system-column", text.format(name), at=aggregate) for name in sorted(names)])
+
+
+def _group_columns(aggregate: Plan) -> Iterator[GroupColumn]:
+    for index, expression in enumerate(items(aggregate.groupingExpressions())):
+        nullable = bool(expression.nullable())
+        yield GroupColumn(f"key{index}", expression, arrow_type(expression), nullable, is_window_column(expression))
+
+
+def arrow_type(expression: Expression) -> pa.DataType:
+    """The Arrow type in which Spark hands out an expression."""
+    return to_arrow_type(_parse_datatype_json_string(expression.dataType().json()), timezone="UTC")

@@ -1,0 +1,123 @@
+"""Exact numbers: sums that no order of rows can change.
+
+Owns the ways between Arrow's decimals and floats and Python's integers, on whole columns. A decimal is an integer in units of
+its scale, a float an integer in units of 2^-1074, the least one there is; sums of those are exact, and are rounded once, when
+they become a result. Not here: what is summed (`slots`).
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Integers: TypeAlias = npt.NDArray[np.object_]
+"""Python integers of any size."""
+
+Longs: TypeAlias = npt.NDArray[np.int64]
+
+FLOAT_UNIT_BITS = 1074
+MANTISSA_BITS = 53
+LOW_BITS = 27
+"""Mantissas are summed in two halves, so that 2^36 of them cannot overflow."""
+
+_WORD = (1 << 64) - 1
+_DOUBLE_UNIT = 1 << FLOAT_UNIT_BITS
+_GUARD_SCALE = 39
+"""Spark divides decimals to this scale before it rounds to that of the result."""
+
+
+def object_array(values: list[int]) -> Integers:
+    """Python integers as a column."""
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
+def decimal_units(array: pa.Array) -> Integers:
+    """Decimals as integers in units of their scale; nulls become 0."""
+    words = array.type.bit_width // 64
+    raw = np.frombuffer(array.buffers()[1], dtype=np.uint64).reshape(-1, words)
+    rows = raw[array.offset : array.offset + len(array)]
+    total = rows[:, words - 1].view(np.int64).astype(object)
+    for word in reversed(range(words - 1)):
+        total = (total << 64) + rows[:, word].astype(object)
+    if array.null_count:
+        total[~array.is_valid().to_numpy(zero_copy_only=False)] = 0
+    return total
+
+
+def units_to_decimal(
+    units: Integers, data_type: pa.DataType, *, valid: npt.NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """The way back; every integer must fit the precision of the type."""
+    words = data_type.bit_width // 64
+    raw = np.empty((len(units), words), dtype=np.uint64)
+    for word in range(words):
+        raw[:, word] = ((units >> (64 * word)) & _WORD).astype(np.uint64)
+    bitmap = None if valid is None else pa.array(valid).buffers()[1]
+    return pa.Array.from_buffers(data_type, len(units), [bitmap, pa.py_buffer(raw.tobytes())])
+
+
+def float_parts(values: npt.NDArray[np.float64]) -> tuple[Longs, Longs]:
+    """Mantissa and exponent of finite numbers: each is mantissa * 2^exponent, the mantissa of at most 53 bits."""
+    fractions, exponents = np.frexp(values)
+    return np.ldexp(fractions, MANTISSA_BITS).astype(np.int64), exponents.astype(np.int64) - MANTISSA_BITS
+
+
+def float_units(mantissas: Integers, exponents: Longs) -> Integers:
+    """Sums of mantissas of one exponent each, in units of 2^-1074."""
+    shifts = exponents + FLOAT_UNIT_BITS
+    left, right = np.maximum(shifts, 0).astype(object), np.maximum(-shifts, 0).astype(object)
+    shifted: Integers = (mantissas << left) >> right
+    return shifted
+
+
+def units_to_float(units: int, count: int = 1) -> float:
+    """The sum of floats divided by a count, rounded once, to nearest even; too large is infinite, as in Spark."""
+    try:
+        return units / (count * _DOUBLE_UNIT)
+    except OverflowError:
+        return float("inf") if units > 0 else float("-inf")
+
+
+def integer_quotient(total: int, count: int) -> float:
+    """The mean of integers, rounded once."""
+    return total / count
+
+
+def decimal_quotient(units: int, count: int, *, scale: int, result_scale: int) -> int:
+    """The mean of decimals in units of the result's scale, rounded as Spark does: half up, twice."""
+    guarded = _half_up(units * 10 ** (_GUARD_SCALE - scale), count)
+    return _half_up(guarded, 10 ** (_GUARD_SCALE - result_scale))
+
+
+def _half_up(number: int, divisor: int) -> int:
+    """Quotient rounded to nearest, halves away from zero."""
+    magnitude = (2 * abs(number) + divisor) // (2 * divisor)
+    return magnitude if number >= 0 else -magnitude
+
+
+def pack_units(units: int) -> tuple[bytes, int]:
+    """An integer without its trailing zero bits as bytes, and how many they were: short for the usual sums of floats."""
+    if units == 0:
+        return b"", 0
+    zeros = (units & -units).bit_length() - 1
+    odd = units >> zeros
+    return odd.to_bytes(odd.bit_length() // 8 + 1, "big", signed=True), zeros
+
+
+def unpack_units(packed: bytes, zeros: int) -> int:
+    """The way back from `pack_units`."""
+    return int.from_bytes(packed, "big", signed=True) << zeros
+
+
+def sum_runs(values: Longs, starts: Longs, *, largest: int) -> Integers:
+    """Exact sums of consecutive runs of integers; `largest` bounds their magnitude."""
+    if len(starts) == 0:
+        return np.empty(0, dtype=object)
+    if largest * len(values) < 1 << 62:
+        return np.add.reduceat(values, starts).astype(object)
+    return np.add.reduceat(values.astype(object), starts)

@@ -1,0 +1,243 @@
+"""The operation ExecuteTransform: the next slice, checkpoint and watermark of a derivative dataset.
+
+Owns the order of a transaction: judge the query, read the checkpoint, run, write slice and checkpoint. Invariant: the outcome
+is a function of the request alone, byte by byte, and a request that does not continue its checkpoint is refused. Source:
+semantics of transforms; rulings on checkpoints, watermarks and failing expressions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from odfabric.errors import InvalidData, InvalidRequest, Place
+from odfabric.model.engine import TransformRequest, TransformResult
+from odfabric.model.instant import Instant
+from odfabric.model.offsets import OffsetRange
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.catalyst import items
+from odfabric_engine_spark.checkpoint import Checkpoint, InputPosition, read_checkpoint, write_checkpoint
+from odfabric_engine_spark.failures import as_odf_error
+from odfabric_engine_spark.incremental.accumulators import Accumulators
+from odfabric_engine_spark.incremental.aggregate_run import AggregateRun
+from odfabric_engine_spark.incremental.aggregate_transaction import AggregateTransaction, row_expressions
+from odfabric_engine_spark.incremental.changes import Records
+from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
+from odfabric_engine_spark.incremental.group_keys import key_fields
+from odfabric_engine_spark.incremental.group_rows import GroupRows
+from odfabric_engine_spark.incremental.group_state import GroupState
+from odfabric_engine_spark.incremental.input_table import InputTable
+from odfabric_engine_spark.incremental.judge import JudgedTransform, input_tables, judge_transform
+from odfabric_engine_spark.incremental.leaf_rows import LeafRows, columns_needed
+from odfabric_engine_spark.incremental.linear_transaction import linear_records
+from odfabric_engine_spark.incremental.output import OutputShape
+from odfabric_engine_spark.incremental.output_watermark import output_watermark
+from odfabric_engine_spark.incremental.steps import Timeline, timeline
+from odfabric_engine_spark.slice_output import SliceShape, write_batches
+from odfabric_engine_spark.validate.gate import steps_of
+from odfabric_engine_spark.validate.refusal import Refused
+
+GROUPS = "groups"
+
+
+@dataclass(frozen=True, slots=True)
+class _Transaction:
+    """A request whose query is judged and whose checkpoint is read."""
+
+    request: TransformRequest
+    tables: Mapping[str, InputTable]
+    judged: JudgedTransform
+    shape: OutputShape
+    fingerprint: str
+    checkpoint: Checkpoint | None
+    line: Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What an attempt has written and left: `groups` is the state, None for a linear query."""
+
+    offsets: OffsetRange | None
+    groups: pa.Table | None
+    late_rows_dropped: int
+
+
+def execute_transform(request: TransformRequest, call: EngineCall) -> TransformResult:
+    """Runs one transaction.
+
+    Raises InvalidQuery, IncompatibleSchema, InvalidData (also for a checkpoint that is not ours), InvalidRequest,
+    LimitExceeded.
+    """
+    call.progress("validate")
+    transaction = _prepare(request, call)
+    try:
+        outcome = _attempt(transaction, call, consolidated=False)
+    except (PySparkException, Py4JError, InvalidData) as error:
+        if not _may_be_taken_back(transaction, call, error):
+            raise
+        outcome = _attempt(transaction, call, consolidated=True)
+    return _finish(transaction, call, outcome)
+
+
+def _prepare(request: TransformRequest, call: EngineCall) -> _Transaction:
+    steps = steps_of(request.transform)
+    tables = input_tables([(one.query_alias, one.vocabulary, one.data_schema) for one in request.inputs])
+    try:
+        judged = judge_transform(call.session, steps, tables, request.vocabulary, settings=call.settings)
+    except Refused as refused:
+        raise refused.error(steps=len(steps)) from None
+    shape = judged.shape.fitted(request.data_schema)
+    fingerprint = _fingerprint(request, judged)
+    checkpoint = _read_checkpoint(request, call, judged, fingerprint)
+    before = [None] * len(request.inputs) if checkpoint is None else [each.watermark for each in checkpoint.inputs]
+    return _Transaction(request, tables, judged, shape, fingerprint, checkpoint, timeline(request.inputs, before))
+
+
+def _attempt(transaction: _Transaction, call: EngineCall, *, consolidated: bool) -> _Outcome:
+    judged, request = transaction.judged, transaction.request
+    query = judged.query
+    if isinstance(query, LinearQuery):
+        rows = _leaf_rows(transaction, call, consolidated=consolidated)
+        found = linear_records(query, transaction.shape, rows, transaction.tables, call)
+        return _Outcome(_write(transaction, call, found), None, 0)
+    assert judged.accumulators is not None
+    run = _aggregate_run(transaction, query, judged.accumulators)
+    running = AggregateTransaction(
+        query,
+        run,
+        judged.accumulators,
+        _leaf_rows(transaction, call, consolidated=consolidated),
+        tables=transaction.tables,
+        inputs=request.inputs,
+        call=call,
+    )
+    offsets = _write(transaction, call, running.records(transaction.line))
+    return _Outcome(offsets, run.state.table, running.late_rows_dropped)
+
+
+def _leaf_rows(transaction: _Transaction, call: EngineCall, *, consolidated: bool) -> LeafRows:
+    query = transaction.judged.query
+    plan = query.plan if isinstance(query, LinearQuery) else query.below
+    results = items(plan.output()) if isinstance(query, LinearQuery) else row_expressions(query)
+    return LeafRows(
+        query.leaves,
+        columns_needed(query.catalyst, plan, results),
+        tables=transaction.tables,
+        inputs=transaction.request.inputs,
+        call=call,
+        consolidated=consolidated,
+    )
+
+
+def _aggregate_run(transaction: _Transaction, query: AggregateQuery, accumulators: Accumulators) -> AggregateRun:
+    schema = GroupState.schema(key_fields(query.columns), accumulators)
+    known = None if transaction.checkpoint is None else transaction.checkpoint.parts[GROUPS]
+    names = tuple(field.name for field in key_fields(query.columns))
+    return AggregateRun(
+        query.columns,
+        accumulators,
+        GroupRows.of(query),
+        GroupState(schema.empty_table() if known is None else known, names),
+        window=None if query.window is None else query.columns[query.window.index],
+        output_schema=transaction.shape.rows,
+        event_time=transaction.request.vocabulary.event_time,
+    )
+
+
+def _write(transaction: _Transaction, call: EngineCall, found: Iterator[Records]) -> OffsetRange | None:
+    request = transaction.request
+    shape = SliceShape(
+        schema=transaction.shape.slice,
+        vocabulary=request.vocabulary,
+        system_time=request.system_time,
+        next_offset=request.next_offset,
+    )
+    operation = request.vocabulary.operation_type
+    batches = (batch for records in found for batch in records.batches(operation))
+    return write_batches(call, batches, shape, output=call.exchange.output(request.new_data_path)).offsets
+
+
+def _finish(transaction: _Transaction, call: EngineCall, outcome: _Outcome) -> TransformResult:
+    request = transaction.request
+    before = [mark for mark in (request.prev_watermark, _watermark_of(transaction.checkpoint)) if mark is not None]
+    watermark = output_watermark(
+        transaction.judged.query, request.vocabulary.event_time, transaction.line.watermark, max(before, default=None)
+    )
+    positions = tuple(
+        InputPosition(dataset_id=str(one.dataset_id), next_offset=one.offsets.end, watermark=mark)
+        for one, mark in zip(request.inputs, transaction.line.after, strict=True)
+    )
+    checkpoint = Checkpoint(
+        fingerprint=transaction.fingerprint,
+        inputs=positions,
+        watermark=watermark,
+        parts={} if outcome.groups is None else {GROUPS: outcome.groups},
+    )
+    call.progress("checkpoint")
+    write_checkpoint(call.exchange.output(request.new_checkpoint_path), checkpoint)
+    return TransformResult(
+        offsets=outcome.offsets,
+        watermark=watermark,
+        data_schema=transaction.shape.data_schema,
+        late_rows_dropped=outcome.late_rows_dropped,
+    )
+
+
+def _read_checkpoint(
+    request: TransformRequest, call: EngineCall, judged: JudgedTransform, fingerprint: str
+) -> Checkpoint | None:
+    if not request.checkpoint_paths:
+        began = next((one for one in request.inputs if one.offsets.begin), None)
+        if began is not None and isinstance(judged.query, AggregateQuery):
+            raise _discontinued(
+                f"input {began.query_alias} begins at offset {began.offsets.begin} without a checkpoint"
+            )
+        return None
+    if len(request.checkpoint_paths) > 1:
+        raise InvalidRequest("a checkpoint of this engine builds on no other")
+    name = request.checkpoint_paths[0]
+    checkpoint = read_checkpoint(call.exchange.input(name), name=name)
+    if checkpoint.fingerprint != fingerprint:
+        raise _discontinued("the checkpoint was made by another query or over other inputs")
+    for one, position in zip(request.inputs, checkpoint.inputs, strict=True):
+        if one.offsets.begin != position.next_offset:
+            raise _discontinued(
+                f"input {one.query_alias} continues at offset {position.next_offset}, not at {one.offsets.begin}"
+            )
+    return checkpoint
+
+
+def _discontinued(message: str) -> InvalidData:
+    place = Place(rule="checkpoint-discontinued")
+    return InvalidData(message, place=place, hint="reset the dataset to compute it anew")
+
+
+def _fingerprint(request: TransformRequest, judged: JudgedTransform) -> str:
+    """What a checkpoint's state depends on: the statements, the inputs and their names, and the columns of the state."""
+    state: list[str] = []
+    if isinstance(judged.query, AggregateQuery) and judged.accumulators is not None:
+        schema = GroupState.schema(key_fields(judged.query.columns), judged.accumulators)
+        state = [str(field) for field in schema]
+    known = {
+        "queries": [[step.alias, step.query] for step in steps_of(request.transform)],
+        "inputs": [[str(one.dataset_id), one.query_alias] for one in request.inputs],
+        "state": state,
+    }
+    return hashlib.sha3_256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
+def _watermark_of(checkpoint: Checkpoint | None) -> Instant | None:
+    return None if checkpoint is None else checkpoint.watermark
+
+
+def _may_be_taken_back(transaction: _Transaction, call: EngineCall, error: BaseException) -> bool:
+    """Whether the interval may withdraw the row that failed: only rows are to blame, and few enough to be compared."""
+    rows = sum(len(one.offsets) for one in transaction.request.inputs)
+    known = as_odf_error(error)
+    return isinstance(known, InvalidData) and rows <= call.settings.transform_rows_in_memory_max

@@ -1,0 +1,54 @@
+"""Keys of groups: which columns they have, and what makes two of them one.
+
+Owns the key columns of groups and their normal form. Invariant: two keys have equal bytes (`canonical`) exactly when Spark
+groups them together: NULL is a value, NaN equals itself, -0.0 is 0.0. Not here: what is kept per key (`group_state`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from odfabric_engine_spark.catalyst import Expression
+from odfabric_engine_spark.incremental.canonical import one_array
+
+
+@dataclass(frozen=True, slots=True)
+class GroupColumn:
+    """A grouping expression and its column in rows of groups; a window is two columns, its start and its end."""
+
+    name: str
+    expression: Expression
+    arrow: pa.DataType
+    nullable: bool
+    is_window: bool
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        """The physical columns."""
+        if not self.is_window:
+            return (pa.field(self.name, self.arrow),)
+        return tuple(pa.field(f"{self.name}_{member.name}", member.type) for member in self.arrow)
+
+
+def key_fields(columns: Sequence[GroupColumn]) -> list[pa.Field]:
+    """Physical columns of all grouping expressions, in order."""
+    return [field for column in columns for field in column.fields]
+
+
+def normal_key_columns(table: pa.Table, columns: Sequence[GroupColumn]) -> dict[str, pa.Array]:
+    """Key columns of rows, with one NaN and one zero."""
+    found: dict[str, pa.Array] = {}
+    for field in key_fields(columns):
+        array = one_array(table.column(field.name)).cast(field.type)
+        found[field.name] = _normal_floats(array) if types.is_floating(field.type) else array
+    return found
+
+
+def _normal_floats(array: pa.Array) -> pa.Array:
+    one_zero = pc.add(array, pa.scalar(0.0, array.type))
+    return pc.if_else(pc.is_nan(one_zero), pa.scalar(float("nan"), array.type), one_zero)

@@ -1,0 +1,102 @@
+"""Rows of inputs, read from their slices and bound to the leaves of a plan.
+
+Owns reading an interval of offsets in bounded pieces, in the types that Spark takes. Invariant: rows come in the order of
+offsets, and only columns that the query needs are read; the others are null. Not here: what the rows mean (`linear_run`,
+`aggregate_run`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfabric.errors import InvalidData, Place
+from odfabric.formats.slice_parquet import open_slice
+from odfabric.model.engine import SliceFile
+from odfabric.model.offsets import OffsetRange
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.incremental.input_table import InputTable
+
+
+class InputRows:
+    """The new rows of one input, taken piece by piece in the order of offsets."""
+
+    def __init__(
+        self,
+        table: InputTable,
+        offsets: OffsetRange,
+        slices: Sequence[SliceFile],
+        *,
+        needed: frozenset[str],
+        call: EngineCall,
+    ) -> None:
+        self.table = table
+        self._position = offsets.begin
+        self._needed = needed
+        self._call = call
+        self._batches = self._read(offsets, slices)
+        self._rest: list[pa.RecordBatch] = []
+
+    def take(self, count: int) -> pa.Table:
+        """The next `count` rows, as Spark takes them, offsets and operations included.
+
+        Raises InvalidData if a slice is damaged, a row is missing, or a value has no form in Spark.
+        """
+        taken: list[pa.RecordBatch] = []
+        missing = count
+        while missing:
+            batch = self._rest.pop() if self._rest else next(self._batches, None)
+            if batch is None:
+                raise InvalidData(f"input {self.table.alias} has no row with offset {self._position + count - missing}")
+            taken.append(batch.slice(0, missing))
+            if batch.num_rows > missing:
+                self._rest.append(batch.slice(missing))
+            missing -= taken[-1].num_rows
+        rows = pa.Table.from_batches(taken, schema=self.table.no_rows.schema)
+        self._check_offsets(rows)
+        self._position += count
+        return rows
+
+    def _check_offsets(self, rows: pa.Table) -> None:
+        name = self.table.vocabulary.offset
+        found = rows.column(name).to_numpy()
+        wrong = np.nonzero(found != np.arange(self._position, self._position + rows.num_rows))[0]
+        if len(wrong):
+            raise InvalidData(
+                f"input {self.table.alias} has the offset {found[wrong[0]]} where {self._position + wrong[0]} is expected",
+                place=Place(field=name),
+            )
+
+    def _read(self, offsets: OffsetRange, slices: Sequence[SliceFile]) -> Iterator[pa.RecordBatch]:
+        for piece in slices:
+            if piece.offsets.begin < offsets.end and piece.offsets.end > offsets.begin:
+                yield from self._read_slice(piece, offsets)
+
+    def _read_slice(self, piece: SliceFile, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+        names = self.table.vocabulary
+        columns = sorted({*self._needed, names.offset, names.operation_type})
+        with open_slice(self._call.exchange.input(piece.path), names) as reader:
+            for batch in reader.batches(columns):
+                self._call.check()
+                offset = batch.column(names.offset)
+                within = pc.and_(pc.greater_equal(offset, offsets.begin), pc.less(offset, offsets.end))
+                rows = batch if pc.all(within).as_py() else batch.filter(within)
+                if rows.num_rows:
+                    yield self._as_spark(rows, piece.path)
+
+    def _as_spark(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
+        schema = self.table.no_rows.schema
+        columns: list[pa.Array] = []
+        for field in schema:
+            if field.name not in batch.schema.names:
+                columns.append(pa.nulls(batch.num_rows, field.type))
+                continue
+            try:
+                columns.append(batch.column(field.name).cast(field.type))
+            except pa.ArrowException as error:
+                place = Place(file=path, field=field.name)
+                raise InvalidData(f"a value of the column has no form in Spark: {error}", place=place) from error
+        return pa.RecordBatch.from_arrays(columns, schema=schema)

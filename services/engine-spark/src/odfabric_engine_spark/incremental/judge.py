@@ -1,0 +1,134 @@
+"""Judging a transform: what it is, what comes out of it, or everything that is wrong with it.
+
+Owns the one way from SQL and schemas to a query that can run, which ValidateQuery reports and ExecuteTransform runs.
+Invariant: a transform that passes here is not refused for its SQL later. Source: semantics of transforms, section 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from odfabric.errors import InvalidQuery, OdfError
+from odfabric.model.data_schema import DataSchema
+from odfabric.model.engine import QueryProblem, ValidateRequest, ValidateResult
+from odfabric.model.metadata import SqlQueryStep
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.catalyst import Catalyst
+from odfabric_engine_spark.incremental.accumulators import Accumulators
+from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery, arrow_type, classify
+from odfabric_engine_spark.incremental.input_table import InputTable
+from odfabric_engine_spark.incremental.output import OutputShape, output_shape
+from odfabric_engine_spark.incremental.resolve import resolve_steps
+from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.validate.gate import gated_session, steps_of
+from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
+from odfabric_engine_spark.validate.refusal import Refused, refusal, shown
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedTransform:
+    """A transform that can run. `accumulators` are what its groups need, None for a linear query."""
+
+    query: LinearQuery | AggregateQuery
+    shape: OutputShape
+    accumulators: Accumulators | None
+
+
+def judge_transform(
+    session: SparkSession,
+    steps: Sequence[SqlQueryStep],
+    tables: Mapping[str, InputTable],
+    vocabulary: DatasetVocabulary,
+    *,
+    settings: EngineSettings,
+) -> JudgedTransform:
+    """Raises Refused with all that is wrong with one statement, LimitExceeded."""
+    resolved = resolve_steps(session, steps, tables, settings=settings)
+    try:
+        query = classify(resolved, tables, operation_name=vocabulary.operation_type)
+        shape = output_shape(query, tables, vocabulary)
+    except Refused as refused:
+        raise Refused(refused.problems, step=len(steps) - 1) from None
+    if isinstance(query, LinearQuery):
+        return JudgedTransform(query, shape, None)
+    types = [arrow_type(expression) for expression in query.inputs]
+    return JudgedTransform(query, shape, Accumulators.of(query.calls, types))
+
+
+def input_tables(inputs: Sequence[tuple[str, DatasetVocabulary, DataSchema]]) -> dict[str, InputTable]:
+    """The inputs by alias. Raises InvalidQuery for an alias used twice, IncompatibleSchema for a type without a form."""
+    check_aliases([alias for alias, _, _ in inputs])
+    return {alias: InputTable.of(alias, vocabulary, schema) for alias, vocabulary, schema in inputs}
+
+
+def check_aliases(aliases: Sequence[str]) -> None:
+    """Raises InvalidQuery for an alias used twice."""
+    for number, alias in enumerate(aliases):
+        if alias in aliases[:number]:
+            raise refusal("inputs", f"two inputs have the alias {shown(alias)}", hint="give each an alias of its own")
+
+
+def validate_query(request: ValidateRequest, call: EngineCall) -> ValidateResult:
+    """Judges a transform without data. Raises LimitExceeded."""
+    call.progress("validate")
+    try:
+        steps = steps_of(request.transform)
+        known = [(one.alias, one.vocabulary, one.data_schema) for one in request.inputs if one.data_schema is not None]
+        if len(known) < len(request.inputs):
+            _judge_text(call, steps, [one.alias for one in request.inputs])
+            return ValidateResult(problems=(), data_schema=None, operator_class=None, keys=())
+        tables = input_tables(known)
+        judged = judge_transform(call.session, steps, tables, request.vocabulary, settings=call.settings)
+    except Refused as refused:
+        return _refused([_problem(problem, refused.step) for problem in refused.problems])
+    except InvalidQuery as error:
+        return _refused([_problem(error, 0)])
+    except OdfError as error:
+        if error.code == "limit-exceeded":
+            raise
+        return _refused([_problem(error, 0)])
+    query = judged.query
+    keys = (
+        () if isinstance(query, LinearQuery) else tuple(_key_text(query, index) for index in range(len(query.columns)))
+    )
+    name = "linear" if isinstance(query, LinearQuery) else query.operator_class
+    return ValidateResult(problems=(), data_schema=judged.shape.data_schema, operator_class=name, keys=keys)
+
+
+def _judge_text(call: EngineCall, steps: Sequence[SqlQueryStep], aliases: Sequence[str]) -> None:
+    """What can be said of statements over inputs whose columns are not known yet. Raises Refused."""
+    check_aliases(aliases)
+    catalyst = Catalyst(gated_session(call.session, mode=Mode.TRANSFORM))
+    gate = ParsedGate(catalyst, mode=Mode.TRANSFORM, settings=call.settings)
+    known = set(aliases)
+    for number, step in enumerate(steps):
+        try:
+            gate.parse(step.query, relations=known)
+        except Refused as refused:
+            raise Refused(refused.problems, step=number) from None
+        known.add(step.alias or "")
+
+
+def _key_text(query: AggregateQuery, index: int) -> str:
+    column = query.columns[index]
+    return "window" if column.is_window else str(column.expression.sql())
+
+
+def _refused(problems: Sequence[QueryProblem]) -> ValidateResult:
+    return ValidateResult(problems=tuple(problems), data_schema=None, operator_class=None, keys=())
+
+
+def _problem(error: OdfError, step: int) -> QueryProblem:
+    place = error.place
+    return QueryProblem(
+        rule=place.rule or error.code,
+        message=error.message,
+        hint=error.hint,
+        step=step,
+        line=place.line,
+        column=place.column,
+    )

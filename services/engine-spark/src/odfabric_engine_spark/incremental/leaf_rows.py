@@ -1,0 +1,135 @@
+"""Rows for the leaves of a query: which columns are needed, which rows of the interval count.
+
+Owns reading by leaf, and the consolidation of an interval: rows that the same interval withdraws are left out. That is tried
+once when an expression fails, for the failing row may be the one that a correction takes back. Invariant: both ways give the
+same net rows. Source: rulings on failing expressions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from odfabric.model.engine import TransformRequestInput
+from odfabric.model.offsets import OffsetRange
+from odfabric.model.operation import OperationType
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, expr_id, items, simple_name
+from odfabric_engine_spark.incremental.canonical import one_array, row_bytes
+from odfabric_engine_spark.incremental.input_rows import InputRows
+from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
+from odfabric_engine_spark.incremental.slots import Mask
+from odfabric_engine_spark.incremental.trace import Leaf
+
+_PRUNING_ROUNDS_MAX = 100
+_DIGEST_BYTES = 16
+_PIECE_ROWS = 65_536
+
+
+class LeafRows:
+    """The new rows of a transaction, by leaf."""
+
+    def __init__(
+        self,
+        leaves: Sequence[Leaf],
+        needed: Sequence[frozenset[str]],
+        *,
+        tables: Mapping[str, InputTable],
+        inputs: Sequence[TransformRequestInput],
+        call: EngineCall,
+        consolidated: bool,
+    ) -> None:
+        """With `consolidated` all rows of the interval are looked at once before the first is given out."""
+        self._leaves = leaves
+        self._needed = needed
+        self._tables = tables
+        self._inputs = {one.query_alias: one for one in inputs}
+        self._call = call
+        self._kept = [self._survivors(leaf) for leaf in leaves] if consolidated else None
+
+    def offsets(self, leaf: int) -> OffsetRange:
+        """The interval of a leaf."""
+        return self._inputs[self._leaves[leaf].alias].offsets
+
+    def pieces(self, leaf: int, *, rows_max: int, offsets: OffsetRange | None = None) -> Iterator[pa.Table]:
+        """Rows of an interval in pieces, offsets and operations included. Raises as InputRows."""
+        interval = self.offsets(leaf) if offsets is None else offsets
+        rows = self._open(leaf, interval)
+        for begin in range(interval.begin, interval.end, rows_max):
+            count = min(rows_max, interval.end - begin)
+            piece = rows.take(count)
+            if self._kept is not None:
+                first = begin - self.offsets(leaf).begin
+                piece = piece.filter(pa.array(self._kept[leaf][first : first + count]))
+            yield piece
+
+    def whole(self, leaf: int, offsets: OffsetRange) -> pa.Table:
+        """All rows of an interval."""
+        table = self._tables[self._leaves[leaf].alias]
+        pieces = self.pieces(leaf, rows_max=max(len(offsets), 1), offsets=offsets)
+        return pa.concat_tables([table.no_rows, *pieces]).combine_chunks()
+
+    def _open(self, leaf: int, offsets: OffsetRange) -> InputRows:
+        alias = self._leaves[leaf].alias
+        slices = self._inputs[alias].slices
+        return InputRows(self._tables[alias], offsets, slices, needed=self._needed[leaf], call=self._call)
+
+    def _survivors(self, leaf: Leaf) -> Mask:
+        """Which rows remain; of several equal ones the last do."""
+        names = self._tables[leaf.alias].vocabulary
+        system = {names.offset, names.operation_type, names.system_time}
+        positions: dict[bytes, list[int]] = defaultdict(list)
+        weights: list[int] = []
+        offsets = self._inputs[leaf.alias].offsets
+        rows = self._open(leaf.position, offsets)
+        for begin in range(0, len(offsets), _PIECE_ROWS):
+            piece = rows.take(min(_PIECE_ROWS, len(offsets) - begin))
+            data = [name for name in piece.column_names if name not in system]
+            encoded = row_bytes([one_array(piece.column(name)) for name in data]).to_pylist()
+            for row, value in enumerate(encoded, begin):
+                positions[hashlib.blake2b(value, digest_size=_DIGEST_BYTES).digest()].append(row)
+            weights += weights_of(one_array(piece.column(names.operation_type)).to_numpy()).tolist()
+        kept = np.zeros(len(offsets), dtype=bool)
+        for found in positions.values():
+            net = sum(weights[row] for row in found)
+            same_sign = [row for row in found if weights[row] * net > 0]
+            kept[same_sign[len(same_sign) - abs(net) :]] = True
+        return kept
+
+
+def weights_of(operations: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """1 for rows that are added, -1 for rows that are withdrawn."""
+    added = (operations == OperationType.APPEND) | (operations == OperationType.CORRECT_TO)
+    return np.where(added, 1, -1).astype(np.int32)
+
+
+def columns_needed(catalyst: Catalyst, plan: Plan, results: Sequence[Expression]) -> list[frozenset[str]]:
+    """Names of the columns that expressions over a plan need from each leaf, from left to right."""
+    pruning = catalyst.companion("org.apache.spark.sql.catalyst.optimizer.ColumnPruning")
+    node = catalyst.logical.Project(catalyst.seq(results), plan)
+    for _ in range(_PRUNING_ROUNDS_MAX):
+        pruned = pruning.apply(node)
+        if pruned.fastEquals(node):
+            break
+        node = pruned
+    found: list[frozenset[str]] = []
+    _collect_needed(node, found)
+    return found
+
+
+def _collect_needed(node: Plan, found: list[frozenset[str]]) -> None:
+    for child in children(node):
+        if leaf_alias(child) is None:
+            _collect_needed(child, found)
+            continue
+        output = {expr_id(attribute): str(attribute.name()) for attribute in items(child.output())}
+        if simple_name(node) == "Project":
+            used = {expr_id(attribute) for attribute in items(node.references().toSeq())}
+            found.append(frozenset(output[column] for column in used if column in output))
+        else:
+            found.append(frozenset(output.values()))

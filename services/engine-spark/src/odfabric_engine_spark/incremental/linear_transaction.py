@@ -1,0 +1,62 @@
+"""A transaction of a linear query: the new rows of its inputs, in pieces that fit into memory.
+
+Owns the order of pieces (branch by branch, by offset) and pairs that lie across two of them. Invariant: how rows are cut into
+pieces does not change the records. Not here: what a piece is mapped to (`linear_run`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.incremental.changes import Records
+from odfabric_engine_spark.incremental.classify import LinearQuery
+from odfabric_engine_spark.incremental.input_table import InputTable
+from odfabric_engine_spark.incremental.leaf_rows import LeafRows
+from odfabric_engine_spark.incremental.linear_run import HIDDEN, Images, images, literal_records, open_pair, records
+from odfabric_engine_spark.incremental.output import OutputShape
+
+
+def linear_records(
+    query: LinearQuery, shape: OutputShape, rows: LeafRows, tables: Mapping[str, InputTable], call: EngineCall
+) -> Iterator[Records]:
+    """The records of all new rows in order. Raises InvalidData, and what Spark raises on an expression."""
+    leaves = range(len(query.leaves))
+    rows_max = call.settings.transform_piece_rows
+    total = sum(len(rows.offsets(leaf)) for leaf in leaves)
+    if total <= rows_max:
+        whole = [_marked(query, leaf, rows.whole(leaf, rows.offsets(leaf)), tables) for leaf in leaves]
+        yield _as_records(images(query, shape, whole), shape)
+        return
+    nothing = [_marked(query, leaf, tables[query.leaves[leaf].alias].no_rows, tables) for leaf in leaves]
+    done = 0
+    for leaf in leaves:
+        waiting: Images | None = None
+        for piece in rows.pieces(leaf, rows_max=rows_max):
+            call.progress("map", done, total)
+            given = list(nothing)
+            given[leaf] = _marked(query, leaf, piece, tables)
+            found = images(query, shape, given)
+            found = found if waiting is None else waiting.then(found)
+            ready, waiting = found.split(len(found) if shape.op_selected else open_pair(found))
+            yield _as_records(ready, shape)
+            done += piece.num_rows
+        if waiting is not None:
+            yield _as_records(waiting, shape)
+
+
+def _as_records(found: Images, shape: OutputShape) -> Records:
+    return literal_records(found) if shape.op_selected else records(found)
+
+
+def _marked(query: LinearQuery, leaf: int, rows: pa.Table, tables: Mapping[str, InputTable]) -> pa.Table:
+    """Rows with their branch, offset and operation beside the columns of the input."""
+    names = tables[query.leaves[leaf].alias].vocabulary
+    branch = pa.array(np.full(rows.num_rows, leaf, dtype=np.int32))
+    marks = (branch, rows.column(names.offset), rows.column(names.operation_type))
+    for field, mark in zip(HIDDEN, marks, strict=True):
+        rows = rows.append_column(field, mark)
+    return rows

@@ -1,0 +1,159 @@
+"""The output of a transform: its columns, their types, and whether they fit the dataset.
+
+Owns the way from the schema that Spark found for a query to the schema of slices. Invariant: a column that is passed through
+unchanged keeps the type that it has in the input, and one schema holds for all slices of a dataset. Source: specification
+facts, "Transforms" 4 and "Data slices" 2, 6, 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import types
+from pyspark.sql.types import StructType, _parse_datatype_json_string
+
+from odfabric.errors import InvalidData, InvalidQuery, OdfError, Place
+from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
+from odfabric.formats.slice_schema import OFFSET_TYPE, OPERATION_TYPE, TIMESTAMP_TYPE, check_compatible, check_storable
+from odfabric.model.data_schema import DataSchema
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric_engine_spark.catalyst import Catalyst, Plan, children, expr_id, is_attribute, items, simple_name
+from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
+from odfabric_engine_spark.incremental.input_table import InputTable
+from odfabric_engine_spark.incremental.trace import leaves_of, trace
+from odfabric_engine_spark.spark_types import arrow_schema
+from odfabric_engine_spark.validate.output_columns import column_problems, transform_column_problems
+from odfabric_engine_spark.validate.refusal import Refused, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class OutputShape:
+    """Columns of the output. `rows` are those that the query gives, in the order of slices: event time first."""
+
+    vocabulary: DatasetVocabulary
+    rows: pa.Schema
+    op_selected: bool
+
+    @property
+    def slice(self) -> pa.Schema:
+        """Columns of a slice."""
+        names = self.vocabulary
+        system = [
+            pa.field(names.offset, OFFSET_TYPE, nullable=False),
+            pa.field(names.operation_type, OPERATION_TYPE, nullable=False),
+            pa.field(names.system_time, TIMESTAMP_TYPE, nullable=False),
+        ]
+        return pa.schema([*system, *self.rows])
+
+    @property
+    def data_schema(self) -> DataSchema:
+        """As SetDataSchema has it."""
+        return arrow_to_data_schema(self.slice)
+
+    def fitted(self, existing: DataSchema | None) -> OutputShape:
+        """The same columns under the dataset's schema. Raises IncompatibleSchema if they do not fit it."""
+        if existing is None:
+            return self
+        known = data_schema_to_arrow(existing, encodings=False)
+        check_compatible(self.slice, known)
+        return OutputShape(self.vocabulary, pa.schema(list(known)[3:]), self.op_selected)
+
+
+def output_shape(
+    query: LinearQuery | AggregateQuery, tables: Mapping[str, InputTable], vocabulary: DatasetVocabulary
+) -> OutputShape:
+    """The columns of a query's output. Raises Refused with everything that a dataset cannot have."""
+    plan = query.plan if isinstance(query, LinearQuery) else query.above
+    schema = StructType.fromJson(_parse_datatype_json_string(plan.schema().json()).jsonValue())
+    op_selected = isinstance(query, LinearQuery) and query.op_selected
+    problems = [
+        *column_problems(schema),
+        *transform_column_problems(schema, vocabulary, op_allowed=isinstance(query, LinearQuery)),
+    ]
+    if problems:
+        raise Refused(problems)
+    fields = [
+        _passed_through(query.catalyst, plan, index, field, tables) for index, field in enumerate(arrow_schema(schema))
+    ]
+    by_name = {field.name: field for field in fields}
+    event_time = by_name.pop(vocabulary.event_time)
+    by_name.pop(vocabulary.operation_type, None)
+    shape = OutputShape(vocabulary, pa.schema([event_time, *by_name.values()]), op_selected)
+    try:
+        check_storable(shape.data_schema)
+    except OdfError as error:
+        raise Refused([refusal("column-type", error.message, hint=error.hint)]) from None
+    return shape
+
+
+def as_output(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Columns of the output in its types; digits below its resolution are cut, as everywhere in the format."""
+    arrays = [_cast(one_array(rows.column(field.name)), field) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=pa.schema([field.with_nullable(True) for field in schema]))
+
+
+def first_problem(refused: Refused, *, steps: int) -> InvalidQuery:
+    """What a refused transform is answered with."""
+    return refused.error(steps=steps)
+
+
+def _passed_through(
+    catalyst: Catalyst, plan: Plan, index: int, field: pa.Field, tables: Mapping[str, InputTable]
+) -> pa.Field:
+    """The field with the type of the inputs' column, if it is that column and nothing else in every branch."""
+    column = items(plan.output())[index]
+    below = _through_aggregate(plan, column)
+    if below is None:
+        return field
+    source, attribute = below
+    found: set[pa.DataType] = set()
+    for expression, leaf in zip(trace(catalyst, attribute, source), leaves_of(source), strict=True):
+        if expression is None or not is_attribute(expression) or expr_id(expression) not in leaf.columns:
+            return field
+        table = tables[leaf.alias]
+        found.add(table.arrow.field(leaf.columns[expr_id(expression)]).type)
+    if len(found) != 1:
+        return field
+    declared = found.pop()
+    return field if types.is_temporal(declared) else field.with_type(declared)
+
+
+def _through_aggregate(plan: Plan, column: object) -> tuple[Plan, object] | None:
+    """A column of the output as a column of a row-wise plan, None if an aggregate computes it."""
+    node, named = plan, column
+    while True:
+        name = simple_name(node)
+        if name in ("Project", "Aggregate"):
+            outputs = items(node.projectList() if name == "Project" else node.aggregateExpressions())
+            value = next(output for output in outputs if expr_id(output) == expr_id(named))
+            value = value.child() if simple_name(value) == "Alias" else value
+            if not is_attribute(value):
+                return None
+            named = value
+        elif name != "Filter":
+            return node, named
+        below = children(node)
+        if len(below) != 1:
+            return node, named
+        node = below[0]
+
+
+def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
+    if array.type == field.type:
+        return array
+    try:
+        return array.cast(field.type, safe=_has_unsigned(field.type))
+    except pa.ArrowException as error:
+        raise InvalidData(f"a value does not fit its column: {error}", place=Place(field=field.name)) from error
+
+
+def _has_unsigned(data_type: pa.DataType) -> bool:
+    if types.is_unsigned_integer(data_type):
+        return True
+    members: Iterable[pa.Field] = data_type if types.is_struct(data_type) else ()
+    if types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type):
+        members = (data_type.value_field,)
+    return any(_has_unsigned(member.type) for member in members)

@@ -1,0 +1,99 @@
+"""The watermark of an output: up to which event time it is complete.
+
+Owns the least event time that a window which has not been emitted can carry. Source: semantics of transforms, section 4; rulings
+on output watermarks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odfabric.model.instant import SECONDS_PER_DAY, Instant
+from odfabric_engine_spark.catalyst import (
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    expr_id,
+    is_attribute,
+    items,
+    simple_name,
+    walk_expression,
+)
+from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
+from odfabric_engine_spark.incremental.steps import micros
+from odfabric_engine_spark.incremental.trace import substitute
+
+_NANOS_PER_MICRO = 1_000
+_MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
+
+
+def output_watermark(
+    query: LinearQuery | AggregateQuery, event_time: str, inputs: Instant | None, before: Instant | None
+) -> Instant | None:
+    """The output's watermark when the inputs' least one is `inputs`; never lower than `before`."""
+    found = inputs
+    if inputs is not None and isinstance(query, AggregateQuery) and query.window is not None:
+        at_us = micros(inputs) or 0
+        found = min(inputs, Instant(_least_open_us(query, event_time, at_us) * _NANOS_PER_MICRO))
+    if found is None or before is None:
+        return found or before
+    return max(found, before)
+
+
+def _least_open_us(query: AggregateQuery, event_time: str, watermark_us: int) -> int:
+    """The event time of the earliest window that is still open.
+
+    An event time made of the window alone is computed for it; any other (an aggregate of event times) is taken to lie in it.
+    """
+    assert query.window is not None
+    start_us, end_us = query.window.bounds_us(watermark_us)
+    expression = _event_time_of(query, event_time)
+    key = query.columns[query.window.index].expression
+    if expression is None or not _only_of(expression, key):
+        return start_us
+    value: Any = _at_window(query.catalyst, expression, key, start_us, end_us).eval(None)
+    is_date = str(expression.dataType().typeName()) == "date"
+    return int(value) * _MICROS_PER_DAY if is_date else int(value)
+
+
+def _event_time_of(query: AggregateQuery, event_time: str) -> Expression | None:
+    """The output's event time in terms of the aggregate's keys and functions."""
+    definitions: list[dict[int, Expression]] = []
+    node: Plan = query.above
+    column = next(output for output in items(node.output()) if str(output.name()) == event_time)
+    while simple_name(node) != "Aggregate":
+        if simple_name(node) == "Project":
+            definitions.append({expr_id(named): _value(named) for named in items(node.projectList())})
+        (node,) = children(node)
+    definitions.append({expr_id(named): _value(named) for named in items(node.aggregateExpressions())})
+    expression = column
+    for known in definitions:
+        expression = substitute(query.catalyst, expression, known)
+    return expression
+
+
+def _value(named: Expression) -> Expression:
+    return named.child() if simple_name(named) == "Alias" else named
+
+
+def _only_of(expression: Expression, key: Expression) -> bool:
+    """Whether an expression reads members of a window and nothing else."""
+    members = [part for part in walk_expression(expression) if _is_member(part, key)]
+    columns = [part for part in walk_expression(expression) if is_attribute(part)]
+    return bool(members) and len(columns) == len(members)
+
+
+def _is_member(expression: Expression, key: Expression) -> bool:
+    return simple_name(expression) == "GetStructField" and bool(expression.child().semanticEquals(key))
+
+
+def _at_window(catalyst: Catalyst, expression: Expression, key: Expression, start_us: int, end_us: int) -> Expression:
+    if _is_member(expression, key):
+        at_us = start_us if int(expression.ordinal()) == 0 else end_us
+        return catalyst.expressions.MicrosToTimestamp(catalyst.parse_expression(f"{at_us}L"))
+    below = children(expression)
+    if not below:
+        return expression
+    replaced = [_at_window(catalyst, child, key, start_us, end_us) for child in below]
+    return expression.withNewChildren(catalyst.seq(replaced))

@@ -1,0 +1,128 @@
+"""From the statements of a transform to one analysed plan over its inputs.
+
+Owns resolving: each statement passes both gates, names of inputs become leaves, names of earlier statements their plans, so
+that the last plan holds everything. Invariant: the plan that was judged is the plan that runs; rows are bound to its leaves
+later. Not here: which operators can run incrementally (`classify`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from odfabric.errors import InvalidQuery
+from odfabric.model.metadata import SqlQueryStep
+from odfabric_engine_spark.catalyst import (
+    Catalyst,
+    Plan,
+    analysed,
+    children,
+    expressions_of,
+    inner_plan,
+    items,
+    simple_name,
+    walk_expression,
+)
+from odfabric_engine_spark.incremental.input_table import InputTable, hide_columns
+from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.validate.analysed import AnalysedGate
+from odfabric_engine_spark.validate.gate import gated_session
+from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
+from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, spark_refused
+
+_SUBQUERY_HINT = "an input can be read in FROM only; filter or aggregate it in a step of its own"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedQuery:
+    """The analysed plan of a transform, and the least lateness that a hint in it asks for."""
+
+    catalyst: Catalyst
+    plan: Plan
+    lateness_us: int | None
+
+
+def resolve_steps(
+    session: SparkSession,
+    steps: Sequence[SqlQueryStep],
+    tables: Mapping[str, InputTable],
+    *,
+    settings: EngineSettings,
+) -> ResolvedQuery:
+    """Resolves the statements in order. Raises Refused naming the statement, LimitExceeded."""
+    catalyst = Catalyst(gated_session(session, mode=Mode.TRANSFORM))
+    parsed_gate = ParsedGate(catalyst, mode=Mode.TRANSFORM, settings=settings)
+    analysed_gate = AnalysedGate(catalyst, mode=Mode.TRANSFORM, settings=settings)
+    done: dict[str, Plan] = {}
+    lateness: list[int] = []
+    plan: Plan = None
+    for number, step in enumerate(steps):
+        try:
+            parsed = parsed_gate.parse(step.query, relations={*tables, *done})
+            plan = _Resolver(catalyst, tables, done).resolve(parsed.plan)
+            analysed_gate.check(plan)
+            if step.alias is not None and (step.alias in tables or step.alias in done):
+                raise Refused([refusal("steps", f"two tables are named {shown(step.alias)}")])
+        except Refused as refused:
+            raise Refused(refused.problems, step=number) from None
+        lateness += [] if parsed.lateness_us is None else [parsed.lateness_us]
+        done[step.alias or ""] = plan
+    return ResolvedQuery(catalyst, plan, min(lateness, default=None))
+
+
+class _Resolver:
+    """Puts plans in the place of names. Names in WITH win over those of inputs, as Spark's own rule has it."""
+
+    def __init__(self, catalyst: Catalyst, tables: Mapping[str, InputTable], done: Mapping[str, Plan]) -> None:
+        self._catalyst = catalyst
+        self._tables = tables
+        self._done = done
+        self._alias = catalyst.companion("org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias")
+
+    def resolve(self, parsed: Plan) -> Plan:
+        """The analysed plan of a parsed one. Raises Refused."""
+        problems = list(_subqueries(parsed))
+        if problems:
+            raise Refused(problems)
+        named = self._catalyst.companion("org.apache.spark.sql.catalyst.analysis.CTESubstitution").apply(parsed)
+        try:
+            return analysed(self._catalyst.data_frame(self._substitute(named)))
+        except (PySparkException, Py4JError) as error:
+            raise spark_refused(error) from error
+
+    def _substitute(self, node: Plan) -> Plan:
+        name = simple_name(node)
+        if name == "UnresolvedRelation":
+            return self._relation(node, str(node.multipartIdentifier().head()))
+        below = children(node)
+        if below:
+            node = node.withNewChildren(self._catalyst.seq([self._substitute(child) for child in below]))
+        if name == "Project":
+            hide_columns(self._catalyst, node, [])  # what a SELECT does not name ends there
+        return node
+
+    def _relation(self, node: Plan, name: str) -> Plan:
+        if name in self._tables:
+            return self._alias.apply(name, self._tables[name].leaf(self._catalyst))
+        if name not in self._done:
+            raise Refused([refusal("relation", f"unknown table {shown(name)}", at=node)])
+        return self._alias.apply(name, self._done[name])
+
+
+def _subqueries(parsed: Plan) -> Iterator[InvalidQuery]:
+    stack = [parsed]
+    while stack:
+        node = stack.pop()
+        for expression in expressions_of(node):
+            for part in walk_expression(expression):
+                if inner_plan(part) is not None:
+                    yield refusal(
+                        "subquery", "a subquery in an expression cannot run incrementally", at=part, hint=_SUBQUERY_HINT
+                    )
+        if simple_name(node) == "UnresolvedWith":
+            stack.extend(relation._2() for relation in items(node.cteRelations()))
+        stack.extend(children(node))

@@ -1,0 +1,494 @@
+"""Slots: the additive statistics that are kept of each group.
+
+Owns four kinds: counts, exact sums of numbers, exact sums of floats, and values with their counts. A slot's value over a set
+of groups can be made from weighted rows, added, stored and loaded. Invariant: a slot is a linear function of the group's net
+rows, so its value, and its bytes, depend neither on the order of rows nor on how they were cut. Not here: results made of
+slots (`accumulators`). Source: rulings on ill-formed input, value counts, exact sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from odfabric_engine_spark.incremental.canonical import floats_of_bits, one_array, ordered_bits
+from odfabric_engine_spark.incremental.exact import (
+    FLOAT_UNIT_BITS,
+    LOW_BITS,
+    Integers,
+    Longs,
+    decimal_units,
+    float_parts,
+    float_units,
+    object_array,
+    pack_units,
+    sum_runs,
+    units_to_decimal,
+    unpack_units,
+)
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+STORED_DIGITS = 76
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedRows:
+    """Input values of rows: `groups` says which group a row belongs to (0 .. count - 1), `weights` are 1 or -1.
+
+    Rows are sorted by group, and every group has at least one.
+    """
+
+    values: Sequence[pa.Array]
+    weights: Longs
+    starts: Longs
+
+    @property
+    def group_count(self) -> int:
+        """Number of groups."""
+        return len(self.starts)
+
+    @property
+    def groups(self) -> Longs:
+        """The group of each row."""
+        lengths = np.diff(np.append(self.starts, len(self.weights)))
+        return np.repeat(np.arange(len(self.starts), dtype=np.int64), lengths)
+
+
+class SlotValue(Protocol):
+    """A slot's value for each of a number of groups."""
+
+    def __len__(self) -> int:
+        """Number of groups."""
+
+    def add_at(self, groups: Longs, other: SlotValue) -> None:
+        """Adds the n-th value of `other` to group `groups[n]`; no group occurs twice."""
+
+    def take(self, groups: Longs) -> SlotValue:
+        """A copy of the values of some groups."""
+
+    def is_zero(self) -> Mask:
+        """Which groups are as if they had never had a row."""
+
+    def arrays(self) -> list[pa.Array]:
+        """Stored columns."""
+
+
+class Slot(Protocol):
+    """A statistic of one input of the query."""
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """Stored columns; their names begin with the slot's name."""
+
+    def of_rows(self, rows: WeightedRows) -> SlotValue:
+        """The value that rows alone give."""
+
+    def zeros(self, count: int) -> SlotValue:
+        """The value of groups without rows."""
+
+    def load(self, arrays: Sequence[pa.Array]) -> SlotValue:
+        """From stored columns."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """Sums of weights."""
+
+    counts: Longs
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def add_at(self, groups: Longs, other: SlotValue) -> None:
+        """As SlotValue."""
+        assert isinstance(other, Counts)
+        self.counts[groups] += other.counts
+
+    def take(self, groups: Longs) -> Counts:
+        """As SlotValue."""
+        return Counts(self.counts[groups])
+
+    def is_zero(self) -> Mask:
+        """As SlotValue."""
+        return np.equal(self.counts, 0)
+
+    def arrays(self) -> list[pa.Array]:
+        """As SlotValue."""
+        return [pa.array(self.counts)]
+
+
+@dataclass(frozen=True, slots=True)
+class CountSlot:
+    """Net number of rows, or of rows in which `input` is not null."""
+
+    name: str
+    input: int | None
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """As Slot."""
+        return [pa.field(self.name, pa.int64(), nullable=False)]
+
+    def of_rows(self, rows: WeightedRows) -> Counts:
+        """As Slot."""
+        weights = rows.weights
+        if self.input is not None and rows.values[self.input].null_count:
+            weights = np.where(_valid(rows.values[self.input]), weights, 0)
+        return Counts(_sum_longs(weights, rows.starts))
+
+    def zeros(self, count: int) -> Counts:
+        """As Slot."""
+        return Counts(np.zeros(count, dtype=np.int64))
+
+    def load(self, arrays: Sequence[pa.Array]) -> Counts:
+        """As Slot."""
+        return Counts(_longs(arrays[0]).copy())
+
+
+@dataclass(slots=True)
+class Sums:
+    """Exact sums in units of a scale."""
+
+    units: Integers
+    scale: int
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def add_at(self, groups: Longs, other: SlotValue) -> None:
+        """As SlotValue."""
+        assert isinstance(other, Sums)
+        self.units[groups] += other.units
+
+    def take(self, groups: Longs) -> Sums:
+        """As SlotValue."""
+        return Sums(self.units[groups], self.scale)
+
+    def is_zero(self) -> Mask:
+        """As SlotValue."""
+        return np.equal(self.units, 0).astype(bool)
+
+    def arrays(self) -> list[pa.Array]:
+        """As SlotValue."""
+        return [units_to_decimal(self.units, pa.decimal256(STORED_DIGITS, self.scale))]
+
+
+@dataclass(frozen=True, slots=True)
+class SumSlot:
+    """Net sum of integers or decimals."""
+
+    name: str
+    input: int
+    scale: int
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """As Slot."""
+        return [pa.field(self.name, pa.decimal256(STORED_DIGITS, self.scale), nullable=False)]
+
+    def of_rows(self, rows: WeightedRows) -> Sums:
+        """As Slot."""
+        array = rows.values[self.input]
+        if types.is_decimal(array.type):
+            return Sums(_reduce(decimal_units(array) * rows.weights.astype(object), rows.starts), self.scale)
+        values = _longs(pc.fill_null(array, pa.scalar(0, array.type)) if array.null_count else array)
+        largest = max((abs(int(bound)) for bound in (values.min(), values.max())), default=0) if len(values) else 0
+        if largest >= 1 << 62:
+            return Sums(_reduce(values.astype(object) * rows.weights.astype(object), rows.starts), self.scale)
+        return Sums(sum_runs(values * rows.weights, rows.starts, largest=largest), self.scale)
+
+    def zeros(self, count: int) -> Sums:
+        """As Slot."""
+        return Sums(object_array([0] * count), self.scale)
+
+    def load(self, arrays: Sequence[pa.Array]) -> Sums:
+        """As Slot."""
+        return Sums(decimal_units(arrays[0]), self.scale)
+
+
+@dataclass(slots=True)
+class FloatSums:
+    """Exact sums of finite floats in units of 2^-1074, and how many of each special value there are."""
+
+    units: Integers
+    nans: Longs
+    infinities: Longs
+    negative_infinities: Longs
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def add_at(self, groups: Longs, other: SlotValue) -> None:
+        """As SlotValue."""
+        assert isinstance(other, FloatSums)
+        self.units[groups] += other.units
+        self.nans[groups] += other.nans
+        self.infinities[groups] += other.infinities
+        self.negative_infinities[groups] += other.negative_infinities
+
+    def take(self, groups: Longs) -> FloatSums:
+        """As SlotValue."""
+        return FloatSums(
+            self.units[groups], self.nans[groups], self.infinities[groups], self.negative_infinities[groups]
+        )
+
+    def is_zero(self) -> Mask:
+        """As SlotValue."""
+        special = (self.nans != 0) | (self.infinities != 0) | (self.negative_infinities != 0)
+        plain: Mask = np.equal(self.units, 0).astype(bool) & ~special
+        return plain
+
+    def arrays(self) -> list[pa.Array]:
+        """As SlotValue."""
+        packed = [pack_units(units) for units in self.units]
+        return [
+            pa.array([digits for digits, _ in packed], pa.binary()),
+            pa.array([zeros for _, zeros in packed], pa.int32()),
+            pa.array(self.nans),
+            pa.array(self.infinities),
+            pa.array(self.negative_infinities),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class FloatSumSlot:
+    """Net sum of floats."""
+
+    name: str
+    input: int
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """As Slot."""
+        specials = [
+            pa.field(f"{self.name}_{kind}", pa.int64(), nullable=False)
+            for kind in ("nan", "infinity", "minus_infinity")
+        ]
+        return [
+            pa.field(f"{self.name}_digits", pa.binary(), nullable=False),
+            pa.field(f"{self.name}_zeros", pa.int32(), nullable=False),
+            *specials,
+        ]
+
+    def of_rows(self, rows: WeightedRows) -> FloatSums:
+        """As Slot."""
+        array = rows.values[self.input].cast(pa.float64())
+        values = (pc.fill_null(array, 0.0) if array.null_count else array).to_numpy(zero_copy_only=False)
+        finite = np.isfinite(values)
+        mantissas, exponents = float_parts(np.where(finite, values, 0.0))
+        return FloatSums(
+            _sum_by_exponent(mantissas, exponents, rows),
+            _sum_longs(np.where(np.isnan(values), rows.weights, 0), rows.starts),
+            _sum_longs(np.where(np.isposinf(values), rows.weights, 0), rows.starts),
+            _sum_longs(np.where(np.isneginf(values), rows.weights, 0), rows.starts),
+        )
+
+    def zeros(self, count: int) -> FloatSums:
+        """As Slot."""
+        nothing = np.zeros(count, dtype=np.int64)
+        return FloatSums(object_array([0] * count), nothing, nothing.copy(), nothing.copy())
+
+    def load(self, arrays: Sequence[pa.Array]) -> FloatSums:
+        """As Slot."""
+        digits, zeros, *specials = arrays
+        units = [
+            unpack_units(packed, count) for packed, count in zip(digits.to_pylist(), zeros.to_pylist(), strict=True)
+        ]
+        nans, infinities, negative = (_longs(array).copy() for array in specials)
+        return FloatSums(object_array(units), nans, infinities, negative)
+
+
+@dataclass(slots=True)
+class Values:
+    """Multisets: for each group its values in order, with the net number of each, never 0.
+
+    `groups` and `values` are sorted together.
+    """
+
+    size: int
+    groups: Longs
+    values: pa.Array
+    counts: Longs
+
+    def __len__(self) -> int:
+        return self.size
+
+    def add_at(self, groups: Longs, other: SlotValue) -> None:
+        """As SlotValue."""
+        assert isinstance(other, Values)
+        touched = np.zeros(self.size, dtype=bool)
+        touched[groups] = True
+        own = touched[self.groups]
+        merged = merge_values(
+            np.concatenate([self.groups[own], groups[other.groups]]),
+            pa.concat_arrays([self.values.filter(pa.array(own)), other.values]),
+            np.concatenate([self.counts[own], other.counts]),
+        )
+        rest = ~own
+        all_groups = np.concatenate([self.groups[rest], merged[0]])
+        order = np.argsort(all_groups, kind="stable")
+        self.groups = all_groups[order]
+        self.values = pa.concat_arrays([self.values.filter(pa.array(rest)), merged[1]]).take(pa.array(order))
+        self.counts = np.concatenate([self.counts[rest], merged[2]])[order]
+
+    def take(self, groups: Longs) -> Values:
+        """As SlotValue."""
+        begins, ends = self._bounds()
+        lengths = (ends - begins)[groups]
+        positions = np.repeat(begins[groups] - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+        new_groups = np.repeat(np.arange(len(groups), dtype=np.int64), lengths)
+        return Values(len(groups), new_groups, self.values.take(pa.array(positions)), self.counts[positions])
+
+    def is_zero(self) -> Mask:
+        """As SlotValue."""
+        begins, ends = self._bounds()
+        return np.equal(begins, ends)
+
+    def arrays(self) -> list[pa.Array]:
+        """As SlotValue."""
+        begins, _ = self._bounds()
+        offsets = pa.array(np.append(begins, len(self.groups)).astype(np.int32))
+        return [
+            pa.ListArray.from_arrays(offsets, self.values),
+            pa.ListArray.from_arrays(offsets, pa.array(self.counts)),
+        ]
+
+    def extreme(self, *, greatest: bool) -> tuple[pa.Array, Mask]:
+        """The least or greatest value that a group holds, and which groups hold any."""
+        present = np.nonzero(self.counts > 0)[0]
+        groups = self.groups[present]
+        begins = np.searchsorted(groups, np.arange(self.size), side="left")
+        ends = np.searchsorted(groups, np.arange(self.size), side="right")
+        there = begins < ends
+        if not len(present):
+            return pa.nulls(self.size, self.values.type), there
+        at = present[np.minimum(ends - 1 if greatest else begins, len(present) - 1)]
+        return self.values.take(pa.array(np.where(there, at, 0), mask=~there)), there
+
+    def _bounds(self) -> tuple[Longs, Longs]:
+        every = np.arange(self.size)
+        return np.searchsorted(self.groups, every, side="left"), np.searchsorted(self.groups, every, side="right")
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesSlot:
+    """Net number of each value, for least and greatest; floats are kept as integers in their order."""
+
+    name: str
+    input: int
+    type: pa.DataType
+
+    @property
+    def stored_type(self) -> pa.DataType:
+        """Type of the values as kept."""
+        return pa.int64() if types.is_floating(self.type) else self.type
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """As Slot."""
+        return [
+            pa.field(f"{self.name}_values", pa.list_(self.stored_type), nullable=False),
+            pa.field(f"{self.name}_counts", pa.list_(pa.int64()), nullable=False),
+        ]
+
+    def of_rows(self, rows: WeightedRows) -> Values:
+        """As Slot."""
+        array = rows.values[self.input]
+        valid = _valid(array)
+        present = array.filter(pa.array(valid))
+        merged = merge_values(rows.groups[valid], self.stored(present), rows.weights[valid])
+        return Values(rows.group_count, *merged)
+
+    def stored(self, array: pa.Array) -> pa.Array:
+        """Values as kept: one zero, one NaN."""
+        if not types.is_floating(self.type):
+            return array
+        plain = pc.add(array.cast(pa.float64()), 0.0)
+        return pa.array(ordered_bits(pc.if_else(pc.is_nan(plain), float("nan"), plain)))
+
+    def shown(self, array: pa.Array) -> pa.Array:
+        """The way back from `stored`."""
+        if not types.is_floating(self.type):
+            return array
+        bits = _longs(pc.fill_null(array, 0) if array.null_count else array)
+        return pa.array(floats_of_bits(bits), mask=~_valid(array)).cast(self.type)
+
+    def zeros(self, count: int) -> Values:
+        """As Slot."""
+        nothing = np.zeros(0, dtype=np.int64)
+        return Values(count, nothing, pa.array([], self.stored_type), nothing.copy())
+
+    def load(self, arrays: Sequence[pa.Array]) -> Values:
+        """As Slot."""
+        values, counts = arrays
+        lengths = _longs(pc.list_value_length(values).cast(pa.int64()))
+        groups = np.repeat(np.arange(len(values), dtype=np.int64), lengths)
+        return Values(len(values), groups, pc.list_flatten(values), _longs(pc.list_flatten(counts)).copy())
+
+
+def merge_values(groups: Longs, values: pa.Array, counts: Longs) -> tuple[Longs, pa.Array, Longs]:
+    """Equal values of a group added up, zeros left out, in order."""
+    table = pa.table({"group": groups, "value": values, "count": counts})
+    summed = table.group_by(["group", "value"], use_threads=False).aggregate([("count", "sum")])
+    kept = summed.filter(pc.not_equal(summed.column("count_sum"), 0))
+    ordered = kept.sort_by([("group", "ascending"), ("value", "ascending")]).combine_chunks()
+    return (
+        _longs(one_array(ordered.column("group"))),
+        one_array(ordered.column("value")).cast(values.type),
+        _longs(one_array(ordered.column("count_sum"))),
+    )
+
+
+def _sum_by_exponent(mantissas: Longs, exponents: Longs, rows: WeightedRows) -> Integers:
+    """Exact sums by group: first of mantissas that share group and exponent, then of those."""
+    if rows.group_count == 0:
+        return object_array([])
+    groups = rows.groups
+    order = np.lexsort((exponents, groups))
+    groups, exponents = groups[order], exponents[order]
+    weighted = (mantissas * rows.weights)[order]
+    changes = np.append(True, (np.diff(groups) != 0) | (np.diff(exponents) != 0))
+    starts = np.nonzero(changes)[0]
+    low = (1 << LOW_BITS) - 1
+    high_sums = np.add.reduceat(weighted >> LOW_BITS, starts).astype(object)
+    low_sums = np.add.reduceat(weighted & low, starts).astype(object)
+    return sum_float_parts(groups[starts], (high_sums << LOW_BITS) + low_sums, exponents[starts])
+
+
+def sum_float_parts(groups: Longs, mantissas: Integers, exponents: Longs) -> Integers:
+    """Exact sums by group of mantissa * 2^exponent; groups are sorted and all have at least one part."""
+    zero = np.asarray(mantissas == 0, dtype=bool)
+    units = float_units(mantissas, np.where(zero, -FLOAT_UNIT_BITS, exponents))
+    return _reduce(units, np.nonzero(np.append(True, np.diff(groups) != 0))[0])
+
+
+def _reduce(values: Integers, starts: Longs) -> Integers:
+    if len(starts) == 0:
+        return object_array([])
+    summed: Integers = np.add.reduceat(values, starts)
+    return summed
+
+
+def _sum_longs(values: Longs, starts: Longs) -> Longs:
+    if len(starts) == 0:
+        return np.zeros(0, dtype=np.int64)
+    summed: Longs = np.add.reduceat(values.astype(np.int64), starts)
+    return summed
+
+
+def _valid(array: pa.Array) -> Mask:
+    mask: Mask = array.is_valid().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _longs(array: pa.Array) -> Longs:
+    values: Longs = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return values

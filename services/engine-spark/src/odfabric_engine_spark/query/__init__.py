@@ -1,0 +1,1 @@
+"""Users' read-only queries."""

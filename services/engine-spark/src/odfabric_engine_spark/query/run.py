@@ -1,0 +1,88 @@
+"""The operation Query: a user's read-only SQL over pinned inputs.
+
+Owns the tables that a query sees (all columns of its inputs), the limits of its result, and the Arrow IPC stream that holds
+it. Invariant: a query touches the slices it was given and nothing else; at a limit its jobs stop. Not here: what SQL is
+allowed (`validate`), deadlines (`calls`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from odfabric.errors import IncompatibleSchema, InvalidQuery, LimitExceeded
+from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
+from odfabric.formats.slice_schema import new_slice_schema
+from odfabric.model.engine import QueryInput, QueryRequest, QueryResult
+from odfabric.model.metadata import TransformSql
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.failures import as_odf_error
+from odfabric_engine_spark.query.arrow_stream import batches_of
+from odfabric_engine_spark.slice_input import read_slices
+from odfabric_engine_spark.spark_types import arrow_schema
+from odfabric_engine_spark.validate.gate import ENGINE_NAME, run_gated_steps
+from odfabric_engine_spark.validate.parsed import Mode
+from odfabric_engine_spark.validate.refusal import refusal, shown
+
+
+def run_query(request: QueryRequest, call: EngineCall) -> QueryResult:
+    """Runs a query and writes its rows.
+
+    Raises InvalidQuery, InvalidData for a row that an expression fails on, LimitExceeded for a result too large.
+    """
+    call.progress("validate")
+    tables = _tables(request.inputs, call)
+    query = TransformSql(engine=ENGINE_NAME, query=request.sql)
+    frame = run_gated_steps(call.session, query, tables, mode=Mode.QUERY, settings=call.settings)
+    schema = _result_schema(frame)
+    page = (frame.offset(request.skip) if request.skip else frame).limit(request.limit)
+    call.progress("query")
+    rows = 0
+    path = call.exchange.output(request.output_path)
+    with path.open("wb") as file, pa.ipc.new_stream(file, schema) as writer:
+        for batch in _within(batches_of(page), request.bytes_max):
+            call.check()
+            writer.write_batch(_as_result(batch, schema))
+            rows += batch.num_rows
+    return QueryResult(rows=rows, data_schema=arrow_to_data_schema(schema))
+
+
+def _tables(inputs: tuple[QueryInput, ...], call: EngineCall) -> dict[str, DataFrame]:
+    tables: dict[str, DataFrame] = {}
+    for one in inputs:
+        if one.alias in tables:
+            raise refusal("inputs", f"two inputs have the alias {shown(one.alias)}")
+        empty = new_slice_schema((), vocabulary=one.vocabulary)
+        schema = empty if one.data_schema is None else data_schema_to_arrow(one.data_schema, encodings=False)
+        tables[one.alias] = read_slices(call, one.slices, schema)
+    return tables
+
+
+def _result_schema(frame: DataFrame) -> pa.Schema:
+    try:
+        return arrow_schema(frame.schema)
+    except IncompatibleSchema as error:
+        raise InvalidQuery(error.message, place=error.place, hint=error.hint) from None
+
+
+def _within(batches: Iterator[pa.RecordBatch], bytes_max: int) -> Iterator[pa.RecordBatch]:
+    """Batches until they are too many bytes."""
+    size = 0
+    try:
+        for batch in batches:
+            size += batch.nbytes
+            if size > bytes_max:
+                raise LimitExceeded("the result is too large", limit="query_bytes_max", maximum=bytes_max)
+            yield batch
+    except (PySparkException, Py4JError, RuntimeError) as error:
+        raise as_odf_error(error) or error from error
+
+
+def _as_result(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Columns in the types of the format; digits below milliseconds are cut."""
+    columns = [column.cast(field.type, safe=False) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
