@@ -80,7 +80,7 @@ def check_snapshot(snapshot: DatasetSnapshot) -> None:
                 pass
 
 
-def normalised(event: MetadataEvent, index: int = 0) -> MetadataEvent:
+def normalised(event: MetadataEvent, index: int) -> MetadataEvent:
     """The event with its transform in the stored form. Raises InvalidManifest; `index` is its place in the snapshot."""
     match event:
         case SetTransform():
@@ -91,7 +91,7 @@ def normalised(event: MetadataEvent, index: int = 0) -> MetadataEvent:
             return event
 
 
-def normalised_transform(transform: Transform, index: int = 0) -> Transform:
+def normalised_transform(transform: Transform, index: int) -> Transform:
     """`query` turned into a single step of `queries`. Raises InvalidManifest for both, or for two outputs."""
     if transform.query is not None:
         if transform.queries is not None:

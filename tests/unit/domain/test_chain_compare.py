@@ -47,6 +47,20 @@ def test_the_blocks_that_only_one_side_has_are_counted(common: int, ours: int, t
     assert found.order is expected[ours > 0, theirs > 0]
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "order"),
+    [
+        (0, 0, ChainOrder.EQUAL),
+        (0, 1, ChainOrder.BEHIND),
+        (1, 0, ChainOrder.AHEAD),
+        (1, 1, ChainOrder.DIVERGED),
+        (1, 2, ChainOrder.DIVERGED),
+    ],
+)
+def test_one_block_makes_the_difference(ours: int, theirs: int, order: ChainOrder) -> None:
+    assert relate(*fork(2, ours=ours, theirs=theirs)).order is order
+
+
 def test_chains_of_one_length_with_other_heads_have_diverged() -> None:
     assert relate(*fork(3, ours=2, theirs=2)).order is ChainOrder.DIVERGED
 

@@ -89,6 +89,12 @@ def a_first_block_that_is_no_seed() -> tuple[Attempt, Attempt]:
     return first(SetInfo()), on(empty_root(), SetInfo())
 
 
+@case("A3", "FirstBlockMustBeSeed", "First block has to be a seed, perhaps new block does not link to the previous")
+def a_later_block_that_does_not_link_back() -> tuple[Attempt, Attempt]:
+    chain = empty_root()
+    return on(chain, SetInfo(), prev_block_hash=None), on(chain, SetInfo())
+
+
 @case("A4", "SequenceIntegrity", "Block sequence has to start with zero, not 1")
 def a_seed_that_is_not_number_zero() -> tuple[Attempt, Attempt]:
     seed = Seed(dataset_id=example_id(), dataset_kind=DatasetKind.ROOT)

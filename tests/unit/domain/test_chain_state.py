@@ -18,12 +18,19 @@ from odfabric.formats.block import block_hash, encode_block
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import (
     AddData,
+    AddPushSource,
     DatasetKind,
     DisablePollingSource,
+    ExecuteTransform,
     MetadataBlock,
     MetadataEvent,
+    Seed,
+    SetAttachments,
     SetDataSchema,
     SetInfo,
+    SetLicense,
+    SetPollingSource,
+    SetTransform,
     SetVocab,
     SourceState,
 )
@@ -128,6 +135,44 @@ def test_a_state_does_not_judge() -> None:
     state = apply(ChainState.empty(), physical_hash("x"), block)
     assert state.disabled is not None
     assert (state.sequence_number, state.disabled.event) == (7, DisablePollingSource())
+
+
+SLOTS: dict[type[MetadataEvent], str] = {
+    Seed: "seed",
+    AddData: "add_data",
+    ExecuteTransform: "execute_transform",
+    SetPollingSource: "polling_source",
+    SetTransform: "transform",
+    SetVocab: "vocab",
+    SetAttachments: "attachments",
+    SetInfo: "info",
+    SetLicense: "license",
+    SetDataSchema: "schema",
+}
+
+
+@given(CHANCE, KINDS, LENGTHS)
+def test_the_nearest_event_of_each_kind_is_kept_whatever_came_after(
+    chance: Random, kind: DatasetKind, blocks: int
+) -> None:
+    chain = random_chain(chance, kind=kind, blocks=blocks)
+    for event_type, slot in SLOTS.items():
+        found = [encoded for encoded in chain.blocks if isinstance(encoded.block.event, event_type)]
+        kept = getattr(chain.state, slot)
+        if not found:
+            assert kept is None
+            continue
+        assert (kept.block_hash, kept.event) == (found[-1].hash, found[-1].block.event)
+        assert (kept.sequence_number, kept.system_time) == (
+            found[-1].block.sequence_number,
+            found[-1].block.system_time,
+        )
+    newest = {
+        encoded.block.event.source_name: encoded.hash
+        for encoded in chain.blocks
+        if isinstance(encoded.block.event, AddPushSource)
+    }
+    assert {source.event.source_name: source.block_hash for source in chain.state.push_sources} == newest
 
 
 # --- laws -------------------------------------------------------------------------------------------------------------
@@ -235,6 +280,13 @@ def test_divergence_is_certain_at_the_number_of_the_tail() -> None:
     with pytest.raises(ChainsDiverged):
         list(walk(source, source.chain.head, tail=tail.head))
     assert source.count == 1 + 3
+
+
+def test_a_tail_that_the_source_does_not_hold_costs_one_question() -> None:
+    source = CountingSource(long_chain())
+    with pytest.raises(ChainsDiverged):
+        list(walk(source, source.chain.head, tail=physical_hash("nothing")))
+    assert source.count == 1
 
 
 def test_a_walk_stops_at_its_limit() -> None:

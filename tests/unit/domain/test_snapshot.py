@@ -134,14 +134,14 @@ def test_what_the_chain_does_not_admit_is_refused_with_place_and_rule() -> None:
 
 
 def test_the_shorthand_becomes_one_step() -> None:
-    assert normalised_transform(SHORTHAND) == NORMAL
-    assert normalised_transform(NORMAL) == NORMAL
+    assert normalised_transform(SHORTHAND, 0) == NORMAL
+    assert normalised_transform(NORMAL, 0) == NORMAL
 
 
 @pytest.mark.parametrize("source", [example_push_source(), example_polling_source()])
 def test_preprocessing_is_normalised_too(source: AddPushSource | SetPollingSource) -> None:
-    assert normalised(replace(source, preprocess=SHORTHAND)) == replace(source, preprocess=NORMAL)
-    assert normalised(source) == source
+    assert normalised(replace(source, preprocess=SHORTHAND), 0) == replace(source, preprocess=NORMAL)
+    assert normalised(source, 0) == source
 
 
 def test_shorthand_and_steps_together_are_refused() -> None:
@@ -156,8 +156,10 @@ def test_two_outputs_are_refused() -> None:
     twice = replace(NORMAL, queries=(SqlQueryStep(query="select 1"), SqlQueryStep(query="select 2")))
     with pytest.raises(InvalidManifest, match="Transform has multiple queries without an alias"):
         normalised_transform(twice, 3)
+    found = refusal(snapshot(SetInfo(), replace(example_transform(), transform=twice), kind=DatasetKind.DERIVATIVE))
+    assert found.place.field == "metadata[1]"
     steps = replace(NORMAL, queries=(SqlQueryStep(alias="a", query="select 1"), SqlQueryStep(query="select 2")))
-    assert normalised_transform(steps) == steps
+    assert normalised_transform(steps, 0) == steps
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------------

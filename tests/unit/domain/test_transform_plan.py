@@ -397,6 +397,25 @@ def test_a_transaction_without_any_change_is_not_recorded() -> None:
     assert outcome(output, plan(output, flights), watermark=at(1)) == []
 
 
+@pytest.mark.parametrize(
+    "members", [{"new_checkpoint": example_checkpoint("new")}, {"watermark": at(2)}, {"new_data": example_slice(1, 1)}]
+)
+def test_a_change_is_recorded_even_if_no_input_advances(members: dict[str, object]) -> None:
+    flights, output = source(), derivative()
+    flights.append(flights.next_add_data(1, new_watermark=at(1)))
+    run(output, plan(output, flights), rows=1, watermark=at(1))
+    assert outcome(output, plan(output, flights), **members) == ["ExecuteTransform"]
+
+
+def test_progress_of_inputs_is_recorded_even_if_nothing_else_changes() -> None:
+    flights, output = source(), derivative()
+    flights.append(flights.next_add_data(1, new_watermark=at(1)))
+    run(output, plan(output, flights), rows=1, watermark=at(1))
+    flights.append(flights.next_add_data(1))
+    assert outcome(output, plan(output, flights)) == ["ExecuteTransform"]
+    assert not plan(output, flights).is_due
+
+
 def test_an_output_of_another_schema_is_refused() -> None:
     flights, output = source(), derivative()
     run(output, plan(output, flights))
