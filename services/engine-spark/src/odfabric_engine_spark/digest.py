@@ -14,15 +14,13 @@ from importlib.resources.abc import Traversable
 
 ENGINE_NAME = "odfabric-spark"
 
+ENGINE_VERSION = "0.1.0"
+"""Version of the release that this engine belongs to; a checkout has no package metadata to ask."""
+
 _OURS = ("odfabric_engine_spark", "odfabric.formats", "odfabric.model", "odfabric.generated")
 _SINGLE_FILES = (("odfabric", "errors.py"),)
 _PACKAGES = ("flatbuffers", "grpcio", "numpy", "pandas", "protobuf", "py4j", "pyarrow", "pyspark")
 _SUFFIXES = (".py", ".properties")
-
-
-def engine_version() -> str:
-    """Version of the release that this engine belongs to."""
-    return version("odfabric")
 
 
 def engine_digest() -> str:

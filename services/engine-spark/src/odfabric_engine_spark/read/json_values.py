@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
-from decimal import Context, Decimal, DecimalException, Inexact
+from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
 from typing import NoReturn, TypeAlias
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ JsonValue: TypeAlias = "bool | int | float | Decimal | str | list[JsonValue] | d
 Convert: TypeAlias = Callable[[object], object]
 """A JSON value that is not null as Arrow takes it. Raises Misfit."""
 
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _FLOAT_INT_EXACT = 2**53
 _UINT64_MAX = 2**63 - 1
 _FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
@@ -203,7 +205,7 @@ def _whole(value: object) -> int | None:
     """An integer; 1.0 and 1e3 are some, as some writers put them."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, float | Decimal) and abs(value) <= _FLOAT_INT_EXACT and value == int(value):
+    if isinstance(value, float | Decimal) and -_FLOAT_INT_EXACT <= value <= _FLOAT_INT_EXACT and value == int(value):
         return int(value)
     return None
 
@@ -244,16 +246,16 @@ def _float(arrow: pa.DataType) -> Convert:
 
 def _decimal(arrow: pa.DataType) -> Convert:
     # An Inexact result means that a digit would be lost, InvalidOperation that there are too many.
-    context = Context(prec=arrow.precision, traps=[Inexact])
-    context.traps[DecimalException] = True
+    context = Context(prec=arrow.precision, traps=[Inexact, InvalidOperation])
     unit = Decimal(1).scaleb(-arrow.scale)
     word = f"a decimal of {arrow.precision} digits, {arrow.scale} of them after the point"
 
     def convert(value: object) -> Decimal:
-        if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
+        is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+        if not is_number and not (isinstance(value, str) and _DECIMAL.fullmatch(value)):
             raise _misfit(value, word)
         try:
-            return Decimal(value).quantize(unit, context=context)
+            return Decimal(str(value)).quantize(unit, context=context)
         except DecimalException:
             raise _misfit(value, word) from None
 

@@ -36,7 +36,8 @@ class StagingWriter:
 
     def __init__(self, call: EngineCall, schema: pa.Schema, name: str) -> None:
         self._call = call
-        self._schema = schema.append(_ROW_FIELD)
+        # Nulls where none may be are counted over all rows and refused by the reader.
+        self._schema = pa.schema([*(field.with_nullable(True) for field in schema), _ROW_FIELD])
         self._file: Path = call.scratch / f"{name}.parquet"
         self._writer = pq.ParquetWriter(self._file, self._schema, compression="snappy", use_dictionary=False)
         self.rows = 0
