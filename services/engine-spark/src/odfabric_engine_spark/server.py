@@ -1,0 +1,176 @@
+"""The engine process: gRPC server, Spark below it, and how both begin and end.
+
+Owns the life of the process. Invariant: it serves only callers that know the token; when it says so in the ready file it can
+take calls; when its JVM is gone or a call cannot be ended it exits with a code that is not 0, and the supervisor starts
+another. Not here: what calls do (`operations`), their deadlines (`calls`).
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+
+from odfabric.generated.engine_v1 import engine_pb2_grpc
+from odfabric.model.engine import EngineInfo
+from odfabric_engine_spark.calls import CallRunner
+from odfabric_engine_spark.class_archive import ClassArchive
+from odfabric_engine_spark.digest import ENGINE_NAME, ENGINE_VERSION, engine_digest
+from odfabric_engine_spark.exchange import ExchangeFolder
+from odfabric_engine_spark.jvm import spark_jars
+from odfabric_engine_spark.make_class_archive import start_making
+from odfabric_engine_spark.servicers import EngineServicer
+from odfabric_engine_spark.session import SparkProcess, start_spark
+from odfabric_engine_spark.settings import EngineSettings
+
+DEFAULT_PORT = 5544
+
+EXIT_JVM_DIED = 70
+EXIT_STUCK = 75
+"""A call did not end in time after it was cancelled."""
+
+_LOOK_EVERY_S = 0.2
+_ANSWER_S = 0.5
+"""Time for the last answers to leave before the process gives itself up."""
+_HEALTH_CALLS = 8
+
+
+class TokenInterceptor(grpc.ServerInterceptor):  # type: ignore[misc]
+    """Lets calls pass that carry `authorization: Bearer <token>`."""
+
+    def __init__(self, token: str) -> None:
+        self._expected = f"Bearer {token}".encode()
+        self._refusal = grpc.unary_unary_rpc_method_handler(_refuse)
+
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler:
+        """The handler of the method, or the refusal."""
+        given = [str(value) for name, value in handler_call_details.invocation_metadata if name == "authorization"]
+        known = len(given) == 1 and hmac.compare_digest(self._expected, given[0].encode())
+        return continuation(handler_call_details) if known else self._refusal
+
+
+def _refuse(request: object, context: grpc.ServicerContext) -> None:
+    context.abort(grpc.StatusCode.UNAUTHENTICATED, "the engine's token is needed")
+
+
+@dataclass(slots=True)
+class End:
+    """Why the process ends: asked for, or with an exit code. The first reason wins."""
+
+    happened: threading.Event = field(default_factory=threading.Event)
+    code: int = 0
+
+    def ask(self, code: int = 0) -> None:
+        """Ends the process in order (code 0), or gives it up."""
+        if not self.happened.is_set():
+            self.code = code
+            self.happened.set()
+
+
+def serve(settings: EngineSettings, *, listen: str, token: str, ready_file: Path | None) -> int:
+    """Serves until asked to end; the exit code. Must run in the main thread."""
+    end = End()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: end.ask())
+    exchange = ExchangeFolder.at(settings.exchange)
+    spark = start_spark(settings)
+    runner = CallRunner(spark.session, settings=settings, exchange=exchange, give_up=lambda: end.ask(EXIT_STUCK))
+    server = _grpc_server(settings, token)
+    engine_pb2_grpc.add_EngineServiceServicer_to_server(  # type: ignore[no-untyped-call]
+        EngineServicer(runner, info=engine_info(spark), settings=settings), server
+    )
+    port = server.add_insecure_port(listen)
+    server.start()
+    archive_making = _archive_making(settings, spark)
+    address = listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
+    if ready_file is not None:
+        _write_whole(ready_file, json.dumps({"address": address, "pid": os.getpid()}))
+    _watch(end, settings=settings, spark=spark, runner=runner)
+    if end.code:
+        # What hangs would hang the orderly end too. The JVM dies with us.
+        time.sleep(_ANSWER_S)
+        return end.code
+    server.stop(settings.stop_s_max).wait(settings.stop_s_max + 1)
+    runner.close()
+    if archive_making is not None:
+        archive_making.kill()
+        archive_making.wait()
+    spark.stop()
+    return 0
+
+
+def engine_info(spark: SparkProcess) -> EngineInfo:
+    """Who this engine is."""
+    java_version = spark.session._jvm.java.lang.System.getProperty("java.version")
+    return EngineInfo(
+        name=ENGINE_NAME,
+        version=ENGINE_VERSION,
+        digest=engine_digest(),
+        spark_version=spark.session.version,
+        java_version=str(java_version),
+    )
+
+
+def _grpc_server(settings: EngineSettings, token: str) -> grpc.Server:
+    calls = settings.calls_at_once_max + settings.calls_waiting_max + _HEALTH_CALLS
+    return grpc.server(
+        ThreadPoolExecutor(calls, thread_name_prefix="grpc"),
+        interceptors=(TokenInterceptor(token),),
+        maximum_concurrent_rpcs=calls,
+        options=(
+            ("grpc.so_reuseport", 0),  # two engines on one port would share the calls of one workspace
+            ("grpc.max_receive_message_length", settings.message_bytes_max),
+            ("grpc.max_send_message_length", settings.message_bytes_max),
+            ("grpc.max_metadata_size", 16 * 1024),
+        ),
+    )
+
+
+def _watch(end: End, *, settings: EngineSettings, spark: SparkProcess, runner: CallRunner) -> None:
+    """Returns when the process shall end."""
+    while not end.happened.wait(_LOOK_EVERY_S):
+        if spark.jvm.process.poll() is not None:
+            sys.stderr.write(f"the JVM ended with {spark.jvm.process.returncode}\n")
+            end.ask(EXIT_JVM_DIED)
+        elif (settings.owner_pid and not _lives(settings.owner_pid)) or (
+            settings.idle_s and runner.idle_s > settings.idle_s
+        ):
+            end.ask()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    status = Path(f"/proc/{pid}/stat")
+    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def _archive_making(settings: EngineSettings, spark: SparkProcess) -> subprocess.Popen[bytes] | None:
+    if settings.cache is None or ClassArchive.in_folder(settings.cache, spark.jvm.java, spark_jars()).exists:
+        return None
+    return start_making(settings.cache)
+
+
+def _write_whole(file: Path, text: str) -> None:
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    unfinished.write_text(text)
+    os.replace(unfinished, file)

@@ -1,0 +1,180 @@
+"""The gRPC service: messages in, messages out.
+
+Owns the stream of each call: progress, then exactly one terminal message. Invariant: whatever an operation raises, the caller
+gets a failure of the closed tree, or the status INTERNAL without details for a bug of ours, which the log tells in full.
+Not here: threads and deadlines (`calls`), the forms of messages (`odfabric.formats.engine_wire`).
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+import grpc
+
+from odfabric.errors import LimitExceeded, OdfError
+from odfabric.formats import engine_wire as wire
+from odfabric.generated.engine_v1 import engine_pb2 as pb
+from odfabric.generated.engine_v1 import engine_pb2_grpc
+from odfabric.model.engine import EngineInfo, EngineProgress
+from odfabric_engine_spark import operations
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.calls import CallRunner
+from odfabric_engine_spark.crash_points import INGEST_BEFORE_RESULT, TRANSFORM_BEFORE_RESULT, crash_point
+from odfabric_engine_spark.settings import EngineSettings
+
+MessageT = TypeVar("MessageT")
+RequestT = TypeVar("RequestT")
+ResultT = TypeVar("ResultT")
+
+_ANSWER_SHARE = 0.5
+"""Share of a short deadline that is work; the rest is for the answer to arrive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wall:
+    """How long a call may work, and the limit that it is told when it does not suffice."""
+
+    seconds: float
+    limit: str
+    maximum: float
+
+    def exceeded(self) -> LimitExceeded:
+        """The answer when the time is over."""
+        return LimitExceeded("the engine was stopped: it took too long", limit=self.limit, maximum=self.maximum)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A call that ends with a failure."""
+
+    error: OdfError
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[ResultT]):
+    """A call that ends with a result."""
+
+    result: ResultT
+
+
+class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
+    """Answers the calls of the contract."""
+
+    def __init__(self, runner: CallRunner, *, info: EngineInfo, settings: EngineSettings) -> None:
+        self._runner = runner
+        self._info = info
+        self._settings = settings
+
+    def GetInfo(self, request: pb.GetInfoRequest, context: grpc.ServicerContext) -> pb.GetInfoResponse:
+        """Also the health check: it answers as long as the engine can take calls."""
+        return wire.info_to_wire(self._info)
+
+    def Ingest(self, request: pb.IngestRequest, context: grpc.ServicerContext) -> Iterator[pb.IngestResponse]:
+        """Reads, merges, writes one slice."""
+        for event in self._events(wire.ingest_request_from_wire, operations.ingest, request, context):
+            match event:
+                case EngineProgress():
+                    yield pb.IngestResponse(progress=wire.progress_to_wire(event))
+                case Refused(error=error):
+                    yield pb.IngestResponse(failure=wire.failure_to_wire(error))
+                case Done(result=result):
+                    crash_point(INGEST_BEFORE_RESULT, armed=self._settings.crash_at)
+                    yield pb.IngestResponse(success=wire.ingest_result_to_wire(result))
+
+    def ExecuteTransform(
+        self, request: pb.ExecuteTransformRequest, context: grpc.ServicerContext
+    ) -> Iterator[pb.ExecuteTransformResponse]:
+        """Runs one transaction of a derivative dataset."""
+        for event in self._events(wire.transform_request_from_wire, operations.execute_transform, request, context):
+            match event:
+                case EngineProgress():
+                    yield pb.ExecuteTransformResponse(progress=wire.progress_to_wire(event))
+                case Refused(error=error):
+                    yield pb.ExecuteTransformResponse(failure=wire.failure_to_wire(error))
+                case Done(result=result):
+                    crash_point(TRANSFORM_BEFORE_RESULT, armed=self._settings.crash_at)
+                    yield pb.ExecuteTransformResponse(success=wire.transform_result_to_wire(result))
+
+    def Query(self, request: pb.QueryRequest, context: grpc.ServicerContext) -> Iterator[pb.QueryResponse]:
+        """Runs a read-only query."""
+        for event in self._events(wire.query_request_from_wire, operations.run_query, request, context):
+            match event:
+                case EngineProgress():
+                    yield pb.QueryResponse(progress=wire.progress_to_wire(event))
+                case Refused(error=error):
+                    yield pb.QueryResponse(failure=wire.failure_to_wire(error))
+                case Done(result=result):
+                    yield pb.QueryResponse(success=wire.query_result_to_wire(result))
+
+    def ValidateQuery(
+        self, request: pb.ValidateQueryRequest, context: grpc.ServicerContext
+    ) -> pb.ValidateQueryResponse:
+        """Judges a transform without data."""
+        for event in self._events(wire.validate_request_from_wire, operations.validate_query, request, context):
+            match event:
+                case EngineProgress():
+                    continue
+                case Refused(error=error):
+                    return pb.ValidateQueryResponse(failure=wire.failure_to_wire(error))
+                case Done(result=result):
+                    return wire.validate_result_to_wire(result)
+        raise AssertionError("a call ends with an event")
+
+    def _events(
+        self,
+        decode: Callable[[MessageT], RequestT],
+        operation: Callable[[RequestT, EngineCall], ResultT],
+        message: MessageT,
+        context: grpc.ServicerContext,
+    ) -> Iterator[EngineProgress | Refused | Done[ResultT]]:
+        """Progress, then the result or the error of a call; a bug of ours ends the call with INTERNAL."""
+        try:
+            request = decode(message)
+            wall = self._wall(request, context)
+            run = self._runner.run(
+                lambda call: operation(request, call),
+                output=_output(request),
+                wall_s_max=wall.seconds,
+                limit=wall.exceeded,
+                caller_waits=context.is_active,
+            )
+        except OdfError as error:
+            yield Refused(error)
+            return
+        for event in run:
+            if isinstance(event, EngineProgress):
+                yield event
+            elif event.bug is not None:
+                _report(event.bug)
+                context.abort(grpc.StatusCode.INTERNAL, wire.BUG)
+            elif event.error is not None:
+                yield Refused(event.error)
+            else:
+                yield Done(cast(ResultT, event.result))
+
+    def _wall(self, request: object, context: grpc.ServicerContext) -> Wall:
+        longest = self._settings.call_s_max
+        wall = Wall(seconds=longest, limit="call_s_max", maximum=longest)
+        remaining = context.time_remaining()
+        if remaining is not None and remaining < longest:
+            # Ended a little before the caller stops listening, so that it hears why.
+            before = max(remaining - self._settings.grace_s - 1, remaining * _ANSWER_SHARE)
+            wall = Wall(seconds=before, limit="engine_call_s_max", maximum=round(remaining, 1))
+        asked_ms = getattr(request, "wall_ms_max", None)
+        if asked_ms is not None and asked_ms / 1000 < wall.seconds:
+            wall = Wall(seconds=asked_ms / 1000, limit="query_wall_s_max", maximum=asked_ms / 1000)
+        return wall
+
+
+def _output(request: object) -> str | None:
+    path = getattr(request, "new_data_path", None) or getattr(request, "output_path", None)
+    return str(path) if path else None
+
+
+def _report(bug: BaseException) -> None:
+    sys.stderr.write("".join(traceback.format_exception(bug)))
+    sys.stderr.flush()
