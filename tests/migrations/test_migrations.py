@@ -153,7 +153,13 @@ def test_threads_that_start_together_upgrade_once(file: Path, url: str) -> None:
     assert "jobs" in definitions(file)
 
 
-def test_a_migration_that_fails_leaves_the_old_schema(file: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_upgrade_databases_of_their_own(tmp_path: Path) -> None:
+    urls = [f"sqlite:///{tmp_path}/{number}.db" for number in range(8)]
+    assert outcomes_of_threads(lambda number: upgrade(urls[number]), count=8) == [None] * 8
+    assert all("jobs" in definitions(tmp_path / f"{number}.db") for number in range(8))
+
+
+def test_a_migration_that_fails_leaves_the_old_schema(file: Path, url: str) -> None:
     file.parent.mkdir()
     with closing(sqlite3.connect(file)) as connection:
         # In the way of the last table of the first migration.

@@ -288,6 +288,12 @@ class RefsContract:
         with pytest.raises(LimitExceeded):
             objects.read_ref(KEY)
 
+    def test_who_has_opened_a_ref_reads_it_as_it_was(self, objects: ObjectStore) -> None:
+        objects.write_ref(REF, "old text")
+        with objects.open(REF) as opened:
+            objects.write_ref(REF, "new")
+            assert opened.read() == b"old text"
+
     def test_a_ref_is_always_one_of_the_texts_written(self, objects: ObjectStore) -> None:
         objects.write_ref(REF, "0" * 1000)
 

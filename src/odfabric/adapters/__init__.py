@@ -1,0 +1,1 @@
+"""Ports implemented, one folder per technology."""

@@ -1,0 +1,1 @@
+"""Conformance suites and builders, shipped with the package."""
