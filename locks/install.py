@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 SOURCES = ("src", "services/api/src", "services/worker/src", "services/engine-spark/src")
-PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
+PIP = ("-m", "pip", "--disable-pip-version-check", "-qq")  # errors only: a first call says nothing that is not needed
 
 
 def main(root: Path, groups: list[str]) -> None:

@@ -1,0 +1,1 @@
+"""Bytes and texts to values and back, deterministic."""
