@@ -21,6 +21,9 @@ Attribute: TypeAlias = Any
 TreeNode: TypeAlias = Any
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
+_CHILDLESS = frozenset(
+    {"Literal", "AttributeReference", "UnresolvedAttribute", "UnresolvedStar", "NamedLambdaVariable"}
+)
 _PLAN_HOLDERS = frozenset({"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery"})
 
 
@@ -31,9 +34,10 @@ class Catalyst:
         self.session = session
         self.jvm: Any = session._jvm
         self._java_session: Any = session._jsparkSession
-        self.logical: Any = self.jvm.org.apache.spark.sql.catalyst.plans.logical
-        self.expressions: Any = self.jvm.org.apache.spark.sql.catalyst.expressions
+        self.logical = _Package(self.jvm, "org.apache.spark.sql.catalyst.plans.logical")
+        self.expressions = _Package(self.jvm, "org.apache.spark.sql.catalyst.expressions")
         self._to_seq: Any = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        self._companions: dict[str, Any] = {}
 
     def parse(self, sql: str) -> Plan:
         """The parsed plan of exactly one query. Raises Spark's ParseException for anything else."""
@@ -79,8 +83,8 @@ class Catalyst:
         """A value under a name; it takes the column id of `like`, else a new one."""
         ids = self.companion("org.apache.spark.sql.catalyst.expressions.NamedExpression")
         own_id = ids.newExprId() if like is None else like.exprId()
-        none = self.companion("scala.None")
-        return self.expressions.Alias(value, name, own_id, self.seq([]), none, self.seq([]))
+        none, nothing = self.companion("scala.None"), self.companion("scala.collection.immutable.Nil")
+        return self.expressions.Alias(value, name, own_id, nothing, none, nothing)
 
     def member(self, struct: Expression, index: int) -> Expression:
         """A member of a struct by position."""
@@ -88,11 +92,13 @@ class Catalyst:
 
     def companion(self, name: str) -> Any:
         """The companion object of a Scala class, given in full."""
-        value: Any = self.jvm
-        *packages, last = name.split(".")
-        for part in packages:
-            value = getattr(value, part)
-        return getattr(getattr(value, f"{last}$"), "MODULE$")
+        if name not in self._companions:
+            value: Any = self.jvm
+            *packages, last = name.split(".")
+            for part in packages:
+                value = getattr(value, part)
+            self._companions[name] = getattr(getattr(value, f"{last}$"), "MODULE$")
+        return self._companions[name]
 
     def seq(self, values: Iterable[Any]) -> Any:
         """A Scala Seq."""
@@ -101,6 +107,21 @@ class Catalyst:
     def is_a(self, value: Any, class_name: str) -> bool:
         """Whether a JVM object is an instance of a class or trait."""
         return bool(is_instance_of(self.session.sparkContext._gateway, value, class_name))
+
+
+class _Package:
+    """Classes of a package of the JVM; each is looked up once, which takes several calls."""
+
+    def __init__(self, jvm: Any, name: str) -> None:
+        self._found: Any = jvm
+        for part in name.split("."):
+            self._found = getattr(self._found, part)
+        self._classes: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._classes:
+            self._classes[name] = getattr(self._found, name)
+        return self._classes[name]
 
 
 def analysed(frame: DataFrame) -> Plan:
@@ -134,14 +155,19 @@ def children(node: TreeNode) -> list[TreeNode]:
     return items(node.children())
 
 
+def children_of(node: TreeNode, name: str) -> list[TreeNode]:
+    """Children of a node whose simple class name is known, which saves asking those that never have any."""
+    return [] if name in _CHILDLESS else children(node)
+
+
 def expressions_of(plan: Plan) -> list[Expression]:
     """Expressions that a plan node holds itself."""
     return items(plan.expressions())
 
 
-def inner_plan(expression: Expression) -> Plan | None:
-    """The plan within a subquery expression."""
-    return expression.plan() if simple_name(expression) in _PLAN_HOLDERS else None
+def inner_plan(expression: Expression, name: str | None = None) -> Plan | None:
+    """The plan within a subquery expression; `name` is its simple class name if that is known."""
+    return expression.plan() if (name or simple_name(expression)) in _PLAN_HOLDERS else None
 
 
 def walk_expression(expression: Expression) -> Iterator[Expression]:
@@ -150,7 +176,7 @@ def walk_expression(expression: Expression) -> Iterator[Expression]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(children(node)))
+        stack.extend(reversed(children_of(node, simple_name(node))))
 
 
 def is_attribute(expression: Expression) -> bool:

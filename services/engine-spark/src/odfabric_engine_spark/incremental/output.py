@@ -75,9 +75,9 @@ def output_shape(
     ]
     if problems:
         raise Refused(problems)
-    fields = [
-        _passed_through(query.catalyst, plan, index, field, tables) for index, field in enumerate(arrow_schema(schema))
-    ]
+    fields = list(arrow_schema(schema))
+    if any(_changed_by_spark(table) for table in tables.values()):
+        fields = [_passed_through(query.catalyst, plan, index, field, tables) for index, field in enumerate(fields)]
     by_name = {field.name: field for field in fields}
     event_time = by_name.pop(vocabulary.event_time)
     by_name.pop(vocabulary.operation_type, None)
@@ -98,6 +98,14 @@ def as_output(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def first_problem(refused: Refused, *, steps: int) -> InvalidQuery:
     """What a refused transform is answered with."""
     return refused.error(steps=steps)
+
+
+def _changed_by_spark(table: InputTable) -> bool:
+    """Whether an input has a column whose type Spark does not have, so that it comes back as another."""
+    return any(
+        back.type != field.type and not types.is_temporal(field.type)
+        for back, field in zip(arrow_schema(table.spark), table.arrow, strict=True)
+    )
 
 
 def _passed_through(

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from odfabric.model.instant import SECONDS_PER_DAY
 from odfabric_engine_spark.catalyst import (
+    Attribute,
     Catalyst,
     Expression,
     Plan,
@@ -19,26 +21,38 @@ from odfabric_engine_spark.catalyst import (
     is_attribute,
     items,
     simple_name,
-    walk_expression,
 )
-from odfabric_engine_spark.incremental.trace import Leaf, leaves_of, trace
+from odfabric_engine_spark.incremental.trace import leaves_of, trace
 
+MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
 WINDOW_MARK = "spark.timeWindow"
 
 
 @dataclass(frozen=True, slots=True)
 class TimedWindow:
-    """`index` is the position of the window among the grouping columns; `expression` gives it for an event time."""
+    """`index` is the position of the window among the grouping columns; `expression` computes it from the column `time`."""
 
     index: int
     expression: Expression
+    time: Attribute
     catalyst: Catalyst
 
     def bounds_us(self, instant_us: int) -> tuple[int, int]:
-        """Start and end of the window that contains an instant, in microseconds since the epoch."""
-        at = self.catalyst.expressions.MicrosToTimestamp(self.catalyst.parse_expression(f"{instant_us}L"))
-        row: Any = _at(self.catalyst, self.expression, at).eval(None)
-        return int(row.getLong(0)), int(row.getLong(1))
+        """Start and end of the window that contains an instant, in microseconds since the epoch.
+
+        For an event time in days it is the window of the instant's day.
+        """
+        row: Any = self.catalyst.expressions.GenericInternalRow(1)
+        if str(self.time.dataType().typeName()) == "date":
+            row.setInt(0, instant_us // MICROS_PER_DAY)
+        else:
+            row.setLong(0, instant_us)
+        references = self.catalyst.companion("org.apache.spark.sql.catalyst.expressions.BindReferences")
+        columns = self.catalyst.jvm.org.apache.spark.sql.catalyst.expressions.package.AttributeSeq(
+            self.catalyst.seq([self.time])
+        )
+        found: Any = references.bindReference(self.expression, columns, False).eval(row)
+        return int(found.getLong(0)), int(found.getLong(1))
 
 
 def is_window_column(expression: Expression) -> bool:
@@ -49,47 +63,57 @@ def is_window_column(expression: Expression) -> bool:
 def find_window(catalyst: Catalyst, aggregate: Plan, event_times: Mapping[str, str]) -> TimedWindow | None:
     """The window over the event time of all inputs that an aggregate groups by, if there is one."""
     (below,) = children(aggregate)
-    for index, expression in enumerate(items(aggregate.groupingExpressions())):
-        if is_window_column(expression):
-            traced = trace(catalyst, expression, below)
-            ours = [
-                _is_over_event_time(found, leaf, event_times)
-                for found, leaf in zip(traced, leaves_of(below), strict=True)
-            ]
-            if all(ours) and _same_everywhere(catalyst, traced):
-                return TimedWindow(index, traced[0], catalyst)
+    for index, column in enumerate(items(aggregate.groupingExpressions())):
+        if is_window_column(column):
+            found = _definition(column, below)
+            if found is not None:
+                expression, source = found
+                time = _time_column(expression)
+                if time is not None and _is_event_time_everywhere(catalyst, time, source, event_times):
+                    return TimedWindow(index, expression, time, catalyst)
     return None
 
 
-def _is_over_event_time(expression: Expression | None, leaf: Leaf, event_times: Mapping[str, str]) -> bool:
-    if expression is None:
-        return False
-    sources = [node.child() for node in walk_expression(expression) if _takes_time(node)]
-    return bool(sources) and all(_is_event_time(source, leaf, event_times) for source in sources)
+def _definition(column: Attribute, plan: Plan) -> tuple[Expression, Plan] | None:
+    """What computes a window, and the plan whose columns it reads; None if branches of a UNION compute it apart."""
+    while True:
+        name = simple_name(plan)
+        if name == "Project":
+            (child,) = children(plan)
+            named = next(each for each in items(plan.projectList()) if expr_id(each) == expr_id(column))
+            if simple_name(named) == "Alias":
+                value = named.child()
+                if not is_attribute(value):
+                    return value, child
+                named = value
+            column, plan = named, child
+        elif name in ("Filter", "Generate"):
+            (plan,) = children(plan)
+        else:
+            return None
 
 
-def _takes_time(node: Expression) -> bool:
-    """The two ends of a window's arithmetic convert back and forth: only the inner one takes a time in."""
-    return simple_name(node) == "PreciseTimestampConversion" and str(node.fromType().typeName()) == "timestamp"
+def _time_column(expression: Expression) -> Attribute | None:
+    """The column whose time a window takes, if it is a plain one: Spark puts the same one everywhere."""
+    node = expression
+    while True:
+        if simple_name(node) == "PreciseTimestampConversion" and str(node.fromType().typeName()) == "timestamp":
+            source = node.child()
+            if simple_name(source) == "Cast":
+                source = source.child()
+            plain = is_attribute(source) and str(source.dataType().typeName()) in ("date", "timestamp")
+            return source if plain else None
+        below = children(node)
+        if not below:
+            return None
+        # The first member of a window's struct is the name of its start, the second the start.
+        node = below[1] if simple_name(node) == "CreateNamedStruct" else below[0]
 
 
-def _is_event_time(source: Expression, leaf: Leaf, event_times: Mapping[str, str]) -> bool:
-    column = source.child() if simple_name(source) == "Cast" else source
-    if not is_attribute(column) or str(column.dataType().typeName()) not in ("date", "timestamp"):
-        return False
-    return leaf.columns.get(expr_id(column)) == event_times[leaf.alias]
-
-
-def _same_everywhere(catalyst: Catalyst, traced: list[Expression | None]) -> bool:
-    probe = catalyst.expressions.MicrosToTimestamp(catalyst.parse_expression("0L"))
-    first, *others = [_at(catalyst, expression, probe) for expression in traced]
-    return all(first.semanticEquals(other) for other in others)
-
-
-def _at(catalyst: Catalyst, expression: Expression, instant: Expression) -> Expression:
-    if _takes_time(expression):
-        return expression.withNewChildren(catalyst.seq([instant]))
-    below = children(expression)
-    if not below:
-        return expression
-    return expression.withNewChildren(catalyst.seq([_at(catalyst, child, instant) for child in below]))
+def _is_event_time_everywhere(
+    catalyst: Catalyst, column: Attribute, plan: Plan, event_times: Mapping[str, str]
+) -> bool:
+    return all(
+        found is not None and is_attribute(found) and leaf.columns.get(expr_id(found)) == event_times[leaf.alias]
+        for found, leaf in zip(trace(catalyst, column, plan), leaves_of(plan), strict=True)
+    )

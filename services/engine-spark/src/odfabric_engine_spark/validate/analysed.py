@@ -19,12 +19,12 @@ from odfabric_engine_spark.catalyst import (
     Expression,
     Plan,
     children,
+    children_of,
     class_name,
     expressions_of,
     inner_plan,
     is_expression_class,
     items,
-    simple_name,
 )
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes
@@ -104,10 +104,11 @@ _OPTIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What surrounds an expression."""
+    """What surrounds an expression. `certain`: it is deterministic with all that is below it."""
 
-    parent: str
-    window_has_order: bool | None
+    certain: bool
+    parent: str = ""
+    window_has_order: bool | None = None
     """Whether the window has an order; None outside of windows."""
 
 
@@ -137,31 +138,31 @@ class AnalysedGate:
                 raise LimitExceeded(
                     "the query is too large", limit="plan_nodes_max", maximum=self._settings.plan_nodes_max
                 )
+            full_name = class_name(node)
+            name = full_name.rsplit(".", 1)[-1]
             if place is None:
-                found.extend(self._judge_plan(node, with_data=with_data))
-                outside = _Place(parent="", window_has_order=None)
-                stack.extend((expression, outside) for expression in expressions_of(node))
+                found.extend(self._judge_plan(node, name, with_data=with_data))
+                # An expression is deterministic only if all below it are, so one question is enough for most.
+                stack.extend((each, _Place(certain=each.deterministic())) for each in expressions_of(node))
                 stack.extend((child, None) for child in children(node))
             else:
-                found.extend(self._judge_expression(node, place))
-                inside = inner_plan(node)
+                found.extend(self._judge_expression(node, full_name, name, place))
+                inside = inner_plan(node, name)
                 if inside is not None:
                     stack.append((inside, None))
-                below = _below(node, place)
-                stack.extend((child, below) for child in children(node))
-                if self._is_replaceable(node):
+                below = _below(node, name, place)
+                stack.extend((child, below) for child in children_of(node, name))
+                if self._is_replaceable(node, full_name):
                     stack.append((node.replacement(), below))
         return sorted(found, key=lambda problem: (problem.place.line or 0, problem.place.column or 0))
 
-    def _is_replaceable(self, node: Expression) -> bool:
+    def _is_replaceable(self, node: Expression, full_name: str) -> bool:
         """Whether the optimizer puts another expression in its place, which is then judged too."""
-        name = class_name(node)
-        if name not in self._replaceable:
-            self._replaceable[name] = self._catalyst.is_a(node, _REPLACEABLE)
-        return self._replaceable[name]
+        if full_name not in self._replaceable:
+            self._replaceable[full_name] = self._catalyst.is_a(node, _REPLACEABLE)
+        return self._replaceable[full_name]
 
-    def _judge_plan(self, node: Plan, *, with_data: bool) -> Iterator[InvalidQuery]:
-        name = simple_name(node)
+    def _judge_plan(self, node: Plan, name: str, *, with_data: bool) -> Iterator[InvalidQuery]:
         if name in _NODES or (with_data and name in _DATA_NODES):
             return
         if name in _ORDERING_NODES:
@@ -171,17 +172,14 @@ class AnalysedGate:
             return
         yield refusal("operator", f"this operator is not allowed: {name}", at=node)
 
-    def _judge_expression(self, node: Expression, place: _Place) -> Iterator[InvalidQuery]:
-        full_name = class_name(node)
-        name = full_name.rsplit(".", 1)[-1]
+    def _judge_expression(self, node: Expression, full_name: str, name: str, place: _Place) -> Iterator[InvalidQuery]:
         verdict, reason = expression_classes().verdict(name)
         if not is_expression_class(full_name) or verdict is Verdict.REFUSED:
             why, hint = REASONS[reason or "unknown"]
             if reason != "order" or self._mode is not Mode.QUERY:
                 yield refusal(f"function-{reason}", f"{_text(node)} is not allowed: {why}", at=node, hint=hint)
-        elif not node.deterministic() and not any(not child.deterministic() for child in children(node)):
-            if name != "RaiseError":
-                yield refusal("non-deterministic", f"{_text(node)} is not allowed: {REASONS['random'][0]}", at=node)
+        elif not place.certain and name != "RaiseError" and _is_random(node, name):
+            yield refusal("non-deterministic", f"{_text(node)} is not allowed: {REASONS['random'][0]}", at=node)
         elif name == "Cast":
             yield from _judge_cast(node)
         elif name in _OPTION_READERS:
@@ -217,13 +215,18 @@ class AnalysedGate:
             yield _float_sum(node)
 
 
-def _below(node: Expression, place: _Place) -> _Place:
-    name = simple_name(node)
-    if name == "WindowExpression":
-        return _Place(parent=name, window_has_order=not node.windowSpec().orderSpec().isEmpty())
+def _below(node: Expression, name: str, place: _Place) -> _Place:
     if name == "AggregateExpression":
-        return _Place(parent=place.parent, window_has_order=place.window_has_order)
-    return _Place(parent=name, window_has_order=place.window_has_order)
+        return place
+    if name == "WindowExpression":
+        ordered = not node.windowSpec().orderSpec().isEmpty()
+        return _Place(certain=place.certain, parent=name, window_has_order=ordered)
+    return _Place(certain=place.certain, parent=name, window_has_order=place.window_has_order)
+
+
+def _is_random(node: Expression, name: str) -> bool:
+    """Whether a node is not deterministic by itself."""
+    return not node.deterministic() and all(child.deterministic() for child in children_of(node, name))
 
 
 def _text(node: Expression) -> str:

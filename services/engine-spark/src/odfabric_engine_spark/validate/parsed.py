@@ -22,7 +22,7 @@ from odfabric_engine_spark.catalyst import (
     Expression,
     Plan,
     TreeNode,
-    children,
+    children_of,
     class_name,
     expressions_of,
     inner_plan,
@@ -51,6 +51,21 @@ class ParsedQuery:
     sql: str
     plan: Plan
     lateness_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node of a parsed plan; `names` are those that it gives to relations of its own."""
+
+    node: TreeNode
+    full_name: str
+    is_plan: bool
+    names: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The class without its package."""
+        return self.full_name.rsplit(".", 1)[-1]
 
 
 _NODES = frozenset(
@@ -153,22 +168,26 @@ class ParsedGate:
     def parse(self, sql: str, *, relations: Collection[str]) -> ParsedQuery:
         """The query of a text that passes. Raises Refused with all that does not, LimitExceeded."""
         plan = self._parse(sql)
-        problems = self._problems(plan, relations)
-        if problems:
-            raise Refused(problems)
-        return ParsedQuery(sql=sql, plan=plan, lateness_us=_lateness(plan))
+        nodes = list(self._nodes(plan))
+        names = set(relations) | {name for node in nodes for name in node.names}
+        found = [problem for node in nodes for problem in self._judge(node, names)]
+        if found:
+            raise Refused(sorted(found, key=lambda problem: (problem.place.line or 0, problem.place.column or 0)))
+        hints = [parse_lateness(_hint_parameters(node.node)) for node in nodes if node.name == "UnresolvedHint"]
+        return ParsedQuery(
+            sql=sql, plan=plan, lateness_us=min((hint for hint in hints if hint is not None), default=None)
+        )
 
-    def _problems(self, plan: Plan, relations: Collection[str]) -> list[InvalidQuery]:
-        names = set(relations) | set(_cte_names(plan))
-        found: list[InvalidQuery] = []
-        for count, (node, is_plan) in enumerate(_walk(plan)):
+    def _nodes(self, plan: Plan) -> Iterator[_Node]:
+        for count, node in enumerate(_walk(plan)):
             if count >= self._settings.plan_nodes_max:
                 raise LimitExceeded(
                     "the query is too large", limit="plan_nodes_max", maximum=self._settings.plan_nodes_max
                 )
-            judge = self._judge_plan(node, names) if is_plan else self._judge_expression(node)
-            found.extend(judge)
-        return sorted(found, key=lambda problem: (problem.place.line or 0, problem.place.column or 0))
+            yield node
+
+    def _judge(self, node: _Node, names: set[str]) -> Iterator[InvalidQuery]:
+        return self._judge_plan(node.node, node.name, names) if node.is_plan else self._judge_expression(node)
 
     def _parse(self, sql: str) -> Plan:
         if len(sql.encode()) > self._settings.query_bytes_max:
@@ -182,8 +201,7 @@ class ParsedGate:
         except (PySparkException, Py4JError) as error:
             raise spark_refused(error) from error
 
-    def _judge_plan(self, node: Plan, names: set[str]) -> Iterator[InvalidQuery]:
-        name = simple_name(node)
+    def _judge_plan(self, node: Plan, name: str, names: set[str]) -> Iterator[InvalidQuery]:
         if name in _REFUSED_NODES:
             rule, message = _REFUSED_NODES[name]
             yield refusal(rule, message, at=node)
@@ -211,47 +229,43 @@ class ParsedGate:
         elif parse_lateness(_hint_parameters(node)) is None:
             yield refusal("hint", "a lateness is one text such as '1 day' or '90 minutes'", at=node)
 
-    def _judge_expression(self, node: Expression) -> Iterator[InvalidQuery]:
-        full_name = class_name(node)
-        name = full_name.rsplit(".", 1)[-1]
+    def _judge_expression(self, found: _Node) -> Iterator[InvalidQuery]:
+        node, name = found.node, found.name
         if name in _REFUSED_EXPRESSIONS:
             rule, message = _REFUSED_EXPRESSIONS[name]
             yield refusal(rule, message, at=node)
         elif name in ("UnresolvedFunction", "UnresolvedGenerator"):
-            yield from _judge_function(node)
+            yield from _judge_function(node, name)
         elif name == "Literal":
             yield from _judge_literal(node)
         elif name in _UNRESOLVED_EXPRESSIONS | _SYNTAX_EXPRESSIONS:
             return
-        elif not is_expression_class(full_name) or expression_classes().verdict(name)[0] is Verdict.REFUSED:
+        elif not is_expression_class(found.full_name) or expression_classes().verdict(name)[0] is Verdict.REFUSED:
             yield refusal("expression", f"not allowed: {shown(source_text(node) or name)}", at=node)
 
 
-def _walk(plan: Plan) -> Iterator[tuple[TreeNode, bool]]:
-    """Every node, and whether it is a plan: plans, expressions, plans within expressions, bodies of WITH and named windows: all that the parser made."""
+def _walk(plan: Plan) -> Iterator[_Node]:
+    """All that the parser made: plans, expressions, plans within expressions, bodies of WITH, named windows."""
     stack: list[tuple[TreeNode, bool]] = [(plan, True)]
     while stack:
         node, is_plan = stack.pop()
-        yield node, is_plan
+        full_name = class_name(node)
+        name = full_name.rsplit(".", 1)[-1]
+        names: tuple[str, ...] = ()
         if is_plan:
-            name = simple_name(node)
             stack.extend((expression, False) for expression in expressions_of(node))
             if name == "UnresolvedWith":
-                stack.extend((relation._2(), True) for relation in items(node.cteRelations()))
+                relations = items(node.cteRelations())
+                names = tuple(str(relation._1()) for relation in relations)
+                stack.extend((relation._2(), True) for relation in relations)
             elif name == "WithWindowDefinition":
                 stack.extend((window, False) for window in items(node.windowDefinitions().values().toSeq()))
         else:
-            inside = inner_plan(node)
+            inside = inner_plan(node, name)
             if inside is not None:
                 stack.append((inside, True))
-        stack.extend((child, is_plan) for child in children(node))
-
-
-def _cte_names(plan: Plan) -> Iterator[str]:
-    for node, _ in _walk(plan):
-        if simple_name(node) == "UnresolvedWith":
-            for relation in items(node.cteRelations()):
-                yield str(relation._1())
+        yield _Node(node, full_name, is_plan, names)
+        stack.extend((child, is_plan) for child in children_of(node, name))
 
 
 def _ordering(node: Plan, name: str) -> InvalidQuery:
@@ -297,8 +311,8 @@ def _judge_inline_table(node: Plan) -> Iterator[InvalidQuery]:
             yield refusal("values", f"VALUES holds constants only, not {shown(source_text(row))}", at=row)
 
 
-def _judge_function(node: Expression) -> Iterator[InvalidQuery]:
-    if simple_name(node) == "UnresolvedFunction":
+def _judge_function(node: Expression, class_of: str) -> Iterator[InvalidQuery]:
+    if class_of == "UnresolvedFunction":
         parts = [str(part) for part in items(node.nameParts())]
     else:
         parts = [str(part) for part in items(node.name().nameParts())]
@@ -339,12 +353,3 @@ def _hint_parameters(node: Plan) -> list[object]:
         is_node = hasattr(literal, "getClass") and simple_name(literal) == "Literal"
         values.append(literal.value().toString() if is_node else literal)
     return values
-
-
-def _lateness(plan: Plan) -> int | None:
-    limits = [
-        limit
-        for node, _ in _walk(plan)
-        if simple_name(node) == "UnresolvedHint" and (limit := parse_lateness(_hint_parameters(node))) is not None
-    ]
-    return min(limits) if limits else None
