@@ -1,6 +1,7 @@
 """Problem documents (RFC 9457): how an error of the closed tree looks in a job row, an HTTP answer or on a terminal.
 
-Owns the members and their names; which status a leaf has is decided by each edge.
+Owns the members and their names; which status a leaf has is decided by each edge. Members of the place (file, line, column, field,
+row, rule) stand at the top, for people who read one error, and again in `errors`, for programs that read a list.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ PROBLEM_TYPE_PREFIX = "https://odfabric.dev/problems/"
 
 
 def problem_document(error: OdfError) -> dict[str, object]:
-    """`type`, `code`, `title`, `detail`, `message`, and whatever of place, hint, limit, kind and heads is known."""
+    """`type`, `code`, `title`, `detail`, `message`, and whatever of place, errors, hint, limit, kind and heads is known."""
     document: dict[str, object] = {
         "type": PROBLEM_TYPE_PREFIX + error.code,
         "code": error.code,
@@ -21,7 +22,9 @@ def problem_document(error: OdfError) -> dict[str, object]:
         "detail": str(error),
         "message": error.message,
     }
-    document.update({key: value for key, value in asdict(error.place).items() if value is not None})
+    place = {key: value for key, value in asdict(error.place).items() if value is not None}
+    if place:
+        document |= {**place, "errors": [{**place, "message": error.message}]}
     if error.hint:
         document["hint"] = error.hint
     match error:

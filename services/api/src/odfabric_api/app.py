@@ -1,56 +1,76 @@
 """The application: routes, error answers, the edge.
 
-Owns how the pieces of the service are put together around a node. Not here: the process (`__main__`).
+Owns how the pieces of the service are put together around a node. Not here: the process (`__main__`), connections (`server`).
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
-from odfabric.errors import OdfError
+from odfabric.errors import InvalidRequest, OdfError, Place
 from odfabric.usecases.problem import problem_document
 from odfabric.wiring import Node
 from odfabric_api.auth import Authentication
+from odfabric_api.capacity import Capacity
+from odfabric_api.contract import check_contract, contracts_of
 from odfabric_api.edge import EdgeLimits, EdgeMiddleware
-from odfabric_api.problems import plain_problem, problem_response, status_of
+from odfabric_api.openapi import ApiApplication
+from odfabric_api.problems import document_response, plain_problem, problem_response, status_of
 from odfabric_api.routes import data, datasets, jobs, query, subscriptions, system, transfer
 
 _log = logging.getLogger(__name__)
 
+# Fixed first parts come before `/{account}/{dataset}/...`; accounts cannot have those names.
+ROUTERS = tuple(module.router for module in (system, datasets, jobs, query, data, transfer, subscriptions))
+# A page elsewhere may call the node with a token it was given: nothing here trusts cookies or the place of a caller.
+CORS_METHODS = ("GET", "POST")
+CORS_EXPOSED = ("ETag", "Link", "Location", "Retry-After", "Preference-Applied", "Content-Range")
 
-def create_app(node: Node, *, token: str) -> FastAPI:
-    """The application that serves `node` to whoever holds `token`."""
-    settings = node.settings
-    app = FastAPI(
+
+def application() -> ApiApplication:
+    """Routes and error answers, without a node: what the OpenAPI document is made from."""
+    app = ApiApplication(
         title="odfabric",
         version="1",
         description="An Open Data Fabric node: publish, derive, serve and verify datasets.",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        dependencies=[Depends(check_contract)],
+        generate_unique_id_function=lambda route: route.name,
     )
-    app.state.node = node
-    app.state.authentication = Authentication(token)
-    # Fixed first parts come before `/{account}/{dataset}/...`; accounts cannot have those names.
-    for module in (system, datasets, jobs, query, data, transfer, subscriptions):
-        app.include_router(module.router)
+    for router in ROUTERS:
+        app.include_router(router)
     app.add_exception_handler(OdfError, _answer_error)
     app.add_exception_handler(RequestValidationError, _answer_validation)
     app.add_exception_handler(HTTPException, _answer_http)
-    app.add_exception_handler(Exception, _answer_bug)
-    limits = EdgeLimits(
-        header_bytes_max=settings.header_bytes_max,
-        header_line_bytes_max=settings.header_line_bytes_max,
-        body_bytes_per_s_min=settings.body_bytes_per_s_min,
-        body_wait_s_max=settings.body_wait_s_max,
-        requests_at_once_max=settings.requests_at_once_max,
+    return app
+
+
+def create_app(node: Node, *, token: str) -> FastAPI:
+    """The application that serves `node` to whoever holds `token`. Raises InvalidRequest for a token that cannot be one."""
+    app = application()
+    app.state.node = node
+    app.state.authentication = Authentication(token)
+    app.state.capacity = Capacity(node.settings)
+    app.state.contracts = contracts_of(app.openapi())
+    app.state.closing = threading.Event()
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=["*"],
+        allow_methods=CORS_METHODS,
+        allow_headers=["*"],
+        expose_headers=CORS_EXPOSED,
     )
-    app.add_middleware(EdgeMiddleware, limits=limits)
+    app.add_middleware(EdgeMiddleware, limits=EdgeLimits.of(node.settings))
     return app
 
 
@@ -63,17 +83,21 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 async def _answer_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"])
-    return plain_problem(400, "invalid-request", f"{field}: {first['msg']}")
+    found = [(".".join(str(part) for part in one["loc"][1:]), str(one["msg"])) for one in error.errors()]
+    field, message = found[0]
+    document = problem_document(InvalidRequest(f"{field}: {message}", place=Place(field=field)))
+    document["errors"] = [{"field": name, "message": text} for name, text in found]
+    return document_response(document)
 
 
 async def _answer_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http-error")
-    return plain_problem(error.status_code, code, str(error.detail), error.headers)
-
-
-async def _answer_bug(request: Request, error: Exception) -> Response:
-    _log.exception("%s %s", request.method, request.url.path, exc_info=error)
-    return plain_problem(500, "internal-error", "Internal error")
+    if error.status_code != 405:
+        code = "not-found" if error.status_code == 404 else "http-error"
+        return plain_problem(error.status_code, code, str(error.detail), error.headers)
+    routes = (route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
+    path = request.url.path
+    allowed = {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
+    # Pages beside the routes know their own methods.
+    allow = ", ".join(sorted(allowed)) or dict(error.headers or {}).get("Allow", "")
+    return plain_problem(405, "method-not-allowed", f"{request.method} is not allowed here", {"allow": allow})

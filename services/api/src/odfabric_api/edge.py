@@ -1,78 +1,57 @@
-"""The HTTP edge: what a request may look like before any route sees it (security property S5).
+"""The HTTP edge around all routes: how many requests, how slow their bodies, which headers every answer has.
 
-Owns framing, head limits, body deadlines, and the number of requests at once; works without a proxy in front. Uvicorn parses, but has
-no deadline for a request that trickles in, so the protocol class here brings one. Not here: limits of single routes.
+Owns deadlines of bodies, the number of requests at once, the end of a connection whose request was not read whole, and the answer
+to our own bugs. Works without a proxy in front and trusts no forwarded header. Not here: heads and connections (`connection`),
+sizes of bodies (each route's own).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from dataclasses import dataclass
-from typing import Any
 
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from odfabric.errors import LimitExceeded, OdfError
-from odfabric_api.problems import plain_problem, problem_response
+from odfabric.errors import LimitExceeded
+from odfabric.settings import Settings
+from odfabric_api.capacity import RETRY_AFTER_S
+from odfabric_api.problems import SECURITY_HEADERS, plain_problem, problem_response
 
-RATE_START_S = 10.0
+_log = logging.getLogger(__name__)
+
+UNCOUNTED_PATHS = frozenset({"/system/health"})
+"""Answered however busy the service is; they have their own threads and deadline."""
+LINGER_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeLimits:
     """Limits of every request; see the settings of the same names."""
 
-    header_bytes_max: int
-    header_line_bytes_max: int
     body_bytes_per_s_min: int
+    body_start_s: float
     body_wait_s_max: float
+    linger_s_max: float
     requests_at_once_max: int
 
-
-def protocol_with_deadline(header_wait_s_max: float) -> type[H11Protocol]:
-    """A protocol class that closes a connection of which the request head does not arrive in time."""
-
-    class DeadlineProtocol(H11Protocol):
-        _head_timer: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._start_timer()
-
-        def data_received(self, data: bytes) -> None:
-            if self._head_timer is None and self._waiting():
-                self._start_timer()
-            super().data_received(data)
-            if not self._waiting():
-                self._stop_timer()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop_timer()
-            super().connection_lost(exc)
-
-        def _waiting(self) -> bool:
-            return self.cycle is None or self.cycle.response_complete
-
-        def _start_timer(self) -> None:
-            self._head_timer = self.loop.call_later(header_wait_s_max, self._too_slow)
-
-        def _stop_timer(self) -> None:
-            if self._head_timer is not None:
-                self._head_timer.cancel()
-                self._head_timer = None
-
-        def _too_slow(self) -> None:
-            if self._waiting() and not self.transport.is_closing():
-                self.transport.write(b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
-                self.transport.close()
-
-    return DeadlineProtocol
+    @classmethod
+    def of(cls, settings: Settings) -> EdgeLimits:
+        """From the table of all limits."""
+        return cls(
+            body_bytes_per_s_min=settings.body_bytes_per_s_min,
+            body_start_s=settings.body_start_s,
+            body_wait_s_max=settings.body_wait_s_max,
+            linger_s_max=settings.linger_s_max,
+            requests_at_once_max=settings.requests_at_once_max,
+        )
 
 
 class EdgeMiddleware:
-    """ASGI middleware that refuses what is ambiguous or too large, and bounds bodies in time."""
+    """ASGI middleware, the outermost one."""
 
     def __init__(self, app: ASGIApp, *, limits: EdgeLimits) -> None:
         self._app = app
@@ -80,73 +59,110 @@ class EdgeMiddleware:
         self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the head, then pass on with a bounded body."""
+        """Pass on with a bounded body; answer for the application if it fails."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(scope)
-        if refusal is not None:
-            await refusal(scope, receive, send)
+        exchange = _Exchange(scope, receive, send, self._limits)
+        if scope["path"] in UNCOUNTED_PATHS:
+            await self._run(exchange)
+            return
+        if self._under_way >= self._limits.requests_at_once_max:
+            busy = LimitExceeded(
+                "too many requests at once",
+                limit="requests_at_once_max",
+                maximum=self._limits.requests_at_once_max,
+                retry_after_s=RETRY_AFTER_S,
+            )
+            await problem_response(busy)(scope, exchange.receive, exchange.send)
             return
         self._under_way += 1
         try:
-            body = _BoundedBody(receive, self._limits)
-            await self._app(scope, body.receive, send)
+            await self._run(exchange)
         finally:
             self._under_way -= 1
 
-    def _refusal(self, scope: Scope) -> Any:
-        headers: list[tuple[bytes, bytes]] = scope["headers"]
-        close = {"connection": "close"}
-        lines = [len(name) + len(value) + 4 for name, value in headers]
-        if sum(lines) > self._limits.header_bytes_max or max(lines, default=0) > self._limits.header_line_bytes_max:
-            return plain_problem(431, "header-too-large", "the request's headers are too large", close)
-        if len(scope["raw_path"]) + len(scope["query_string"]) > self._limits.header_line_bytes_max:
-            return plain_problem(414, "uri-too-long", "the request's target is too long", close)
-        names = [name.lower() for name, _ in headers]
-        framing = names.count(b"content-length") + names.count(b"transfer-encoding")
-        if framing > 1 or names.count(b"host") > 1:
-            return plain_problem(400, "ambiguous-request", "the request's framing or host is ambiguous", close)
-        if b"content-encoding" in names:
-            return plain_problem(415, "unsupported-encoding", "send bodies without content-encoding", close)
-        if self._under_way >= self._limits.requests_at_once_max:
-            return plain_problem(503, "busy", "too many requests at once", {"retry-after": "1"})
-        return None
+    async def _run(self, exchange: _Exchange) -> None:
+        scope = exchange.scope
+        try:
+            await self._app(scope, exchange.receive, exchange.send)
+        except ClientDisconnect:
+            _log.info("%s %s: the client left", scope["method"], scope["path"])
+        except Exception:  # noqa: BLE001  # a bug of ours: the client learns that, and nothing else
+            _log.exception("%s %s", scope["method"], scope["path"])
+            if not exchange.answering:
+                answer = plain_problem(500, "internal-error", "Internal error")
+                await answer(scope, exchange.receive, exchange.send)
 
 
-class _BoundedBody:
-    """Receives with a deadline as a whole and a least rate after a start."""
+class _Exchange:
+    """One request and its answer."""
 
-    def __init__(self, receive: Receive, limits: EdgeLimits) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: EdgeLimits) -> None:
+        self.scope = scope
+        self.answering = False
         self._receive = receive
+        self._send = send
         self._limits = limits
-        self._started = time.monotonic()
-        self._bytes = 0
-        self._complete = False
+        self._deadline = time.monotonic() + limits.body_wait_s_max
+        self._patience_s = limits.body_start_s
+        self._read_whole = not _has_body(scope)
 
     async def receive(self) -> Message:
-        """The next message. Raises LimitExceeded when the body is too slow."""
-        if self._complete:
+        """The next message. Raises LimitExceeded when the body as a whole, or its last stretch, is too slow."""
+        if self._read_whole:
             return await self._receive()
-        limits = self._limits
-        elapsed = time.monotonic() - self._started
-        by_rate = RATE_START_S + self._bytes / limits.body_bytes_per_s_min
-        remaining = min(limits.body_wait_s_max, by_rate) - elapsed
+        started = time.monotonic()
+        remaining = self._deadline - started
         try:
-            message = await asyncio.wait_for(self._receive(), max(remaining, 0.001))
+            async with asyncio.timeout(max(0.0, min(self._patience_s, remaining))):
+                message = await self._receive()
         except TimeoutError:
-            limit, maximum = ("body_wait_s_max", limits.body_wait_s_max)
-            if by_rate < limits.body_wait_s_max:
-                limit, maximum = ("body_bytes_per_s_min", limits.body_bytes_per_s_min)
-            raise LimitExceeded("the body arrives too slowly", limit=limit, maximum=maximum) from None
-        self._bytes += len(message.get("body", b""))
-        if not message.get("more_body", False):
-            self._complete = True
+            raise self._too_slow(by_rate=self._patience_s < remaining) from None
+        size = len(message.get("body", b""))
+        # A leaky bucket: waiting drains it, bytes fill it. Our own slowness between two calls costs the client nothing.
+        waited = time.monotonic() - started
+        filled = self._patience_s - waited + size / self._limits.body_bytes_per_s_min
+        self._patience_s = max(0.0, min(self._limits.body_start_s, filled))
+        self._read_whole = message["type"] != "http.request" or not message.get("more_body", False)
         return message
 
+    async def send(self, message: Message) -> None:
+        """Send; an answer given before the request was read whole ends the connection, once the client could read it."""
+        if message["type"] == "http.response.start":
+            self.answering = True
+            headers = MutableHeaders(scope=message)
+            for name, value in SECURITY_HEADERS.items():
+                headers.setdefault(name, value)
+            if not self._read_whole:
+                headers["connection"] = "close"
+        elif message["type"] == "http.response.body" and not message.get("more_body", False) and not self._read_whole:
+            await self._send({**message, "more_body": True})
+            await self._linger()
+            message = {"type": "http.response.body", "body": b""}
+        await self._send(message)
 
-async def answer_problem(_: object, error: Exception) -> Any:
-    """Exception handler for the closed tree."""
-    if not isinstance(error, OdfError):
-        raise error
-    return problem_response(error)
+    async def _linger(self) -> None:
+        """Read and drop for a moment: closing at once would reset the connection under an answer still on its way."""
+        dropped = 0
+        try:
+            async with asyncio.timeout(self._limits.linger_s_max):
+                while dropped < LINGER_BYTES_MAX:
+                    message = await self._receive()
+                    if message["type"] != "http.request" or not message.get("more_body", False):
+                        return
+                    dropped += len(message.get("body", b""))
+        except TimeoutError:
+            return
+
+    def _too_slow(self, *, by_rate: bool) -> LimitExceeded:
+        limits = self._limits
+        name, maximum = ("body_wait_s_max", limits.body_wait_s_max)
+        if by_rate:
+            name, maximum = ("body_bytes_per_s_min", limits.body_bytes_per_s_min)
+        return LimitExceeded("the body arrives too slowly", limit=name, maximum=maximum)
+
+
+def _has_body(scope: Scope) -> bool:
+    headers = dict(scope["headers"])
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"

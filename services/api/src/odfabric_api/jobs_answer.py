@@ -6,10 +6,11 @@ import json
 import time
 
 from anyio import sleep, to_thread
+from fastapi import Request
 from starlette.responses import JSONResponse, Response
 
 from odfabric.model.job import Job, JobStatus
-from odfabric.wiring import Node
+from odfabric_api.auth import node_of
 from odfabric_api.problems import document_response, plain_problem
 
 LOOK_EVERY_S = 0.01
@@ -17,14 +18,13 @@ LOOK_EVERY_S_MAX = 0.25
 
 
 def job_value(job: Job) -> dict[str, object]:
-    """A job as JSON: `{id, kind, status, progress, result, error}` and times."""
-    progress = json.loads(job.progress) if job.progress else None
+    """A job as JSON: `{id, kind, status, progress, result, error}` and times. `error` of an unfinished job is the last try's."""
     return {
         "id": job.id,
         "kind": job.kind.value,
         "dataset": str(job.dataset_id) if job.dataset_id else None,
         "status": job.status.value,
-        "progress": progress,
+        "progress": json.loads(job.progress) if job.progress else None,
         "result": json.loads(job.result) if job.result else None,
         "error": json.loads(job.error) if job.error and job.status is not JobStatus.SUCCEEDED else None,
         "attempts": job.attempts,
@@ -33,22 +33,24 @@ def job_value(job: Job) -> dict[str, object]:
     }
 
 
-def accepted(job: Job) -> Response:
-    """202: the work is durable and will be done."""
-    return JSONResponse(
-        {"job": {"id": job.id, "status": job.status.value}},
-        status_code=202,
-        headers={"location": f"/jobs/{job.id}", "preference-applied": "respond-async"},
-    )
+def accepted(job: Job, *, preference: str | None = None) -> Response:
+    """202: the work is durable and will be done. `preference` is the wish that was followed."""
+    headers = {"location": f"/jobs/{job.id}"}
+    if preference is not None:
+        headers["preference-applied"] = preference
+    return JSONResponse({"job": {"id": job.id, "status": job.status.value}}, status_code=202, headers=headers)
 
 
-async def answer_when_done(node: Node, job: Job, *, until: float) -> Response:
-    """The job's own answer if it ends before `until` (monotonic seconds), else 202."""
+async def answer_when_done(request: Request, job: Job, *, until: float) -> Response:
+    """The job's own answer if it ends before `until` (monotonic seconds); 202 if not, or if the service or the client leaves."""
+    node = node_of(request)
     pause_s = LOOK_EVERY_S
-    while not job.status.final and time.monotonic() < until:
-        await sleep(pause_s)
+    while not job.status.final and time.monotonic() < until and not request.app.state.closing.is_set():
+        await sleep(min(pause_s, max(0.0, until - time.monotonic())))
         pause_s = min(pause_s * 1.2, LOOK_EVERY_S_MAX)
         job = await to_thread.run_sync(node.job, job.id)
+        if await request.is_disconnected():
+            break
     match job.status:
         case JobStatus.SUCCEEDED:
             return JSONResponse(json.loads(job.result or "null"))

@@ -1,8 +1,9 @@
-"""Conditional requests and other headers that several routes read."""
+"""Request headers that several routes read: conditions, ranges, wishes, media type."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from starlette.requests import Request
 
@@ -11,10 +12,27 @@ from odfabric.formats.multihash import parse_multihash
 from odfabric.model.multihash import Multihash
 
 _WAIT = re.compile(r"wait=(\d{1,6})", re.ASCII)
+_RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})", re.ASCII)
+_FORM = "application/x-www-form-urlencoded"
+
+IF_MATCH = {"If-Match": "The head that the caller expects, a block hash; another one is answered with 409"}
+IF_NONE_MATCH = {"If-None-Match": "Entity tags that the caller has; 304 if the answer would be one of them"}
+RANGE = {"Range": "One range of bytes, `bytes=0-1023`; several are answered whole"}
+
+
+def header_parameters(*groups: dict[str, str]) -> dict[str, Any]:
+    """What the OpenAPI document says about request headers, from name to description."""
+    return {
+        "parameters": [
+            {"name": name, "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
+            for group in groups
+            for name, text in group.items()
+        ]
+    }
 
 
 def if_match_of(request: Request) -> Multihash | None:
-    """The head that the caller expects. Raises InvalidRequest for lists and `*`."""
+    """The head that the caller expects. Raises InvalidRequest for lists and `*`, InvalidName."""
     text = request.headers.get("if-match")
     if text is None:
         return None
@@ -24,9 +42,32 @@ def if_match_of(request: Request) -> Multihash | None:
     return parse_multihash(tag)
 
 
+def is_known(request: Request, etag: str) -> bool:
+    """Whether `If-None-Match` names this entity tag (with its quotes), by the weak comparison."""
+    given = ",".join(request.headers.getlist("if-none-match"))
+    return any(tag.strip().removeprefix("W/") in (etag, "*") for tag in given.split(",")) if given else False
+
+
+def range_of(request: Request, etag: str, size: int) -> tuple[int, int] | None:
+    """First byte and the byte after the last of a single range; None if all is wanted, or the range is not one we serve.
+
+    An empty interval says that the range cannot be satisfied. `If-Range` with another entity tag wants all.
+    """
+    match = _RANGE.fullmatch(request.headers.get("range", ""))
+    if match is None or match[0] == "bytes=-" or request.headers.get("if-range", etag) != etag:
+        return None
+    first, last = match[1], match[2]
+    if not first:
+        return max(0, size - int(last)), size
+    if last and int(last) < int(first):
+        return None
+    begin = int(first)
+    return (begin, min(int(last) + 1, size) if last else size) if begin < size else (size, size)
+
+
 def wait_s_of(request: Request, *, wait_s_max: float) -> float:
     """How long the caller waits for a job: `Prefer: respond-async` not at all, `Prefer: wait=N` at most N seconds."""
-    wishes = [wish.strip().lower() for wish in request.headers.get("prefer", "").split(",")]
+    wishes = [wish.strip().lower() for wish in ",".join(request.headers.getlist("prefer")).split(",")]
     if "respond-async" in wishes:
         return 0.0
     asked = [float(found[1]) for wish in wishes if (found := _WAIT.fullmatch(wish))]
@@ -36,6 +77,6 @@ def wait_s_of(request: Request, *, wait_s_max: float) -> float:
 def media_type_of(request: Request) -> str | None:
     """The body's media type as sent; None if nobody chose one, which many clients say by the type of web forms."""
     text = request.headers.get("content-type")
-    if text is None or text.partition(";")[0].strip().lower() == "application/x-www-form-urlencoded":
+    if text is None or text.partition(";")[0].strip().lower() == _FORM:
         return None
     return text

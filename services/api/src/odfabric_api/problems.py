@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from starlette.responses import Response
 
 from odfabric.errors import LimitExceeded, OdfError
-from odfabric.usecases.problem import problem_document
+from odfabric.usecases.problem import PROBLEM_TYPE_PREFIX, problem_document
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 
@@ -40,16 +40,39 @@ HTTP_STATUS: Mapping[str, int] = {
     "unavailable": 503,
     "outcome-unknown": 503,
 }
+
+LIMIT_STATUS: Mapping[str, int] = {
+    "body_bytes_per_s_min": 408,
+    "body_wait_s_max": 408,
+    "connections_at_once_max": 429,
+    "pushes_at_once_max": 429,
+    "queries_at_once_max": 429,
+    "requests_at_once_max": 429,
+    "subscriptions_per_dataset_max": 429,
+    # The request was received whole; it is its work that takes too long.
+    "call_s_max": 422,
+    "engine_call_s_max": 422,
+    "query_wall_s_max": 422,
+}
+"""Limits that are not about a size; every other one is 413."""
+
 RETRY_AFTER_S = 1
+
+SECURITY_HEADERS: Mapping[str, str] = {
+    "x-content-type-options": "nosniff",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+"""Of every answer that does not say otherwise: it is data, never a page, and nobody else's to keep."""
 
 
 def problem_response(error: OdfError) -> Response:
     """The answer to a request that failed with `error`."""
-    document = problem_document(error)
     headers: dict[str, str] = {}
     if isinstance(error, LimitExceeded) and error.retry_after_s is not None:
         headers["retry-after"] = str(error.retry_after_s)
-    return document_response(document, headers)
+    return document_response(problem_document(error), headers)
 
 
 def document_response(document: Mapping[str, object], headers: Mapping[str, str] | None = None) -> Response:
@@ -65,19 +88,17 @@ def document_response(document: Mapping[str, object], headers: Mapping[str, str]
 
 
 def status_of(document: Mapping[str, object]) -> int:
-    """Status of a problem document; limits of time are 408, of number 429, of size 413."""
-    limit = document.get("limit")
-    if isinstance(limit, str) and limit.endswith(("wait_s_max", "per_s_min")):
-        return 408
-    if isinstance(limit, str) and limit.endswith(("at_once_max", "per_dataset_max")):
-        return 429
-    return HTTP_STATUS.get(str(document.get("code")), 500)
+    """Status of a problem document. A code that is not in the table is a bug of ours."""
+    code = str(document.get("code"))
+    if code == LimitExceeded.code:
+        return LIMIT_STATUS.get(str(document.get("limit")), HTTP_STATUS[code])
+    return HTTP_STATUS.get(code, 500)
 
 
 def plain_problem(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """A problem of the HTTP layer itself, which is no leaf of the tree."""
     document = {
-        "type": "about:blank",
+        "type": PROBLEM_TYPE_PREFIX + code,
         "code": code,
         "title": code.replace("-", " "),
         "status": status,

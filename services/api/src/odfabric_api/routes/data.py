@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, Any
 
-from anyio import from_thread, to_thread
-from fastapi import APIRouter, Request, Response
+from anyio import from_thread
+from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from odfabric.domain.access import Action
 from odfabric.errors import InvalidRequest, LimitExceeded, Place
 from odfabric.model.instant import Instant
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.push_data import PushData
 from odfabric.usecases.read_tail import ReadTail
-from odfabric_api.auth import dataset_of, node_of
+from odfabric_api.auth import ReadableDataset, WritableDataset, node_of
+from odfabric_api.capacity import Capacity
 from odfabric_api.jobs_answer import accepted, answer_when_done
-from odfabric_api.preconditions import if_match_of, media_type_of, wait_s_of
+from odfabric_api.preconditions import IF_MATCH, header_parameters, if_match_of, media_type_of, wait_s_of
+from odfabric_api.schemas import Accepted, Metadata, PushResult, Rows, answers
 
 router = APIRouter(tags=["data"])
 
-_DATA_BODY = {
+_PUSH_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
+        "description": "Data; without Content-Type it is read as the source declares",
         "content": {
             media_type: {"schema": {"type": "string", "format": "binary"}}
             for media_type in (
@@ -33,66 +36,84 @@ _DATA_BODY = {
                 "application/vnd.apache.parquet",
             )
         },
-    }
+    },
+    **header_parameters(
+        {
+            "odf-event-time": "Event time of rows that have none, RFC 3339",
+            "Idempotency-Key": "1 to 255 characters; a repeated push with the same key and body is the same push",
+            "Prefer": "`respond-async`: 202 at once; `wait=N`: 202 after N seconds",
+        },
+        IF_MATCH,
+    ),
 }
 
 
-@router.post("/{account}/{dataset}/ingest", summary="Push data", openapi_extra=_DATA_BODY)
-async def ingest(request: Request, account: str, dataset: str, sourceName: str | None = None) -> Response:
-    """200 once the data is committed, 202 with a job if that takes longer than the caller waits.
-
-    Headers: `Content-Type`, `odf-event-time` (RFC 3339), `Idempotency-Key`, `If-Match` (a block hash), `Prefer`.
-    """
+@router.post(
+    "/{account}/{dataset}/ingest",
+    summary="Push data",
+    responses=answers(PushResult, text="Committed", also={202: Accepted}),
+    openapi_extra=_PUSH_BODY,
+)
+async def ingest(
+    request: Request,
+    entry: WritableDataset,
+    source_name: Annotated[str | None, Query(alias="sourceName", description="Of several push sources, which")] = None,
+) -> Response:
+    """200 once the data is committed, 202 with a job if that takes longer than the caller waits."""
     node = node_of(request)
-    entry = await to_thread.run_sync(dataset_of, request, account, dataset, Action.WRITE)
+    capacity: Capacity = request.app.state.capacity
     started = time.monotonic()
     push = PushData(
         dataset=entry.id,
         account=str(node.account),
         body=_chunks(request, bytes_max=node.settings.push_body_bytes_max),
-        source_name=sourceName,
+        source_name=source_name,
         media_type=media_type_of(request),
         event_time=_event_time(request),
         idempotency_key=request.headers.get("idempotency-key"),
         if_match=if_match_of(request),
     )
     wait_s = wait_s_of(request, wait_s_max=node.settings.push_wait_s_max)
-    found = await to_thread.run_sync(node.accept_push, push)
-    if isinstance(found, CommitResult):
-        return JSONResponse(found.to_value())
-    if wait_s == 0:
-        return accepted(found)
-    return await answer_when_done(node, found, until=started + wait_s)
+    with capacity.pushes.taking_one():
+        found = await capacity.run_push(lambda: node.accept_push(push))
+        if isinstance(found, CommitResult):
+            return JSONResponse(found.to_value())
+        if wait_s == 0:
+            return accepted(found, preference="respond-async")
+        return await answer_when_done(request, found, until=started + wait_s)
 
 
-@router.get("/{account}/{dataset}/tail", summary="The last rows")
+@router.get("/{account}/{dataset}/tail", summary="The last rows", responses=answers(Rows, text="The rows"))
 def tail(
     request: Request,
-    account: str,
-    dataset: str,
-    skip: int = 0,
-    limit: int = 100,
-    dataFormat: str = "JsonAoS",
-    schemaFormat: str | None = None,
+    entry: ReadableDataset,
+    skip: Annotated[int, Query(ge=0)] = 0,
+    limit: Annotated[int, Query(ge=0)] = 100,
+    data_format: Annotated[str, Query(alias="dataFormat", description="JsonAoS, JsonSoA or JsonAoA")] = "JsonAoS",
+    schema_format: Annotated[
+        str | None,
+        Query(
+            alias="schemaFormat", description="ArrowJson, OdfJson, OdfYaml, Parquet or ParquetJson; asks for the schema"
+        ),
+    ] = None,
 ) -> Response:
     """Rows in order of offset, the last `limit` after leaving out the last `skip`."""
-    entry = dataset_of(request, account, dataset, Action.READ)
-    asked = ReadTail(skip=skip, limit=limit, data_format=dataFormat, schema_format=schemaFormat)
+    asked = ReadTail(skip=skip, limit=limit, data_format=data_format, schema_format=schema_format)
     return JSONResponse(node_of(request).tail(entry, asked))
 
 
-@router.get("/{account}/{dataset}/metadata", summary="Current metadata")
+@router.get("/{account}/{dataset}/metadata", summary="Current metadata", responses=answers(Metadata, text="The parts"))
 def metadata(
     request: Request,
-    account: str,
-    dataset: str,
-    include: str = "seed",
-    schemaFormat: str = "ArrowJson",
+    entry: ReadableDataset,
+    include: Annotated[
+        str, Query(description="Comma list of Attachments, Info, License, Refs, Schema, Seed, Vocab")
+    ] = "seed",
+    schema_format: Annotated[str, Query(alias="schemaFormat")] = "ArrowJson",
 ) -> Response:
-    """Parts named by `include`, a comma list of attachments, info, license, refs, schema, seed, vocab."""
-    entry = dataset_of(request, account, dataset, Action.READ)
+    """Parts of the current metadata; what the chain does not have is left out."""
     parts = frozenset(part.strip().lower() for part in include.split(",") if part.strip())
-    return JSONResponse({"output": node_of(request).metadata(entry, parts, schemaFormat)})
+    return JSONResponse({"output": node_of(request).metadata(entry, parts, schema_format)})
 
 
 def _event_time(request: Request) -> Instant | None:
@@ -103,12 +124,17 @@ def _event_time(request: Request) -> Instant | None:
         return Instant.parse(text)
     except ValueError:
         raise InvalidRequest(
-            f"not an RFC 3339 time: {text!r}", place=Place(field="odf-event-time"), hint="e.g. 2026-01-31T12:00:00Z"
+            f"not an RFC 3339 time: {text[:100]!r}",
+            place=Place(field="odf-event-time"),
+            hint="e.g. 2026-01-31T12:00:00Z",
         ) from None
 
 
 def _chunks(request: Request, *, bytes_max: int) -> Iterator[bytes]:
-    """The body, pulled by the thread that stages it from the event loop that receives it. Raises LimitExceeded."""
+    """The body, pulled by the thread that stages it from the event loop that receives it. Raises LimitExceeded.
+
+    At most a network buffer of it is in memory: the thread asks for the next piece when it has stored the last one.
+    """
     announced = request.headers.get("content-length")
     if announced is not None and int(announced) > bytes_max:
         raise LimitExceeded("the body is too large", limit="push_body_bytes_max", maximum=bytes_max)

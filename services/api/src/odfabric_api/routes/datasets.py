@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from anyio import to_thread
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from odfabric.domain.access import Action
-from odfabric.errors import InvalidRequest, Place, UnsupportedMediaType
+from odfabric.errors import InvalidRequest, NotFound, Place
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.formats.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.manifest import DatasetSnapshot
-from odfabric_api.auth import node_of, require_account, subject_of
+from odfabric.wiring import Node
+from odfabric_api.auth import Creator, Maintainer, Reader, node_of
+from odfabric_api.contract import check_media_type
 from odfabric_api.json_body import read_body
-from odfabric_api.preconditions import if_match_of, media_type_of
+from odfabric_api.preconditions import IF_MATCH, header_parameters, if_match_of, media_type_of
+from odfabric_api.schemas import DatasetCreated, DatasetFound, DatasetPage, answers
 
 router = APIRouter(tags=["datasets"])
 
@@ -31,70 +35,79 @@ YAML_MEDIA_TYPES = (
 )
 PAGE_ROWS_DEFAULT = 100
 
-_MANIFEST_BODY = {
+DatasetIdText = Annotated[str, Path(description="Identity, `did:odf:...`")]
+
+_MANIFEST_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "content": {"application/yaml": {"schema": {"type": "string", "description": "a DatasetSnapshot manifest"}}},
+        "description": "One DatasetSnapshot manifest, YAML or JSON (docs/manifest.schema.json)",
+        "content": {media_type: {"schema": {"type": "string"}} for media_type in YAML_MEDIA_TYPES},
     }
 }
 
 
-@router.post("/datasets", status_code=201, summary="Create a dataset from a manifest", openapi_extra=_MANIFEST_BODY)
-async def create(request: Request) -> Response:
+@router.post(
+    "/datasets",
+    status_code=201,
+    summary="Create a dataset from a manifest",
+    responses=answers(DatasetCreated, status=201, text="The dataset"),
+    openapi_extra=_MANIFEST_BODY,
+)
+async def create_dataset(request: Request, caller: Creator) -> Response:
     """One DatasetSnapshot, YAML or JSON. 201 with id, alias and head."""
-    subject = subject_of(request)
-    require_account(request, Action.CREATE)
     node = node_of(request)
-    essence = (media_type_of(request) or "application/yaml").partition(";")[0].strip().lower()
-    if essence not in YAML_MEDIA_TYPES:
-        raise UnsupportedMediaType(
-            f"Unsupported media type: {essence}", hint=f"send one of {', '.join(YAML_MEDIA_TYPES)}"
-        )
+    if media_type_of(request) is not None:
+        check_media_type(request, YAML_MEDIA_TYPES)
     body = await read_body(request, bytes_max=node.settings.manifest_bytes_max, limit="manifest_bytes_max")
-    snapshot = _one_snapshot(body)
-    entry, head = await to_thread.run_sync(node.create, snapshot, subject)
-    location = f"/datasets/{quote(str(entry.id))}"
+    entry, head = await to_thread.run_sync(lambda: node.create(_one_snapshot(body), caller))
     return JSONResponse(
         {"id": str(entry.id), "alias": str(entry.alias), "head": str(head)},
         status_code=201,
-        headers={"location": location},
+        headers={"location": f"/datasets/{quote(str(entry.id))}"},
     )
 
 
-@router.get("/datasets", summary="List datasets")
-def list_datasets(request: Request, limit: int = PAGE_ROWS_DEFAULT, after: str | None = None) -> Response:
+@router.get("/datasets", summary="List datasets", responses=answers(DatasetPage, text="A page"))
+def list_datasets(
+    request: Request,
+    caller: Reader,
+    limit: Annotated[int, Query(description="Most entries of the page")] = PAGE_ROWS_DEFAULT,
+    after: Annotated[str | None, Query(description="Alias after which the page begins")] = None,
+) -> Response:
     """A page in order of names; the Link header leads to the next one."""
-    require_account(request, Action.READ)
     node = node_of(request)
     if not 1 <= limit <= node.settings.page_rows_max:
         raise InvalidRequest(
             f"limit is between 1 and {node.settings.page_rows_max}", place=Place(field="limit"), hint="use pages"
         )
-    start = node.repository.local_alias(*_account_and_name(after)) if after else None
+    start = node.repository.local_alias(*_account_and_name(after)) if after is not None else None
     page = node.datasets(after=start, limit=limit)
     headers = {}
     if len(page) == limit:
         headers["link"] = f'</datasets?limit={limit}&after={quote(str(page[-1].alias), safe="")}>; rel="next"'
-    return JSONResponse({"datasets": [_listed(request, entry) for entry in page]}, headers=headers)
+    return JSONResponse({"datasets": list(_listed(node, page))}, headers=headers)
 
 
-@router.get("/datasets/{dataset_id}", summary="Find a dataset by id")
-def find(request: Request, dataset_id: str) -> Response:
+@router.get("/datasets/{dataset_id}", summary="Find a dataset by id", responses=answers(DatasetFound, text="Its names"))
+def find_dataset(request: Request, caller: Reader, dataset_id: DatasetIdText) -> Response:
     """Its owner and name."""
-    require_account(request, Action.READ)
     node = node_of(request)
     entry = node.resolve(parse_dataset_id(dataset_id))
     owner = {"accountName": str(entry.alias.account), "accountId": node.account_id}
     return JSONResponse({"id": str(entry.id), "owner": owner, "datasetName": str(entry.alias.name)})
 
 
-@router.delete("/datasets/{dataset_id}", status_code=204, summary="Delete a dataset")
-def delete(request: Request, dataset_id: str) -> Response:
+@router.delete(
+    "/datasets/{dataset_id}",
+    status_code=204,
+    summary="Delete a dataset",
+    responses=answers(None, status=204),
+    openapi_extra=header_parameters(IF_MATCH),
+)
+def delete_dataset(request: Request, caller: Maintainer, dataset_id: DatasetIdText) -> Response:
     """With `If-Match` only if the head is that block."""
-    require_account(request, Action.MAINTAIN)
     node = node_of(request)
-    entry = node.resolve(parse_dataset_id(dataset_id))
-    node.delete(entry, if_match=if_match_of(request))
+    node.delete(node.resolve(parse_dataset_id(dataset_id)), if_match=if_match_of(request))
     return Response(status_code=204)
 
 
@@ -114,11 +127,15 @@ def _account_and_name(text: str) -> tuple[str | None, str]:
     return (str(alias.account) if alias.account else None, str(alias.name))
 
 
-def _listed(request: Request, entry: CatalogEntry) -> dict[str, str]:
-    head = node_of(request).head(entry)
-    return {
-        "id": str(entry.id),
-        "alias": str(entry.alias),
-        "kind": entry.kind.name.capitalize(),
-        "head": str(head.hash),
-    }
+def _listed(node: Node, page: Sequence[CatalogEntry]) -> Iterator[dict[str, str]]:
+    for entry in page:
+        try:
+            head = node.head(entry)
+        except NotFound:
+            continue  # deleted since the page was read
+        yield {
+            "id": str(entry.id),
+            "alias": str(entry.alias),
+            "kind": entry.kind.name.capitalize(),
+            "head": str(head.hash),
+        }

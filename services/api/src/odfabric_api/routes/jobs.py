@@ -2,52 +2,63 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from anyio import to_thread
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.domain.access import Action
-from odfabric.errors import NotFound
+from odfabric.errors import AccessDenied, NotFound
 from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.verify_dataset import VerifyOptions
-from odfabric_api.auth import dataset_of, node_of, require_account
+from odfabric_api.auth import ReadableDataset, WritableAlias, Writer, node_of
 from odfabric_api.jobs_answer import accepted, job_value
-from odfabric_api.json_body import JsonModel, read_json
+from odfabric_api.json_body import JsonModel, json_body, read_json
+from odfabric_api.schemas import Accepted, JobView, answers
 
 router = APIRouter(tags=["jobs"])
+
+JobId = Annotated[str, Path(description="As the answer 202 told it")]
 
 
 class PullBody(JsonModel):
     """Wishes of a pull; with `url` the dataset is, or becomes, a copy of the one there."""
 
-    url: str | None = Field(None, max_length=2048)
-    recursive: bool = False
-    fetch_uncacheable: bool = Field(False, alias="fetchUncacheable")
+    url: str | None = Field(None, min_length=1, max_length=2000)
+    recursive: bool = Field(False, description="Bring the inputs up to date first")
+    fetch_uncacheable: bool = Field(
+        False, alias="fetchUncacheable", description="Poll a source that cannot tell what is new"
+    )
 
 
 class VerifyBody(JsonModel):
     """What to verify besides the chain."""
 
-    data: bool = True
-    replay: bool = True
+    data: bool = Field(True, description="Hash every data slice and checkpoint")
+    replay: bool = Field(True, description="Repeat every transform and compare")
 
 
-@router.post("/{account}/{dataset}/pull", status_code=202, summary="Bring a dataset up to date")
-async def pull(request: Request, account: str, dataset: str) -> Response:
+@router.post(
+    "/{account}/{dataset}/pull",
+    status_code=202,
+    summary="Bring a dataset up to date",
+    responses=answers(Accepted, status=202, text="The job"),
+    openapi_extra=json_body(PullBody, required=False),
+)
+async def pull(request: Request, alias: WritableAlias) -> Response:
     """Polls the source, runs the transform, or copies from the given URL. 202 with the job."""
     node = node_of(request)
     body = await read_json(request, PullBody, bytes_max=node.settings.json_body_bytes_max)
 
     def enqueue() -> Response:
-        alias = node.repository.local_alias(account, dataset)
-        entry = None
-        try:
-            entry = dataset_of(request, account, dataset, Action.WRITE)
-        except NotFound:
-            if body.url is None:
-                raise
-            require_account(request, Action.CREATE)
+        entry = node.repository.find(alias)
+        if entry is None and body.url is None:
+            raise NotFound("dataset", str(alias), hint="with `url` it is copied from there")
+        if entry is None and alias.account != node.account:
+            raise AccessDenied(
+                f"datasets of {alias.account} are not created here", hint=f"this node's account is {node.account}"
+            )
         wish = PullRequest(
             dataset=entry.id if entry else None,
             alias=alias,
@@ -60,29 +71,28 @@ async def pull(request: Request, account: str, dataset: str) -> Response:
     return await to_thread.run_sync(enqueue)
 
 
-@router.post("/{account}/{dataset}/verify", status_code=202, summary="Verify a dataset")
-async def verify(request: Request, account: str, dataset: str) -> Response:
+@router.post(
+    "/{account}/{dataset}/verify",
+    status_code=202,
+    summary="Verify a dataset",
+    responses=answers(Accepted, status=202, text="The job"),
+    openapi_extra=json_body(VerifyBody, required=False),
+)
+async def verify(request: Request, entry: ReadableDataset, caller: Writer) -> Response:
     """Chain, objects, and by re-execution every transaction. 202 with the job; its result is `{ok, errors}`."""
     node = node_of(request)
     body = await read_json(request, VerifyBody, bytes_max=node.settings.json_body_bytes_max)
-
-    def enqueue() -> Response:
-        entry = dataset_of(request, account, dataset, Action.READ)
-        require_account(request, Action.WRITE)
-        return accepted(node.enqueue_verify(entry, VerifyOptions(data=body.data, replay=body.replay)))
-
-    return await to_thread.run_sync(enqueue)
+    options = VerifyOptions(data=body.data, replay=body.replay)
+    return accepted(await to_thread.run_sync(node.enqueue_verify, entry, options))
 
 
-@router.get("/jobs/{job_id}", summary="A job")
-def job(request: Request, job_id: str) -> Response:
+@router.get("/jobs/{job_id}", summary="A job", responses=answers(JobView, text="The job as it is now"))
+def get_job(request: Request, caller: Writer, job_id: JobId) -> Response:
     """`{id, kind, status, progress, result, error}`."""
-    require_account(request, Action.WRITE)
     return JSONResponse(job_value(node_of(request).job(job_id)))
 
 
-@router.delete("/jobs/{job_id}", summary="Cancel a job")
-def cancel(request: Request, job_id: str) -> Response:
+@router.delete("/jobs/{job_id}", summary="Cancel a job", responses=answers(JobView, text="The job as it is now"))
+def cancel_job(request: Request, caller: Writer, job_id: JobId) -> Response:
     """The job as it is now; one that has ended stays as it is."""
-    require_account(request, Action.WRITE)
     return JSONResponse(job_value(node_of(request).cancel_job(job_id)))

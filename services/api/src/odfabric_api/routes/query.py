@@ -2,98 +2,117 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from anyio import to_thread
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.domain.access import Action
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.multihash import parse_multihash
 from odfabric.usecases.query_data import PinnedDataset, QueryData
 from odfabric.usecases.query_document import QueryForm
-from odfabric_api.auth import node_of, require_account
-from odfabric_api.json_body import JsonModel, parse_model, read_json
+from odfabric_api.auth import Reader, node_of
+from odfabric_api.capacity import Capacity
+from odfabric_api.json_body import JsonModel, json_body, parse_model, read_json
+from odfabric_api.schemas import QueryAnswer, answers
 
 router = APIRouter(tags=["query"])
+
+INT64_MAX = 2**63 - 1
+QUERY_DATASETS_MAX = 100
+
+Dialect = Literal["SqlDataFusion", "SqlSpark", "SqlFlink", "SqlRisingWave"]
 
 
 class QueryDatasetBody(JsonModel):
     """A dataset that the SQL sees under `alias`, up to `blockHash`."""
 
-    id: str
-    alias: str
-    block_hash: str | None = Field(None, alias="blockHash")
+    id: str = Field(max_length=200)
+    alias: str = Field(min_length=1, max_length=201)
+    block_hash: str | None = Field(None, alias="blockHash", max_length=200)
 
 
 class QueryBody(JsonModel):
     """A query. All dialects that the reference names are accepted as names; the engine's is Spark SQL."""
 
     query: str
-    query_dialect: Literal["SqlDataFusion", "SqlSpark", "SqlFlink", "SqlRisingWave"] = Field(
-        "SqlSpark", alias="queryDialect"
+    query_dialect: Dialect = Field("SqlSpark", alias="queryDialect")
+    data_format: str = Field("JsonAoS", alias="dataFormat", description="JsonAoS, JsonSoA or JsonAoA")
+    include: list[str] = Field(default_factory=list, max_length=10, description="Input, Schema")
+    schema_format: str | None = Field(
+        None,
+        alias="schemaFormat",
+        description="ArrowJson, OdfJson, OdfYaml, Parquet or ParquetJson; asks for the schema",
     )
-    data_format: str = Field("JsonAoS", alias="dataFormat")
-    include: list[str] = Field(default_factory=list)
-    schema_format: str | None = Field(None, alias="schemaFormat")
-    datasets: list[QueryDatasetBody] | None = None
-    skip: int = 0
-    limit: int = 100
+    datasets: list[QueryDatasetBody] | None = Field(
+        None, max_length=QUERY_DATASETS_MAX, description="Only these exist; null: all that the text mentions"
+    )
+    skip: int = Field(0, ge=0, le=INT64_MAX)
+    limit: int = Field(100, ge=0, le=INT64_MAX)
 
 
-@router.post("/query", summary="Query with SQL")
-async def post_query(request: Request) -> Response:
+@router.post(
+    "/query",
+    summary="Query with SQL",
+    responses=answers(QueryAnswer, text="The rows"),
+    openapi_extra=json_body(QueryBody, required=True),
+)
+async def post_query(request: Request, caller: Reader) -> Response:
     """`{output: {data, dataFormat, schema?, schemaFormat?}, input?}`; proofs are not made yet."""
-    node = node_of(request)
-    bytes_max = node.settings.json_body_bytes_max + node.settings.query_text_bytes_max
-    body = await read_json(request, QueryBody, bytes_max=bytes_max)
-    return await to_thread.run_sync(_answer, request, body)
+    bytes_max = node_of(request).settings.query_body_bytes_max
+    body = await read_json(request, QueryBody, bytes_max=bytes_max, limit="query_body_bytes_max")
+    return await _answer(request, body)
 
 
-@router.get("/query", summary="Query with SQL, in the address")
-def get_query(
+@router.get("/query", summary="Query with SQL, in the address", responses=answers(QueryAnswer, text="The rows"))
+async def get_query(
     request: Request,
+    caller: Reader,
     query: str,
-    queryDialect: str = "SqlSpark",
-    dataFormat: str | None = None,
-    format: str | None = None,
-    include: str = "",
-    schemaFormat: str | None = None,
-    skip: int = 0,
-    limit: int = 100,
+    query_dialect: Annotated[str, Query(alias="queryDialect")] = "SqlSpark",
+    data_format: Annotated[str | None, Query(alias="dataFormat")] = None,
+    short_format: Annotated[str | None, Query(alias="format", description="The same as dataFormat")] = None,
+    include: Annotated[str, Query(description="Comma list of Input, Schema")] = "",
+    schema_format: Annotated[str | None, Query(alias="schemaFormat")] = None,
+    skip: Annotated[int, Query(ge=0, le=INT64_MAX)] = 0,
+    limit: Annotated[int, Query(ge=0, le=INT64_MAX)] = 100,
 ) -> Response:
-    """Like POST; `include` is a comma list."""
+    """Like POST."""
     value = {
         "query": query,
-        "queryDialect": queryDialect,
-        "dataFormat": dataFormat or format or "JsonAoS",
+        "queryDialect": query_dialect,
+        "dataFormat": data_format or short_format or "JsonAoS",
         "include": [part.strip() for part in include.split(",") if part.strip()],
-        "schemaFormat": schemaFormat,
+        "schemaFormat": schema_format,
         "skip": skip,
         "limit": limit,
     }
-    return _answer(request, parse_model(value, QueryBody))
+    return await _answer(request, parse_model(value, QueryBody))
 
 
-def _answer(request: Request, body: QueryBody) -> Response:
-    require_account(request, Action.READ)
-    datasets = None
-    if body.datasets is not None:
-        datasets = tuple(
-            PinnedDataset(
-                id=parse_dataset_id(entry.id),
-                alias=entry.alias,
-                block_hash=parse_multihash(entry.block_hash) if entry.block_hash else None,
-            )
-            for entry in body.datasets
-        )
-    asked = QueryData(sql=body.query, datasets=datasets, skip=body.skip, limit=body.limit)
+async def _answer(request: Request, body: QueryBody) -> Response:
+    capacity: Capacity = request.app.state.capacity
+    asked = QueryData(sql=body.query, datasets=_pinned(body.datasets), skip=body.skip, limit=body.limit)
     form = QueryForm(
         data_format=body.data_format,
         include=tuple(body.include),
         schema_format=body.schema_format,
         dialect=body.query_dialect,
     )
-    return JSONResponse(node_of(request).query_document(asked, form))
+    with capacity.queries.taking_one():
+        # The text of the answer is made in the thread, too: it may be large.
+        return await capacity.run_query(lambda: JSONResponse(node_of(request).query_document(asked, form)))
+
+
+def _pinned(datasets: list[QueryDatasetBody] | None) -> tuple[PinnedDataset, ...] | None:
+    if datasets is None:
+        return None
+    return tuple(
+        PinnedDataset(
+            id=parse_dataset_id(entry.id),
+            alias=entry.alias,
+            block_hash=parse_multihash(entry.block_hash) if entry.block_hash is not None else None,
+        )
+        for entry in datasets
+    )

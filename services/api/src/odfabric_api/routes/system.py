@@ -1,33 +1,46 @@
-"""Routes about the node itself: health, info, the list of routes."""
+"""Routes about the node itself: health, info, the list of routes. They are everybody's."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from odfabric_api.auth import node_of
+from odfabric_api.capacity import Capacity
+from odfabric_api.schemas import Health, NodeInfo, answers
 
 router = APIRouter(tags=["node"])
 
+_STYLE = "body{font-family:sans-serif;margin:2em}td{padding:.2em 1em .2em 0;font-family:monospace}"
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 PAGE_HEADERS = {
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
+    "content-security-policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; frame-ancestors 'none'",
 }
 
 
-@router.get("/system/health", summary="Whether the node can serve")
-def health(request: Request) -> Response:
-    """200 if database and objects answer; the engine is named apart, because reading does not need it."""
-    report = node_of(request).health()
+@router.get(
+    "/system/health",
+    summary="Whether the node can serve",
+    responses=answers(Health, text="It can", also={503: Health}),
+)
+async def health(request: Request) -> Response:
+    """200 if database and objects answer in time, else 503 with the part that does not."""
+    capacity: Capacity = request.app.state.capacity
+    try:
+        report = await capacity.run_health(node_of(request).health)
+    except TimeoutError:
+        report = {"ok": False, "parts": {"database": False, "objects": False}}
     return JSONResponse(report, status_code=200 if report["ok"] else 503)
 
 
-@router.get("/info", summary="What kind of node this is")
-def info() -> dict[str, bool]:
+@router.get("/info", summary="What kind of node this is", responses=answers(NodeInfo, text="The node"))
+async def info() -> Response:
     """Datasets of this node are addressed by account and name."""
-    return {"isMultiTenant": True}
+    return JSONResponse({"isMultiTenant": True})
 
 
 @router.get("/docs", include_in_schema=False)
@@ -40,7 +53,7 @@ def docs(request: Request) -> Response:
             rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
     page = (
         "<!doctype html><html lang=en><meta charset=utf-8><title>odfabric API</title>"
-        "<style>body{font-family:sans-serif;margin:2em}td{padding:.2em 1em .2em 0;font-family:monospace}</style>"
+        f"<style>{_STYLE}</style>"
         "<h1>odfabric API</h1><p>Machine readable: <a href=/openapi.json>/openapi.json</a></p>"
         f"<table>{''.join(rows)}</table></html>"
     )

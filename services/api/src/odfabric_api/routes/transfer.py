@@ -1,67 +1,131 @@
-"""Routes of the Simple Transfer Protocol: ref, blocks, data, checkpoints."""
+"""Routes of the Simple Transfer Protocol: ref, blocks, data, checkpoints.
+
+Objects never change, so their entity tag is their name and any range of one may be asked for: other tools read Parquet that way.
+Whether the caller may have the object is decided before any condition is looked at.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from odfabric.domain.access import Action
 from odfabric.errors import NotFound
 from odfabric.formats.multihash import parse_multihash
+from odfabric.model.commit import CatalogEntry
 from odfabric.usecases.serve_objects import ServedObject
-from odfabric_api.auth import dataset_of, node_of
+from odfabric_api.auth import ReadableDataset, node_of
+from odfabric_api.preconditions import IF_NONE_MATCH, RANGE, header_parameters, is_known, range_of
+from odfabric_api.problems import plain_problem
+from odfabric_api.schemas import answers
 
 router = APIRouter(tags=["transfer"])
 
 CHUNK_BYTES = 256 * 1024
-FOREVER = {"cache-control": "private, max-age=31536000, immutable", "x-content-type-options": "nosniff"}
+OCTETS = "application/octet-stream"
+FOREVER = {"cache-control": "private, max-age=31536000, immutable", "accept-ranges": "bytes"}
+
+ObjectName = Annotated[str, Path(description="Multihash of the object, `f1620` and 64 digits")]
+RefName = Annotated[str, Path(description="`head` is the only one")]
+
+_REF_ANSWERS = {
+    **answers(None),
+    200: {"description": "The hash, without a line end", "content": {"text/plain": {"schema": {"type": "string"}}}},
+    304: {"description": "The caller has it"},
+}
+_BYTES: dict[str, Any] = {OCTETS: {"schema": {"type": "string", "format": "binary"}}}
+_OBJECT_ANSWERS = {
+    **answers(None),
+    200: {"description": "The stored bytes", "content": _BYTES},
+    206: {"description": "The asked range", "content": _BYTES},
+    304: {"description": "The caller has it"},
+}
+_REF_HEADERS = header_parameters(IF_NONE_MATCH)
+_OBJECT_HEADERS = header_parameters(IF_NONE_MATCH, RANGE)
 
 
 @router.head("/{account}/{dataset}/refs/{name}", include_in_schema=False)
-@router.get("/{account}/{dataset}/refs/{name}", summary="The head of a dataset")
-def ref(request: Request, account: str, dataset: str, name: str) -> Response:
-    """Text of the head's hash; `head` is the only ref."""
-    entry = dataset_of(request, account, dataset, Action.READ)
+@router.get(
+    "/{account}/{dataset}/refs/{name}",
+    summary="The head of a dataset",
+    responses=_REF_ANSWERS,
+    openapi_extra=_REF_HEADERS,
+)
+def get_ref(request: Request, entry: ReadableDataset, name: RefName) -> Response:
+    """Text of the head's hash."""
     if name != "head":
         raise NotFound("ref", name)
     head = str(node_of(request).served_head(entry))
-    return PlainTextResponse(head, headers={"etag": f'"{head}"', "cache-control": "no-cache"})
+    headers = {"etag": f'"{head}"', "cache-control": "no-cache"}
+    if is_known(request, headers["etag"]):
+        return Response(status_code=304, headers=headers)
+    return PlainTextResponse(head, headers=headers)
 
 
 @router.head("/{account}/{dataset}/blocks/{name}", include_in_schema=False)
-@router.get("/{account}/{dataset}/blocks/{name}", summary="A metadata block")
-def block(request: Request, account: str, dataset: str, name: str) -> Response:
+@router.get(
+    "/{account}/{dataset}/blocks/{name}",
+    summary="A metadata block",
+    responses=_OBJECT_ANSWERS,
+    openapi_extra=_OBJECT_HEADERS,
+)
+def get_block(request: Request, entry: ReadableDataset, name: ObjectName) -> Response:
     """The stored bytes."""
-    return _object(request, account, dataset, "blocks", name)
+    return _object(request, entry, "blocks", name)
 
 
 @router.head("/{account}/{dataset}/data/{name}", include_in_schema=False)
-@router.get("/{account}/{dataset}/data/{name}", summary="A data slice")
-def data(request: Request, account: str, dataset: str, name: str) -> Response:
+@router.get(
+    "/{account}/{dataset}/data/{name}",
+    summary="A data slice",
+    responses=_OBJECT_ANSWERS,
+    openapi_extra=_OBJECT_HEADERS,
+)
+def get_data(request: Request, entry: ReadableDataset, name: ObjectName) -> Response:
     """A Parquet file."""
-    return _object(request, account, dataset, "data", name)
+    return _object(request, entry, "data", name)
 
 
 @router.head("/{account}/{dataset}/checkpoints/{name}", include_in_schema=False)
-@router.get("/{account}/{dataset}/checkpoints/{name}", summary="A checkpoint")
-def checkpoint(request: Request, account: str, dataset: str, name: str) -> Response:
+@router.get(
+    "/{account}/{dataset}/checkpoints/{name}",
+    summary="A checkpoint",
+    responses=_OBJECT_ANSWERS,
+    openapi_extra=_OBJECT_HEADERS,
+)
+def get_checkpoint(request: Request, entry: ReadableDataset, name: ObjectName) -> Response:
     """An opaque file."""
-    return _object(request, account, dataset, "checkpoints", name)
+    return _object(request, entry, "checkpoints", name)
 
 
-def _object(request: Request, account: str, dataset: str, folder: str, name: str) -> Response:
-    entry = dataset_of(request, account, dataset, Action.READ)
-    served = node_of(request).served_object(entry, folder, parse_multihash(name))
-    headers = {"content-length": str(served.size), "etag": f'"{name}"', **FOREVER}
-    if request.method == "HEAD":
-        served.stream.close()
-        return Response(headers=headers, media_type="application/octet-stream")
-    return StreamingResponse(_read(served), headers=headers, media_type="application/octet-stream")
+def _object(request: Request, entry: CatalogEntry, folder: str, name: str) -> Response:
+    object_hash = parse_multihash(name)
+    served = node_of(request).served_object(entry, folder, object_hash)
+    headers = {"etag": f'"{object_hash}"', **FOREVER}
+    asked = range_of(request, headers["etag"], served.size) if request.method == "GET" else None
+    begin, end = asked or (0, served.size)
+    if is_known(request, headers["etag"]):
+        answer = Response(status_code=304, headers=headers)
+    elif asked is not None and begin == end:
+        message = f"the object has {served.size} bytes"
+        answer = plain_problem(416, "range-not-satisfiable", message, {"content-range": f"bytes */{served.size}"})
+    elif request.method == "HEAD":
+        answer = Response(headers={**headers, "content-length": str(served.size)}, media_type=OCTETS)
+    else:
+        headers["content-length"] = str(end - begin)
+        if asked is not None:
+            headers["content-range"] = f"bytes {begin}-{end - 1}/{served.size}"
+        chunks = _read(served, begin, end)
+        return StreamingResponse(chunks, 200 if asked is None else 206, headers=headers, media_type=OCTETS)
+    served.stream.close()
+    return answer
 
 
-def _read(served: ServedObject) -> Iterator[bytes]:
+def _read(served: ServedObject, begin: int, end: int) -> Iterator[bytes]:
     with served.stream as stream:
-        while chunk := stream.read(CHUNK_BYTES):
+        stream.seek(begin)
+        while begin < end and (chunk := stream.read(min(CHUNK_BYTES, end - begin))):
+            begin += len(chunk)
             yield chunk

@@ -1,0 +1,70 @@
+"""Room for what is slow: slots that requests of a kind take, and threads of their own for them.
+
+Owns who may take how many threads. Invariant: slow pushes or queries use up neither the threads nor the places of others; a request
+that finds no slot is told at once (429) and waits for nothing. The health route has threads that nobody else can take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from anyio import CapacityLimiter, fail_after, to_thread
+
+from odfabric.errors import LimitExceeded
+from odfabric.settings import Settings
+
+HEALTH_THREADS = 2
+RETRY_AFTER_S = 1
+
+ResultT = TypeVar("ResultT")
+
+
+class Slots:
+    """A bounded number of requests of one kind. Used on the event loop only, so a plain number counts them."""
+
+    def __init__(self, maximum: int, *, limit: str) -> None:
+        self._maximum, self._limit = maximum, limit
+        self.taken = 0
+
+    @contextmanager
+    def taking_one(self) -> Iterator[None]:
+        """A slot for as long as the context is open. Raises LimitExceeded if there is none."""
+        if self.taken >= self._maximum:
+            raise LimitExceeded(
+                "too many requests of this kind at once",
+                limit=self._limit,
+                maximum=self._maximum,
+                retry_after_s=RETRY_AFTER_S,
+            )
+        self.taken += 1
+        try:
+            yield
+        finally:
+            self.taken -= 1
+
+
+class Capacity:
+    """The slots and threads of one service."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.pushes = Slots(settings.pushes_at_once_max, limit="pushes_at_once_max")
+        self.queries = Slots(settings.queries_at_once_max, limit="queries_at_once_max")
+        self._push_threads = CapacityLimiter(settings.pushes_at_once_max)
+        self._query_threads = CapacityLimiter(settings.queries_at_once_max)
+        self._health_threads = CapacityLimiter(HEALTH_THREADS)
+        self._health_wait_s_max = settings.health_wait_s_max
+
+    async def run_push(self, verb: Callable[[], ResultT]) -> ResultT:
+        """Run in a thread for pushes; the caller has a slot."""
+        return await to_thread.run_sync(verb, limiter=self._push_threads)
+
+    async def run_query(self, verb: Callable[[], ResultT]) -> ResultT:
+        """Run in a thread for queries; the caller has a slot."""
+        return await to_thread.run_sync(verb, limiter=self._query_threads)
+
+    async def run_health(self, verb: Callable[[], ResultT]) -> ResultT:
+        """Run within `health_wait_s_max`. Raises TimeoutError; the thread is then left to what it waits for."""
+        with fail_after(self._health_wait_s_max):
+            return await to_thread.run_sync(verb, limiter=self._health_threads, abandon_on_cancel=True)

@@ -1,0 +1,239 @@
+"""Connections: the strict head before the parser, and an end to everything that a peer can make last.
+
+Owns deadlines of heads and of readers, the number of connections, and how a request that no route sees is answered. Uvicorn
+parses and schedules; it has no deadline for a request that trickles in, takes what `request_head` refuses, and waits for readers
+without end. Invariant: the parser is given whole checked heads only, and what arrives behind a request before its answer (a
+pipelined or smuggled one) is never read as another request. Not here: bodies (`edge`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from odfabric.settings import Settings
+from odfabric_api.problems import SECURITY_HEADERS, plain_problem
+from odfabric_api.request_head import HeadLimits, Refused, check_head, find_head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """Limits of every connection; see the settings of the same names."""
+
+    head: HeadLimits
+    header_wait_s_max: float
+    connections_at_once_max: int
+    body_bytes_per_s_min: int
+    body_start_s: float
+    linger_s_max: float
+    shutdown_s_max: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> ConnectionLimits:
+        """From the table of all limits."""
+        return cls(
+            head=HeadLimits(
+                header_bytes_max=settings.header_bytes_max, header_line_bytes_max=settings.header_line_bytes_max
+            ),
+            header_wait_s_max=settings.header_wait_s_max,
+            connections_at_once_max=settings.connections_at_once_max,
+            body_bytes_per_s_min=settings.body_bytes_per_s_min,
+            body_start_s=settings.body_start_s,
+            linger_s_max=settings.linger_s_max,
+            shutdown_s_max=settings.shutdown_s_max,
+        )
+
+
+class StrictConnection(h11.Connection):
+    """A parser that is handed checked heads only. `refusal` says why it raised; `ahead`, that more came before the answer."""
+
+    def __init__(self, limits: HeadLimits) -> None:
+        # Chunk headers and trailers are all that is left for its own limit.
+        super().__init__(h11.SERVER, max_incomplete_event_size=limits.header_line_bytes_max)
+        self.refusal: Refused | None = None
+        self.ahead = False
+        self._limits = limits
+        self._head = bytearray()
+
+    def receive_data(self, data: bytes) -> None:
+        """Keep the bytes of a head back until it is whole and checked; everything else passes."""
+        if self.refusal is not None:
+            return
+        if self.their_state is not h11.IDLE:
+            super().receive_data(data)
+            return
+        seen = len(self._head)
+        self._head += data
+        try:
+            end = find_head(self._head, self._limits, seen=seen)
+            if end is None:
+                return
+            check_head(bytes(self._head[:end]), self._limits)
+        except Refused as refusal:
+            self.refusal = refusal
+            return
+        whole, self._head = bytes(self._head), bytearray()
+        super().receive_data(whole)
+
+    def start_next_cycle(self) -> None:
+        """Begin with the next request. What came before its turn is refused: its head was never checked."""
+        super().start_next_cycle()
+        if self.trailing_data[0]:
+            self.refusal = Refused(400, "malformed-request", "a request came before its turn")
+
+    def next_event(self) -> Any:
+        """The next event. Raises RemoteProtocolError for a head that was refused and for trailers, which nobody reads here."""
+        if self.refusal is not None:
+            raise h11.RemoteProtocolError(self.refusal.message)
+        event = super().next_event()
+        if event is h11.PAUSED:
+            self.ahead = True
+        if isinstance(event, h11.EndOfMessage) and len(event.headers):
+            self.refusal = Refused(400, "malformed-request", "trailers are not read")
+            raise h11.RemoteProtocolError(self.refusal.message)
+        return event
+
+
+def connection_protocol(limits: ConnectionLimits) -> type[H11Protocol]:
+    """The protocol class for connections under these limits."""
+
+    class LimitedProtocol(GuardedProtocol):
+        guard = limits
+
+    return LimitedProtocol
+
+
+class GuardedProtocol(H11Protocol):
+    """One connection. All its timers end with it."""
+
+    guard: ConnectionLimits
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._strict = StrictConnection(self.guard.head)
+        self.conn = self._strict
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._reader_timer: asyncio.TimerHandle | None = None
+        self._end_timer: asyncio.TimerHandle | None = None
+        self._refused = False
+
+    def connection_made(self, transport: Any) -> None:
+        """Count the connection and wait for a head."""
+        super().connection_made(transport)
+        if len(self.connections) > self.guard.connections_at_once_max:
+            self._refuse(Refused(429, "limit-exceeded", "too many connections at once"))
+            return
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on what was received."""
+        if self._refused:
+            return  # the rest of a refused request
+        if self._head_timer is None and self._is_waiting():
+            self._await_head()
+        super().data_received(data)
+        if self._strict.ahead:
+            self.cycle.keep_alive = False
+        if not self._is_waiting():
+            self._stop_waiting()
+
+    def send_400_response(self, msg: str) -> None:
+        """What uvicorn calls for bytes that are no HTTP: a problem document, unless an answer is under way."""
+        refusal = self._strict.refusal or Refused(400, "malformed-request", "malformed body framing")
+        if self.cycle is None or self.cycle.response_complete:
+            self._refuse(refusal)
+            return
+        answered = self.cycle.response_started
+        # The application is told that the client is gone and can no longer answer.
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
+        if answered:
+            self.transport.abort()
+        else:
+            self._refuse(refusal)
+
+    def pause_writing(self) -> None:
+        """A reader that falls behind has as long as the least rate gives it."""
+        super().pause_writing()
+        self._reader_timer = self.loop.call_later(self._reading_s(), self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The reader caught up."""
+        super().resume_writing()
+        _cancel(self._reader_timer)
+
+    def on_response_complete(self) -> None:
+        """After the last answer nobody waits for a reader without end."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._abort_in(self._reading_s())
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection."""
+        super().timeout_keep_alive_handler()
+        self._abort_in(self.guard.linger_s_max)
+
+    def shutdown(self) -> None:
+        """The service ends: idle connections at once, requests under way within their time."""
+        if not self._refused:
+            super().shutdown()
+        # Before uvicorn cancels: a thread that waits for a body must see the connection end, or the process would not.
+        self._abort_in(self.guard.shutdown_s_max * 0.8)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End all timers."""
+        for timer in (self._head_timer, self._reader_timer, self._end_timer):
+            _cancel(timer)
+        super().connection_lost(exc)
+
+    def _should_upgrade(self) -> bool:
+        """Offers of other protocols (h2c, WebSocket) are not taken up; the request itself is answered."""
+        return False
+
+    def _is_waiting(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _await_head(self) -> None:
+        self._head_timer = self.loop.call_later(self.guard.header_wait_s_max, self._head_too_slow)
+
+    def _stop_waiting(self) -> None:
+        _cancel(self._head_timer)
+        self._head_timer = None
+
+    def _head_too_slow(self) -> None:
+        if self._is_waiting() and not self._refused and not self.transport.is_closing():
+            self._refuse(Refused(408, "limit-exceeded", "the head of the request arrives too slowly"))
+
+    def _refuse(self, refusal: Refused) -> None:
+        """Answer, send no more, and let the client read that before the connection ends."""
+        self._refused = True
+        self._stop_waiting()
+        self.transport.write(answer_bytes(refusal))
+        self.transport.write_eof()
+        self._abort_in(self.guard.linger_s_max)
+
+    def _reading_s(self) -> float:
+        return self.guard.body_start_s + self.transport.get_write_buffer_size() / self.guard.body_bytes_per_s_min
+
+    def _abort_in(self, seconds: float) -> None:
+        _cancel(self._end_timer)
+        self._end_timer = self.loop.call_later(seconds, self.transport.abort)
+
+
+def answer_bytes(refusal: Refused) -> bytes:
+    """The whole answer on the wire."""
+    response = plain_problem(refusal.status, refusal.code, refusal.message)
+    headers = {**dict(response.headers), **SECURITY_HEADERS, "connection": "close"}
+    if refusal.status == 429:
+        headers["retry-after"] = "1"
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {refusal.status} Refused\r\n{head}\r\n".encode("ascii") + bytes(response.body)
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()

@@ -1,0 +1,72 @@
+"""The OpenAPI document: made from the routes, committed, compared by a test.
+
+`python -m odfabric_api.openapi docs/openapi.json` writes it anew. Owns what FastAPI does not know: the shapes of JSON bodies, which
+routes read themselves within their limits, and the shape of problems.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic.json_schema import models_json_schema
+
+from odfabric_api.json_body import JsonModel
+from odfabric_api.routes import jobs, query, subscriptions
+from odfabric_api.schemas import Problem
+
+BODY_MODELS: tuple[type[JsonModel], ...] = (
+    jobs.PullBody,
+    jobs.VerifyBody,
+    query.QueryBody,
+    subscriptions.SubscriptionBody,
+)
+
+
+class ApiApplication(FastAPI):
+    """A FastAPI application whose document is complete."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The document, made once."""
+        if self.openapi_schema is None:
+            document = super().openapi()
+            document["components"]["schemas"].update(_component_schemas())
+            for operations in document["paths"].values():
+                for operation in operations.values():
+                    _without_empty_bodies(operation)
+            self.openapi_schema = document
+        return self.openapi_schema
+
+
+def _component_schemas() -> dict[str, Any]:
+    models = [(model, "validation") for model in (*BODY_MODELS, Problem)]
+    _, found = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    schemas: dict[str, Any] = found["$defs"]
+    return schemas
+
+
+def _without_empty_bodies(operation: dict[str, Any]) -> None:
+    """FastAPI promises JSON for every answer of a route without a model; those have no body, or one that is no JSON."""
+    for answer in operation["responses"].values():
+        if answer.get("content", {}).get("application/json") == {"schema": {}}:
+            del answer["content"]
+
+
+def document_text(application: FastAPI) -> str:
+    """As it is committed: sorted, so that a difference shows a change of meaning only."""
+    return json.dumps(application.openapi(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the document to the given file."""
+    from odfabric_api.app import application
+
+    Path(arguments[0]).write_text(document_text(application()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,233 @@
+"""Shapes of answers, for the OpenAPI document (RULINGS of shapes are told in `docs/openapi.json`).
+
+Owns what a client may rely on. The answers themselves are made by the use cases; the tests hold every answer to these models. Not
+here: shapes of requests, which stand beside their routes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from odfabric_api.problems import PROBLEM_MEDIA_TYPE
+
+HASH = "Multihash as base16 text, `f1620` and 64 digits"
+
+
+class Answer(BaseModel):
+    """Members in camelCase; a client ignores those it does not know."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+
+class ProblemPlace(Answer):
+    """One thing that is wrong, and where: lines, columns and rows count from 1."""
+
+    message: str
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    field: str | None = None
+    row: int | None = None
+    rule: str | None = None
+
+
+class Problem(Answer):
+    """Any failure (RFC 9457). `type` and `code` are stable; `message` is for people; places stand at the top for one error too."""
+
+    type: str
+    code: str
+    title: str
+    status: int
+    detail: str
+    message: str
+    errors: list[ProblemPlace] | None = None
+    hint: str | None = None
+    limit: str | None = Field(None, description="Name of the setting that was hit")
+    maximum: float | None = Field(None, description="Its value, in the unit of its name")
+    kind: str | None = Field(None, description="The reference's name of a chain error")
+    expected: str | None = Field(None, description="The head that If-Match named")
+    actual: str | None = Field(None, description="The head that was found")
+
+
+class HealthParts(Answer):
+    """Whether each part answers."""
+
+    database: bool
+    objects: bool
+
+
+class Health(Answer):
+    """Whether the node can serve. The engine is not asked: reading does not need it."""
+
+    ok: bool
+    parts: HealthParts
+
+
+class NodeInfo(Answer):
+    """What kind of node this is."""
+
+    is_multi_tenant: bool
+
+
+class DatasetCreated(Answer):
+    """A new dataset and its first head."""
+
+    id: str
+    alias: str
+    head: str = Field(description=HASH)
+
+
+class DatasetListed(Answer):
+    """One line of a listing."""
+
+    id: str
+    alias: str
+    kind: Literal["Root", "Derivative"]
+    head: str = Field(description=HASH)
+
+
+class DatasetPage(Answer):
+    """A page; the Link header leads to the next one."""
+
+    datasets: list[DatasetListed]
+
+
+class Owner(Answer):
+    """An account."""
+
+    account_name: str
+    account_id: str
+
+
+class DatasetFound(Answer):
+    """Whose a dataset is and how it is called."""
+
+    id: str
+    owner: Owner
+    dataset_name: str
+
+
+class Offsets(Answer):
+    """The closed interval of new records."""
+
+    start: int
+    end: int
+
+
+class PushResult(Answer):
+    """What a push committed; `blocks`, oldest first, is empty if nothing was new."""
+
+    head: str = Field(description=HASH)
+    blocks: list[str]
+    offsets: Offsets | None
+    rows: int
+
+
+JobStatusName = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+
+
+class AcceptedJob(Answer):
+    """A job by its id."""
+
+    id: str
+    status: JobStatusName
+
+
+class Accepted(Answer):
+    """The work is durable and will be done; the Location header leads to the job."""
+
+    job: AcceptedJob
+
+
+class JobView(Answer):
+    """A job. `result` is the verb's own; `error` is a problem, of the last attempt while the job is not finished."""
+
+    id: str
+    kind: Literal["push", "pull", "verify"]
+    dataset: str | None
+    status: JobStatusName
+    progress: dict[str, Any] | None
+    result: dict[str, Any] | None
+    error: dict[str, Any] | None
+    attempts: int
+    created_at: str
+    updated_at: str
+
+
+class Rows(Answer):
+    """Rows in the asked form, and their schema if asked for."""
+
+    data: list[Any] | dict[str, list[Any]]
+    data_format: Literal["JsonAoS", "JsonSoA", "JsonAoA"]
+    rows_schema: dict[str, Any] | str | None = Field(None, alias="schema")
+    schema_format: str | None = None
+
+
+class QueryAnswer(Answer):
+    """Rows; with `Input`, the query as it was run, every dataset pinned to its block."""
+
+    output: Rows
+    input: dict[str, Any] | None = None
+
+
+class Metadata(Answer):
+    """The asked parts of the current metadata, events in manifest form."""
+
+    output: dict[str, Any]
+
+
+class SubscriptionListed(Answer):
+    """A webhook without its secret."""
+
+    id: str
+    url: str
+    created_at: str
+    created_at_head: str = Field(description=HASH)
+
+
+class SubscriptionMade(SubscriptionListed):
+    """A new webhook; the secret is never shown again."""
+
+    secret: str
+
+
+class SubscriptionList(Answer):
+    """All subscriptions of a dataset."""
+
+    subscriptions: list[SubscriptionListed]
+
+
+class DeliveryView(Answer):
+    """One event for one subscription, and how far its delivery is."""
+
+    id: str
+    sequence: int
+    new_head: str | None
+    status: Literal["pending", "delivered", "failed", "dropped"]
+    attempts: int
+    next_attempt_at: str
+    last_status_code: int | None
+    last_error: str | None
+
+
+class DeliveryList(Answer):
+    """Deliveries, newest first."""
+
+    deliveries: list[DeliveryView]
+
+
+def answers(
+    model: type[Answer] | None, *, status: int = 200, text: str = "Done", also: dict[int, type[Answer]] | None = None
+) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route: its answer, others that are no failure, and problems for the rest."""
+    found: dict[int | str, dict[str, Any]] = {status: {"description": text}}
+    if model is not None:
+        found[status]["model"] = model
+    for other, its_model in (also or {}).items():
+        found[other] = {"description": "Accepted" if other == 202 else "Done", "model": its_model}
+    problem = {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}
+    found["default"] = {"description": "A problem", "content": {PROBLEM_MEDIA_TYPE: problem}}
+    return found

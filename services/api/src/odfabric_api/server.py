@@ -1,0 +1,62 @@
+"""The server: uvicorn with our limits on its connections, and an end that loses nothing.
+
+Owns how an application is served; used by the process and by tests alike. Not here: settings from the environment (`__main__`).
+"""
+
+from __future__ import annotations
+
+import socket
+
+import uvicorn
+from fastapi import FastAPI
+
+from odfabric.settings import Settings
+from odfabric_api.connection import ConnectionLimits, connection_protocol
+
+BACKLOG = 256
+
+
+class ApiServer(uvicorn.Server):
+    """Serves until `should_exit`. Pushes that wait for their commit are then answered with their job (202)."""
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        self._closing = app.state.closing
+        super().__init__(_config(app, settings))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End: no new connections, requests under way within their time."""
+        self._closing.set()
+        await super().shutdown(sockets)
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A listening socket, bound before anybody is told the address; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind((host, port))
+    listening.listen(BACKLOG)
+    return listening
+
+
+def url_of(listening: socket.socket) -> str:
+    """The address as clients write it."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=connection_protocol(ConnectionLimits.of(settings)),
+        loop="asyncio",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # No forwarded header is believed: an address in it would be whatever the sender likes.
+        proxy_headers=False,
+        timeout_keep_alive=settings.keep_alive_s_max,
+        timeout_graceful_shutdown=max(1, round(settings.shutdown_s_max)),
+    )
