@@ -419,7 +419,7 @@ def _query_input_to_wire(item: QueryInput) -> pb.QueryInput:
     return pb.QueryInput(
         alias=item.alias,
         vocabulary=_vocabulary_to_wire(item.vocabulary),
-        data_schema_json=_to_json(item.data_schema),
+        data_schema_json=_to_json(item.data_schema) if item.data_schema is not None else None,
         slices=_slices_to_wire(item.slices),
     )
 
@@ -428,7 +428,9 @@ def _query_input_from_wire(message: pb.QueryInput) -> QueryInput:
     return QueryInput(
         alias=message.alias,
         vocabulary=_vocabulary_from_wire(message.vocabulary),
-        data_schema=data_schema_from_value(_json_of(message.data_schema_json)),
+        data_schema=data_schema_from_value(_json_of(message.data_schema_json))
+        if message.HasField("data_schema_json")
+        else None,
         slices=_slices_from_wire(message.slices),
     )
 
