@@ -110,8 +110,12 @@ class Settings(BaseSettings):
     engine_memory_mib: int = Field(3072, description="Heap of the engine's JVM")
     engine_idle_s: float = Field(300.0, description="Idle time after which a workspace's engine on demand ends")
     engine_start_s_max: float = Field(120.0, description="Longest wait for an engine to start")
-    engine_owner_pid: int | None = Field(None, description="Process with which an engine started on demand ends; set by `odf up`")
-    engine_cache: Path | None = Field(None, description="Folder for the engine's class archive; default: in the workspace")
+    engine_owner_pid: int | None = Field(
+        None, description="Process with which an engine started on demand ends; set by `odf up`"
+    )
+    engine_cache: Path | None = Field(
+        None, description="Folder for the engine's class archive; default: in the workspace"
+    )
     engine_call_s_max: float = Field(4 * 3600.0, description="Longest ingest or transform")
 
     # drills
