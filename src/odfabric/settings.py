@@ -31,6 +31,9 @@ class Settings(BaseSettings):
     )
     egress_allow: tuple[str, ...] = Field((), description="Non-public `host:port` or networks that requests may reach")
 
+    database_busy_s_max: float = Field(10.0, description="Longest wait for a lock of the database")
+    database_connections_max: int = Field(16, description="Connections of one process to the database")
+
     # identity
     account: str = Field("local", description="The account that owns the datasets of an embedded node")
     token: SecretStr | None = Field(
@@ -77,6 +80,12 @@ class Settings(BaseSettings):
     unpack_ratio_max: int = Field(1000, description="Largest ratio of unpacked to packed size")
     archive_entries_max: int = Field(10_000, description="Most entries of an archive")
     poll_files_max: int = Field(10_000, description="Files that one pull ingests, and that one glob may match")
+
+    poll_entries_max: int = Field(1_000_000, description="Names that one glob looks at")
+    leftover_lifetime_s: float = Field(
+        3600.0, description="Age at which an unfinished write of a dead process is removed"
+    )
+    leftover_entries_max: int = Field(1_000_000, description="Names that one search for leftovers looks at")
 
     # queries and previews
     query_text_bytes_max: int = Field(1 * MIB, description="Longest SQL text")

@@ -33,6 +33,7 @@ from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CrashPoints
 from odfabric.model.identity import DatasetId
+from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.ports.clock import Clock
 from odfabric.ports.egress import RemoteDatasets
 from odfabric.ports.engine import Engine
@@ -87,22 +88,44 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
     `engine` stands in for the workspace's own, whose exchange folder it must share, and `clock` for the system's: drills.
     """
     with ExitStack() as closing:
-        database = Database(_database_url(settings))
+        database = Database(
+            _database_url(settings),
+            busy_s_max=settings.database_busy_s_max,
+            connections_max=settings.database_connections_max,
+        )
         closing.callback(database.close)
         egress = _egress(settings)
         closing.callback(egress.close)
-        ports = _ports(settings, database, egress, engine or _engine(settings, closing), clock or SystemClock())
+        exchange = FolderExchange(_exchange_folder(settings))
+        closing.callback(exchange.close)
+        objects = FolderObjectStore(settings.workspace / "objects", private_folders=[exchange.root])
+        used = engine or _engine(settings, closing)
+        ports = _ports(settings, database, egress, exchange, objects, used, clock or SystemClock())
         if settings.crash_at is not None and settings.crash_at.partition("@")[0] not in ENGINE_CRASH_POINTS:
             ports = intercepted(ports, CrashPoints(settings.crash_at))
         node = Node(ports, settings)
         node.token = _token(settings)
         node.account_id = _account_id(settings)
+        node.sweepers = (exchange.remove_leftovers, lambda: _sweep(objects, node))
         yield node
 
 
-def _ports(settings: Settings, database: Database, egress: Egress, engine: Engine, clock: Clock) -> NodePorts:
+def _sweep(objects: FolderObjectStore, node: Node) -> int:
+    lifetime_ns = int(node.settings.leftover_lifetime_s * NANOS_PER_SECOND)
+    oldest = Instant(node.ports.clock.now().epoch_ns - lifetime_ns)
+    return objects.remove_leftovers(older_than=oldest, entries_max=node.settings.leftover_entries_max)
+
+
+def _ports(
+    settings: Settings,
+    database: Database,
+    egress: Egress,
+    exchange: FolderExchange,
+    objects: FolderObjectStore,
+    engine: Engine,
+    clock: Clock,
+) -> NodePorts:
     workspace = settings.workspace
-    exchange = FolderExchange(_exchange_folder(settings))
     entropy = SystemEntropy()
     poll_root = None if settings.poll_anywhere else settings.poll_folder
     over_http = HttpRemoteDatasets(egress, block_bytes_max=settings.block_bytes_max)
@@ -119,7 +142,7 @@ def _ports(settings: Settings, database: Database, egress: Egress, engine: Engin
     return NodePorts(
         chains=SqlChains(database),
         catalog=SqlCatalog(database),
-        objects=FolderObjectStore(workspace / "objects", private_folders=[exchange.root]),
+        objects=objects,
         jobs=SqlJobs(database),
         outbox=SqlOutbox(database),
         subscriptions=SqlSubscriptions(database),
@@ -128,7 +151,12 @@ def _ports(settings: Settings, database: Database, egress: Egress, engine: Engin
         exchange=exchange,
         sources=PollingPorts(
             http=HttpFetch(egress, source_bytes_max=settings.source_bytes_max),
-            files=PollFolder(poll_root, anywhere=settings.poll_anywhere, files_max=settings.poll_files_max),
+            files=PollFolder(
+                poll_root,
+                anywhere=settings.poll_anywhere,
+                files_max=settings.poll_files_max,
+                entries_max=settings.poll_entries_max,
+            ),
             preparation=ArchivePreparation(
                 ArchiveLimits(
                     unpacked_bytes_max=settings.unpacked_bytes_max,

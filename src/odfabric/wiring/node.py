@@ -113,6 +113,7 @@ class Node:
         self.account = Name(settings.account)
         self.token = ""
         self.account_id = ""
+        self.sweepers: Sequence[Callable[[], int]] = ()
         self.policy = AccessPolicy(anonymous_read=settings.anonymous_read)
         self.commits = Commits(
             chains=ports.chains,
@@ -452,8 +453,11 @@ class Node:
             return False
         return True
 
-    def collect_staged(self) -> int:
-        """Delete abandoned uploads; how many."""
+    def keep_house(self) -> int:
+        """Remove abandoned uploads, and what dead processes left behind (`sweepers`); how many things."""
+        return self._collect_staged() + sum(sweep() for sweep in self.sweepers)
+
+    def _collect_staged(self) -> int:
         ports = self.ports
         return collect_staged(
             objects=ports.objects,

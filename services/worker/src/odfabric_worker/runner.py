@@ -107,5 +107,5 @@ class Runner:
             self._sending.discard(delivery.id)
 
     def _keep_house(self) -> bool:
-        self._node.collect_staged()
+        self._node.keep_house()
         return False
