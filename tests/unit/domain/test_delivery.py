@@ -101,9 +101,7 @@ heads = st.binary(min_size=32, max_size=32).map(lambda digest: Multihash(SHA3_25
 
 
 @given(st.tuples(st.text(max_size=40), heads), st.tuples(st.text(max_size=40), heads))
-def test_ids_of_deliveries_differ_as_their_parts_do(
-    one: tuple[str, Multihash], other: tuple[str, Multihash]
-) -> None:
+def test_ids_of_deliveries_differ_as_their_parts_do(one: tuple[str, Multihash], other: tuple[str, Multihash]) -> None:
     assert (delivery_id(*one) == delivery_id(*other)) is (one == other)
 
 
