@@ -20,8 +20,8 @@ MOMENT_ALIGNMENT = 4
 """Alignment of the Timestamp struct in bytes. In manifests of version 2 it was 1."""
 MOMENT_ALIGNMENT_V2 = 1
 
-LAYOUTS_CACHED_MAX = 16_384
-"""Layouts kept in memory; the tables of a chain have some hundreds in practice."""
+LAYOUTS_CACHED_MAX = 4096
+"""Layouts kept in memory, about 2 KiB each; the tables of real chains have some hundreds."""
 
 _VTABLE_HEAD_BYTES = 4
 _OFFSET = ("I", 4, 4)
