@@ -29,7 +29,7 @@ from odfabric.model.source import (
     MergeStrategyUpsertStream,
 )
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.failures import spark_text
+from odfabric_engine_spark.failures import as_odf_error, spark_text
 from odfabric_engine_spark.merge.batch_keys import BatchRows, refused_key
 from odfabric_engine_spark.merge.strategies import merge_rows, unsupported_strategy
 from odfabric_engine_spark.preprocess import EVENT_TIME, Prepared, prepare, reserved_names
@@ -98,7 +98,7 @@ class _Work:
                 if name in text:
                     return Corrupt("A data slice of the history is damaged", object_name=name)
             return self._explained_by_reader() or error
-        return error
+        return as_odf_error(error) or error
 
     def _explained_by_reader(self) -> OdfError | None:
         return self.read.explain() if self.read is not None and self.read.explain is not None else None

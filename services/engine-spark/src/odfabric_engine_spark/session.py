@@ -11,6 +11,7 @@ import os
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from odfabric_engine_spark.class_archive import ClassArchive
@@ -72,6 +73,10 @@ def spark_conf(settings: EngineSettings, *, scratch: str) -> SparkConf:
     )
 
 
+_TELLTALE = "SQLQueryContextLogger"
+"""PySpark's logger that prints the text of every failing query, which belongs to its user."""
+
+
 class SparkProcess:
     """The JVM with its Spark context; `session` is the root from which each call's session is made."""
 
@@ -108,6 +113,7 @@ def start_spark(settings: EngineSettings) -> SparkProcess:
 
 def attach(jvm: Jvm, settings: EngineSettings) -> SparkProcess:
     """Starts Spark in a running JVM."""
+    PySparkLogger.getLogger(_TELLTALE).disabled = True
     # PySpark attaches to a running JVM only through these two variables.
     told = {"PYSPARK_GATEWAY_PORT": str(jvm.port), "PYSPARK_GATEWAY_SECRET": jvm.secret}
     os.environ.update(told)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
 from pyarrow import types
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
@@ -77,7 +78,7 @@ def write_slice(
     if bytes_estimate <= call.settings.collected_bytes_max:
         try:
             return write_batches(call, _collected(rows, order, bytes_estimate), shape, output=output)
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             if _TOO_LARGE not in spark_text(error):
                 raise
     return write_batches(call, _through_scratch(call, rows, order), shape, output=output)
