@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import httpx
 
@@ -66,10 +66,18 @@ class NodeBackend:
 
     def show(self, ref: str) -> dict[str, object]:
         """What a dataset is now."""
+        path = self._path(ref)
         params = {"include": "info,license,refs,schema,seed,vocab", "schemaFormat": "OdfJson"}
-        shown = self._json("GET", f"{self._path(ref)}/metadata", params=params)["output"]
+        shown = self._json("GET", f"{path}/metadata", params=params)["output"]
         assert isinstance(shown, dict)
-        return {"alias": ref, **shown}
+        seed = shown.pop("seed")
+        return {
+            "id": seed["datasetId"],
+            "alias": _alias(path),
+            "kind": str(seed["datasetKind"]).capitalize(),
+            "head": next(found["blockHash"] for found in shown["refs"] if found["name"] == "head"),
+            **shown,
+        }
 
     def push(self, ref: str, push: PushFile) -> dict[str, object]:
         """Push one file; wait for its job if the node does not answer at once."""
@@ -131,11 +139,12 @@ class NodeBackend:
 
     def delete(self, ref: str) -> dict[str, object]:
         """Delete a dataset."""
-        seed = self._json("GET", f"{self._path(ref)}/metadata")["output"]
+        path = self._path(ref)
+        seed = self._json("GET", f"{path}/metadata")["output"]
         assert isinstance(seed, dict)
         dataset_id = str(seed["seed"]["datasetId"])
         self._send("DELETE", f"/datasets/{quote(dataset_id)}")
-        return {"id": dataset_id, "alias": ref}
+        return {"id": dataset_id, "alias": _alias(path)}
 
     def _path(self, ref: str) -> str:
         if ref.startswith("did:"):
@@ -184,6 +193,10 @@ class NodeBackend:
                 case _:
                     time.sleep(pause_s)
                     pause_s = min(pause_s * 1.3, LOOK_EVERY_S_MAX)
+
+
+def _alias(path: str) -> str:
+    return unquote(path.removeprefix("/"))
 
 
 def _chunks(path: str) -> Iterator[bytes]:
