@@ -10,14 +10,17 @@ Exit codes: 0 done; 1 refused or found wrong (bad input, verification with probl
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import typer
 
 from odfabric.cli import dataset_commands, node_commands, system_commands
+from odfabric.cli.backend import JobFailed
 from odfabric.cli.context import GLOBAL_OPTIONS, CommandContext
+from odfabric.cli.output import WarningLines, literal
 from odfabric.errors import External, LimitExceeded, OdfError
 
 EXIT_REFUSED = 1
@@ -34,6 +37,7 @@ app = typer.Typer(
     name="odf",
     help=HELP,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -64,31 +68,35 @@ def main(arguments: Sequence[str]) -> int:
         from odfabric.cli.run_tests import run
 
         return run(list(arguments[1:]))
-    hoisted = hoist(arguments)
-    as_json = any(given in ("json", "-ojson", "--output=json") for given in hoisted[: len(GLOBAL_OPTIONS) * 2])
+    library = logging.getLogger("odfabric")
+    warnings = WarningLines(logging.WARNING)
+    library.addHandler(warnings)
     try:
-        code = app(hoisted, standalone_mode=False)
-    except typer.Exit as stop:
-        return stop.exit_code
-    except typer.Abort:
-        return EXIT_INTERRUPTED
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except OdfError as error:
-        return _refuse(error, as_json=as_json)
-    except dataset_commands.JobFailed as failed:
-        return _report(dict(failed.document), as_json=as_json)
-    except Exception as error:
-        # typer raises click's own errors of usage, which know how to show themselves.
-        show = getattr(error, "show", None)
-        if show is None:
-            raise
-        show()
-        return EXIT_USAGE
+        code = _run(hoist(arguments))
+        sys.stdout.flush()
+        return code
     except BrokenPipeError:
         # The reader of our output has gone; there is nobody left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_INTERRUPTED
+    finally:
+        library.removeHandler(warnings)
+
+
+def _run(hoisted: list[str]) -> int:
+    as_json = asks_json(hoisted)
+    try:
+        code = app(hoisted, prog_name="odf", standalone_mode=False)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except OdfError as error:
+        return _refuse(error, as_json=as_json)
+    except JobFailed as failed:
+        return _report(dict(failed.document), as_json=as_json)
+    except typer.TyperException as error:
+        return _explain_usage(error, as_json=as_json)
     return code if isinstance(code, int) else 0
 
 
@@ -112,6 +120,25 @@ def hoist(arguments: Sequence[str]) -> list[str]:
     return front + rest
 
 
+def asks_json(hoisted: Sequence[str]) -> bool:
+    """Whether the last `--output` says json; `hoisted` has options of every verb in front. For errors, before options are read."""
+    chosen = ""
+    position = 0
+    while position < len(hoisted):
+        name, _, value = hoisted[position].partition("=")
+        if name.startswith("-o") and len(name) > 2:
+            chosen = hoisted[position][2:].removeprefix("=")
+        elif name not in GLOBAL_OPTIONS:
+            break
+        else:
+            if not value:
+                position += 1
+                value = hoisted[position] if position < len(hoisted) else ""
+            chosen = value if name in ("-o", "--output") else chosen
+        position += 1
+    return chosen == "json"
+
+
 def _refuse(error: OdfError, *, as_json: bool) -> int:
     from odfabric.usecases.problem import problem_document
 
@@ -120,12 +147,23 @@ def _refuse(error: OdfError, *, as_json: bool) -> int:
     return _report(document, as_json=as_json, code=EXIT_OUTSIDE if outside else EXIT_REFUSED)
 
 
-def _report(document: dict[str, object], *, as_json: bool, code: int | None = None) -> int:
-    from odfabric.cli.output import literal
-
+def _explain_usage(error: typer.TyperException, *, as_json: bool) -> int:
+    # Errors of usage know how to show themselves; their class is not typer's public one.
+    show: Callable[[], None] | None = getattr(error, "show", None)
+    if show is not None:
+        show()
+    else:
+        sys.stderr.write(f"odf: {literal(error.format_message())}\n")
     if as_json:
-        sys.stdout.write(json.dumps({"error": document}) + "\n")
+        document = {"code": "usage", "message": error.format_message()}
+        sys.stdout.write(json.dumps({"error": document}, ensure_ascii=False) + "\n")
+    return EXIT_USAGE
+
+
+def _report(document: dict[str, object], *, as_json: bool, code: int | None = None) -> int:
+    if as_json:
+        sys.stdout.write(json.dumps({"error": document}, ensure_ascii=False) + "\n")
     detail = str(document.get("detail") or document.get("message") or document)
-    sys.stderr.write(f"odf: {literal(detail).plain}\n")
+    sys.stderr.write(f"odf: {literal(detail)}\n")
     outside = document.get("code") in ("unavailable", "outcome-unknown")
     return code if code is not None else EXIT_OUTSIDE if outside else EXIT_REFUSED

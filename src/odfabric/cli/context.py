@@ -40,7 +40,15 @@ def context_of(context: typer.Context) -> CommandContext:
 @contextmanager
 def backend_of(context: CommandContext, output: Output) -> Iterator[Backend]:
     """The node that was named, else the workspace. Raises NotFound for a folder that is no workspace."""
+    try:
+        with _backend(context, output) as backend:
+            yield backend
+    finally:
+        output.clear()
 
+
+@contextmanager
+def _backend(context: CommandContext, output: Output) -> Iterator[Backend]:
     def listen(progress: Mapping[str, object]) -> None:
         done, total = progress.get("done"), progress.get("total")
         output.progress(f"{progress.get('stage', 'waiting')}" + (f" {done}/{total}" if total else ""))

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
-from odfabric.cli.backend import JobFailed as JobFailed
 from odfabric.cli.backend import PushFile, check_file, media_type_of
 from odfabric.cli.context import backend_of, context_of
 from odfabric.errors import InvalidRequest, Place
 from odfabric.model.instant import Instant
+from odfabric.model.operation import OperationType
 
 LOG_BLOCKS = 25
 TAIL_ROWS = 10
 SQL_ROWS = 100
 STDIN = "-"
+OPERATION_COLUMN = 1
 COPY_BYTES = 1 << 20
 
 REF = typer.Argument(help="Name, account/name or did:odf:... of a dataset")
@@ -72,7 +73,9 @@ def list_datasets(context: typer.Context) -> None:
     """List datasets."""
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:
-        output.rows(backend.datasets())
+        found = backend.datasets()
+    # People know datasets by name.
+    output.rows(found if output.as_json else [{"alias": one["alias"], **one} for one in found])
 
 
 def show(context: typer.Context, ref: str = REF) -> None:
@@ -109,7 +112,7 @@ def ingest(
                 )
                 results.append(backend.push(ref, push))
             if not output.as_json:
-                output.result(None, f"{file}: {results[-1]['rows']} new rows")
+                output.result(None, f"{file}: {_new_rows(results[-1])}")
     if output.as_json:
         output.document(results[0] if len(results) == 1 else results)
 
@@ -121,7 +124,7 @@ def pull(
     recursive: bool = typer.Option(False, "--recursive", "-r", help="Bring inputs up to date first"),
     fetch_uncacheable: bool = typer.Option(False, help="Poll sources again that cannot tell what is new"),
 ) -> None:
-    """Bring datasets up to date: poll, transform, or copy from where they came."""
+    """Bring datasets up to date: poll, transform or copy."""
     output = context_of(context).output
     results = []
     with backend_of(context_of(context), output) as backend:
@@ -131,7 +134,7 @@ def pull(
             pulled = backend.pull(target, url=url, recursive=recursive, fetch_uncacheable=fetch_uncacheable)
             results.append(pulled)
             if not output.as_json:
-                what = "up to date" if pulled["upToDate"] else f"{pulled['rows']} new rows"
+                what = "up to date" if pulled["upToDate"] else _new_rows(pulled)
                 output.result(None, f"{pulled['alias']}: {what}")
     if output.as_json:
         output.document(results[0] if len(results) == 1 else results)
@@ -160,7 +163,8 @@ def tail(
     """Show the last rows."""
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:
-        output.rows(backend.tail(ref, limit=limit, skip=skip))
+        rows = backend.tail(ref, limit=limit, skip=skip)
+    output.rows(rows if output.as_json else [_in_words(row) for row in rows])
 
 
 def sql(
@@ -192,10 +196,12 @@ def verify(
             assert isinstance(found, list)
             errors += found
             if not output.as_json:
-                output.result(None, f"{ref}: {'verified' if not found else f'{len(found)} problems'}")
+                output.result(None, f"{ref}: {'verified' if not found else _counted(len(found), 'problem')}")
                 for problem in found:
                     output.result(None, f"  {problem['kind']}: {problem['message']}")
-                    output.result(None, f"    block {problem['block']}  object {problem['object']}")
+                    output.result(None, f"    block  {problem['block']}")
+                    if problem["object"]:
+                        output.result(None, f"    object {problem['object']}")
     if output.as_json:
         output.document({"ok": not errors, "errors": errors})
     if errors:
@@ -216,6 +222,24 @@ def delete(
         for ref in refs:
             deleted.append(backend.delete(ref))
     output.result(deleted, "\n".join(f"deleted {one['alias']}" for one in deleted))
+
+
+def _new_rows(result: Mapping[str, object]) -> str:
+    return _counted(int(str(result["rows"])), "new row")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _in_words(row: Mapping[str, object]) -> dict[str, object]:
+    """A stored row with the name of its operation: the second column of every dataset, whatever its vocabulary calls it."""
+    shown = dict(row)
+    name = list(shown)[OPERATION_COLUMN]
+    value = shown[name]
+    if isinstance(value, int) and value in set(OperationType):
+        shown[name] = OperationType(value).word
+    return shown
 
 
 def _instant(text: str) -> Instant | None:

@@ -67,7 +67,10 @@ def demo(
     context: typer.Context,
     keep: str = typer.Option("", help="Folder in which to keep the demo's workspaces"),
 ) -> None:
-    """Show everything on real data: ingest, derive, subscribe, verify, share."""
+    """Show everything on real data, in a few minutes.
+
+    Ingests, derives, subscribes, verifies and shares; leaves nothing running.
+    """
     from odfabric.cli.demo.script import run_demo
 
     raise typer.Exit(run_demo(context_of(context).output, keep=Path(keep).absolute() if keep else None))

@@ -1,34 +1,40 @@
 """What the commands print: one JSON document, or tables and lines for people.
 
 Invariant: with `-o json` standard output holds exactly one JSON document; everything for people goes to standard error. Text that
-others wrote is shown literally: control characters are escaped, nothing drives the terminal.
+others wrote is shown literally: control characters are escaped, nothing drives the terminal. A pipe gets no decoration.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from odfabric.cli.tables import printable, shorten, table_lines
 
-CELL_CHARACTERS_MAX = 60
+PIPE_PROGRESS_S_MIN = 5.0
+"""Into a pipe, progress is told no more often than this: a log wants signs of life, not a film."""
+
+_CLEAR_LINE = "\r\x1b[2K"
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 class Output:
     """Where and how a command prints."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, seconds: Callable[[], float] = time.monotonic) -> None:
+        """`seconds` is a clock that only moves forward."""
         self.as_json = as_json
-        self._out = Console(file=sys.stdout, highlight=False, soft_wrap=True)
-        self._err = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        self._seconds = seconds
+        self._told_at = seconds()
         self._shown = ""
 
     def document(self, value: object) -> None:
         """The result as JSON, whatever the format."""
-        sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=None if self.as_json else 2) + "\n")
+        self._print(json.dumps(value, ensure_ascii=False, indent=None if self.as_json else 2))
 
     def rows(self, rows: Sequence[Mapping[str, object]], *, title: str | None = None) -> None:
         """A table, or an array of objects."""
@@ -38,55 +44,67 @@ class Output:
         if not rows:
             self.say("nothing to show")
             return
-        table = Table(title=literal(title) if title else None, box=None, pad_edge=False, header_style="bold")
-        for name in rows[0]:
-            table.add_column(literal(name), overflow="fold", justify="right" if _is_number(rows[0][name]) else "left")
-        for row in rows:
-            table.add_row(*(_cell(value) for value in row.values()))
-        self._out.print(table)
+        on_terminal = sys.stdout.isatty()
+        if title is not None:
+            self._print("\n" + literal(title))
+        heading, *lines = table_lines(rows, width=shutil.get_terminal_size().columns if on_terminal else None)
+        self._print("\n".join([f"{_BOLD}{heading}{_PLAIN}" if on_terminal else heading, *lines]))
 
     def result(self, value: object, line: str) -> None:
         """A result: the document, or a line that says the same."""
         if self.as_json:
             self.document(value)
         else:
-            self._out.print(literal(line))
+            self._print(literal(line))
+
+    def text(self, text: str) -> None:
+        """A result that is text already, such as YAML; not for `-o json`."""
+        if text:
+            self._print(literal(text.rstrip("\n")))
 
     def say(self, line: str) -> None:
         """Something for people only."""
-        self._clear()
-        self._err.print(literal(line))
+        self.clear()
+        self._told_at = self._seconds()
+        sys.stderr.write(literal(line) + "\n")
+        sys.stderr.flush()
 
     def progress(self, line: str) -> None:
-        """A line that the next one replaces on a terminal; in a pipe a line of its own whenever it changes."""
+        """What is being done: a line that the next one replaces on a terminal; a line now and then in a pipe."""
         if line == self._shown:
             return
-        self._shown = line
-        if self._err.is_terminal:
-            sys.stderr.write(f"\r\x1b[2K{literal(line).plain[: self._err.width - 1]}")
+        if sys.stderr.isatty():
+            self._shown = line
+            width = shutil.get_terminal_size().columns
+            sys.stderr.write(_CLEAR_LINE + shorten(printable(line), width - 1))
             sys.stderr.flush()
-        elif not self.as_json:
-            self._err.print(literal(line))
+        elif not self.as_json and self._seconds() - self._told_at >= PIPE_PROGRESS_S_MIN:
+            self.say(line)
+            self._shown = line
 
-    def _clear(self) -> None:
-        if self._shown and self._err.is_terminal:
-            sys.stderr.write("\r\x1b[2K")
+    def clear(self) -> None:
+        """Take the progress line off the terminal."""
+        if self._shown and sys.stderr.isatty():
+            sys.stderr.write(_CLEAR_LINE)
+            sys.stderr.flush()
         self._shown = ""
 
-
-def literal(text: str) -> Text:
-    """Text as it is: no markup, control characters escaped (line feeds kept)."""
-    return Text("".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text))
-
-
-def _cell(value: object) -> Text:
-    if value is None:
-        return Text("", style="dim")
-    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    if len(shown) > CELL_CHARACTERS_MAX:
-        shown = f"{shown[: CELL_CHARACTERS_MAX - 9]}…{shown[-8:]}"
-    return literal(shown)
+    def _print(self, text: str) -> None:
+        self.clear()
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+class WarningLines(logging.Handler):
+    """Warnings of the library as one line each for the person at the command, such as an attempt that is repeated."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        clear = _CLEAR_LINE if sys.stderr.isatty() else ""
+        sys.stderr.write(f"{clear}odf: {record.levelname.lower()}: {printable(record.getMessage())}\n")
+        sys.stderr.flush()
+
+
+def literal(text: str) -> str:
+    """Text as it is: control characters escaped, line feeds kept."""
+    return printable(text, keep="\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import typer
@@ -53,7 +52,7 @@ def decode(context: typer.Context, file: str = FILE) -> None:
     if output.as_json:
         output.document(manifests)
     else:
-        sys.stdout.write("---\n".join(dump_yaml(manifest) for manifest in manifests))
+        output.text("---\n".join(dump_yaml(manifest) for manifest in manifests))
 
 
 @app.command("digest")
@@ -110,4 +109,4 @@ def _encode(context: typer.Context, file: str, *, show: str) -> None:
     if output.as_json:
         output.document(found)
     else:
-        sys.stdout.write("".join(one[show] + "\n" for one in found))
+        output.text("\n".join(one[show] for one in found))
