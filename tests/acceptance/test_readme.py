@@ -1,0 +1,129 @@
+"""Every command on the pages for users runs as it stands there, in the order in which it stands there."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odfabric.settings import Settings
+from odfabric.wiring import engine_launcher, is_workspace
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGE_S_MAX = 540
+"""On two loaded cores; alone a page takes a minute."""
+MARK = "=== block "
+
+HOWTO = [
+    str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs/howto").glob("*.md")) if "```sh" in page.read_text()
+]
+
+
+def blocks_of(page: str) -> list[str]:
+    return BLOCK.findall((ROOT / page).read_text())
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with nothing but `./odf` in it; engines of workspaces made there are ended afterwards."""
+    (tmp_path / "odf").symlink_to(ROOT / "odf")
+    yield tmp_path
+    for folder in tmp_path.iterdir():
+        if is_workspace(folder):
+            engine_launcher(Settings(workspace=folder)).stop()
+
+
+@pytest.fixture(scope="module")
+def engine_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What an engine makes for faster starts, shared by the pages."""
+    return tmp_path_factory.mktemp("engine-cache")
+
+
+def run_page(page: str, folder: Path, engine_cache: Path) -> list[tuple[str, str]]:
+    """Each block of a page with its standard output; all blocks in one shell, which ends at the first failure."""
+    blocks = blocks_of(page)
+    script = "set -eu\n" + "".join(f"echo '{MARK}{number}'\n{block}" for number, block in enumerate(blocks))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ODF_")}
+    environment["ODF_ENGINE_CACHE"] = str(engine_cache)
+    out_file, err_file = folder / "page.out", folder / "page.err"
+    with out_file.open("w") as out, err_file.open("w") as err:
+        shell = subprocess.Popen(
+            ["bash", "-c", script],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+        try:
+            code: int | str = shell.wait(timeout=PAGE_S_MAX)
+        except subprocess.TimeoutExpired:
+            code = f"not done within {PAGE_S_MAX} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGTERM)
+            shell.wait()
+    assert code == 0, f"{page}: {code}\n{out_file.read_text()[-2000:]}\n{err_file.read_text()[-4000:]}"
+    shown = [part.partition("\n")[2] for part in out_file.read_text().split(MARK)[1:]]
+    assert len(shown) == len(blocks)
+    return list(zip(blocks, shown, strict=True))
+
+
+def shown_by(ran: list[tuple[str, str]], command: str) -> str:
+    """Output of the one block that holds this command."""
+    (out,) = [out for block, out in ran if command in block]
+    return out
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(PAGE_S_MAX + 60)
+def test_the_readme_runs_as_written(checkout: Path, engine_cache: Path) -> None:
+    ran = run_page("README.md", checkout, engine_cache)
+
+    ingested = shown_by(ran, "cat > monday.ndjson")
+    assert ["4 new rows" in ingested, "0 new rows" in ingested] == [True, True], "a repeated Ledger push adds nothing"
+    assert json.loads(shown_by(ran, "sql -o json").splitlines()[-1]) == [{"n": 4}]
+
+    corrected = shown_by(ran, "2026-03-02T09:55:00Z")
+    printed = (ROOT / "README.md").read_text().partition("```text\n")[2].partition("```")[0]
+    times = re.compile(r"2026-11-21T[0-9:.]+Z|20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,3}Z *")
+    assert [times.sub("T", line) for line in corrected.splitlines()[-4:]] == [
+        times.sub("T", line) for line in printed.splitlines()
+    ], "the table on the page is the one that comes out"
+
+    answers = shown_by(ran, "Idempotency-Key").splitlines()[-1]
+    created, first, repeated, queried = json_documents(answers)
+    assert first["rows"] == 2
+    assert repeated == first
+    assert {row["station"]: row["warmest"] for row in queried["output"]["data"]} == {"harbour": 6.5, "hill": 1.5}
+    assert created["alias"] == "local/stations"
+    assert "odfabric API" in (checkout / "api.html").read_text()
+
+    assert "dev.odfabric.dataset.head-moved" in shown_by(ran, "timeout 30")
+    assert shown_by(ran, "verify readings readings.hourly").count("verified") == 2
+    assert "3 new rows" in shown_by(ran, "--as hourly")
+    assert shown_by(ran, "verify --no-replay").count("verified") == 2
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(PAGE_S_MAX + 60)
+@pytest.mark.parametrize("page", HOWTO)
+def test_a_guide_runs_as_written(page: str, checkout: Path, engine_cache: Path) -> None:
+    ran = run_page(page, checkout, engine_cache)
+    assert "up to date" in "".join(out for _, out in ran)
+
+
+def json_documents(text: str) -> list[dict[str, object]]:
+    """JSON values that stand one behind the other, as answers of several requests do."""
+    decoder, found, position = json.JSONDecoder(), [], 0
+    while position < len(text):
+        value, position = decoder.raw_decode(text, position)
+        found.append(value)
+    return found
