@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from odfabric.testing.memory_node import MemoryNode
+from tests.services.api.documented import check_documented
 from tests.services.api.serving import Served, serving, working
 
 
@@ -24,11 +25,15 @@ def served(memory: MemoryNode) -> Iterator[Served]:
 
 @pytest.fixture
 def client(served: Served) -> Iterator[httpx.Client]:
+    """Holds the token."""
     with served.client() as found:
+        found.event_hooks = {"response": [check_documented(served.app)]}
         yield found
 
 
 @pytest.fixture
 def stranger(served: Served) -> Iterator[httpx.Client]:
+    """Holds no token."""
     with served.client(None) as found:
+        found.event_hooks = {"response": [check_documented(served.app)]}
         yield found

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 from fastapi import FastAPI
 
+from odfabric.settings import Settings
 from odfabric.wiring import Node
 from odfabric_api.app import create_app
 from odfabric_api.server import ApiServer, listening_socket, url_of
@@ -45,9 +46,15 @@ class Served:
 @contextmanager
 def serving(node: Node) -> Iterator[Served]:
     """Serve `node` with the limits of its settings."""
-    app = create_app(node, token=TOKEN)
+    with serving_app(create_app(node, token=TOKEN), node.settings) as served:
+        yield served
+
+
+@contextmanager
+def serving_app(app: FastAPI, settings: Settings) -> Iterator[Served]:
+    """Serve any application under the limits of connections."""
     with listening_socket("127.0.0.1", 0) as listening:
-        server = ApiServer(app, node.settings)
+        server = ApiServer(app, settings)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="api")
         thread.start()
         try:

@@ -2,8 +2,8 @@
 
 Owns deadlines of heads and of readers, the number of connections, and how a request that no route sees is answered. Uvicorn
 parses and schedules; it has no deadline for a request that trickles in, takes what `request_head` refuses, and waits for readers
-without end. Invariant: the parser is given whole checked heads only, and what arrives behind a request before its answer (a
-pipelined or smuggled one) is never read as another request. Not here: bodies (`edge`).
+without end. Invariant: the parser is given whole checked heads only, and bytes that come in one piece with the end of a request
+(a pipelined or smuggled one) are never read as another. Not here: bodies (`edge`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ConnectionLimits:
 
 
 class StrictConnection(h11.Connection):
-    """A parser that is handed checked heads only. `refusal` says why it raised; `ahead`, that more came before the answer."""
+    """A parser that is handed checked heads only. `refusal` says why it raised; `ahead`, that it has bytes behind the request."""
 
     def __init__(self, limits: HeadLimits) -> None:
         # Chunk headers and trailers are all that is left for its own limit.
@@ -57,45 +57,53 @@ class StrictConnection(h11.Connection):
         self.refusal: Refused | None = None
         self.ahead = False
         self._limits = limits
-        self._head = bytearray()
+        self._held = bytearray()
+        self._seen = 0
 
     def receive_data(self, data: bytes) -> None:
-        """Keep the bytes of a head back until it is whole and checked; everything else passes."""
-        if self.refusal is not None:
-            return
-        if self.their_state is not h11.IDLE:
+        """Hold a head back until it is whole, checked, and its turn has come; what belongs to a body passes."""
+        if self.their_state is h11.SEND_BODY:
             super().receive_data(data)
             return
-        seen = len(self._head)
-        self._head += data
-        try:
-            end = find_head(self._head, self._limits, seen=seen)
-            if end is None:
-                return
-            check_head(bytes(self._head[:end]), self._limits)
-        except Refused as refusal:
-            self.refusal = refusal
-            return
-        whole, self._head = bytes(self._head), bytearray()
-        super().receive_data(whole)
+        self._held += data
+        if self.their_state is h11.IDLE:
+            self._pass_head()
 
     def start_next_cycle(self) -> None:
-        """Begin with the next request. What came before its turn is refused: its head was never checked."""
+        """Begin with the next request."""
         super().start_next_cycle()
         if self.trailing_data[0]:
-            self.refusal = Refused(400, "malformed-request", "a request came before its turn")
+            self.refusal = Refused(400, "malformed-request", "a request came together with the one before")
+        self._pass_head()
 
     def next_event(self) -> Any:
         """The next event. Raises RemoteProtocolError for a head that was refused and for trailers, which nobody reads here."""
         if self.refusal is not None:
             raise h11.RemoteProtocolError(self.refusal.message)
+        if self._held and self.their_state is h11.DONE:
+            return h11.PAUSED
         event = super().next_event()
-        if event is h11.PAUSED:
+        if event is h11.PAUSED and self.trailing_data[0]:
             self.ahead = True
         if isinstance(event, h11.EndOfMessage) and len(event.headers):
             self.refusal = Refused(400, "malformed-request", "trailers are not read")
             raise h11.RemoteProtocolError(self.refusal.message)
         return event
+
+    def _pass_head(self) -> None:
+        if self.refusal is not None:
+            return
+        try:
+            end = find_head(self._held, self._limits, seen=self._seen)
+            self._seen = len(self._held)
+            if end is None:
+                return
+            check_head(bytes(self._held[:end]), self._limits)
+        except Refused as refusal:
+            self.refusal = refusal
+            return
+        whole, self._held, self._seen = bytes(self._held), bytearray(), 0
+        super().receive_data(whole)
 
 
 def connection_protocol(limits: ConnectionLimits) -> type[H11Protocol]:

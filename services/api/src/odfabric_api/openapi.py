@@ -51,8 +51,11 @@ def _component_schemas() -> dict[str, Any]:
 def _without_empty_bodies(operation: dict[str, Any]) -> None:
     """FastAPI promises JSON for every answer of a route without a model; those have no body, or one that is no JSON."""
     for answer in operation["responses"].values():
-        if answer.get("content", {}).get("application/json") == {"schema": {}}:
-            del answer["content"]
+        content = answer.get("content", {})
+        if content.get("application/json") == {"schema": {}}:
+            del content["application/json"]
+        if not content:
+            answer.pop("content", None)
 
 
 def document_text(application: FastAPI) -> str:
