@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 import httpx
 
 from odfabric.cli.backend import JobFailed, JobListener, PushFile, source_text
-from odfabric.errors import Determinate, InvalidRequest
+from odfabric.errors import Determinate, Indeterminate, InvalidRequest
 
 CONNECT_S_MAX = 10.0
 ANSWER_S_MAX = 120.0
@@ -57,12 +57,14 @@ class NodeBackend:
         found: list[dict[str, object]] = []
         params = {"limit": str(PAGE_ROWS)}
         while True:
-            page = self._json("GET", "/datasets", params=params)["datasets"]
-            assert isinstance(page, list)
+            answer = self._send("GET", "/datasets", params=params)
+            page = answer.json()["datasets"]
             found += page
-            if len(page) < PAGE_ROWS:
+            # A page may be short because datasets went away meanwhile: only the link tells whether there is another one.
+            following = answer.links.get("next")
+            if following is None:
                 return found
-            params["after"] = str(page[-1]["alias"])
+            params["after"] = httpx.URL(following["url"]).params["after"]
 
     def show(self, ref: str) -> dict[str, object]:
         """What a dataset is now."""
@@ -162,8 +164,15 @@ class NodeBackend:
     def _send(self, method: str, path: str, **arguments: object) -> httpx.Response:
         try:
             answer = self._http.request(method, path, **arguments)  # type: ignore[arg-type]
-        except httpx.HTTPError as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise Determinate(f"the node does not answer: {error}", hint="is it running?") from error
+        except httpx.HTTPError as error:
+            if method == "GET":
+                raise Determinate(f"the node's answer broke off: {error}") from error
+            raise Indeterminate(
+                f"the node's answer broke off: {error}",
+                hint="look before you repeat it; a push with --idempotency-key can be repeated safely",
+            ) from error
         if answer.is_success:
             return answer
         try:

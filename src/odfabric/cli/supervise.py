@@ -7,6 +7,7 @@ belong to and end with it even if it is killed; they are ended by their own pid.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from odfabric.errors import Determinate
+from odfabric.errors import AlreadyExists, Determinate
 from odfabric.settings import Settings
 from odfabric.wiring import engine_launcher, prepare_workspace
 
@@ -78,6 +79,23 @@ class Supervisor:
         """The node, ready; ended when the context ends. Raises Determinate if a part does not start."""
         token = prepare_workspace(self._settings)
         self._folder.mkdir(parents=True, exist_ok=True)
+        with self._alone():
+            yield from self._started(token)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Two nodes on one workspace would end each other's engine."""
+        with (self._folder / "up.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise AlreadyExists(
+                    f"a node runs on {self._settings.workspace} already",
+                    hint="end it first, or choose another workspace",
+                ) from None
+            yield
+
+    def _started(self, token: str) -> Iterator[RunningNode]:
         try:
             # An engine of an earlier command would leave when it idles; ours stays as long as we do.
             self._engine.stop()
@@ -130,6 +148,8 @@ class Supervisor:
     def _wait_ready(self, child: _Child) -> str:
         deadline = time.monotonic() + START_S_MAX
         while time.monotonic() < deadline:
+            if self._stop.is_set():
+                raise KeyboardInterrupt
             if child.ready.exists() and (text := child.ready.read_text()):
                 return text
             if child.process is None or child.process.poll() is not None:
@@ -144,7 +164,11 @@ class Supervisor:
     def _warmed(self, warming: threading.Thread) -> str:
         if not self._warm:
             return ""
-        warming.join(START_S_MAX)
+        deadline = time.monotonic() + START_S_MAX
+        while warming.is_alive() and time.monotonic() < deadline:
+            if self._stop.is_set():
+                raise KeyboardInterrupt
+            warming.join(_LOOK_EVERY_S)
         return self._engine.ensure().address
 
     def _watch(self) -> None:

@@ -97,7 +97,12 @@ class WorkspaceBackend:
                 raise
             alias = self._node.repository.local_alias(str(parsed.account) if parsed.account else None, str(parsed.name))
         request = PullRequest(
-            dataset=dataset, alias=alias, url=url, recursive=recursive, fetch_uncacheable=fetch_uncacheable
+            dataset=dataset,
+            alias=alias,
+            url=url,
+            recursive=recursive,
+            fetch_uncacheable=fetch_uncacheable,
+            folder_of_user=Path.cwd(),
         )
         return dict(self._finish(self._node.enqueue_pull(request)))
 

@@ -72,6 +72,7 @@ class MemoryNode:
             sources=PollingPorts(
                 http=self.http,
                 files=self.files,
+                files_of_user=lambda _: self.files,
                 preparation=ArchivePreparation(ArchiveLimits()),
             ),
             remotes=self.remotes,

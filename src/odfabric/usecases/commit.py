@@ -17,6 +17,7 @@ from odfabric.model.commit import CatalogEntry, EncodedBlock, Head, IdempotencyR
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
+from odfabric.ports.catalog import Catalog
 from odfabric.ports.chain_reader import ChainReader
 from odfabric.ports.chain_writer import ChainWriter
 from odfabric.ports.clock import Clock
@@ -47,8 +48,11 @@ class Committed:
 class Commits:
     """The seam as the verbs see it."""
 
-    def __init__(self, *, chains: ChainWriter, objects: ObjectStore, clock: Clock, attempts_max: int) -> None:
+    def __init__(
+        self, *, chains: ChainWriter, catalog: Catalog, objects: ObjectStore, clock: Clock, attempts_max: int
+    ) -> None:
         self._chains = chains
+        self._catalog = catalog
         self._objects = objects
         self._clock = clock
         self._attempts_max = attempts_max
@@ -62,7 +66,6 @@ class Commits:
         """Create a dataset with its first blocks. Raises AlreadyExists, having written at most unreferenced objects."""
         planned = PlannedCommit(tuple(blocks))
         self._store_blocks(entry.id, planned)
-        self._objects.write_ref(alias_key(entry.id), str(entry.alias))
         self._append(entry.id, None, planned, job_id=None, entry=entry)
         self.publish(entry.id)
         return Committed(None, planned.blocks)
@@ -118,14 +121,20 @@ class Commits:
         self.publish(dataset)
 
     def publish(self, dataset: DatasetId) -> None:
-        """Make `refs/head` say what the head of record says now; never backwards, for the lock spans read and write."""
-        key = head_key(dataset)
+        """Make `refs/head` and `info/alias` say what the database says now.
+
+        Never backwards, for the lock spans read and write; the alias is written before the head that makes it visible.
+        """
+        key, alias = head_key(dataset), alias_key(dataset)
         with self._objects.exclusive(key):
-            head = self._chains.head(dataset)
-            if head is None:
+            head, entry = self._chains.head(dataset), self._catalog.by_id(dataset)
+            if head is None or entry is None:
                 self._objects.delete(key)
-            else:
-                self._objects.write_ref(key, str(head.hash))
+                self._objects.delete(alias)
+                return
+            if self._objects.read_ref(alias) != str(entry.alias):
+                self._objects.write_ref(alias, str(entry.alias))
+            self._objects.write_ref(key, str(head.hash))
 
     def _append(
         self,

@@ -85,6 +85,7 @@ def plan_ingest(
     if not events:
         return None
     blocks = link_blocks(state, events, system_time=system_time)
+    run.confirm()
     records = [IdempotencyRecord(entry.key_hash, entry.body_digest, blocks[-1].hash) for entry in given.idempotency]
     return PlannedCommit(tuple(blocks), tuple(records))
 

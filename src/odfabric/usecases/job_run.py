@@ -30,6 +30,9 @@ class JobRun(Protocol):
     def report(self, progress: EngineProgress) -> None:
         """Tell whoever watches how far the work is. Raises LeaseLost if the job is no longer ours."""
 
+    def confirm(self) -> None:
+        """Asked when all is ready to be committed. Raises LeaseLost if the job was cancelled or taken over meanwhile."""
+
     def system_time(self, base: ChainState) -> Instant:
         """The system time of blocks to be built on `base`. Raises LeaseLost."""
 
@@ -47,6 +50,9 @@ class Unattended:
 
     def report(self, progress: EngineProgress) -> None:
         """Nobody watches."""
+
+    def confirm(self) -> None:
+        """Nobody can take it away."""
 
     def system_time(self, base: ChainState) -> Instant:
         """Now, but not before the head."""
@@ -77,6 +83,10 @@ class LeasedRun:
         self.listener(self._document)
         if self._clock.now().millis - self._reported_at.millis >= self._report_ms:
             self.heartbeat()
+
+    def confirm(self) -> None:
+        """See the protocol."""
+        self.heartbeat()
 
     def heartbeat(self) -> None:
         """Prolong the lease and store the progress. Raises LeaseLost."""

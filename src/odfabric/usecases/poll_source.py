@@ -7,6 +7,7 @@ Source: specification, "Polling sources"; reference behaviour of ingest, section
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from odfabric.domain.polling import (
     url_state,
     value_of,
 )
-from odfabric.errors import InvalidManifest, LimitExceeded, NotFound, Place
+from odfabric.errors import Determinate, HeadMoved, InvalidManifest, LimitExceeded, NotFound, Place
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import EngineProgress
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
@@ -51,10 +52,15 @@ from odfabric.usecases.repository import Repository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollingPorts:
-    """Where polled data comes from."""
+    """Where polled data comes from.
+
+    `files` are those that a node may read. `files_of_user` are all files that the person who owns the workspace may read,
+    relative paths beginning at the given folder: only for pulls that this person asked for at the command line.
+    """
 
     http: HttpSource
     files: PollingFiles
+    files_of_user: Callable[[Path], PollingFiles]
     preparation: SourcePreparation
 
 
@@ -82,6 +88,7 @@ def poll_source(
     clock: Clock,
     files_max: int,
     fetch_uncacheable: bool = False,
+    folder_of_user: Path | None = None,
 ) -> CommitResult | None:
     """Ingest everything that the source has; None if it has nothing new, is uncacheable or is not defined.
 
@@ -89,13 +96,14 @@ def poll_source(
     AccessDenied, Determinate, and what ingesting raises. What was committed before a failure stays.
     """
     result: CommitResult | None = None
+    files = sources.files if folder_of_user is None else sources.files_of_user(folder_of_user)
     for taken in range(files_max):
-        _, state = repository.current(entry.id)
+        head, state = repository.current(entry.id)
         source = polling_source(state)
         if source is None or (is_uncacheable(state, source.fetch) and not fetch_uncacheable):
             return result
         with exchange.session() as folder:
-            fetched = _fetch(source, state, folder, sources=sources, clock=clock)
+            fetched = _fetch(source, state, folder, http=sources.http, files=files, clock=clock)
             if fetched is None:
                 return result
             run.report(EngineProgress(stage=f"ingest {fetched.name}", done=taken, total=taken + 1 + fetched.remaining))
@@ -114,7 +122,12 @@ def poll_source(
                     objects=objects,
                 )
 
-            committed = commits.commit(entry.id, build)
+            _check_unchanged(source, fetched, files)
+            try:
+                committed = commits.commit(entry.id, build, if_match=head.hash)
+            except HeadMoved:
+                # Somebody else polled meanwhile, and perhaps this very file: what is new is decided by the chain as it is now.
+                continue
         if committed is not None:
             result = joined(result, result_of(committed))
         if not fetched.remaining:
@@ -137,15 +150,15 @@ def _ingest_input(source: SetPollingSource, fetched: Fetched, prepared: Path, fo
 
 
 def _fetch(
-    source: SetPollingSource, state: ChainState, folder: Path, *, sources: PollingPorts, clock: Clock
+    source: SetPollingSource, state: ChainState, folder: Path, *, http: HttpSource, files: PollingFiles, clock: Clock
 ) -> Fetched | None:
     match source.fetch:
         case FetchStepUrl(url=url) as step if url.startswith("file://"):
-            return _fetch_file(step, state.source_state, files=sources.files, now=clock.now())
+            return _fetch_file(step, state.source_state, files=files, now=clock.now())
         case FetchStepUrl() as step:
-            return _fetch_url(step, state.source_state, folder, http=sources.http, now=clock.now())
+            return _fetch_url(step, state.source_state, folder, http=http, now=clock.now())
         case FetchStepFilesGlob() as step:
-            return _fetch_from_glob(step, state, files=sources.files, now=clock.now())
+            return _fetch_from_glob(step, state, files=files, now=clock.now())
         case other:
             raise InvalidManifest(
                 f"this node cannot run fetch steps of the kind {type(other).__name__.removeprefix('FetchStep')}",
@@ -154,11 +167,23 @@ def _fetch(
             )
 
 
+def _check_unchanged(source: SetPollingSource, fetched: Fetched, files: PollingFiles) -> None:
+    """Refuse a file that was replaced while it was copied: it would be committed under the time of the one before."""
+    step = source.fetch
+    if isinstance(step, FetchStepUrl) and step.url.startswith("file://"):
+        modified = last_modified_state(_rounded(files.file(step.url).modified_at))
+        if modified != fetched.source_state:
+            raise Determinate(f"{fetched.name} changed while it was read", hint="it is tried again")
+
+
+def _rounded(moment: Instant) -> Instant:
+    """To milliseconds as the reference does it, so that a chain can be continued by either."""
+    return Instant.from_millis((moment.epoch_ns + NANOS_PER_MILLI // 2) // NANOS_PER_MILLI)
+
+
 def _fetch_file(step: FetchStepUrl, last: SourceState | None, *, files: PollingFiles, now: Instant) -> Fetched | None:
     found = files.file(step.url)
-    # Rounded as the reference does it, so that a chain can be continued by either.
-    modified = Instant.from_millis((found.modified_at.epoch_ns + NANOS_PER_MILLI // 2) // NANOS_PER_MILLI)
-    new_state = last_modified_state(modified)
+    new_state = last_modified_state(_rounded(found.modified_at))
     if value_of(last, LAST_MODIFIED) == new_state.value:
         return None
     event_time = url_event_time(step.event_time, new_state, now)

@@ -37,3 +37,16 @@ def problem_document(error: OdfError) -> dict[str, object]:
         case _:
             pass
     return document
+
+
+def internal_problem(bug: Exception) -> dict[str, object]:
+    """The document of a failure that is no leaf of the tree: a bug. It names the kind of exception and nothing else."""
+    message = f"Internal error ({type(bug).__name__})"
+    return {
+        "type": PROBLEM_TYPE_PREFIX + "internal-error",
+        "code": "internal-error",
+        "title": "internal error",
+        "detail": message,
+        "message": message,
+        "hint": "the log of the node says more",
+    }

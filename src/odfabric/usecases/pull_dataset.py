@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from odfabric.domain.transform_plan import transform_inputs
 from odfabric.formats.did import parse_dataset_id
@@ -25,6 +26,7 @@ class PullRequest:
     """What a pull job was asked for. With `url` the dataset is (or becomes) a copy of the remote one, named `alias`.
 
     `recursive` brings the inputs up to date first; `fetch_uncacheable` polls a source that cannot tell what is new.
+    `folder_of_user` is set by the command line on a workspace alone: the person's own files may be read, from this folder on.
     """
 
     dataset: DatasetId | None
@@ -32,10 +34,10 @@ class PullRequest:
     url: str | None = None
     recursive: bool = False
     fetch_uncacheable: bool = False
-    force: bool = False
+    folder_of_user: Path | None = None
 
 
-Poll = Callable[[CatalogEntry, JobRun, bool], CommitResult | None]
+Poll = Callable[[CatalogEntry, JobRun, "PullRequest"], CommitResult | None]
 Transform = Callable[[CatalogEntry, JobRun], CommitResult | None]
 Sync = Callable[[PullRequest, JobRun], CommitResult | None]
 
@@ -59,7 +61,7 @@ def enqueue_pull(request: PullRequest, *, account: str, jobs: Jobs, clock: Clock
             "url": request.url,
             "recursive": request.recursive,
             "fetchUncacheable": request.fetch_uncacheable,
-            "force": request.force,
+            "folderOfUser": str(request.folder_of_user) if request.folder_of_user else None,
         },
         sort_keys=True,
     )
@@ -84,7 +86,7 @@ def run_pull(job: Job, run: JobRun, *, repository: Repository, verbs: PullVerbs)
         url=wishes["url"],
         recursive=wishes["recursive"],
         fetch_uncacheable=wishes["fetchUncacheable"],
-        force=wishes["force"],
+        folder_of_user=Path(wishes["folderOfUser"]) if wishes["folderOfUser"] else None,
     )
     if request.url is not None:
         result = verbs.sync(request, run)
@@ -104,11 +106,11 @@ def _pull(
 
 def _pull_one(entry: CatalogEntry, request: PullRequest, run: JobRun, verbs: PullVerbs) -> CommitResult | None:
     if entry.remote_url is not None:
-        wish = PullRequest(dataset=entry.id, alias=entry.alias, url=entry.remote_url, force=request.force)
+        wish = PullRequest(dataset=entry.id, alias=entry.alias, url=entry.remote_url)
         return verbs.sync(wish, run)
     if entry.kind is DatasetKind.DERIVATIVE:
         return verbs.transform(entry, run)
-    return verbs.poll(entry, run, request.fetch_uncacheable)
+    return verbs.poll(entry, run, request)
 
 
 def _order(entry: CatalogEntry, repository: Repository) -> list[CatalogEntry]:

@@ -100,10 +100,9 @@ def run_push(
     pushed = json.loads(job.request)
     dataset = parse_dataset_id(pushed["dataset"])
     entry = repository.resolve(dataset)
-    earlier = commits.chains.commit_of_job(job.id)
+    earlier = _committed_by(job, repository=repository, commits=commits)
     if earlier is not None:
-        commits.publish(dataset)
-        return result_of_block(earlier, blocks=repository.blocks(dataset))
+        return earlier
     digest = bytes.fromhex(pushed["digest"])
     entries: tuple[IdempotencyEntry, ...] = ()
     if pushed["keyHash"] is not None:
@@ -138,6 +137,21 @@ def run_push(
         if_match = parse_multihash(pushed["ifMatch"]) if "ifMatch" in pushed else None
         committed = commits.commit(dataset, build, if_match=if_match, job_id=run.job_id)
     return result_of(committed) if committed else CommitResult(head=repository.head(dataset).hash)
+
+
+def committed_push(job: Job, *, repository: Repository, commits: Commits) -> dict[str, object] | None:
+    """The result of a push that has committed, published; None for one that has not, and for other jobs."""
+    found = _committed_by(job, repository=repository, commits=commits) if job.kind is JobKind.PUSH else None
+    return found.to_value() if found else None
+
+
+def _committed_by(job: Job, *, repository: Repository, commits: Commits) -> CommitResult | None:
+    dataset = parse_dataset_id(json.loads(job.request)["dataset"])
+    block = commits.chains.commit_of_job(job.id)
+    if block is None:
+        return None
+    commits.publish(dataset)
+    return result_of_block(block, blocks=repository.blocks(dataset))
 
 
 def _check_acceptable(entry: CatalogEntry, request: PushData, *, repository: Repository) -> None:

@@ -6,6 +6,7 @@ before the engine starts. Not here: whether the SQL is admissible (the engine's 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,9 @@ from odfabric.usecases.repository import Repository
 
 CATALOG_PAGE_ROWS = 1000
 DEFAULT_LIMIT = 100
+
+_WORD = re.compile(r"(?:[a-z0-9.-]+/)?[a-z0-9.-]*[a-z0-9]", re.ASCII)
+"""What can be a dataset's name, or account and name, as long as it gets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,15 +118,13 @@ def _check_request(request: QueryData, limits: QueryLimits) -> None:
 
 
 def _mentioned(sql: str, repository: Repository) -> Iterator[PinnedDataset]:
-    """Datasets of which the name occurs in the text, under each spelling that occurs: a cheap superset of those it reads."""
-    folded = sql.lower()
+    """Datasets of which the whole name occurs in the text, as spelled there: a cheap superset of those that it reads."""
+    words = frozenset(_WORD.findall(sql.lower()))
     for entry in _entries(repository):
         name, alias = str(entry.alias.name), str(entry.alias)
-        if name.lower() not in folded:
-            continue
-        if alias.lower() in folded:
+        if alias.lower() in words:
             yield PinnedDataset(id=entry.id, alias=alias)
-        if entry.alias.account == repository.account and name.lower() in folded.replace(alias.lower(), ""):
+        if entry.alias.account == repository.account and name.lower() in words:
             yield PinnedDataset(id=entry.id, alias=name)
 
 

@@ -11,14 +11,14 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from odfabric.errors import AlreadyExists, Conflict, External, HeadMoved, LeaseLost, OdfError
+from odfabric.errors import AlreadyExists, Determinate, External, HeadMoved, LeaseLost, OdfError
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.job import Job, JobKind
 from odfabric.ports.clock import Clock
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.usecases.job_run import LeasedRun
-from odfabric.usecases.problem import problem_document
+from odfabric.usecases.problem import internal_problem, problem_document
 from odfabric.usecases.staging import discard_staged
 
 _log = logging.getLogger(__name__)
@@ -44,20 +44,29 @@ def run_job(
     run: LeasedRun,
     *,
     verbs: Mapping[JobKind, JobVerb],
+    committed: Callable[[Job], Mapping[str, object] | None],
     jobs: Jobs,
     objects: ObjectStore,
     clock: Clock,
     retry: RetryRule,
 ) -> None:
-    """Run the job once and record how it ended. Never raises for failures of the job itself."""
+    """Run the job once and record how it ended. Never raises for failures of the job itself.
+
+    `committed` is the result of a job that has committed already, whatever happened afterwards: such a job has succeeded.
+    """
     job = run.lease.job
     try:
+        if job.attempts > retry.attempts_max:
+            raise Determinate(f"given up after {retry.attempts_max} attempts, of which the last ended without a word")
         result = verbs[job.kind](job, run)
     except LeaseLost:
         _log.info("job %s was taken over or cancelled", job.id)
         return
     except OdfError as error:
-        final = _record_failure(run, error, jobs=jobs, clock=clock, retry=retry)
+        final = _record_failure(run, error, committed=committed, jobs=jobs, clock=clock, retry=retry)
+    except Exception as bug:  # noqa: BLE001  # a bug in one verb must neither hide nor stop the jobs behind it
+        _log.exception("job %s", job.id)
+        final = jobs.fail(run.lease, now=clock.now(), error=json.dumps(internal_problem(bug)))
     else:
         final = jobs.succeed(run.lease, now=clock.now(), result=json.dumps(result))
     staged = json.loads(job.request).get("staged")
@@ -65,16 +74,36 @@ def run_job(
         discard_staged(staged, objects=objects)
 
 
-def _record_failure(run: LeasedRun, error: OdfError, *, jobs: Jobs, clock: Clock, retry: RetryRule) -> bool:
+def _record_failure(
+    run: LeasedRun,
+    error: OdfError,
+    *,
+    committed: Callable[[Job], Mapping[str, object] | None],
+    jobs: Jobs,
+    clock: Clock,
+    retry: RetryRule,
+) -> bool:
     """Whether the job has ended."""
     job, now = run.lease.job, clock.now()
-    document = json.dumps(problem_document(error))
-    # A lost race or a foreign commit of our own key is found out by looking again; so is an outside failure.
-    repeatable = isinstance(error, External | HeadMoved | AlreadyExists) and not isinstance(error, LeaseLost)
-    if isinstance(error, Conflict) and '"ifMatch"' in job.request:
-        repeatable = False
-    if repeatable and job.attempts < retry.attempts_max:
+    if _is_repeatable(job, error) and job.attempts < retry.attempts_max:
         _log.warning("job %s, attempt %d: %s", job.id, job.attempts, error)
+        document = json.dumps(problem_document(error))
         jobs.retry(run.lease, now=now, due_at=retry.due_at(job.attempts, now), error=document)
         return False
-    return jobs.fail(run.lease, now=now, error=document)
+    result = committed(job)
+    if result is not None:
+        return jobs.succeed(run.lease, now=now, result=json.dumps(result))
+    return jobs.fail(run.lease, now=now, error=json.dumps(problem_document(error)))
+
+
+def _is_repeatable(job: Job, error: OdfError) -> bool:
+    """Outside failures; a lost race, unless the job insists on a head; our own key or job found committed by another holder."""
+    match error:
+        case External():
+            return True
+        case HeadMoved():
+            return "ifMatch" not in json.loads(job.request)
+        case AlreadyExists():
+            return job.kind is JobKind.PUSH
+        case _:
+            return False

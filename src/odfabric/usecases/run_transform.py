@@ -73,7 +73,9 @@ def run_transform(
             executed = execute_plan(
                 plan, checkpoints, folder, run=run, repository=repository, engine=engine, exchange=exchange
             )
-            return _plan_commit(state, plan, executed, objects=objects)
+            planned = _plan_commit(state, plan, executed, objects=objects)
+            run.confirm()
+            return planned
 
     committed = commits.commit(entry.id, build)
     return result_of(committed) if committed else None

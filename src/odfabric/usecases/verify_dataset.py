@@ -14,7 +14,14 @@ from pathlib import Path
 from odfabric.domain.chain.state import ChainState, apply
 from odfabric.domain.chain.walk import ChainLink, read_state
 from odfabric.domain.schema_evolution import current_schema
-from odfabric.domain.transform_plan import InputChain, InputNeverPulled, executed, plan_replay, replay_inputs
+from odfabric.domain.transform_plan import (
+    InputChain,
+    InputNeverPulled,
+    executed,
+    plan_replay,
+    replay_inputs,
+    transform_inputs,
+)
 from odfabric.domain.verify import (
     FoundSlice,
     ProblemKind,
@@ -56,6 +63,14 @@ class VerifyOptions:
     replay: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class VerificationReport:
+    """What is wrong, and what could not be judged here."""
+
+    problems: tuple[VerificationProblem, ...]
+    skipped: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class _Verification:
     """One run: the ports, the dataset, and what was found so far."""
@@ -68,6 +83,7 @@ class _Verification:
     clock: Clock
     blocks_max: int
     problems: list[VerificationProblem] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
 
     @property
     def dataset(self) -> DatasetId:
@@ -93,20 +109,32 @@ def verify_dataset(
     exchange: Exchange,
     clock: Clock,
     blocks_max: int,
-) -> tuple[VerificationProblem, ...]:
+) -> VerificationReport:
     """All problems found, none if the dataset is what it claims to be. Raises Determinate if the engine is away."""
     verification = _Verification(entry, run, repository, engine, exchange, clock, blocks_max)
     links = _verify_metadata(verification)
     if options.data:
         _verify_objects(verification, links)
     if options.replay and not verification.problems and entry.kind is DatasetKind.DERIVATIVE:
-        _verify_transactions(verification, links)
-    return tuple(verification.problems)
+        missing = _missing_inputs(verification)
+        if missing:
+            # Of a copy the transactions cannot be judged without their inputs, which is no fault of the copy.
+            verification.skipped.append(f"transactions were not replayed: inputs not here: {', '.join(missing)}")
+        else:
+            _verify_transactions(verification, links)
+    return VerificationReport(tuple(verification.problems), tuple(verification.skipped))
 
 
-def verification_answer(problems: Sequence[VerificationProblem]) -> dict[str, object]:
-    """As JSON (RULINGS 54)."""
-    return {
+def _missing_inputs(verification: _Verification) -> list[str]:
+    _, state = verification.repository.current(verification.dataset)
+    declared = transform_inputs(state) if state.transform is not None else ()
+    return [str(dataset) for dataset in declared if verification.repository.find(dataset) is None]
+
+
+def verification_answer(report: VerificationReport) -> dict[str, object]:
+    """As JSON (RULINGS 54); `skipped` says what could not be judged, and is there only if there is any."""
+    problems = report.problems
+    answer: dict[str, object] = {
         "ok": not problems,
         "errors": [
             {
@@ -119,6 +147,7 @@ def verification_answer(problems: Sequence[VerificationProblem]) -> dict[str, ob
             for problem in problems
         ],
     }
+    return {**answer, "skipped": list(report.skipped)} if report.skipped else answer
 
 
 def _verify_metadata(verification: _Verification) -> list[Multihash]:
@@ -305,7 +334,7 @@ def run_verify(
 ) -> dict[str, object]:
     """Run a queued verification; problems are its result, not its failure."""
     request = json.loads(job.request)
-    problems = verify_dataset(
+    report = verify_dataset(
         repository.resolve(parse_dataset_id(request["dataset"])),
         VerifyOptions(data=request["data"], replay=request["replay"]),
         run=run,
@@ -315,4 +344,4 @@ def run_verify(
         clock=clock,
         blocks_max=blocks_max,
     )
-    return verification_answer(problems)
+    return verification_answer(report)

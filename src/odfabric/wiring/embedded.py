@@ -127,10 +127,11 @@ def _ports(
 ) -> NodePorts:
     workspace = settings.workspace
     entropy = SystemEntropy()
-    poll_root = None if settings.poll_anywhere else settings.poll_folder
     over_http = HttpRemoteDatasets(egress, block_bytes_max=settings.block_bytes_max)
     in_folder = FolderRemoteDatasets(
-        poll_root, anywhere=settings.poll_anywhere, block_bytes_max=settings.block_bytes_max
+        None if settings.poll_anywhere else settings.poll_folder,
+        anywhere=settings.poll_anywhere,
+        block_bytes_max=settings.block_bytes_max,
     )
     by_scheme: dict[str, RemoteDatasets] = {
         "http": over_http,
@@ -152,8 +153,12 @@ def _ports(
         sources=PollingPorts(
             http=HttpFetch(egress, source_bytes_max=settings.source_bytes_max),
             files=PollFolder(
-                poll_root,
-                anywhere=settings.poll_anywhere,
+                settings.poll_folder, files_max=settings.poll_files_max, entries_max=settings.poll_entries_max
+            ),
+            files_of_user=lambda folder: PollFolder(
+                None,
+                anywhere=True,
+                start=folder,
                 files_max=settings.poll_files_max,
                 entries_max=settings.poll_entries_max,
             ),

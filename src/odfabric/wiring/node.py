@@ -43,7 +43,7 @@ from odfabric.usecases.job_run import JobRun, LeasedRun
 from odfabric.usecases.poll_source import PollingPorts, poll_source
 from odfabric.usecases.pull_dataset import PullRequest, PullVerbs, enqueue_pull, run_pull
 from odfabric.usecases.pull_remote import pull_remote
-from odfabric.usecases.push_data import PushData, accept_push, run_push
+from odfabric.usecases.push_data import PushData, accept_push, committed_push, run_push
 from odfabric.usecases.query_data import QueryAnswer, QueryData, QueryLimits, query_data
 from odfabric.usecases.query_document import QueryForm, query_document
 from odfabric.usecases.read_chain import read_log, read_metadata
@@ -56,6 +56,9 @@ from odfabric.usecases.serve_objects import ServedObject, serve_head, serve_obje
 from odfabric.usecases.staging import collect_staged
 from odfabric.usecases.subscribe import subscribe, unsubscribe
 from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify, run_verify
+
+WAITING_JOBS_MAX = 1000
+"""Older jobs of a dataset that a command looks at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         sources=PollingPorts(
             http=interceptor.http_source(ports.sources.http),
             files=interceptor.polling_files(ports.sources.files),
+            files_of_user=lambda folder: interceptor.polling_files(ports.sources.files_of_user(folder)),
             preparation=interceptor.preparation(ports.sources.preparation),
         ),
         remotes=interceptor.remotes(ports.remotes),
@@ -117,6 +121,7 @@ class Node:
         self.policy = AccessPolicy(anonymous_read=settings.anonymous_read)
         self.commits = Commits(
             chains=ports.chains,
+            catalog=ports.catalog,
             objects=ports.objects,
             clock=ports.clock,
             attempts_max=settings.commit_attempts_max,
@@ -305,6 +310,22 @@ class Node:
             return None
         return LeasedRun(lease, jobs=self.ports.jobs, clock=self.ports.clock, lease_ms=lease_ms)
 
+    def _lease_towards(self, job: Job, worker: str) -> LeasedRun | None:
+        """This job, or an older one of its dataset that keeps it waiting: left behind by a command that was killed.
+
+        Pulls that were asked of a node are left to it: they have other rights to files than a person at the command line.
+        """
+        lease_ms = self._lease_ms()
+        older = self.ports.jobs.page(dataset=job.dataset_id, unfinished_only=True, limit=WAITING_JOBS_MAX)
+        for candidate in (job, *reversed(older)):
+            asked_of_node = candidate.kind is JobKind.PULL and json.loads(candidate.request)["folderOfUser"] is None
+            if candidate.id != job.id and asked_of_node:
+                continue
+            lease = self.ports.jobs.lease_one(candidate.id, worker, now=self.ports.clock.now(), lease_ms=lease_ms)
+            if lease is not None:
+                return LeasedRun(lease, jobs=self.ports.jobs, clock=self.ports.clock, lease_ms=lease_ms)
+        return None
+
     def run_job(self, run: LeasedRun) -> None:
         """Run a leased job to its end, keeping the lease while the engine works in silence."""
         settings = self.settings
@@ -315,6 +336,7 @@ class Node:
             run_job(
                 run,
                 verbs=self._verbs,
+                committed=lambda job: committed_push(job, repository=self.repository, commits=self.commits),
                 jobs=self.ports.jobs,
                 objects=self.ports.objects,
                 clock=self.ports.clock,
@@ -322,9 +344,9 @@ class Node:
             )
 
     def work_until_ended(self, job: Job, *, worker: str, listener: Callable[[Mapping[str, object]], None]) -> Job:
-        """Do jobs, whichever are ready, until this one has ended; others may be doing it too. Returns it as it ended."""
+        """Do this job, and what it waits for, until it has ended; others may be doing it too. Returns it as it ended."""
         while not job.status.final:
-            run = self.lease_job(worker)
+            run = self._lease_towards(job, worker)
             if run is not None:
                 run.listener = listener
                 self.run_job(run)
@@ -363,7 +385,7 @@ class Node:
             blocks_max=self.settings.chain_blocks_max,
         )
 
-    def _poll(self, entry: CatalogEntry, run: JobRun, fetch_uncacheable: bool) -> CommitResult | None:
+    def _poll(self, entry: CatalogEntry, run: JobRun, request: PullRequest) -> CommitResult | None:
         ports = self.ports
         return poll_source(
             entry,
@@ -376,7 +398,8 @@ class Node:
             sources=ports.sources,
             clock=ports.clock,
             files_max=self.settings.poll_files_max,
-            fetch_uncacheable=fetch_uncacheable,
+            fetch_uncacheable=request.fetch_uncacheable,
+            folder_of_user=request.folder_of_user,
         )
 
     def _transform(self, entry: CatalogEntry, run: JobRun) -> CommitResult | None:

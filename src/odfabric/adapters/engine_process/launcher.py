@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -24,6 +25,11 @@ from pathlib import Path
 from odfabric.errors import Determinate
 
 _LOOK_EVERY_S = 0.05
+
+_ENVIRONMENT = re.compile(
+    r"PATH|HOME|LANG|LC_[A-Z]+|TZ|TMPDIR|JAVA_HOME|LD_LIBRARY_PATH|PYTHON[A-Z]+|ODF_CRASH_AT|ODF_LOG_LEVEL", re.ASCII
+)
+"""What an engine gets of our environment: never a token or a key of ours."""
 
 ENGINE_CRASH_POINTS = {
     "engine-process.ingest:before-result": "in the engine: a slice is written, its result not yet told",
@@ -107,7 +113,7 @@ class EngineLauncher:
             command += ["--owner-pid", str(launch.owner_pid)]
         if launch.cache_folder is not None:
             command += ["--cache", str(launch.cache_folder)]
-        environment = dict(os.environ)
+        environment = {name: value for name, value in os.environ.items() if _ENVIRONMENT.fullmatch(name)}
         if self._record.exists():
             # The engine before this one died, perhaps at its crash point: a drill kills once, or work would never end.
             environment.pop("ODF_CRASH_AT", None)

@@ -1,0 +1,168 @@
+"""Work that meets other work: two polls of one source, a cancelled push, a bug, a name that is taken elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from odfabric.formats.dataset_layout import alias_key, dataset_prefix
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.engine import IngestRequest, IngestResult
+from odfabric.model.identity import DatasetAlias, Name
+from odfabric.model.job import Job, JobKind, JobStatus
+from odfabric.ports.engine import ProgressListener
+from odfabric.testing.memory_node import START, MemoryNode
+from odfabric.usecases.pull_dataset import PullRequest
+from odfabric.usecases.push_data import PushData
+from odfabric.usecases.query_data import QueryData
+from odfabric.usecases.query_document import QueryForm
+from odfabric.usecases.read_tail import ReadTail
+from odfabric.usecases.verify_dataset import VerifyOptions
+from tests.usecases.manifests import DERIVED, POLLED, ROOT
+
+ROW = b'{"event_time":"2026-01-01T00:00:00Z","city":"A"}\n'
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> MemoryNode:
+    return MemoryNode(tmp_path)
+
+
+def during_ingest(memory: MemoryNode, act: Callable[[], object]) -> None:
+    """Let `act` happen once, while the engine is at the first ingest."""
+    ingest, pending = memory.engine.ingest, [act]
+
+    def interrupted(request: IngestRequest, *, progress: ProgressListener) -> IngestResult:
+        if pending:
+            pending.pop()()
+        return ingest(request, progress=progress)
+
+    memory.engine.ingest = interrupted  # type: ignore[method-assign]
+
+
+def rows(memory: MemoryNode, entry: CatalogEntry) -> int:
+    tail = memory.node.tail(entry, ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None))
+    return len(tail["data"])  # type: ignore[arg-type]
+
+
+def push(memory: MemoryNode, entry: CatalogEntry) -> Job:
+    job = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([ROW])))
+    assert isinstance(job, Job)
+    return job
+
+
+def test_two_pulls_that_poll_one_source_take_a_file_once(memory: MemoryNode) -> None:
+    polled = memory.add(POLLED.replace("kind: Ledger, primaryKey: [event_time, city]", "kind: Append"))
+    derived = memory.add(DERIVED.replace("readings", "polled"))
+    memory.files.add("arrivals/1.ndjson", ROW, modified_at=START)
+    other = memory.node.enqueue_pull(PullRequest(dataset=polled.id, alias=polled.alias))
+    during_ingest(memory, lambda: memory.finish(other))
+    recursive = memory.node.enqueue_pull(PullRequest(dataset=derived.id, alias=derived.alias, recursive=True))
+    assert memory.finish(recursive).status is JobStatus.SUCCEEDED
+    assert (rows(memory, polled), rows(memory, derived)) == (1, 1)
+
+
+def test_a_push_that_is_cancelled_while_the_engine_works_commits_nothing(memory: MemoryNode) -> None:
+    entry = memory.add(ROOT)
+    head = memory.node.head(entry)
+    job = push(memory, entry)
+    during_ingest(memory, lambda: memory.node.cancel_job(job.id))
+    assert memory.finish(job).status is JobStatus.CANCELLED
+    assert memory.node.head(entry) == head
+
+
+def test_a_bug_ends_its_job_and_lets_the_next_one_run(memory: MemoryNode) -> None:
+    entry = memory.add(ROOT)
+
+    def bug() -> None:
+        raise ZeroDivisionError
+
+    during_ingest(memory, bug)
+    failed = memory.finish(push(memory, entry))
+    assert (failed.status, json.loads(failed.error or "")["code"]) == (JobStatus.FAILED, "internal-error")
+    assert memory.finish(push(memory, entry)).status is JobStatus.SUCCEEDED
+
+
+def test_a_job_that_kills_its_workers_is_given_up(memory: MemoryNode) -> None:
+    entry = memory.add(ROOT)
+    job = push(memory, entry)
+    for _ in range(memory.node.settings.job_attempts_max):
+        assert memory.node.lease_job("dies") is not None
+        memory.clock.advance(31_000)
+    ended = memory.finish(job)
+    assert ended.status is JobStatus.FAILED
+    assert "given up" in json.loads(ended.error or "")["message"]
+
+
+def test_a_job_that_committed_before_it_died_for_the_last_time_has_succeeded(memory: MemoryNode) -> None:
+    entry = memory.add(ROOT)
+    job = push(memory, entry)
+    for _ in range(memory.node.settings.job_attempts_max - 1):
+        memory.node.lease_job("dies")
+        memory.clock.advance(31_000)
+    run = memory.node.lease_job("commits, then dies")
+    assert run is not None
+    memory.node._verbs[JobKind.PUSH](run.lease.job, run)
+    memory.clock.advance(31_000)
+    assert memory.finish(job).status is JobStatus.SUCCEEDED
+    assert rows(memory, entry) == 1
+
+
+def test_a_copy_cannot_take_the_place_of_a_dataset_that_is_here(memory: MemoryNode) -> None:
+    """A peer names the seed of our own dataset: refused at once, and nothing of ours has changed."""
+    entry = memory.add(ROOT)
+    memory.remotes.publish_store("https://elsewhere.example/x", memory.objects, prefix=dataset_prefix(entry.id))
+    alias = DatasetAlias(memory.node.account, Name("second"))
+    job = memory.node.enqueue_pull(PullRequest(dataset=None, alias=alias, url="https://elsewhere.example/x"))
+    ended = memory.finish(job)
+    assert (json.loads(ended.error or "")["code"], ended.attempts) == ("already-exists", 1)
+    assert memory.objects.read_ref(alias_key(entry.id)) == "local/readings"
+
+
+def test_a_query_touches_no_dataset_whose_name_only_begins_alike(memory: MemoryNode) -> None:
+    memory.add(ROOT)
+    memory.add(ROOT.replace("name: readings", "name: read"))
+    document = memory.node.query_document(QueryData(sql="SELECT * FROM readings"), QueryForm(include=("Input",)))
+    assert [found["alias"] for found in document["input"]["datasets"]] == ["readings"]  # type: ignore[index]
+
+
+def test_a_command_leaves_the_pulls_of_a_node_to_the_node(memory: MemoryNode) -> None:
+    """They have other rights to files; its own pull behind it waits until a worker has done the first one."""
+    polled = memory.add(POLLED)
+    memory.files.add("arrivals/1.ndjson", ROW, modified_at=START)
+    of_node = memory.node.enqueue_pull(PullRequest(dataset=polled.id, alias=polled.alias))
+    own = memory.node.enqueue_pull(PullRequest(dataset=polled.id, alias=polled.alias, folder_of_user=Path("/")))
+    assert memory.node._lease_towards(own, "cli") is None
+    worker = memory.node.lease_job("worker")
+    assert worker is not None
+    assert worker.lease.job.id == of_node.id
+    memory.node.run_job(worker)
+    assert memory.finish(own).status is JobStatus.SUCCEEDED
+
+
+def test_staged_bodies_are_collected_only_when_old_and_of_no_unfinished_job(memory: MemoryNode) -> None:
+    entry = memory.add(ROOT)
+    waiting = push(memory, entry)
+    memory.objects.put_bytes("staging/abandoned", b"x")
+    assert memory.node.keep_house() == 0
+    memory.clock.advance(25 * 3600 * 1000)
+    assert memory.node.keep_house() == 1
+    assert memory.finish(waiting).status is JobStatus.SUCCEEDED
+
+
+def test_a_copy_without_its_inputs_is_verified_as_far_as_can_be(memory: MemoryNode, tmp_path: Path) -> None:
+    other = MemoryNode(tmp_path / "other", seed=1)
+    root, derived = other.add(ROOT), other.add(DERIVED)
+    other.finish(push(other, root))
+    other.finish(other.node.enqueue_pull(PullRequest(dataset=derived.id, alias=derived.alias)))
+    memory.remotes.publish_store("https://elsewhere.example/d", other.objects, prefix=dataset_prefix(derived.id))
+    alias = DatasetAlias(memory.node.account, Name("copied"))
+    memory.finish(memory.node.enqueue_pull(PullRequest(dataset=None, alias=alias, url="https://elsewhere.example/d")))
+    copy = memory.node.resolve(replace(alias))
+    report = json.loads(memory.finish(memory.node.enqueue_verify(copy, VerifyOptions())).result or "")
+    assert (report["ok"], report["errors"]) == (True, [])
+    assert str(root.id) in report["skipped"][0]
