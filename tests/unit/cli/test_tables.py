@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from odfabric.cli.tables import CELL_WIDTH_MIN, cell, fit, printable, table_lines
+from odfabric.cli.tables import CELL_WIDTH_MIN, cell, fit, printable, shorten, table_lines
 
 DID = "did:odf:fed01a073292b2781e744bc2229159c04eb8d9e5b0b7418fa18c4148d75fb51828e9c"
 HASH = "f16209bd5ad0928f0655f34a299d58c17b6da7f528c5891689a1999cf82354c8d1e68"
@@ -49,6 +49,14 @@ def test_the_widest_column_is_shortened_first() -> None:
     assert fit([5, 20, 30], 80) == [5, 20, 30]
     assert fit([40, 40, 40], 3 * CELL_WIDTH_MIN) == [CELL_WIDTH_MIN] * 3
     assert fit([40, 40, 40], 3 * CELL_WIDTH_MIN - 1) is None
+
+
+def test_a_shortened_value_says_so_within_its_width() -> None:
+    assert shorten("harbour", 7) == "harbour"
+    assert shorten("harbour", 6) == "harbo…"
+    assert shorten("東京都", 5) == "東京…", "a wide character is not cut in half"
+    (_, line) = table_lines([{"a": "x" * 100, "b": 1}], width=20)
+    assert line == "x" * 16 + "…  1"
 
 
 def test_too_many_columns_become_records() -> None:
