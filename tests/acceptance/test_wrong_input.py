@@ -244,7 +244,8 @@ def published(node: NodeProcess) -> Path:
     """The folder of a dataset of the node, as another one may get it on a disk."""
     dataset = node.create(root("published"))["id"]
     node.push("published", [reading(0)])
-    return node.workspace / "objects" / dataset.rpartition(":")[2]
+    name: str = dataset.rpartition(":")[2]
+    return node.workspace / "objects" / name
 
 
 def flip(folder: Path, part: str) -> str:

@@ -107,8 +107,11 @@ def bare_spark(folder: Path, rows: Path) -> float:
     try:
         taken = []
         for number in range(LARGE_TIMES + 1):
-            target = str(folder / f"bare-{number}")
-            taken.append(timed(lambda target=target: spark.session.read.parquet(str(rows)).write.parquet(target)))
+
+            def copy(target: str = str(folder / f"bare-{number}")) -> None:
+                spark.session.read.parquet(str(rows)).write.parquet(target)
+
+            taken.append(timed(copy))
         return statistics.median(taken[1:])
     finally:
         spark.stop()
