@@ -72,3 +72,13 @@ def test_a_process_ends_with_its_owner(tmp_path: Path) -> None:
     finally:
         owner.kill()
         owner.communicate()
+
+
+def test_a_process_that_cannot_begin_says_why(tmp_path: Path) -> None:
+    prepare_workspace(Settings(workspace=tmp_path))
+    environment = {**os.environ, "ODF_WORKSPACE": str(tmp_path), "ODF_TOKEN": "not a token"}
+    command = [sys.executable, "-P", "-m", "odfabric_api", "--port", "0"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=ANSWER_S_MAX, check=False)
+    assert ended.returncode == 1
+    assert "not a bearer token" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import sys
 from pathlib import Path
 
 from odfabric.adapters.system.owner import end_with_owner
+from odfabric.errors import OdfError
 from odfabric.settings import Settings
 from odfabric.telemetry import start_logging
 from odfabric.wiring import open_node
 from odfabric_api.app import create_app
 from odfabric_api.server import ApiServer, listening_socket, url_of
 
+_log = logging.getLogger(__name__)
+
 
 def main(arguments: list[str]) -> int:
-    """Serve until SIGTERM, SIGINT or the end of the owner process. Settings come from the environment (`ODF_...`)."""
+    """Serve until SIGTERM, SIGINT or the end of the owner process. Settings come from the environment (`ODF_...`).
+
+    Exit code 1: it could not begin, and the log says why.
+    """
     parser = argparse.ArgumentParser(prog="odfabric-api", description=main.__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8080, help="0 takes a free one")
@@ -26,6 +33,15 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     settings = Settings()
     start_logging("api")
+    try:
+        _serve(settings, options)
+    except (OdfError, OSError) as error:
+        _log.error("%s", error)
+        return 1
+    return 0
+
+
+def _serve(settings: Settings, options: argparse.Namespace) -> None:
     with open_node(settings) as node, listening_socket(options.host, options.port) as listening:
         server = ApiServer(create_app(node, token=node.token), settings)
         if options.owner_pid is not None:
@@ -33,7 +49,6 @@ def main(arguments: list[str]) -> int:
         if options.ready_file:
             _write_ready(options.ready_file, {"url": url_of(listening), "pid": os.getpid()})
         server.run(sockets=[listening])
-    return 0
 
 
 def _write_ready(path: Path, document: dict[str, object]) -> None:

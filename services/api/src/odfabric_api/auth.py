@@ -59,7 +59,7 @@ class BearerToken(SecurityBase):
         self.model = HTTPBearer(description="The node's token. Without it a request is a stranger's.")
         self.scheme_name = "token"
 
-    def __call__(self, request: Request) -> Subject:
+    async def __call__(self, request: Request) -> Subject:
         """See `Authentication.subject`."""
         authentication: Authentication = request.app.state.authentication
         return authentication.subject(request)
@@ -82,7 +82,7 @@ class RequiresAccount:
 
     action: Action
 
-    def __call__(self, request: Request, caller: Caller) -> Subject:
+    async def __call__(self, request: Request, caller: Caller) -> Subject:
         """Who asks. Raises Unauthenticated, NotFound for a caller who may not."""
         if not node_of(request).policy.allows(caller, self.action):
             if caller.account is None:
@@ -97,14 +97,11 @@ class RequiresAlias:
 
     action: Action
 
-    def __call__(self, request: Request, caller: Caller, account: AccountPath, dataset: DatasetPath) -> DatasetAlias:
+    async def __call__(
+        self, request: Request, caller: Caller, account: AccountPath, dataset: DatasetPath
+    ) -> DatasetAlias:
         """The alias. Raises NotFound, Unauthenticated, AccessDenied; InvalidName to callers who may know what exists."""
-        shown = f"{account}/{dataset}"
-        try:
-            node_of(request).policy.require(caller, self.action, dataset=shown)
-        except NotFound:
-            raise NotFound("dataset", shown, hint=STRANGER_HINT if caller.account is None else None) from None
-        return DatasetAlias(parse_name(account, type_name="AccountName"), parse_name(dataset))
+        return _permitted(request, caller, self.action, account=account, dataset=dataset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,7 @@ class RequiresDataset:
 
     def __call__(self, request: Request, caller: Caller, account: AccountPath, dataset: DatasetPath) -> CatalogEntry:
         """The dataset. Raises what `RequiresAlias` raises, and NotFound in the same words."""
-        alias = RequiresAlias(self.action)(request, caller, account, dataset)
+        alias = _permitted(request, caller, self.action, account=account, dataset=dataset)
         found = node_of(request).repository.find(alias)
         if found is None:
             raise NotFound("dataset", str(alias), hint=STRANGER_HINT if caller.account is None else None)
@@ -129,6 +126,15 @@ Creator = Annotated[Subject, Depends(RequiresAccount(Action.CREATE))]
 WritableAlias = Annotated[DatasetAlias, Depends(RequiresAlias(Action.WRITE))]
 ReadableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.READ))]
 WritableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.WRITE))]
+
+
+def _permitted(request: Request, caller: Subject, action: Action, *, account: str, dataset: str) -> DatasetAlias:
+    shown = f"{account}/{dataset}"
+    try:
+        node_of(request).policy.require(caller, action, dataset=shown)
+    except NotFound:
+        raise NotFound("dataset", shown, hint=STRANGER_HINT if caller.account is None else None) from None
+    return DatasetAlias(parse_name(account, type_name="AccountName"), parse_name(dataset))
 
 
 def _digest(token: str) -> bytes:

@@ -36,7 +36,7 @@ def contracts_of(document: Mapping[str, Any]) -> dict[tuple[str, str], RouteCont
     return found
 
 
-def check_contract(request: Request) -> None:
+async def check_contract(request: Request) -> None:
     """Raises InvalidRequest naming a query parameter that the route does not have or was given twice, or an unwanted body."""
     contracts: dict[tuple[str, str], RouteContract] = request.app.state.contracts
     contract = contracts.get((request.scope["route"].path, request.method))
