@@ -104,7 +104,7 @@ class NodeBackend:
 
     def log(self, ref: str, *, limit: int) -> list[dict[str, object]]:
         """Blocks, newest first, decoded here from the very bytes that the node serves."""
-        from odfabric.formats.block import block_hash, decode_block
+        from odfabric.formats.block import block_hash, decode_block, read_block_header
         from odfabric.formats.manifest_yaml import block_to_manifest
         from odfabric.formats.multihash import parse_multihash
 
@@ -116,7 +116,9 @@ class NodeBackend:
             if str(block_hash(data)) != str(parse_multihash(name)):
                 raise InvalidRequest(f"the block served as {name} does not hash to its name")
             block = decode_block(data)
-            found.append({"hash": name, "block": block_to_manifest(block)})
+            found.append(
+                {"hash": name, "block": block_to_manifest(block, version=read_block_header(data).manifest_version)}
+            )
             if block.prev_block_hash is None:
                 break
             name = str(block.prev_block_hash)

@@ -34,7 +34,7 @@ def hash_blocks(context: typer.Context, file: str = FILE) -> None:
 @block_app.command("decode")
 def decode(context: typer.Context, file: str = FILE) -> None:
     """Hex of blocks, one a line, to manifests."""
-    from odfabric.formats.block import decode_block
+    from odfabric.formats.block import decode_block, read_block_header
     from odfabric.formats.manifest_yaml import block_to_manifest
     from odfabric.formats.yaml_writer import dump_yaml
 
@@ -48,7 +48,8 @@ def decode(context: typer.Context, file: str = FILE) -> None:
             data = bytes.fromhex(line.strip())
         except ValueError as error:
             raise InvalidRequest(f"not hex: {error}", place=Place(file=shown, line=number)) from None
-        manifests.append(block_to_manifest(decode_block(data)))
+        version = read_block_header(data).manifest_version
+        manifests.append(block_to_manifest(decode_block(data), version=version))
     if output.as_json:
         output.document(manifests)
     else:
@@ -99,12 +100,14 @@ def crash_points(context: typer.Context) -> None:
 
 
 def _encode(context: typer.Context, file: str, *, show: str) -> None:
-    from odfabric.formats.block import block_hash, encode_block
-    from odfabric.formats.manifest_yaml import parse_blocks
+    from odfabric.formats.block import block_hash, encode_block_of_version
+    from odfabric.formats.manifest_yaml import parse_block_manifests
 
     output = context_of(context).output
     text, shown = source_text(file, bytes_max=TEXT_BYTES_MAX)
-    encoded = [encode_block(block) for block in parse_blocks(text, file=shown)]
+    # A manifest of version 2 describes bytes of version 2: only those have the block's hash.
+    manifests = parse_block_manifests(text, file=shown)
+    encoded = [encode_block_of_version(found.block, manifest_version=found.version) for found in manifests]
     found = [{"hash": str(block_hash(data)), "hex": data.hex()} for data in encoded]
     if output.as_json:
         output.document(found)

@@ -14,6 +14,7 @@ from pathlib import Path
 from odfabric.cli.backend import JobFailed, JobListener, PushFile, source_text
 from odfabric.domain.access import LOCAL_ACCOUNT, Subject
 from odfabric.errors import InvalidRequest, NotFound, OdfError
+from odfabric.formats.block import read_block_header
 from odfabric.formats.manifest_yaml import block_to_manifest, parse_snapshots
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.commit import CatalogEntry
@@ -108,8 +109,13 @@ class WorkspaceBackend:
 
     def log(self, ref: str, *, limit: int) -> list[dict[str, object]]:
         """Blocks, newest first."""
-        links = self._node.log(self._resolve(ref), limit=limit)
-        return [{"hash": str(link.hash), "block": block_to_manifest(link.block)} for link in links]
+        entry = self._resolve(ref)
+        stored = self._node.repository.blocks(entry.id)
+        shown: list[dict[str, object]] = []
+        for link in self._node.log(entry, limit=limit):
+            version = read_block_header(stored.get_bytes(link.hash)).manifest_version
+            shown.append({"hash": str(link.hash), "block": block_to_manifest(link.block, version=version)})
+        return shown
 
     def tail(self, ref: str, *, limit: int, skip: int) -> list[dict[str, object]]:
         """The last rows."""

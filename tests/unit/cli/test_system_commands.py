@@ -8,11 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfabric.cli.app import main
-from odfabric.formats.block import encode_block
+from odfabric.formats.block import encode_block_of_version
 from odfabric.formats.logical_hash import logical_hash_of_parquet
 from odfabric.formats.manifest_yaml import parse_blocks
 from odfabric.formats.physical_hash import physical_hash
 from odfabric.wiring import CRASH_POINTS
+
+VECTORS = Path(__file__).parents[2] / "cases" / "vectors.json"
 
 MANIFESTS = """\
 kind: MetadataBlock
@@ -62,7 +64,7 @@ def manifests(tmp_path: Path) -> Path:
 
 
 def test_encode_hash_and_decode_agree(system: Printed, manifests: Path, tmp_path: Path) -> None:
-    encoded = [encode_block(block).hex() for block in parse_blocks(MANIFESTS, file="")]
+    encoded = [encode_block_of_version(block, manifest_version=2).hex() for block in parse_blocks(MANIFESTS, file="")]
     found = json.loads(system("block", "encode", str(manifests), "-o", "json"))
     assert [one["hex"] for one in found] == encoded
     assert [set(one) for one in found] == [{"hash", "hex"}] * 2
@@ -80,6 +82,22 @@ def test_encode_hash_and_decode_agree(system: Printed, manifests: Path, tmp_path
     as_json = tmp_path / "decoded.json"
     as_json.write_text(json.dumps(decoded[1]))
     assert system("block", "encode", str(as_json)).split() == encoded[1:]
+
+
+def test_blocks_of_every_manifest_version_keep_their_hash(system: Printed, tmp_path: Path) -> None:
+    vectors = json.loads(VECTORS.read_text())["blocks"]
+    manifests = [
+        {"kind": "MetadataBlock", "version": vector["manifestVersion"], "content": vector["block"]}
+        for vector in vectors
+    ]
+    file = tmp_path / "blocks.json"
+    file.write_text(json.dumps(manifests))
+    hashes = [encoded["hash"] for encoded in json.loads(system("block", "hash", str(file), "-o", "json"))]
+    assert hashes == [vector["expectedBlockHash"] for vector in vectors]
+    lines = tmp_path / "blocks.hex"
+    lines.write_text("\n".join(vector["producedHex"] for vector in vectors))
+    decoded = json.loads(system("block", "decode", str(lines), "-o", "json"))
+    assert [manifest["version"] for manifest in decoded] == [vector["manifestVersion"] for vector in vectors]
 
 
 def test_wrong_hex_and_wrong_manifests_are_placed(system: Printed, manifests: Path, tmp_path: Path) -> None:
