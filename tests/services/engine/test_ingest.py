@@ -160,7 +160,9 @@ def test_a_large_result_is_the_same_file(engine_call: EngineCall) -> None:
         b"2020-01-01T00:00:%02dZ,%d,text %d\n" % (number * 7 % 60, number, number) for number in range(20_000)
     )
     step = ReadStepCsv(header=True, infer_schema=True)
-    small = replace(engine_call, settings=replace(engine_call.settings, collected_bytes_max=1000, batch_rows=777))
+    # Compiled instead of interpreted, through files instead of memory, in other batches.
+    large = replace(engine_call.settings, collected_bytes_max=1000, compiled_bytes_min=0, batch_rows=777)
+    small = replace(engine_call, session=engine_call.session.newSession(), settings=large)
     for number, merge in enumerate((MergeStrategyAppend(), MergeStrategySnapshot(primary_key=("t",)))):
         one = Dataset(engine_call, merge=merge, rounds=10 * number)
         other = Dataset(small, merge=merge, rounds=10 * number + 5)

@@ -36,6 +36,7 @@ from odfabric_engine_spark.preprocess import EVENT_TIME, Prepared, prepare, rese
 from odfabric_engine_spark.read.input_rows import CELL, InputRows, column, stopped_by
 from odfabric_engine_spark.read.reader import InputFile, read_input
 from odfabric_engine_spark.read.time_formats import whole_millis
+from odfabric_engine_spark.session import interpret
 from odfabric_engine_spark.slice_input import read_slices
 from odfabric_engine_spark.slice_output import SliceShape, write_slice
 from odfabric_engine_spark.spark_types import spark_type
@@ -80,6 +81,8 @@ class _Work:
         self.read = read_input(request.read, files, call)
         if self.read is None:
             return IngestResult(offsets=None, data_schema=None, max_event_time=None)
+        if self.read.bytes < call.settings.compiled_bytes_min:
+            interpret(call.session)
         prepared = prepare(
             self.read, request.preprocess, strategy=request.merge, vocabulary=request.vocabulary, call=call
         )

@@ -129,3 +129,9 @@ def attach(jvm: Jvm, settings: EngineSettings) -> SparkProcess:
 def request_session(spark: SparkSession) -> SparkSession:
     """A session whose views, functions and settings nobody else sees, configured as pinned."""
     return spark.newSession()
+
+
+def interpret(session: SparkSession) -> None:
+    """Makes a call's session run plans without compiling them first. Results are the same."""
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")

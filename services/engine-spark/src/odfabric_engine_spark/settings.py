@@ -59,6 +59,8 @@ class EngineSettings:
     collected_bytes_max: int = 128 * MIB
     """Estimated size of a result up to which it passes through memory; larger ones go through sorted scratch files. Spark
     ends a job whose result turns out to be twice as large."""
+    compiled_bytes_min: int = 4 * MIB
+    """Size of an ingest from which Spark compiles its plans; below, compiling takes longer than interpreting them."""
     batch_rows: int = 65_536
     """Rows of one Arrow batch."""
 
