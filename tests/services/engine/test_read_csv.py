@@ -13,15 +13,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from odfabric.errors import IncompatibleSchema, InvalidData, InvalidManifest, LimitExceeded
 from odfabric.model.source import ReadStepCsv
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.read.csv_cells import CsvCells
-from odfabric_engine_spark.read.csv_grammar import CsvDialect
-from odfabric_engine_spark.read.encodings import as_utf8
 from tests.services.engine.reading import ddl, read_rows, refusal, values
 
 pytestmark = pytest.mark.spark
@@ -339,46 +334,6 @@ def test_limits(engine_call: EngineCall) -> None:
         assert isinstance(refusal(small, csv_step(), content + b"\n"), LimitExceeded)
     assert values(small, csv_step(), b"x" * 900 + b"\n") == [{"column_1": "x" * 900}]
     assert "more than 3" in refusal(small, csv_step(), b"a,b,c,d\n").message
-
-
-# The two parsers.
-
-CELL = st.text(alphabet='ab",\\\r\n é', max_size=5)
-
-
-@settings(max_examples=300)
-@given(
-    rows=st.lists(st.lists(CELL, min_size=2, max_size=2), min_size=1, max_size=6),
-    text=st.none() | st.text('ab",\n', max_size=20),
-)
-def test_both_parsers_give_the_same_cells(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]], text: str | None
-) -> None:
-    if text is None:
-        written = io.StringIO()
-        csv.writer(written, lineterminator="\n").writerows(rows)
-        text = written.getvalue()
-    folder = tmp_path_factory.mktemp("csv")
-    (folder / "f").write_bytes(text.encode())
-    outcomes = []
-    for watched in ('"', '"\\'):  # the second one makes believe that an escape occurs
-        file = as_utf8(folder / "f", "f", encoding="utf-8", scratch=folder, watched=watched)
-        special = file.special if watched == '"' else frozenset('"\\')
-        cells = CsvCells(
-            file=replace(file, special=special),
-            dialect=CsvDialect(
-                separator=",", quote='"', escape="\\" if watched == '"\\' and "\\" not in text else None
-            ),
-            header=False,
-            null="",
-            value_bytes_max=1000,
-            batch_rows=2,
-        )
-        try:
-            outcomes.append([row for batch in cells.batches(2) for row in batch.to_pylist()])
-        except InvalidData:
-            outcomes.append([{"refused": None}])
-    assert outcomes[0] == outcomes[1]
 
 
 def test_flights_of_a_year(engine_call: EngineCall) -> None:

@@ -45,6 +45,7 @@ _OPENS = [
     "sun.security.action",
     "sun.util.calendar",
 ]
+_GONE, _GONE_SINCE = ("sun.security.action",), 24
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.01
@@ -97,7 +98,8 @@ def _java_at(home: Path) -> Java | None:
 def java_command(java: Java, *, jars: Path, memory_mib: int, scratch: Path, options: Sequence[str]) -> list[str]:
     """The command line of the driver JVM; `options` are more flags for the virtual machine."""
     command = [str(java.executable), "-XX:+IgnoreUnrecognizedVMOptions"]
-    command += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENS]
+    gone = _GONE if java.version >= _GONE_SINCE else ()
+    command += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENS if package not in gone]
     command += [
         "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
         "--sun-misc-unsafe-memory-access=allow",
@@ -112,7 +114,6 @@ def java_command(java: Java, *, jars: Path, memory_mib: int, scratch: Path, opti
         "-XX:+ExitOnOutOfMemoryError",  # a JVM that has seen one cannot be trusted; the supervisor starts a new one
         "-XX:-UsePerfData",
         "-Xlog:disable",
-        "-Xlog:all=error:stderr",
         # The same request gives the same bytes wherever the engine runs.
         "-Duser.timezone=UTC",
         "-Duser.language=en",

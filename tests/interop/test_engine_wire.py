@@ -1,0 +1,277 @@
+"""The engine contract on the wire: every value survives the way there and back, every failure keeps what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odfabric import errors
+from odfabric.errors import Corrupt, Determinate, InvalidData, InvalidRequest, LimitExceeded, OdfError, Place
+from odfabric.formats import engine_wire as wire
+from odfabric.generated.engine_v1 import engine_pb2 as pb
+from odfabric.model.data_schema import (
+    DataField,
+    DataSchema,
+    DataTypeDecimal,
+    DataTypeInt64,
+    DataTypeList,
+    DataTypeOption,
+    DataTypeString,
+    DataTypeTimestamp,
+    TimeUnit,
+)
+from odfabric.model.engine import (
+    EngineInfo,
+    EngineProgress,
+    IngestRequest,
+    IngestResult,
+    QueryInput,
+    QueryProblem,
+    QueryRequest,
+    QueryResult,
+    SliceFile,
+    TransformRequest,
+    TransformRequestInput,
+    TransformResult,
+    TransformStep,
+    ValidateRequest,
+    ValidateResult,
+)
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import Instant
+from odfabric.model.metadata import SqlQueryStep, TemporalTable, TransformSql
+from odfabric.model.offsets import OffsetRange
+from odfabric.model.source import (
+    MergeStrategyAppend,
+    MergeStrategyLedger,
+    MergeStrategySnapshot,
+    ReadStepCsv,
+    ReadStepJson,
+    ReadStepNdJson,
+    ReadStepParquet,
+)
+from odfabric.model.vocabulary import DatasetVocabulary
+
+SCHEMA = DataSchema(
+    fields=(
+        DataField(name="żółw `1`", type=DataTypeOption(inner=DataTypeString())),
+        DataField(name="n", type=DataTypeInt64()),
+        DataField(name="t", type=DataTypeTimestamp(unit=TimeUnit.MILLISECOND, timezone="UTC")),
+        DataField(name="d", type=DataTypeList(item_type=DataTypeOption(inner=DataTypeDecimal(precision=9, scale=2)))),
+    )
+)
+INSTANTS = st.integers(-(2**70), 2**70).map(Instant)
+RANGES = st.tuples(st.integers(0, 2**40), st.integers(0, 2**40)).map(lambda pair: OffsetRange(pair[0], sum(pair)))
+SLICES = st.lists(st.builds(SliceFile, path=st.text(max_size=9), offsets=RANGES), max_size=3).map(tuple)
+VOCABULARIES = st.builds(DatasetVocabulary, *(st.sampled_from(["offset", "op", "żółw"]) for _ in range(4)))
+SCHEMAS = st.sampled_from([None, SCHEMA, DataSchema(fields=())])
+TRANSFORMS = st.sampled_from(
+    [
+        TransformSql(engine="spark", queries=(SqlQueryStep(query="SELECT 1"),)),
+        TransformSql(
+            engine="Spark",
+            version="4",
+            queries=(SqlQueryStep(alias="a", query='SELECT "ż"\n'), SqlQueryStep(query="SELECT * FROM a")),
+            temporal_tables=(TemporalTable(name="v", primary_key=("k",)),),
+        ),
+    ]
+)
+OFFSETS = st.integers(0, 2**63)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+IDS = st.binary(min_size=32, max_size=32).map(DatasetId)
+
+INGESTS = st.builds(
+    IngestRequest,
+    vocabulary=VOCABULARIES,
+    data_paths=st.just(("a/b", "c")),
+    file_names=st.tuples(TEXTS, TEXTS),
+    read=st.sampled_from(
+        [
+            ReadStepCsv(),
+            ReadStepCsv(header=True, separator="\t", escape="", null_value="NA", schema=SCHEMA, infer_schema=False),
+            ReadStepJson(sub_path="a.b"),
+            ReadStepNdJson(timestamp_format="%s", ddl_schema=("a INT", "b STRING NOT NULL")),
+            ReadStepParquet(schema=SCHEMA),
+        ]
+    ),
+    preprocess=st.none() | TRANSFORMS,
+    merge=st.sampled_from(
+        [
+            MergeStrategyAppend(),
+            MergeStrategyLedger(primary_key=("a", "b")),
+            MergeStrategySnapshot(primary_key=("a",), compare_columns=("b",)),
+        ]
+    ),
+    data_schema=SCHEMAS,
+    history=SLICES,
+    system_time=INSTANTS,
+    event_time_fallback=INSTANTS,
+    next_offset=OFFSETS,
+    new_data_path=TEXTS,
+)
+STEPS = st.builds(TransformStep, system_time=INSTANTS, last_offset=st.none() | OFFSETS, watermark=st.none() | INSTANTS)
+TRANSFORM_INPUTS = st.builds(
+    TransformRequestInput,
+    dataset_id=IDS,
+    query_alias=TEXTS,
+    vocabulary=VOCABULARIES,
+    data_schema=st.just(SCHEMA),
+    offsets=RANGES,
+    slices=SLICES,
+    steps=st.lists(STEPS, max_size=3).map(tuple),
+)
+TRANSFORM_REQUESTS = st.builds(
+    TransformRequest,
+    dataset_id=IDS,
+    vocabulary=VOCABULARIES,
+    transform=TRANSFORMS,
+    inputs=st.lists(TRANSFORM_INPUTS, max_size=2).map(tuple),
+    data_schema=SCHEMAS,
+    prev_watermark=st.none() | INSTANTS,
+    system_time=INSTANTS,
+    next_offset=OFFSETS,
+    checkpoint_paths=st.lists(TEXTS, max_size=2).map(tuple),
+    new_checkpoint_path=TEXTS,
+    new_data_path=TEXTS,
+)
+QUERY_INPUTS = st.lists(
+    st.builds(QueryInput, alias=TEXTS, vocabulary=VOCABULARIES, data_schema=st.just(SCHEMA), slices=SLICES), max_size=2
+).map(tuple)
+
+
+@given(request=INGESTS)
+def test_ingest_requests(request: IngestRequest) -> None:
+    assert wire.ingest_request_from_wire(again(wire.ingest_request_to_wire(request))) == request
+
+
+@given(request=TRANSFORM_REQUESTS)
+def test_transform_requests(request: TransformRequest) -> None:
+    assert wire.transform_request_from_wire(again(wire.transform_request_to_wire(request))) == request
+
+
+@given(inputs=QUERY_INPUTS, sql=TEXTS, number=OFFSETS, vocabulary=VOCABULARIES, transform=TRANSFORMS)
+def test_queries(
+    inputs: tuple[QueryInput, ...], sql: str, number: int, vocabulary: DatasetVocabulary, transform: TransformSql
+) -> None:
+    query = QueryRequest(
+        sql=sql, inputs=inputs, skip=number, limit=number, bytes_max=number, wall_ms_max=number, output_path=sql
+    )
+    assert wire.query_request_from_wire(again(wire.query_request_to_wire(query))) == query
+    judged = ValidateRequest(vocabulary=vocabulary, transform=transform, inputs=inputs)
+    assert wire.validate_request_from_wire(again(wire.validate_request_to_wire(judged))) == judged
+
+
+@given(offsets=st.none() | RANGES, schema=SCHEMAS, instant=st.none() | INSTANTS, count=OFFSETS)
+def test_results(offsets: OffsetRange | None, schema: DataSchema | None, instant: Instant | None, count: int) -> None:
+    ingested = IngestResult(offsets=offsets, data_schema=schema, max_event_time=instant)
+    assert wire.ingest_result_from_wire(again(wire.ingest_result_to_wire(ingested))) == ingested
+    transformed = TransformResult(offsets=offsets, watermark=instant, data_schema=SCHEMA, late_rows_dropped=count)
+    assert wire.transform_result_from_wire(again(wire.transform_result_to_wire(transformed))) == transformed
+    queried = QueryResult(rows=count, data_schema=SCHEMA)
+    assert wire.query_result_from_wire(again(wire.query_result_to_wire(queried))) == queried
+    progress = EngineProgress(stage="read", done=count, total=count)
+    assert wire.progress_from_wire(again(wire.progress_to_wire(progress))) == progress
+
+
+def test_judgements_and_identity() -> None:
+    problems = (
+        QueryProblem(rule="r", message="m", hint=None, step=1, line=None, column=None),
+        QueryProblem(rule="r", message="m", hint="h", step=0, line=3, column=4),
+    )
+    for judgement in (
+        ValidateResult(problems=problems, data_schema=None, operator_class=None, keys=()),
+        ValidateResult(problems=(), data_schema=SCHEMA, operator_class="keyed", keys=("a", "b")),
+    ):
+        assert wire.validate_result_from_wire(again(wire.validate_result_to_wire(judgement))) == judgement
+    with pytest.raises(InvalidData):
+        wire.validate_result_from_wire(pb.ValidateQueryResponse(failure=wire.failure_to_wire(InvalidData("x"))))
+    info = EngineInfo(name="n", version="1", digest="d", spark_version="4", java_version="17")
+    assert wire.info_from_wire(again(wire.info_to_wire(info))) == info
+
+
+def leaves(error: type[OdfError]) -> Iterator[type[OdfError]]:
+    below = error.__subclasses__()
+    for child in below:
+        yield from leaves(child)
+    if not below:
+        yield error
+
+
+def test_every_failure_of_an_engine_keeps_what_it_says() -> None:
+    place = Place(file="a.csv", line=3, column=4, field="f", row=5, rule="r")
+    for leaf in leaves(OdfError):
+        if leaf.code not in wire.WIRE_FAILURES:
+            continue
+        if leaf is LimitExceeded:
+            error: OdfError = LimitExceeded("m", limit="line_bytes_max", maximum=16, place=place)
+        elif leaf is Corrupt:
+            error = Corrupt("m", object_name="f16...")
+        else:
+            error = leaf("m", place=place, hint="h")
+        found = wire.failure_from_wire(again(wire.failure_to_wire(error)))
+        assert type(found) is leaf
+        assert str(found) == str(error)
+        assert vars(found) == vars(error)
+    assert wire.failure_from_wire(wire.failure_to_wire(InvalidData("m"))).place == Place()
+
+
+def test_what_is_no_failure_of_an_engine_has_no_form() -> None:
+    with pytest.raises(TypeError, match="NotFound"):
+        wire.failure_to_wire(errors.NotFound("dataset", "x"))
+    assert isinstance(wire.failure_from_wire(pb.Failure(code="of-a-later-version", message="m")), Determinate)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pb.IngestRequest(),
+        pb.IngestRequest(data_paths=["a"]),
+        pb.IngestRequest(vocabulary=pb.Vocabulary(offset="a", operation_type="b", system_time="c")),
+    ],
+)
+def test_requests_that_are_none_are_refused(message: pb.IngestRequest) -> None:
+    with pytest.raises(InvalidRequest):
+        wire.ingest_request_from_wire(message)
+
+
+def test_numbers_that_are_none_are_refused() -> None:
+    good = wire.ingest_request_to_wire(
+        IngestRequest(
+            vocabulary=DatasetVocabulary(),
+            data_paths=(),
+            file_names=(),
+            read=ReadStepParquet(),
+            preprocess=None,
+            merge=MergeStrategyAppend(),
+            data_schema=None,
+            history=(SliceFile(path="a", offsets=OffsetRange(1, 2)),),
+            system_time=Instant(0),
+            event_time_fallback=Instant(0),
+            next_offset=0,
+            new_data_path="b",
+        )
+    )
+    for spoil in (
+        lambda message: setattr(message.system_time, "nanos", 10**9),
+        lambda message: setattr(message.history[0].offsets, "begin", 9),
+        lambda message: setattr(message, "read_json", "{"),
+        lambda message: setattr(message, "merge_json", "[]"),
+    ):
+        bad = pb.IngestRequest()
+        bad.CopyFrom(good)
+        spoil(bad)
+        with pytest.raises(InvalidRequest):
+            wire.ingest_request_from_wire(bad)
+    bad.CopyFrom(good)
+    bad.merge_json = '{"kind": "Other"}'
+    with pytest.raises(errors.InvalidManifest):
+        wire.ingest_request_from_wire(bad)
+
+
+def again(message: Any) -> Any:
+    """As it arrives at the other side."""
+    return type(message).FromString(message.SerializeToString())

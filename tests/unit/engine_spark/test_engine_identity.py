@@ -1,0 +1,33 @@
+"""What the engine says about itself."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from odfabric_engine_spark import digest as digest_module
+from odfabric_engine_spark.crash_points import CRASH_POINTS
+from odfabric_engine_spark.digest import ENGINE_VERSION, engine_digest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == ENGINE_VERSION
+
+
+def test_the_digest_covers_sources_and_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = engine_digest()
+    assert len(digest) == 64
+    assert digest == engine_digest()
+    monkeypatch.setattr(digest_module, "version", lambda package: "0")
+    other_packages = engine_digest()
+    monkeypatch.setattr(digest_module, "_OURS", ("odfabric_engine_spark", "odfabric.formats", "odfabric.model"))
+    assert len({digest, other_packages, engine_digest()}) == 3
+
+
+def test_crash_points_are_of_this_process() -> None:
+    assert len(CRASH_POINTS) == len(set(CRASH_POINTS))
+    assert all(name.startswith("engine-process.") for name in CRASH_POINTS)
