@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JError
 
@@ -64,6 +64,8 @@ _DATA_NODES = frozenset({"LogicalRDD", "LogicalRelation"})
 _FLOAT_SUMS = frozenset({"Sum", "Average", "TrySum", "TryAverage"})
 _BY_ORDER = frozenset({"First", "Last", "AnyValue", "NthValue"})
 _NUMBERING = frozenset({"RowNumber", "NTile", "Lag", "Lead", "NthValue"})
+_SPARKS_OWN = frozenset({"code", "unknown"})
+"""Reasons that do not count within what Spark itself puts in the place of an allowed function."""
 _FLOATS = frozenset({"float", "double"})
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 _SPECIAL_TIME = re.compile(r"\s*(?:now|today|tomorrow|yesterday)\b.*", re.IGNORECASE | re.DOTALL)
@@ -104,9 +106,10 @@ _OPTIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What surrounds an expression. `certain`: it is deterministic with all that is below it."""
+    """What surrounds an expression. `certain`: it is deterministic with all that is below it. `made`: Spark made it."""
 
     certain: bool
+    made: bool = False
     parent: str = ""
     window_has_order: bool | None = None
     """Whether the window has an order; None outside of windows."""
@@ -153,7 +156,7 @@ class AnalysedGate:
                 below = _below(node, name, place)
                 stack.extend((child, below) for child in children_of(node, name))
                 if self._is_replaceable(node, full_name):
-                    stack.append((node.replacement(), below))
+                    stack.append((node.replacement(), replace(below, made=True)))
         return sorted(found, key=lambda problem: (problem.place.line or 0, problem.place.column or 0))
 
     def _is_replaceable(self, node: Expression, full_name: str) -> bool:
@@ -174,6 +177,8 @@ class AnalysedGate:
 
     def _judge_expression(self, node: Expression, full_name: str, name: str, place: _Place) -> Iterator[InvalidQuery]:
         verdict, reason = expression_classes().verdict(name)
+        if place.made and reason in _SPARKS_OWN:
+            return
         if not is_expression_class(full_name) or verdict is Verdict.REFUSED:
             why, hint = REASONS[reason or "unknown"]
             if reason != "order" or self._mode is not Mode.QUERY:
@@ -220,8 +225,8 @@ def _below(node: Expression, name: str, place: _Place) -> _Place:
         return place
     if name == "WindowExpression":
         ordered = not node.windowSpec().orderSpec().isEmpty()
-        return _Place(certain=place.certain, parent=name, window_has_order=ordered)
-    return _Place(certain=place.certain, parent=name, window_has_order=place.window_has_order)
+        return replace(place, parent=name, window_has_order=ordered)
+    return replace(place, parent=name)
 
 
 def _is_random(node: Expression, name: str) -> bool:

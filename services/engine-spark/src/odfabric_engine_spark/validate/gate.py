@@ -24,7 +24,7 @@ from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, spar
 
 ENGINE_NAME = "spark"
 
-_GATE_CONF = {
+GATE_CONF = {
     # VALUES stay visible as they were written instead of as rows that the parser evaluated.
     "spark.sql.parser.eagerEvalOfUnresolvedInlineTable": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
@@ -91,7 +91,7 @@ def steps_of(transform: TransformSql) -> tuple[SqlQueryStep, ...]:
 def gated_session(session: SparkSession, *, mode: Mode) -> SparkSession:
     """A session of its own with a parser that hides nothing."""
     own = session.newSession()
-    for name, value in _GATE_CONF.items():
+    for name, value in GATE_CONF.items():
         own.conf.set(name, value)
     if mode is Mode.QUERY:
         # As in standard SQL and in the reference: "account/name" is a name.

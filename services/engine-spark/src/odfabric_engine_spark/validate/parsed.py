@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
@@ -114,6 +115,7 @@ _UNRESOLVED_EXPRESSIONS = frozenset(
         "UnresolvedExtractValue",
         "UnresolvedFunction",
         "UnresolvedGenerator",
+        "UnresolvedOrdinal",
         "MultiAlias",
     ]
 )
@@ -235,13 +237,33 @@ class ParsedGate:
             rule, message = _REFUSED_EXPRESSIONS[name]
             yield refusal(rule, message, at=node)
         elif name in ("UnresolvedFunction", "UnresolvedGenerator"):
-            yield from _judge_function(node, name)
+            yield from self._judge_function(node, name)
         elif name == "Literal":
             yield from _judge_literal(node)
         elif name in _UNRESOLVED_EXPRESSIONS | _SYNTAX_EXPRESSIONS:
             return
         elif not is_expression_class(found.full_name) or expression_classes().verdict(name)[0] is Verdict.REFUSED:
             yield refusal("expression", f"not allowed: {shown(source_text(node) or name)}", at=node)
+
+    def _judge_function(self, node: Expression, class_of: str) -> Iterator[InvalidQuery]:
+        if class_of == "UnresolvedFunction":
+            parts = [str(part) for part in items(node.nameParts())]
+        else:
+            parts = [str(part) for part in items(node.name().nameParts())]
+        name = parts[-1].lower()
+        if len(parts) != 1:
+            yield refusal("function-name", f"functions have plain names, not {shown('.'.join(parts))}", at=node)
+            return
+        verdict, reason = functions().verdict(name)
+        if verdict is Verdict.REFUSED and not (reason == "order" and self._mode is Mode.QUERY):
+            why, hint = REASONS[reason]
+            similar = functions().similar(name) if reason == "unknown" else None
+            yield refusal(
+                f"function-{reason}",
+                f"the function {shown(name)} is not allowed: {why}",
+                at=node,
+                hint=f"did you mean {similar}?" if similar else hint,
+            )
 
 
 def _walk(plan: Plan) -> Iterator[_Node]:
@@ -311,30 +333,12 @@ def _judge_inline_table(node: Plan) -> Iterator[InvalidQuery]:
             yield refusal("values", f"VALUES holds constants only, not {shown(source_text(row))}", at=row)
 
 
-def _judge_function(node: Expression, class_of: str) -> Iterator[InvalidQuery]:
-    if class_of == "UnresolvedFunction":
-        parts = [str(part) for part in items(node.nameParts())]
-    else:
-        parts = [str(part) for part in items(node.name().nameParts())]
-    name = parts[-1].lower()
-    if len(parts) != 1:
-        yield refusal("function-name", f"functions have plain names, not {shown('.'.join(parts))}", at=node)
-        return
-    verdict, reason = functions().verdict(name)
-    if verdict is Verdict.REFUSED:
-        why, hint = REASONS[reason]
-        similar = functions().similar(name) if reason == "unknown" else None
-        yield refusal(
-            f"function-{reason}",
-            f"the function {shown(name)} is not allowed: {why}",
-            at=node,
-            hint=f"did you mean {similar}?" if similar else hint,
-        )
-
-
 def _judge_literal(node: Expression) -> Iterator[InvalidQuery]:
     """The parser replaces DATE 'today' by the date of the day: only the text still tells."""
-    if str(node.dataType().typeName()) not in _TIME_TYPES:
+    type_name = str(node.dataType().typeName())
+    if type_name.startswith("time("):
+        yield refusal("function-type", "the type TIME is not supported", at=node, hint="use a timestamp or a string")
+    if type_name not in _TIME_TYPES:
         return
     text = source_text(node)
     if not _TIME_LITERAL.fullmatch(text):
@@ -350,6 +354,6 @@ def _hint_parameters(node: Plan) -> list[object]:
     values: list[object] = []
     for parameter in items(node.parameters()):
         literal: Any = parameter
-        is_node = hasattr(literal, "getClass") and simple_name(literal) == "Literal"
-        values.append(literal.value().toString() if is_node else literal)
+        value = literal.value() if isinstance(literal, JavaObject) and simple_name(literal) == "Literal" else literal
+        values.append(value.toString() if isinstance(value, JavaObject) else value)
     return values

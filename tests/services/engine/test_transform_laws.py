@@ -1,0 +1,173 @@
+"""The laws L1 to L5 of transforms over random queries, changelogs and slicings, and proof that breaking the engine shows.
+
+`ODF_LAW_CASES` sets the number of random cases (default 100). Each case runs 2 to 5 transactions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from odfabric.model.instant import Instant
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.exchange import ExchangeFolder
+from odfabric_engine_spark.incremental import (
+    aggregate_run,
+    aggregate_transaction,
+    changes,
+    group_sums,
+    linear_transaction,
+    slots,
+    steps,
+)
+from odfabric_engine_spark.incremental.accumulators import GroupValues
+from odfabric_engine_spark.incremental.aggregate_run import AggregateRun
+from odfabric_engine_spark.incremental.group_state import GroupState
+from odfabric_engine_spark.validate import gate
+from tests.services.engine.law_cases import make_case
+from tests.services.engine.law_check import Lab, LawBroken, check
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
+
+CASES = int(os.environ.get("ODF_LAW_CASES", "100"))
+CASES_TO_CATCH_MAX = 60
+"""Within so many random cases every broken engine must have been noticed."""
+
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def lab(engine_call: EngineCall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """Every query is new here, so compiling it would take longer than running it."""
+    monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.wholeStage", "false")
+    monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    return Lab(engine_call, tmp_path)
+
+
+def _own_folder(lab: Lab) -> Lab:
+    """A folder for each example: they share the fixture."""
+    folder = lab.folder / f"case-{next(_NUMBERS)}"
+    folder.mkdir()
+    return Lab(replace(lab.call, exchange=ExchangeFolder.at(folder)), folder)
+
+
+@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(number=st.integers(0, 2**32 - 1))
+def test_laws_hold(lab: Lab, number: int) -> None:
+    case = make_case(number)
+    note(f"case {number}: {case.query.steps} {case.inputs} {case.cuts}")
+    partitions = str(1 + len(case.columns))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(gate.GATE_CONF, "spark.sql.shuffle.partitions", partitions)
+        check(case, _own_folder(lab))
+
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def _withdrawals_count_as_rows(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(aggregate_transaction, "weights_of", lambda operations: np.ones(len(operations), dtype=np.int32))
+
+
+def _pairs_are_not_mended(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(linear_transaction, "records", linear_transaction.literal_records)
+
+
+def _windows_close_late(patch: pytest.MonkeyPatch) -> None:
+    def closing(ends: np.ndarray, marks: group_sums.Marks) -> np.ndarray:
+        found = np.searchsorted(marks.after, ends, side="right").astype(np.int64)
+        return found if marks.before_us is None else np.where(ends < marks.before_us, -1, found)
+
+    patch.setattr(group_sums, "closing_steps", closing)
+    patch.setattr(aggregate_run, "closing_steps", closing)
+
+
+def _empty_groups_stay(patch: pytest.MonkeyPatch) -> None:
+    rows = GroupValues.rows.fget
+    assert rows is not None
+    patch.setattr(GroupValues, "rows", property(lambda groups: np.maximum(rows(groups), 1)))
+
+
+def _null_is_a_value_like_another(patch: pytest.MonkeyPatch) -> None:
+    plain = group_sums.row_bytes
+    patch.setattr(
+        group_sums,
+        "row_bytes",
+        lambda columns: plain([pc.fill_null(c, "x") if c.type == pa.string() else c for c in columns]),
+    )
+
+
+def _what_was_shown_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AggregateRun, "_final_before", lambda *_: np.zeros(0, dtype=np.int64))
+
+
+def _state_is_not_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(GroupState, "replaced", lambda state, *_: state)
+
+
+def _the_fastest_input_decides(patch: pytest.MonkeyPatch) -> None:
+    def greatest(marks: list[Instant | None]) -> Instant | None:
+        return max((mark for mark in marks if mark is not None), default=None)
+
+    patch.setattr(steps, "least", greatest)
+
+
+def _unchanged_rows_are_said_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(changes, "_differ", lambda rows, one, other: np.ones(len(one), dtype=bool))
+
+
+def _extremes_are_never_withdrawn(patch: pytest.MonkeyPatch) -> None:
+    merge = slots.merge_values
+    patch.setattr(slots, "merge_values", lambda groups, values, counts: merge(groups, values, abs(counts)))
+
+
+def _late_rows_are_lost(patch: pytest.MonkeyPatch) -> None:
+    plain = aggregate_transaction.partial_sums
+
+    def without_late(rows: pa.Table, marks: group_sums.Marks, *args: object, end_column: str | None) -> object:
+        if end_column is not None and marks.before_us is not None:
+            ends = group_sums.times(rows.column(end_column).combine_chunks())
+            rows = rows.filter(pa.array(ends > marks.before_us))
+        return plain(rows, marks, *args, end_column=end_column)  # type: ignore[arg-type]
+
+    patch.setattr(aggregate_transaction, "partial_sums", without_late)
+
+
+BREAKS = [
+    _withdrawals_count_as_rows,
+    _pairs_are_not_mended,
+    _windows_close_late,
+    _empty_groups_stay,
+    _null_is_a_value_like_another,
+    _what_was_shown_is_forgotten,
+    _state_is_not_kept,
+    _the_fastest_input_decides,
+    _unchanged_rows_are_said_again,
+    _extremes_are_never_withdrawn,
+    _late_rows_are_lost,
+]
+
+
+@pytest.mark.parametrize("broken", BREAKS, ids=lambda broken: broken.__name__.strip("_"))
+def test_a_broken_engine_is_noticed(broken: Break, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(monkeypatch)
+    kinds = ("linear",) if broken is _pairs_are_not_mended else ("keyed", "timed")
+    assert any(_breaks_a_law(number, kinds, lab) for number in range(CASES_TO_CATCH_MAX))
+
+
+def _breaks_a_law(number: int, kinds: tuple[str, ...], lab: Lab) -> bool:
+    try:
+        check(make_case(number, kinds), _own_folder(lab), repeat=False)
+    except LawBroken:
+        return True
+    return False

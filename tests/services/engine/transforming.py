@@ -1,0 +1,175 @@
+"""Datasets that grow block by block, and derivatives of them, for tests of transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.formats.slice_parquet import SliceWriter
+from odfabric.model.data_schema import DataSchema
+from odfabric.model.engine import SliceFile, TransformRequest, TransformRequestInput, TransformResult, TransformStep
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import Instant
+from odfabric.model.metadata import SqlQueryStep, TransformSql
+from odfabric.model.offsets import OffsetRange
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.incremental.execute import execute_transform
+
+MILLIS = pa.timestamp("ms", "UTC")
+HOUR = 3_600_000
+A, R, CF, CT = 0, 1, 2, 3
+
+
+def input_schema(*columns: pa.Field, event_time: pa.Field | None = None) -> pa.Schema:
+    """Columns of an input: the system columns, then these."""
+    return pa.schema(
+        [
+            pa.field("offset", pa.int64(), nullable=False),
+            pa.field("op", pa.int32(), nullable=False),
+            pa.field("system_time", MILLIS, nullable=False),
+            event_time or pa.field("event_time", MILLIS, nullable=False),
+            *columns,
+        ]
+    )
+
+
+@dataclass
+class Input:
+    """An input dataset: `add` appends a block, with the slice that it brings."""
+
+    folder: Path
+    alias: str
+    schema: pa.Schema
+    number: int = 1
+    steps: list[TransformStep] = field(default_factory=list)
+    slices: list[SliceFile] = field(default_factory=list)
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+
+    @property
+    def id(self) -> DatasetId:
+        return DatasetId(bytes([self.number]) * 32)
+
+    @property
+    def data_schema(self) -> DataSchema:
+        return arrow_to_data_schema(self.schema)
+
+    def add(self, rows: Sequence[tuple[Any, ...]], *, watermark: int | None = None, at: int | None = None) -> Input:
+        """A block of rows (op, event time, further columns); times in milliseconds."""
+        time = len(self.steps) * 1000 if at is None else at
+        begin = len(self.rows)
+        if rows:
+            full = [(begin + index, row[0], time, *row[1:]) for index, row in enumerate(rows)]
+            columns = list(zip(*full, strict=True))
+            arrays = [pa.array(list(values), item.type) for values, item in zip(columns, self.schema, strict=True)]
+            path = f"{self.alias.replace('/', '_')}-{len(self.slices)}"
+            with SliceWriter(self.folder / path, self.schema) as writer:
+                for batch in pa.Table.from_arrays(arrays, schema=self.schema).to_batches():
+                    writer.write(batch)
+            self.slices.append(SliceFile(path=path, offsets=OffsetRange(begin, begin + len(rows))))
+            self.rows += full
+        self.steps.append(
+            TransformStep(
+                system_time=Instant.from_millis(time),
+                last_offset=len(self.rows) - 1 if self.rows else None,
+                watermark=None if watermark is None else Instant.from_millis(watermark),
+            )
+        )
+        return self
+
+
+@dataclass
+class Transaction:
+    """What one transaction gave: its records as tuples (op, columns without the system's), and the files."""
+
+    request: TransformRequest
+    result: TransformResult
+    table: pa.Table
+    slice_path: Path
+    checkpoint_path: Path
+
+    @property
+    def records(self) -> list[tuple[Any, ...]]:
+        shown = self.table.drop_columns(["offset", "system_time"])
+        return list(zip(*(column.to_pylist() for column in shown.columns), strict=True)) if shown.num_rows else []
+
+
+class Derivative:
+    """A derivative dataset: `pull` takes what is new in its inputs."""
+
+    def __init__(
+        self,
+        query: str | Sequence[tuple[str | None, str]],
+        inputs: Sequence[Input],
+        call: EngineCall,
+        *,
+        name: str = "out",
+        settings: Mapping[str, int] | None = None,
+    ) -> None:
+        steps = [(None, query)] if isinstance(query, str) else query
+        queries = tuple(SqlQueryStep(alias=alias, query=sql) for alias, sql in steps)
+        self.transform = TransformSql(engine="spark", queries=queries)
+        self.inputs = list(inputs)
+        self.call = replace(call, settings=replace(call.settings, **(settings or {})))
+        self.name = name
+        self.taken = [0] * len(inputs)
+        self.transactions: list[Transaction] = []
+
+    def request(self, upto: Sequence[int] | None = None) -> TransformRequest:
+        """The request for the blocks up to the given number of each input."""
+        ends = [len(one.steps) for one in self.inputs] if upto is None else upto
+        last = self.transactions[-1] if self.transactions else None
+        number = len(self.transactions)
+        offsets = [t.result.offsets.end for t in self.transactions if t.result.offsets is not None]
+        return TransformRequest(
+            dataset_id=DatasetId(b"\x7f" * 32),
+            vocabulary=DatasetVocabulary(),
+            transform=self.transform,
+            inputs=tuple(_request_input(one, self.taken[i], ends[i]) for i, one in enumerate(self.inputs)),
+            data_schema=None if last is None else last.result.data_schema,
+            prev_watermark=None if last is None else last.result.watermark,
+            system_time=Instant.from_millis(10_000_000 + number),
+            next_offset=offsets[-1] if offsets else 0,
+            checkpoint_paths=() if last is None else (last.request.new_checkpoint_path,),
+            new_checkpoint_path=f"{self.name}-checkpoint-{number}",
+            new_data_path=f"{self.name}-data-{number}",
+        )
+
+    def pull(self, upto: Sequence[int] | None = None) -> Transaction:
+        """Runs one transaction."""
+        request = self.request(upto)
+        self.taken = [len(one.steps) for one in self.inputs] if upto is None else list(upto)
+        self.transactions.append(run(request, self.call))
+        return self.transactions[-1]
+
+
+def run(request: TransformRequest, call: EngineCall) -> Transaction:
+    """Runs a request and reads what it wrote."""
+    result = execute_transform(request, call)
+    data, checkpoint = call.exchange.root / request.new_data_path, call.exchange.root / request.new_checkpoint_path
+    return Transaction(request, result, pq.read_table(data), data, checkpoint)
+
+
+def _request_input(one: Input, taken: int, end: int) -> TransformRequestInput:
+    begin_offset = _rows_before(one, taken)
+    end_offset = _rows_before(one, end)
+    return TransformRequestInput(
+        dataset_id=one.id,
+        query_alias=one.alias,
+        vocabulary=DatasetVocabulary(),
+        data_schema=one.data_schema,
+        offsets=OffsetRange(begin_offset, end_offset),
+        slices=tuple(s for s in one.slices if s.offsets.end > begin_offset and s.offsets.begin < end_offset),
+        steps=tuple(one.steps[taken:end]),
+    )
+
+
+def _rows_before(one: Input, block: int) -> int:
+    last = one.steps[block - 1].last_offset if block else None
+    return 0 if last is None else last + 1
