@@ -254,7 +254,7 @@ def stalled_push(connect: Callable[[], socket]) -> socket:
 
 def test_slow_pushes_take_their_own_places_only(tmp_path: Path, place: Place) -> None:
     """All slots for pushes are taken: another push is told to come later, everything else is served."""
-    patient = small(tmp_path, body_start_s=20, body_wait_s_max=20)
+    patient = small(tmp_path, body_start_s=120, body_wait_s_max=120)
     with serving(Node(place.node.ports, patient)) as served, served.client() as client, ExitStack() as closing:
         for _ in range(PUSHES_MAX):
             stalled_push(lambda: closing.enter_context(served.connect()))
@@ -272,7 +272,7 @@ def test_slow_pushes_take_their_own_places_only(tmp_path: Path, place: Place) ->
 
 def test_slow_pushes_do_not_use_up_the_threads_of_others(tmp_path: Path, place: Place) -> None:
     """More slow bodies than the common pool has threads."""
-    patient = small(tmp_path, body_start_s=20, body_wait_s_max=20, pushes_at_once_max=60, requests_at_once_max=64)
+    patient = small(tmp_path, body_start_s=120, body_wait_s_max=120, pushes_at_once_max=60, requests_at_once_max=64)
     with serving(Node(place.node.ports, patient)) as served, served.client() as client, ExitStack() as closing:
         for _ in range(60):
             stalled_push(lambda: closing.enter_context(served.connect()))
@@ -282,7 +282,7 @@ def test_slow_pushes_do_not_use_up_the_threads_of_others(tmp_path: Path, place: 
 
 
 def test_one_request_too_many_is_told_so_and_health_answers_still(tmp_path: Path, place: Place) -> None:
-    patient = small(tmp_path, body_start_s=20, body_wait_s_max=20, requests_at_once_max=2)
+    patient = small(tmp_path, body_start_s=120, body_wait_s_max=120, requests_at_once_max=2)
     with serving(Node(place.node.ports, patient)) as served, served.client() as client, ExitStack() as closing:
         for _ in range(2):
             stalled_push(lambda: closing.enter_context(served.connect()))
