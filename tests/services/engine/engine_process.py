@@ -24,7 +24,7 @@ class EngineUnderTest:
     folder: Path
     options: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
-    call_s_max: float = 120.0
+    call_s_max: float = 400.0
 
     def __post_init__(self) -> None:
         self.exchange = self.folder / "exchange"

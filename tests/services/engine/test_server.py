@@ -157,7 +157,7 @@ def test_a_deadline_frees_the_work(engine: EngineUnderTest, client: GrpcEngine) 
     with pytest.raises(LimitExceeded) as caught:
         client.query(query(endless, inputs=(numbers,), wall_ms_max=2_000), progress=ignore)
     assert caught.value.limit == "query_wall_s_max"
-    wait_until(engine.is_calm, deadline_s=20, what="an idle engine")
+    wait_until(engine.is_calm, deadline_s=90, what="an idle engine")
     assert client.query(query("SELECT 1 AS one"), progress=ignore).rows == 1
 
 
@@ -181,7 +181,7 @@ def test_a_caller_that_goes_away_frees_the_work(engine: EngineUnderTest) -> None
     impatient.close()
     thread.join(30)
     assert isinstance(outcome[0], Determinate)
-    wait_until(engine.is_calm, deadline_s=20, what="an idle engine")
+    wait_until(engine.is_calm, deadline_s=90, what="an idle engine")
 
 
 def test_calls_at_once_do_not_see_each_other(engine: EngineUnderTest, client: GrpcEngine) -> None:
