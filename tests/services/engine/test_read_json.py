@@ -267,3 +267,11 @@ def test_structs_whose_hash_would_be_unclear_are_refused(engine_call: EngineCall
     error = refusal(engine_call, step, lines({"s": {"x": "y"}}))
     assert isinstance(error, IncompatibleSchema)
     assert error.place.field == "s.x"
+
+
+def test_batches_of_any_size_give_the_same_rows(engine_call: EngineCall) -> None:
+    content = lines(*({"a": number, "t": "x" * (number % 90)} for number in range(300)))
+    whole = values(engine_call, ReadStepNdJson(), content)
+    for rows, size in ((7, 10**9), (10**6, 50)):
+        settings_of_batches = replace(engine_call.settings, batch_rows=rows, batch_bytes=size)
+        assert values(replace(engine_call, settings=settings_of_batches), ReadStepNdJson(), content) == whole

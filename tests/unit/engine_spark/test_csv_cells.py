@@ -47,6 +47,7 @@ def test_both_parsers_give_the_same_cells(
             null="",
             value_bytes_max=1000,
             batch_rows=2,
+            batch_bytes=100,
         )
         try:
             outcomes.append([row for batch in cells.batches(2) for row in batch.to_pylist()])

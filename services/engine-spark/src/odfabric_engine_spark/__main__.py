@@ -8,6 +8,7 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
+from odfabric.errors import OdfError
 from odfabric_engine_spark.crash_points import CRASH_POINTS
 from odfabric_engine_spark.server import DEFAULT_PORT, serve
 from odfabric_engine_spark.settings import EngineSettings
@@ -47,7 +48,11 @@ def main() -> int:
     if not token:
         sys.stderr.write("the token file is empty\n")
         return 2
-    return serve(EngineSettings(**arguments), listen=listen, token=token, ready_file=ready_file)
+    try:
+        return serve(EngineSettings(**arguments), listen=listen, token=token, ready_file=ready_file)
+    except OdfError as error:
+        sys.stderr.write(f"the engine does not start: {error}\n")
+        return 1
 
 
 if __name__ == "__main__":

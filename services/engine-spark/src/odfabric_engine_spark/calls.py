@@ -13,13 +13,13 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from pyspark.sql import SparkSession
 
-from odfabric.errors import Determinate, OdfError
+from odfabric.errors import Determinate, External, OdfError
 from odfabric.model.engine import EngineProgress
 from odfabric_engine_spark.call import EngineCall, StopSignal
 from odfabric_engine_spark.exchange import ExchangeFolder
@@ -35,11 +35,12 @@ _WATCH_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[ResultT]):
-    """The end of a call: a result or the error that is its answer. `bug` is set if the error is not one of ours."""
+    """The end of a call: a result, the error that is its answer, or a bug of ours. `cause` is what the log should tell."""
 
     result: ResultT | None = None
     error: OdfError | None = None
     bug: BaseException | None = None
+    cause: BaseException | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,15 +51,24 @@ class RunningCall(Generic[ResultT]):
     work: Callable[[EngineCall], ResultT]
     output: str | None
     stop: StopSignal = field(default_factory=StopSignal)
-    events: queue.Queue[EngineProgress] = field(default_factory=lambda: queue.Queue(_PROGRESS_KEPT_MAX))
+    events: queue.Queue[EngineProgress | None] = field(default_factory=lambda: queue.Queue(_PROGRESS_KEPT_MAX))
     finished: Finished[ResultT] | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
-    def tell(self, progress: EngineProgress) -> None:
-        """Passes progress on if there is room."""
-        try:
+    def tell(self, progress: EngineProgress | None) -> None:
+        """Passes progress on if there is room; None only wakes who waits for it."""
+        with suppress(queue.Full):
             self.events.put_nowait(progress)
-        except queue.Full:
+
+    def progress(self, *, wait_s: float) -> Iterator[EngineProgress]:
+        """What was told so far; waits for something if there is nothing."""
+        try:
+            event = self.events.get(timeout=wait_s)
+            while True:
+                if event is not None:
+                    yield event
+                event = self.events.get_nowait()
+        except queue.Empty:
             return
 
 
@@ -131,22 +141,21 @@ class CallRunner:
         limit: Callable[[], OdfError],
         caller_waits: Callable[[], bool],
     ) -> Iterator[EngineProgress | Finished[ResultT]]:
-        while not call.done.is_set():
-            try:
-                yield call.events.get(timeout=_WATCH_S)
-            except queue.Empty:
-                pass
-            except GeneratorExit:
-                call.stop.set(Determinate("the caller is gone"))
-                self._end(call)
-                raise
-            if time.monotonic() >= end:
-                call.stop.set(limit())
-            elif not caller_waits():
-                call.stop.set(Determinate("the caller is gone"))
-            if call.stop.reason is not None:
-                yield self._end(call)
-                return
+        try:
+            while not call.done.is_set():
+                yield from call.progress(wait_s=_WATCH_S)
+                if time.monotonic() >= end:
+                    call.stop.set(limit())
+                elif not caller_waits():
+                    call.stop.set(Determinate("the caller is gone"))
+                if call.stop.reason is not None:
+                    yield self._end(call)
+                    return
+        except GeneratorExit:
+            call.stop.set(Determinate("the caller is gone"))
+            self._end(call)
+            raise
+        yield from call.progress(wait_s=0)
         yield call.finished or Finished(error=Determinate("the call left no result"))
 
     def _end(self, call: RunningCall[ResultT]) -> Finished[ResultT]:
@@ -171,6 +180,7 @@ class CallRunner:
         finally:
             self._leave(call.id)
             call.done.set()
+            call.tell(None)
 
     def _work(self, call: RunningCall[ResultT]) -> ResultT:
         context = self._spark.sparkContext
@@ -195,4 +205,7 @@ class CallRunner:
         if call.stop.reason is not None:
             return Finished(error=call.stop.reason)
         known = as_odf_error(error)
-        return Finished(error=known) if known else Finished(bug=error)
+        if known is None:
+            return Finished(bug=error)
+        # Errors of users are answered to them; failures of the world around are for the operator too.
+        return Finished(error=known, cause=error if isinstance(known, External) and known is not error else None)

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import grpc
 
+from odfabric.errors import Determinate
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model.engine import EngineInfo
 from odfabric_engine_spark.calls import CallRunner
@@ -94,7 +95,11 @@ def serve(settings: EngineSettings, *, listen: str, token: str, ready_file: Path
     engine_pb2_grpc.add_EngineServiceServicer_to_server(  # type: ignore[no-untyped-call]
         EngineServicer(runner, info=engine_info(spark), settings=settings), server
     )
-    port = server.add_insecure_port(listen)
+    try:
+        port = server.add_insecure_port(listen)
+    except RuntimeError as error:
+        spark.stop()
+        raise Determinate(f"cannot listen on {listen}", hint="is another engine there already?") from error
     server.start()
     archive_making = _archive_making(settings, spark)
     address = listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"

@@ -152,6 +152,8 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
                 _report(event.bug)
                 context.abort(grpc.StatusCode.INTERNAL, wire.BUG)
             elif event.error is not None:
+                if event.cause is not None:
+                    _report(event.cause)
                 yield Refused(event.error)
             else:
                 yield Done(cast(ResultT, event.result))
@@ -175,6 +177,6 @@ def _output(request: object) -> str | None:
     return str(path) if path else None
 
 
-def _report(bug: BaseException) -> None:
-    sys.stderr.write("".join(traceback.format_exception(bug)))
+def _report(error: BaseException) -> None:
+    sys.stderr.write("".join(traceback.format_exception(error)))
     sys.stderr.flush()

@@ -62,12 +62,14 @@ class EngineSettings:
     compiled_bytes_min: int = 4 * MIB
     """Size of an ingest from which Spark compiles its plans; below, compiling takes longer than interpreting them."""
     batch_rows: int = 65_536
-    """Rows of one Arrow batch."""
+    """Most rows of one Arrow batch."""
+    batch_bytes: int = 32 * MIB
+    """Size at which a batch of rows that are read is full, however few they are."""
 
     # input data
     line_bytes_max: int = 16 * MIB
     """Longest line of NDJSON, longest value of CSV and JSON."""
-    document_bytes_max: int = 512 * MIB
+    document_bytes_max: int = 128 * MIB
     """Largest JSON document that is not line by line."""
     depth_max: int = 100
     """Deepest nesting of JSON."""

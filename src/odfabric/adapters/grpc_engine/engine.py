@@ -76,6 +76,8 @@ class GrpcEngine:
                 ("grpc.max_receive_message_length", limit),
                 ("grpc.max_send_message_length", limit),
                 ("grpc.enable_http_proxy", 0),  # an engine is never behind the proxy of the environment
+                ("grpc.initial_reconnect_backoff_ms", 100),
+                ("grpc.max_reconnect_backoff_ms", 1_000),  # an engine that gave itself up is back in seconds
                 ("grpc.use_local_subchannel_pool", 1),  # a closed connection is not shared with later channels
             ),
         )

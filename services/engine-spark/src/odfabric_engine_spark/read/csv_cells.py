@@ -33,6 +33,7 @@ class CsvCells:
     null: str
     value_bytes_max: int
     batch_rows: int
+    batch_bytes: int
 
     def first_record(self) -> list[Cell] | None:
         """The header, or the first row; None if there is no record. Raises InvalidData."""
@@ -114,11 +115,19 @@ class CsvCells:
 
     def _own_batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         rows = self.rows()
-        while batch := list(islice(rows, self.batch_rows)):
-            for cells in batch:
-                self.check_count(cells, len(schema))
+        while batch := self._batch(rows, len(schema)):
             texts = ([self.text(cells[index]) for cells in batch] for index in range(len(schema)))
             yield pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in texts], schema=schema)
+
+    def _batch(self, rows: Iterator[list[Cell]], columns: int) -> list[list[Cell]]:
+        batch, length = list[list[Cell]](), 0
+        for cells in rows:
+            self.check_count(cells, columns)
+            batch.append(cells)
+            length += sum(len(cell.text) for cell in cells)
+            if len(batch) >= self.batch_rows or length >= self.batch_bytes:
+                break
+        return batch
 
     def text(self, cell: Cell) -> str | None:
         """The text of a cell, None if it means null."""

@@ -97,6 +97,7 @@ class CsvReader:
                 null=self.options.null,
                 value_bytes_max=settings.line_bytes_max,
                 batch_rows=settings.batch_rows,
+                batch_bytes=settings.batch_bytes,
             )
             first = cells.first_record()
             if first is None:

@@ -27,8 +27,8 @@ class JsonDocument:
         self._line = 1
         self._counted = 0
 
-    def items(self, sub_path: str) -> Iterator[tuple[JsonValue, int]]:
-        """Every item of the array at `sub_path` ("" is the document itself) with its line. Raises InvalidData."""
+    def items(self, sub_path: str) -> Iterator[tuple[JsonValue, int, int]]:
+        """Every item of the array at `sub_path` ("" is the document itself), its line and length. Raises InvalidData."""
         path = tuple(sub_path.split(".")) if sub_path else ()
         if not self._peek():
             return  # nothing but space is an empty input
@@ -36,7 +36,7 @@ class JsonDocument:
         if self._peek():
             self._refuse("there is more after the end of the document")
 
-    def _at(self, path: tuple[str, ...], whole: str) -> Iterator[tuple[JsonValue, int]]:
+    def _at(self, path: tuple[str, ...], whole: str) -> Iterator[tuple[JsonValue, int, int]]:
         if not path:
             yield from self._array(whole)
             return
@@ -52,7 +52,7 @@ class JsonDocument:
         if not found:
             self._not_found(whole)
 
-    def _array(self, whole: str) -> Iterator[tuple[JsonValue, int]]:
+    def _array(self, whole: str) -> Iterator[tuple[JsonValue, int, int]]:
         if self._peek() != "[":
             value, _ = self._value()
             what = type(value).__name__
@@ -66,7 +66,8 @@ class JsonDocument:
             self._position += 1
             return
         while True:
-            yield self._value()
+            value, line = self._value()
+            yield value, line, self._position - self._counted
             if self._separator("]"):
                 return
 

@@ -37,11 +37,12 @@ _SPACE = " \t\r\n"
 
 @dataclass(frozen=True, slots=True)
 class JsonRow:
-    """One object, and the file and line where it begins."""
+    """One object, the file and line where it begins, and the length of its text."""
 
     members: dict[str, JsonValue]
     file: str
     line: int
+    length: int
 
 
 @dataclass(slots=True)
@@ -93,12 +94,12 @@ class JsonReader:
             values = (
                 _lines(file, parser, self.call) if self.sub_path is None else self._items(file, parser, self.sub_path)
             )
-            for value, line in values:
+            for value, line, length in values:
                 if not isinstance(value, dict):
                     raise InvalidData("A row must be an object", place=Place(file=file.name, line=line))
-                yield JsonRow(value, file.name, line)
+                yield JsonRow(value, file.name, line, length)
 
-    def _items(self, file: Utf8File, parser: JsonParser, sub_path: str) -> Iterator[tuple[JsonValue, int]]:
+    def _items(self, file: Utf8File, parser: JsonParser, sub_path: str) -> Iterator[tuple[JsonValue, int, int]]:
         maximum = self.call.settings.document_bytes_max
         if file.size > maximum:
             raise LimitExceeded(
@@ -111,7 +112,7 @@ class JsonReader:
             yield from JsonDocument(stream.read(), parser, file=file.name).items(sub_path)
 
 
-def _lines(file: Utf8File, parser: JsonParser, call: EngineCall) -> Iterator[tuple[JsonValue, int]]:
+def _lines(file: Utf8File, parser: JsonParser, call: EngineCall) -> Iterator[tuple[JsonValue, int, int]]:
     maximum = call.settings.line_bytes_max
     with file.text() as stream:
         line = 0
@@ -124,7 +125,7 @@ def _lines(file: Utf8File, parser: JsonParser, call: EngineCall) -> Iterator[tup
             if not stripped:
                 continue
             try:
-                yield parser.parse(stripped), line
+                yield parser.parse(stripped), line, len(text)
             except ValueError as error:
                 raise InvalidData(f"Not a JSON value: {_reason(error)}", place=place) from None
 
@@ -140,12 +141,13 @@ class _StagedRows:
     def __init__(self, call: EngineCall, schema: pa.Schema, formats: TextFormats, *, inferred: bool) -> None:
         self._schema = schema
         self._batch_rows = call.settings.batch_rows
+        self._batch_bytes = call.settings.batch_bytes
         self._hint = f"the first {call.settings.infer_rows} rows looked like it; declare a schema" if inferred else None
         self._converts: list[tuple[str, Convert]] = [
             (item.name, converter(item.type, formats, path=item.name)) for item in schema
         ]
         self._columns: list[list[object]] = [[] for _ in schema]
-        self._waiting = 0
+        self._waiting = self._length = 0
         self.nulls = NullCounts(schema)
         self.writer = StagingWriter(call, schema, "json")
 
@@ -159,20 +161,17 @@ class _StagedRows:
                 place = Place(file=row.file, line=row.line, field=name + misfit.path)
                 raise InvalidData(misfit.message, place=place, hint=self._hint) from None
         self._waiting += 1
-        if self._waiting >= self._batch_rows:
+        self._length += row.length
+        if self._waiting >= self._batch_rows or self._length >= self._batch_bytes:
             self.flush()
 
     def flush(self) -> None:
         """Writes what waits."""
         if not self._waiting:
             return
-        columns = [_array(values, item.type) for values, item in zip(self._columns, self._schema, strict=True)]
+        columns = [pa.array(values, item.type) for values, item in zip(self._columns, self._schema, strict=True)]
         self.nulls.add(columns, self.writer.rows)
         self.writer.write(columns)
         for column in self._columns:
             column.clear()
-        self._waiting = 0
-
-
-def _array(values: list[object], arrow: pa.DataType) -> pa.Array:
-    return pa.array(values, arrow)
+        self._waiting = self._length = 0

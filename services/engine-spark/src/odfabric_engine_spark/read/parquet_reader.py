@@ -139,10 +139,15 @@ class ParquetReader:
     def _converted(self, file: _File, wanted: Sequence[pa.Field], number: int) -> DataFrame:
         writer = StagingWriter(self.call, pa.schema(wanted), f"parquet-{number}")
         with file.open() as source:
-            for batch in source.iter_batches(self.call.settings.batch_rows, columns=[item.name for item in wanted]):
+            for batch in source.iter_batches(self._batch_rows(file), columns=[item.name for item in wanted]):
                 arrays = [self._cast(batch.column(item.name), item, file, writer.rows) for item in wanted]
                 writer.write(arrays)
         return writer.finish().frame
+
+    def _batch_rows(self, file: _File) -> int:
+        settings = self.call.settings
+        row_bytes = max(1, file.bytes // max(1, file.rows))
+        return max(1, min(settings.batch_rows, settings.batch_bytes // row_bytes))
 
     def _cast(self, array: pa.Array, item: pa.Field, file: _File, first_row: int) -> pa.Array:
         try:
@@ -183,7 +188,7 @@ class ParquetReader:
             row = 0
             try:
                 with file.open() as source:
-                    for batch in source.iter_batches(self.call.settings.batch_rows):
+                    for batch in source.iter_batches(self._batch_rows(file)):
                         self.call.check()
                         for array in batch.columns:
                             array.validate(full=True)
