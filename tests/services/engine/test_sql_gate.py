@@ -33,9 +33,14 @@ NAMES = (
     "`now` int, `user` int, `date` int, current_date_ int, uuid int, rand int, first int, current_timestamp_x int, "
     "count int, sum int, max int, window_ int, `order` int, `limit` int, `group` int"
 )
-OTHER_TABLE_FUNCTIONS = set(
-    ["range", "variant_explode", "variant_explode_outer", "python_worker_logs", "collations", "sql_keywords"]
-)
+OTHER_TABLE_FUNCTIONS = {
+    "range",
+    "variant_explode",
+    "variant_explode_outer",
+    "python_worker_logs",
+    "collations",
+    "sql_keywords",
+}
 TABLES = {"input": DATA, "flights.daily": DATA, "acc/data": DATA, "names": NAMES}
 
 
