@@ -220,8 +220,8 @@ def _source(r: Random, columns: tuple[str, ...]) -> tuple[Sql, int, tuple[str, .
         rest = tuple(name for name in columns if name != "arr")
         shown = ", ".join(["event_time", *rest])
         spark = f"(SELECT {shown}, e AS z FROM (SELECT {shown}, arr FROM a) LATERAL VIEW explode(arr) x AS e) q"
-        duck = f"(SELECT {shown}, unnest(arr) AS z FROM (SELECT {shown}, arr FROM a)) q"
-        return Sql(spark, duck), 1, (*rest, "z")
+        # DuckDB 2.0 loses rows where a condition is pushed below unnest, so it is no judge of these.
+        return Sql(spark, None), 1, (*rest, "z")
     return Sql.same("a"), 1, columns
 
 

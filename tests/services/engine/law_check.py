@@ -249,9 +249,11 @@ def _plain_value(value: Any) -> Any:
 
 
 def _close(one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return one is other
     if isinstance(one, tuple | list):
         return len(one) == len(other) and all(_close(a, b) for a, b in zip(one, other, strict=True))
-    if isinstance(one, bool) or isinstance(other, bool) or one is None or other is None:
+    if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, float) or isinstance(other, float):
         if not isinstance(one, int | float) or not isinstance(other, int | float):

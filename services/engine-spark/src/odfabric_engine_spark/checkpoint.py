@@ -79,7 +79,7 @@ def read_checkpoint(path: Path, *, name: str) -> Checkpoint:
     with data:
         header = _header(data, name)
         try:
-            parts = {part["name"]: _table(data.read_buffer(int(part["bytes"]))) for part in header["parts"]}
+            parts = {part["name"]: _table(_body(data, int(part["bytes"]))) for part in header["parts"]}
             inputs = tuple(
                 InputPosition(
                     dataset_id=str(each["datasetId"]),
@@ -131,6 +131,13 @@ def _ipc(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, whole.schema, options=options) as writer:
         writer.write_table(whole)
     body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def _body(data: pa.NativeFile, size: int) -> pa.Buffer:
+    body = data.read_buffer(size)
+    if body.size != size:
+        raise ValueError(f"{size - body.size} bytes are missing")
     return body
 
 

@@ -24,6 +24,7 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import analysed, children, expressions_of, inner_plan, simple_name, walk_expression
 from odfabric_engine_spark.read.input_rows import ROW, InputRows, column, raised
 from odfabric_engine_spark.read.time_formats import timestamp_format
+from odfabric_engine_spark.slice_output import SCRATCH_OPTIONS
 from odfabric_engine_spark.spark_types import arrow_schema, spark_type
 from odfabric_engine_spark.validate.gate import run_gated_steps
 from odfabric_engine_spark.validate.parsed import Mode
@@ -100,7 +101,7 @@ def _stored(rows: InputRows, call: EngineCall) -> DataFrame:
     folder = call.scratch / INPUT_TABLE
     single = rows.bytes <= call.settings.collected_bytes_max
     ordered = rows.frame.coalesce(1).sortWithinPartitions(ROW) if single else rows.frame.orderBy(ROW)
-    ordered.drop(ROW).write.parquet(str(folder))
+    ordered.drop(ROW).write.options(**SCRATCH_OPTIONS).parquet(str(folder))
     read = call.session.read.schema(ordered.drop(ROW).schema)
     frames = [read.parquet(str(file)) for file in sorted(folder.glob("part-*.parquet"))]
     result = frames[0]

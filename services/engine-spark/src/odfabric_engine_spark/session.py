@@ -54,6 +54,9 @@ _PROCESS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.scheduler.mode": "FAIR",
+    # Sorts and joins spill beyond this share of the heap. The rest must hold what Spark does not count, and a third of the
+    # heap is the young generation: with Spark's own 0.6 a sort of some million rows ran out of memory.
+    "spark.memory.fraction": "0.4",
 }
 
 

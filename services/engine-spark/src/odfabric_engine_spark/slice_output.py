@@ -34,6 +34,9 @@ from odfabric_engine_spark.read.null_counts import NullCounts
 _TOO_LARGE = "spark.driver.maxResultSize"
 """What Spark names when a result is larger than may be collected."""
 
+SCRATCH_OPTIONS = {"parquet.block.size": str(16 * 1024 * 1024)}
+"""Spark's writer holds a row group in memory for each task, and does not count it."""
+
 _SINGLE_TASK_BYTES_MAX = 4 * 1024 * 1024
 """Size up to which one task does all the work: a shuffle costs more than it saves."""
 
@@ -116,7 +119,7 @@ def _collected(rows: DataFrame, order: Sequence[Column], bytes_estimate: int) ->
 def _through_scratch(call: EngineCall, rows: DataFrame, order: Sequence[Column]) -> Iterator[pa.RecordBatch]:
     folder = call.scratch / "sorted"
     call.progress("sort")
-    rows.orderBy(*order).write.mode("overwrite").parquet(str(folder))
+    rows.orderBy(*order).write.options(**SCRATCH_OPTIONS).mode("overwrite").parquet(str(folder))
     # Spark numbers the files by partition, and partitions are ranges of the order.
     for file in sorted(folder.glob("part-*.parquet")):
         with pq.ParquetFile(file, pre_buffer=False) as part:

@@ -235,7 +235,7 @@ def _long_result(call: AggregateCall, units: Integers, valid: Mask) -> pa.Array:
 def _without_overflow(call: AggregateCall, units: Integers, valid: Mask, fits: Mask) -> tuple[Integers, Mask]:
     if not bool((fits | ~valid).all()) and not call.lenient:
         raise InvalidData(
-            f"{call.expression.sql()} overflows {call.result} in a group",
+            f"{call.text} overflows {'bigint' if call.result == 'long' else call.result} in a group",
             hint="cast its argument to a wider decimal, or use try_sum",
         )
     return np.where(fits & valid, units, 0), valid & fits

@@ -53,7 +53,7 @@ class AggregateCall:
     input: int | None
     result: str
     lenient: bool
-    expression: Expression
+    text: str
 
 
 class CallReader:
@@ -75,7 +75,7 @@ class CallReader:
             input=self._input(expression, function),
             result=str(expression.dataType().json()).strip('"'),
             lenient=str(function.prettyName()).startswith("try_"),
-            expression=expression,
+            text=_text(expression),
         )
 
     def _input(self, expression: Expression, function: Expression) -> int | None:
@@ -106,8 +106,12 @@ class CallReader:
         return len(self.inputs) - 1
 
 
+def _text(expression: Expression) -> str:
+    return shown(source_text(expression) or str(expression.sql()))
+
+
 def _problem(expression: Expression, name: str) -> InvalidQuery | None:
-    text = shown(source_text(expression) or str(expression.sql()))
+    text = _text(expression)
     if name not in _FUNCTIONS:
         return refusal(
             "aggregate",

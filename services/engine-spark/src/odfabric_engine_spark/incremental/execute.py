@@ -41,7 +41,7 @@ from odfabric_engine_spark.incremental.output_watermark import output_watermark
 from odfabric_engine_spark.incremental.steps import Timeline, timeline
 from odfabric_engine_spark.slice_output import SliceShape, write_batches
 from odfabric_engine_spark.validate.gate import steps_of
-from odfabric_engine_spark.validate.refusal import Refused
+from odfabric_engine_spark.validate.refusal import Refused, data_problem
 
 GROUPS = "groups"
 
@@ -80,8 +80,11 @@ def execute_transform(request: TransformRequest, call: EngineCall) -> TransformR
         outcome = _attempt(transaction, call, consolidated=False)
     except (PySparkException, Py4JError, InvalidData) as error:
         if not _may_be_taken_back(transaction, call, error):
-            raise
-        outcome = _attempt(transaction, call, consolidated=True)
+            raise data_problem(error) from None
+        try:
+            outcome = _attempt(transaction, call, consolidated=True)
+        except (PySparkException, Py4JError, InvalidData) as again:
+            raise data_problem(again) from None
     return _finish(transaction, call, outcome)
 
 

@@ -20,13 +20,12 @@ from odfabric.formats.slice_schema import new_slice_schema
 from odfabric.model.engine import QueryInput, QueryRequest, QueryResult
 from odfabric.model.metadata import TransformSql
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.failures import as_odf_error
 from odfabric_engine_spark.query.arrow_stream import batches_of
 from odfabric_engine_spark.slice_input import read_slices
 from odfabric_engine_spark.spark_types import arrow_schema
 from odfabric_engine_spark.validate.gate import ENGINE_NAME, run_gated_steps
 from odfabric_engine_spark.validate.parsed import Mode
-from odfabric_engine_spark.validate.refusal import refusal, shown
+from odfabric_engine_spark.validate.refusal import data_problem, refusal, shown
 
 
 def run_query(request: QueryRequest, call: EngineCall) -> QueryResult:
@@ -79,7 +78,7 @@ def _within(batches: Iterator[pa.RecordBatch], bytes_max: int) -> Iterator[pa.Re
                 raise LimitExceeded("the result is too large", limit="query_bytes_max", maximum=bytes_max)
             yield batch
     except (PySparkException, Py4JError, RuntimeError) as error:
-        raise as_odf_error(error) or error from error
+        raise data_problem(error) from error
 
 
 def _as_result(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -14,9 +14,9 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from odfabric.errors import InvalidQuery, Place
+from odfabric.errors import InvalidData, InvalidQuery, Place
 from odfabric_engine_spark.catalyst import TreeNode
-from odfabric_engine_spark.failures import spark_condition, spark_text
+from odfabric_engine_spark.failures import as_odf_error, spark_condition, spark_text
 
 SQL_CHARACTERS_SHOWN_MAX = 80
 
@@ -77,6 +77,16 @@ def spark_refused(error: PySparkException | Py4JError) -> BaseException:
     """What Spark's parser or analyser refused; the same error if it is of another kind."""
     problem = _spark_problem(error)
     return error if problem is None else Refused([problem])
+
+
+def data_problem(error: BaseException) -> BaseException:
+    """What a row did to an expression, with the expression's place; the same error if it is of another kind."""
+    known = as_odf_error(error)
+    if not isinstance(known, InvalidData) or known is error:
+        return error
+    found = _AT_LINE.search(spark_text(error))
+    line, column = (int(found[1]), int(found[2])) if found else (None, None)
+    return InvalidData(known.message, place=Place(line=line, column=column), hint=known.hint)
 
 
 def _spark_problem(error: PySparkException | Py4JError) -> InvalidQuery | None:

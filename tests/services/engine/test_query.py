@@ -1,0 +1,155 @@
+"""Query: read-only SQL over pinned slices, within limits."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from odfabric.errors import Determinate, InvalidData, InvalidQuery, LimitExceeded
+from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.model.engine import QueryInput, QueryRequest, QueryResult, SliceFile
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.query.arrow_stream import batches_of
+from odfabric_engine_spark.query.run import run_query
+from tests.services.engine.transforming import CF, CT, A, Input, input_schema
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = input_schema(pa.field("k", pa.string()), pa.field("u", pa.uint32()), pa.field("d", pa.float64()))
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> tuple[QueryInput, ...]:
+    one = Input(tmp_path, "acc/data", SCHEMA)
+    one.add([(A, -1, "x", 1, 0.5), (A, 0, "y", 2**32 - 1, None)]).add([(CF, -1, "x", 1, 0.5), (CT, -1, "x", 2, 0.5)])
+    empty = QueryInput(alias="empty", vocabulary=DatasetVocabulary(), data_schema=None)
+    return (as_query_input(one), empty)
+
+
+def as_query_input(one: Input) -> QueryInput:
+    return QueryInput(
+        alias=one.alias, vocabulary=DatasetVocabulary(), data_schema=one.data_schema, slices=tuple(one.slices)
+    )
+
+
+def query(
+    call: EngineCall, inputs: tuple[QueryInput, ...], sql: str, **changes: Any
+) -> tuple[QueryResult, list[dict[str, Any]]]:
+    request = QueryRequest(
+        sql=sql, inputs=inputs, skip=0, limit=100, bytes_max=1 << 20, wall_ms_max=60_000, output_path="result"
+    )
+    result = run_query(replace(request, **changes), call)
+    table = pa.ipc.open_stream(call.exchange.root / "result").read_all()
+    assert table.num_rows == result.rows
+    assert arrow_to_data_schema(table.schema) == result.data_schema
+    return result, table.to_pylist()
+
+
+def test_all_columns_are_seen_system_columns_too(engine_call: EngineCall, inputs: tuple[QueryInput, ...]) -> None:
+    _, rows = query(engine_call, inputs, 'select * from "acc/data" order by "offset"')
+    assert list(rows[0]) == ["offset", "op", "system_time", "event_time", "k", "u", "d"]
+    assert [(row["offset"], row["op"], row["k"], row["u"]) for row in rows] == [
+        (0, A, "x", 1), (1, A, "y", 2**32 - 1), (2, CF, "x", 1), (3, CT, "x", 2),
+    ]  # fmt: skip
+    assert rows[0]["event_time"] == dt.datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("select k, count(*) n from `acc/data` group by k order by k", [("x", 3), ("y", 1)]),
+        ('select k from "acc/data" d where u = (select max(u) from "acc/data")', [("y",)]),
+        ("select sum(d) s, avg(d) m, collect_list(k) is null l from `acc/data`", [(1.5, 0.5, False)]),
+        ("with x as (select 1 a) select a + 1 b from x", [(2,)]),
+        ("select * from empty", []),
+        ("select count(*) n from empty", [(0,)]),
+        ("select 'it''s' as q", [("it's",)]),
+    ],
+)
+def test_ordinary_queries(
+    engine_call: EngineCall, inputs: tuple[QueryInput, ...], sql: str, expected: list[tuple[Any, ...]]
+) -> None:
+    assert [tuple(row.values()) for row in query(engine_call, inputs, sql)[1]] == expected
+
+
+def test_skip_and_limit_page_through_the_result(engine_call: EngineCall, inputs: tuple[QueryInput, ...]) -> None:
+    sql = 'select "offset" o from "acc/data" order by o desc'
+    assert [row["o"] for row in query(engine_call, inputs, sql, skip=1, limit=2)[1]] == [2, 1]
+    assert query(engine_call, inputs, sql, skip=9)[1] == []
+    assert query(engine_call, inputs, sql, limit=0)[1] == []
+
+
+def test_only_the_pinned_slices_are_read(engine_call: EngineCall, inputs: tuple[QueryInput, ...]) -> None:
+    pinned = replace(inputs[0], slices=inputs[0].slices[:1])
+    assert query(engine_call, (pinned,), 'select count(*) n from "acc/data"')[1] == [{"n": 2}]
+
+
+def test_a_result_too_large_stops_the_work(engine_call: EngineCall, inputs: tuple[QueryInput, ...]) -> None:
+    sql = "select id, repeat('x', 1000) as x from range(100000)"
+    assert len(query(engine_call, inputs, sql, limit=50)[1]) == 50
+    with pytest.raises(LimitExceeded) as caught:
+        query(engine_call, inputs, sql, limit=100_000, bytes_max=1 << 20)
+    assert (caught.value.limit, caught.value.maximum) == ("query_bytes_max", 1 << 20)
+    tracker = engine_call.session.sparkContext.statusTracker()
+    wait_until(lambda: not tracker.getActiveJobsIds(), what="the end of the jobs of a stopped query")
+
+
+def test_a_reader_that_leaves_early_leaves_no_job(engine_call: EngineCall) -> None:
+    frame = engine_call.session.sql("select id, repeat('x', 100) x from range(2000000)").coalesce(1)
+    engine_call.session.sparkContext.setJobGroup("leaves-early", "test", interruptOnCancel=True)
+    batches = batches_of(frame)
+    next(batches)
+    batches.close()
+    tracker = engine_call.session.sparkContext.statusTracker()
+    wait_until(lambda: not tracker.getActiveJobsIds(), what="the end of the jobs of a stopped query")
+
+
+def test_a_call_that_must_end_ends(engine_call: EngineCall, inputs: tuple[QueryInput, ...]) -> None:
+    engine_call.stop.set(Determinate("the caller is gone"))
+    with pytest.raises(Determinate, match="the caller is gone"):
+        query(engine_call, inputs, "select 1 x")
+
+
+@pytest.mark.parametrize(
+    ("sql", "rule", "column", "hint"),
+    [
+        ('select nope from "acc/data"', "unresolved-column", 8, "`op`"),
+        ("select * from nothing", "relation", 15, "`acc/data`"),
+        ("select k from 'acc/data'", "parse-syntax-error", 15, "SELECT"),
+        ('select k, k from "acc/data"', "column-name", None, "AS"),
+        ("select interval 1 day as x", "column-type", None, "cast"),
+        ("select now() x", "function-clock", 8, "literal"),
+        ('select "text" x from empty', "unresolved-column", 8, "`op`"),
+    ],
+)
+def test_errors_name_the_place_and_what_to_do(
+    engine_call: EngineCall, inputs: tuple[QueryInput, ...], sql: str, rule: str, column: int | None, hint: str
+) -> None:
+    with pytest.raises(InvalidQuery) as caught:
+        query(engine_call, inputs, sql)
+    assert (caught.value.place.rule, caught.value.place.column) == (rule, column)
+    assert hint in str(caught.value.hint)
+
+
+def test_a_row_that_an_expression_fails_on_is_told(engine_call: EngineCall, inputs: tuple[QueryInput, ...]) -> None:
+    with pytest.raises(InvalidData, match="cannot be cast") as caught:
+        query(engine_call, inputs, 'select op,\n cast(k as int) x from "acc/data"')
+    assert (caught.value.place.line, caught.value.place.column) == (2, 2)
+
+
+def test_the_same_alias_twice_is_refused(engine_call: EngineCall, inputs: tuple[QueryInput, ...]) -> None:
+    with pytest.raises(InvalidQuery):
+        query(engine_call, (inputs[0], inputs[0]), "select 1 x")
+
+
+def test_a_missing_file_is_the_coordinators_fault(engine_call: EngineCall, inputs: tuple[QueryInput, ...]) -> None:
+    gone = replace(inputs[0], slices=(SliceFile(path="nowhere", offsets=inputs[0].slices[0].offsets),))
+    with pytest.raises(Determinate):
+        query(engine_call, (gone,), 'select 1 x from "acc/data"')

@@ -1,0 +1,170 @@
+"""ValidateQuery: what a transform is, or everything that is wrong with it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
+from odfabric.model.engine import QueryInput, ValidateRequest, ValidateResult
+from odfabric.model.metadata import SqlQueryStep, TransformSql
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.incremental.judge import validate_query
+from tests.services.engine.transforming import MILLIS, input_schema
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = input_schema(
+    pa.field("k", pa.string()),
+    pa.field("v", pa.int32()),
+    pa.field("d", pa.float64()),
+    pa.field("t", MILLIS),
+    pa.field("l", pa.list_(pa.int32())),
+)
+VOCABULARY = DatasetVocabulary()
+
+
+def validate(
+    call: EngineCall,
+    *queries: str,
+    inputs: tuple[str, ...] = ("a", "b"),
+    schema: pa.Schema | None = SCHEMA,
+    vocabulary: DatasetVocabulary = VOCABULARY,
+) -> ValidateResult:
+    *early, last = queries
+    steps = (*(SqlQueryStep(alias=f"s{n}", query=sql) for n, sql in enumerate(early)), SqlQueryStep(query=last))
+    data_schema = None if schema is None else arrow_to_data_schema(schema)
+    tables = tuple(QueryInput(alias=alias, vocabulary=VOCABULARY, data_schema=data_schema) for alias in inputs)
+    transform = TransformSql(engine="spark", queries=steps)
+    return validate_query(ValidateRequest(vocabulary=vocabulary, transform=transform, inputs=tables), call)
+
+
+CLASSES = [
+    ("select event_time, v from a", "linear", ()),
+    ("select event_time, v from a union all select event_time, v from b", "linear", ()),
+    ("select max(event_time) event_time, k, count(*) n from a group by k", "keyed", ("k",)),
+    ("select max(event_time) event_time, upper(k) u, v from a group by upper(k), v", "keyed", ("upper(k)", "v")),
+    ("select distinct event_time, k from a", "keyed", ("event_time", "k")),
+    ("select window.start event_time, k from a group by window(event_time, '1 day'), k", "timed", ("window", "k")),
+    ("select max(event_time) event_time, count(*) n from a group by window(t, '1 day')", "keyed", ("window",)),
+    (
+        "select window.start event_time, count(*) n from "
+        "(select event_time, v from a union all select t as event_time, v from b) group by window(event_time, '1 day')",
+        "keyed",
+        ("window",),
+    ),
+]
+
+
+@pytest.mark.parametrize(("sql", "operator_class", "keys"), CLASSES)
+def test_the_class_and_the_keys_are_told(
+    engine_call: EngineCall, sql: str, operator_class: str, keys: tuple[str, ...]
+) -> None:
+    found = validate(engine_call, sql)
+    assert (found.problems, found.operator_class, found.keys) == ((), operator_class, keys)
+
+
+def test_the_output_schema_is_told(engine_call: EngineCall) -> None:
+    found = validate(engine_call, "select v + 1L as w, event_time, k from a")
+    assert found.data_schema is not None
+    assert data_schema_to_arrow(found.data_schema) == pa.schema(
+        [*list(SCHEMA)[:3], SCHEMA.field("event_time"), pa.field("w", pa.int64()), pa.field("k", pa.string())]
+    )
+
+
+REFUSED = [
+    ("select a.event_time, b.v from a join b on a.k = b.k", "join"),
+    ("select a.event_time, b.v from a, b", "join"),
+    ("select event_time, v from a where v in (select v from b)", "subquery"),
+    ("select event_time, (select max(v) from b) m from a", "subquery"),
+    ("select event_time, v from a where exists (select 1 from b where b.k = a.k)", "subquery"),
+    ("select event_time, row_number() over (partition by k order by v) r from a", "window-function"),
+    ("select max(event_time) event_time, count(*) n from a", "global-aggregate"),
+    ("select max(event_time) event_time, n from (select max(event_time) event_time, k, count(*) n from a group by k) group by n", "second-aggregate"),
+    ("select max(event_time) event_time, k from a group by k union all select event_time, k from b", "union-of-aggregates"),
+    ("select max(event_time) event_time, k, v from a group by rollup(k, v)", "grouping-sets"),
+    ("select window.start event_time, count(*) n from a group by window(event_time, '2 hours', '1 hour')", "grouping-sets"),
+    ("select session_window.start event_time, count(*) n from a group by session_window(event_time, '1 hour')", "session-window"),
+    ("select max(event_time) event_time, count(distinct k) n from a group by v", "distinct-aggregate"),
+    ("select max(event_time) event_time, approx_count_distinct(k) n from a group by v", "aggregate"),
+    ("select max(event_time) event_time, percentile(v, 0.5) n from a group by k", "aggregate"),
+    ("select max(event_time) event_time, sort_array(collect_list(v)) n from a group by k", "aggregate"),
+    ("select max(event_time) event_time, max(struct(v)) n from a group by k", "aggregate-type"),
+    ("select max(event_time) event_time, l from a group by l", "group-type"),
+    ("select event_time, k from a except select event_time, k from b", "set-operation"),
+    ("select event_time, k from a intersect select event_time, k from b", "set-operation"),
+    ("select event_time, e from (select max(event_time) event_time, k, max(v) m from a group by k) lateral view explode(array(m)) x as e", "explode-above-aggregate"),
+    ("select event_time, v from a union all select timestamp '2020-01-01 00:00:00', 1", "constant-rows"),
+    ("select timestamp '2020-01-01 00:00:00' event_time", "constant-rows"),
+    ("select max(event_time) event_time, op, count(*) n from a group by op", "system-column"),
+    ("select max(event_time) event_time, k, max(`offset`) n from a group by k", "system-column"),
+    ("select max(event_time) event_time, k from a where system_time > t group by k", "system-column"),
+    ("select max(event_time) event_time, k, 0 as op from a group by k", "system-column"),
+    ("select /*+ lateness('1 day') */ event_time, v from a", "hint"),
+    ("select /*+ lateness('1 day') */ max(event_time) event_time, k from a group by k", "hint"),
+    ("select k, v from a", "event-time"),
+    ("select cast(event_time as string) event_time, v from a", "event-time"),
+    ("select event_time, `offset` from a", "system-column"),
+    ("select event_time, 1 as Offset from a", "system-column"),
+    ("select event_time, system_time from a", "system-column"),
+    ("select event_time, cast(op as bigint) op from a", "system-column"),
+    ("select event_time, v as OP from a", "system-column"),
+    ("select event_time, v, k as V from a", "column-name"),
+    ("select event_time, null as x from a", "column-type"),
+    ("select event_time, map(k, v) as x from a", "column-type"),
+    ("select event_time, array(struct(v)) as x from a", "column-type"),
+    ("select event_time, rand() as x from a", "function-random"),
+    ("select event_time, nope from a", "unresolved-column"),
+    ("select event_time, v from c", "relation"),
+    ("selec event_time from a", "parse-syntax-error"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "rule"), REFUSED)
+def test_what_cannot_run_is_refused_with_a_rule(engine_call: EngineCall, sql: str, rule: str) -> None:
+    found = validate(engine_call, sql)
+    assert [problem.rule for problem in found.problems][:1] == [rule]
+    assert found.problems[0].message
+    assert (found.data_schema, found.operator_class, found.keys) == (None, None, ())
+
+
+def test_the_statement_that_is_wrong_is_named(engine_call: EngineCall) -> None:
+    found = validate(engine_call, "select event_time, v from a", "select event_time,\n now() n, rand() r from s0")
+    assert [(p.step, p.rule, p.line, p.column) for p in found.problems] == [
+        (1, "function-clock", 2, 2), (1, "function-random", 2, 11),
+    ]  # fmt: skip
+
+
+def test_another_engine_is_refused(engine_call: EngineCall) -> None:
+    request = ValidateRequest(
+        vocabulary=VOCABULARY, transform=TransformSql(engine="flink", query="select 1"), inputs=()
+    )
+    (problem,) = validate_query(request, engine_call).problems
+    assert (problem.rule, problem.hint) == ("engine", "write the query for `engine: spark`")
+
+
+def test_a_column_type_that_spark_does_not_have_is_told(engine_call: EngineCall) -> None:
+    schema = SCHEMA.append(pa.field("x", pa.time64("us")))
+    (problem,) = validate(engine_call, "select event_time, v from a", schema=schema).problems
+    assert problem.rule == "incompatible-schema"
+    assert "`x`" in problem.message
+
+
+def test_inputs_without_schema_are_judged_by_text_alone(engine_call: EngineCall) -> None:
+    fine = validate(engine_call, "select event_time, anything from a", schema=None)
+    assert (fine.problems, fine.data_schema, fine.operator_class) == ((), None, None)
+    (problem,) = validate(engine_call, "select event_time, rand() r from a", schema=None).problems
+    assert problem.rule == "function-random"
+
+
+def test_the_same_alias_twice_is_refused(engine_call: EngineCall) -> None:
+    (problem,) = validate(engine_call, "select event_time from a", inputs=("a", "a")).problems
+    assert problem.rule == "inputs"
+
+
+def test_the_vocabulary_of_the_output_counts(engine_call: EngineCall) -> None:
+    own = DatasetVocabulary(event_time="date", operation_type="kind")
+    assert validate(engine_call, "select cast(event_time as date) date, 1 as op from a", vocabulary=own).problems == ()
+    (problem,) = validate(engine_call, "select event_time, v from a", vocabulary=own).problems
+    assert "no column date" in problem.message
