@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from socket import socket
+from socket import SHUT_WR, socket
 
 import pytest
 from fastapi import FastAPI
@@ -111,7 +112,7 @@ def test_a_request_before_its_turn_is_not_answered(place: Place, connect: Callab
     connection = connect()
     second = head("POST", INGEST, f"Content-Length: {len(ROWS)}") + ROWS
     assert exchanged(connection, INFO + second).status == 200
-    assert ends(connection)
+    assert connection.recv(1) == b""  # no second answer of any kind
     assert pushed_rows(place) == before
 
 
@@ -138,6 +139,34 @@ def test_bad_chunks_are_refused(place: Place, connect: Callable[[], socket], bod
     problem(exchanged(connection, head("POST", INGEST, "Transfer-Encoding: chunked") + body), 400)
     assert ends(connection)
     assert list(place.memory.objects.keys("staging/")) == []
+
+
+@pytest.fixture(scope="module")
+def lingering(place: Place) -> Iterator[Served]:
+    """The same node on a server that drops what a refused client still sends for longer than any test."""
+    node: Node = place.served.app.state.node
+    settings = node.settings.model_copy(update={"linger_s_max": 60.0})
+    with serving(Node(node.ports, settings)) as served:
+        yield served
+
+
+def test_after_bad_chunks_the_route_is_over_and_adds_nothing(
+    lingering: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    with lingering.connect() as connection:
+        problem(exchanged(connection, head("POST", INGEST, "Transfer-Encoding: chunked") + b"zz\r\n"), 400)
+        wait_until(lambda: not lingering.server.server_state.tasks, what="the end of the request")
+        assert connection.recv(1) == b""
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def test_a_refusal_is_not_lost_in_a_reset(lingering: Served) -> None:
+    """A client that is still sending when its head is refused reads the answer, and an orderly end."""
+    with lingering.connect() as connection:
+        problem(exchanged(connection, b"GET /info HTTP/9.9\r\n\r\n"), 400)
+        connection.sendall(bytes(200_000))
+        connection.shutdown(SHUT_WR)
+        assert connection.recv(1) == b""
 
 
 def test_a_head_that_trickles_in_is_given_up(connect: Callable[[], socket]) -> None:

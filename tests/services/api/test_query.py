@@ -83,6 +83,14 @@ def test_a_dataset_may_be_pinned(client: httpx.Client, readings: Readings) -> No
     assert pinned("x").status_code == 400
 
 
+@pytest.mark.parametrize("escape", [b"\\ud800", b"\\udfff", b"\\ud800\\ud800", b"\\uDC00\\uD800"])
+def test_half_a_surrogate_pair_is_no_text(client: httpx.Client, readings: Readings, escape: bytes) -> None:
+    answer = client.post("/query", content=b'{"query":"select \'' + escape + b"'\"}")
+    assert (answer.status_code, "surrogate" in answer.json()["message"]) == (400, True)
+    whole = client.post("/query", content=b'{"query":"select \'\\ud83d\\ude00\'"}')
+    assert whole.json()["code"] == "invalid-query"  # read as text, and then not to the engine's liking
+
+
 def test_a_pinned_dataset_that_is_not_there_is_not_found(client: httpx.Client, readings: Readings) -> None:
     answer = client.post("/query", json={"query": SQL, "datasets": [{"id": MISSING_ID, "alias": "readings"}]})
     assert (answer.status_code, MISSING_ID in answer.json()["message"]) == (404, True)
