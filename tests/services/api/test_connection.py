@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from socket import SHUT_WR, socket
+from socket import IPPROTO_TCP, SHUT_WR, TCP_NODELAY, socket
 
 import pytest
 from fastapi import FastAPI
@@ -121,6 +121,14 @@ def test_a_connection_serves_one_request_after_another(connect: Callable[[], soc
     for _ in range(3):
         answer = exchanged(connection, INFO)
         assert (answer.status, answer.headers.get("connection")) == (200, None)
+
+
+def test_answers_are_sent_at_once(place: Place, connect: Callable[[], socket]) -> None:
+    """Head and body are two small packets; the second must not wait until the first is acknowledged."""
+    assert exchanged(connect(), INFO).status == 200
+    (connection,) = place.served.server.server_state.connections
+    accepted = connection.transport.get_extra_info("socket")
+    assert accepted.getsockopt(IPPROTO_TCP, TCP_NODELAY) != 0
 
 
 @pytest.mark.parametrize(

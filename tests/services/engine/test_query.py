@@ -15,8 +15,8 @@ from odfabric.formats.arrow_schema import arrow_to_data_schema
 from odfabric.model.engine import QueryInput, QueryRequest, QueryResult, SliceFile
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.query.arrow_stream import batches_of
 from odfabric_engine_spark.query.run import run_query
+from odfabric_engine_spark.result_rows import batches_of
 from tests.services.engine.transforming import CF, CT, A, Input, input_schema
 from tests.support.waiting import wait_until
 
@@ -101,14 +101,32 @@ def test_a_result_too_large_stops_the_work(engine_call: EngineCall, inputs: tupl
     wait_until(lambda: not tracker.getActiveJobsIds(), what="the end of the jobs of a stopped query")
 
 
-def test_a_reader_that_leaves_early_leaves_no_job(engine_call: EngineCall) -> None:
-    frame = engine_call.session.sql("select id, repeat('x', 100) x from range(2000000)").coalesce(1)
-    engine_call.session.sparkContext.setJobGroup("leaves-early", "test", interruptOnCancel=True)
-    batches = batches_of(frame)
-    next(batches)
-    batches.close()
-    tracker = engine_call.session.sparkContext.statusTracker()
-    wait_until(lambda: not tracker.getActiveJobsIds(), what="the end of the jobs of a stopped query")
+def test_rows_come_through_files_as_they_come_through_memory(engine_call: EngineCall) -> None:
+    frame = engine_call.session.sql(
+        "select id, cast(id as decimal(20, 3)) `a b(c)`, array(id, null) l, named_struct('x', 'it', 'y', id) s,"
+        " timestamp_millis(id - 5) t, date_from_unix_date(cast(id as int) - 5) d, unhex('00ff') b, id % 3 = 0 f,"
+        " if(id % 2 = 0, null, 'odd') r from range(5000) order by id desc"
+    ).limit(3000)
+    collected = list(batches_of(engine_call, lambda: frame, lambda: frame))
+    written = list(batches_of(engine_call, None, lambda: frame))
+    rows = [row for batch in written for row in batch.to_pylist()]
+    assert [row["id"] for row in rows] == list(range(4999, 1999, -1))
+    assert rows == [row for batch in collected for row in batch.to_pylist()]
+
+
+def test_a_result_that_spark_will_not_collect_comes_all_the_same(
+    engine_call: EngineCall, inputs: tuple[QueryInput, ...]
+) -> None:
+    rows_max = 100_000
+    request = QueryRequest(
+        sql=f"select id, repeat('x', 3000) x from range({rows_max}) order by id desc",
+        inputs=inputs, skip=0, limit=rows_max, bytes_max=1 << 30, wall_ms_max=60_000, output_path="result",
+    )  # fmt: skip
+    assert run_query(request, engine_call).rows == rows_max
+    assert list((engine_call.scratch / "result").glob("part-*.parquet")), "it did not go through files"
+    with pa.ipc.open_stream(engine_call.exchange.root / "result") as stream:
+        ids = [one for batch in stream for one in batch.column("id").to_pylist()]
+    assert ids == list(range(rows_max - 1, -1, -1))
 
 
 def test_a_call_that_must_end_ends(engine_call: EngineCall, inputs: tuple[QueryInput, ...]) -> None:

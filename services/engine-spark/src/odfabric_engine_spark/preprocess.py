@@ -24,7 +24,7 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import analysed, children, expressions_of, inner_plan, simple_name, walk_expression
 from odfabric_engine_spark.read.input_rows import ROW, InputRows, column, raised
 from odfabric_engine_spark.read.time_formats import timestamp_format
-from odfabric_engine_spark.slice_output import SCRATCH_OPTIONS
+from odfabric_engine_spark.result_rows import SCRATCH_OPTIONS
 from odfabric_engine_spark.spark_types import arrow_schema, spark_type
 from odfabric_engine_spark.validate.gate import run_gated_steps
 from odfabric_engine_spark.validate.parsed import Mode

@@ -1,23 +1,20 @@
 """Writing a data slice from Spark.
 
 Owns the way from a frame of changelog rows to the one file of a slice: order, offsets, system time, types, nulls. Small results
-come through memory, large ones through sorted scratch files, batch by batch; both give the same bytes. Invariant: what is
+come through memory, large ones through sorted scratch files (`result_rows`); both give the same bytes. Invariant: what is
 written is exactly the schema that was asked for, or nothing is written. Source: specification facts, "Data slices".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from py4j.protocol import Py4JError
 from pyarrow import types
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 
 from odfabric.errors import Place
@@ -27,15 +24,9 @@ from odfabric.model.instant import NANOS_PER_SECOND, SECONDS_PER_DAY, Instant
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.failures import spark_text
 from odfabric_engine_spark.read.input_rows import column
 from odfabric_engine_spark.read.null_counts import NullCounts
-
-_TOO_LARGE = "spark.driver.maxResultSize"
-"""What Spark names when a result is larger than may be collected."""
-
-SCRATCH_OPTIONS = {"parquet.block.size": str(16 * 1024 * 1024)}
-"""Spark's writer holds a row group in memory for each task, and does not count it."""
+from odfabric_engine_spark.result_rows import batches_of
 
 _SINGLE_TASK_BYTES_MAX = 4 * 1024 * 1024
 """Size up to which one task does all the work: a shuffle costs more than it saves."""
@@ -78,13 +69,13 @@ def write_slice(
     `bytes_estimate` only chooses the first way to try. Raises InvalidData for nulls in required columns, IncompatibleSchema.
     """
     rows = frame.select(*(column(name) for name in shape.given), *_hidden(frame, shape))
-    if bytes_estimate <= call.settings.collected_bytes_max:
-        try:
-            return write_batches(call, _collected(rows, order, bytes_estimate), shape, output=output)
-        except (PySparkException, Py4JError) as error:
-            if _TOO_LARGE not in spark_text(error):
-                raise
-    return write_batches(call, _through_scratch(call, rows, order), shape, output=output)
+    small = bytes_estimate <= call.settings.collected_bytes_max
+    batches = batches_of(
+        call,
+        (lambda: _in_one_partition(rows, order, bytes_estimate)) if small else None,
+        lambda: rows.orderBy(*order),
+    )
+    return write_batches(call, batches, shape, output=output)
 
 
 def write_batches(
@@ -111,19 +102,9 @@ def _hidden(frame: DataFrame, shape: SliceShape) -> list[Column]:
     return [column(name) for name in frame.columns if name not in shape.schema.names]
 
 
-def _collected(rows: DataFrame, order: Sequence[Column], bytes_estimate: int) -> Iterator[pa.RecordBatch]:
+def _in_one_partition(rows: DataFrame, order: Sequence[Column], bytes_estimate: int) -> DataFrame:
     single = rows.coalesce(1) if bytes_estimate <= _SINGLE_TASK_BYTES_MAX else rows.repartition(1)
-    yield from single.sortWithinPartitions(*order).toArrow().to_batches()
-
-
-def _through_scratch(call: EngineCall, rows: DataFrame, order: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-    folder = call.scratch / "sorted"
-    call.progress("sort")
-    rows.orderBy(*order).write.options(**SCRATCH_OPTIONS).mode("overwrite").parquet(str(folder))
-    # Spark numbers the files by partition, and partitions are ranges of the order.
-    for file in sorted(folder.glob("part-*.parquet")):
-        with pq.ParquetFile(file, pre_buffer=False) as part:
-            yield from part.iter_batches(call.settings.batch_rows)
+    return single.sortWithinPartitions(*order)
 
 
 def _complete(batch: pa.RecordBatch, shape: SliceShape, rows_before: int) -> pa.RecordBatch:

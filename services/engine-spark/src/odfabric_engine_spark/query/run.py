@@ -8,6 +8,7 @@ allowed (`validate`), deadlines (`calls`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -20,7 +21,7 @@ from odfabric.formats.slice_schema import new_slice_schema
 from odfabric.model.engine import QueryInput, QueryRequest, QueryResult
 from odfabric.model.metadata import TransformSql
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.query.arrow_stream import batches_of
+from odfabric_engine_spark.result_rows import batches_of
 from odfabric_engine_spark.slice_input import read_slices
 from odfabric_engine_spark.spark_types import arrow_schema
 from odfabric_engine_spark.validate.gate import ENGINE_NAME, run_gated_steps
@@ -43,7 +44,7 @@ def run_query(request: QueryRequest, call: EngineCall) -> QueryResult:
     rows = 0
     path = call.exchange.output(request.output_path)
     with path.open("wb") as file, pa.ipc.new_stream(file, schema) as writer:
-        for batch in _within(batches_of(page), request.bytes_max):
+        for batch in _within(batches_of(call, lambda: page, lambda: page), request.bytes_max):
             call.check()
             writer.write_batch(_as_result(batch, schema))
             rows += batch.num_rows
@@ -65,7 +66,7 @@ def _result_schema(frame: DataFrame) -> pa.Schema:
     try:
         return arrow_schema(frame.schema)
     except IncompatibleSchema as error:
-        raise InvalidQuery(error.message, place=error.place, hint=error.hint) from None
+        raise InvalidQuery(error.message, place=replace(error.place, rule="column-type"), hint=error.hint) from None
 
 
 def _within(batches: Iterator[pa.RecordBatch], bytes_max: int) -> Iterator[pa.RecordBatch]:
@@ -77,7 +78,7 @@ def _within(batches: Iterator[pa.RecordBatch], bytes_max: int) -> Iterator[pa.Re
             if size > bytes_max:
                 raise LimitExceeded("the result is too large", limit="query_bytes_max", maximum=bytes_max)
             yield batch
-    except (PySparkException, Py4JError, RuntimeError) as error:
+    except (PySparkException, Py4JError) as error:
         raise data_problem(error) from error
 
 
