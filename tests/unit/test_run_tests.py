@@ -4,7 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from odfabric.cli.run_tests import Counts, count_report
+import pytest
+
+from odfabric.cli.run_tests import Counts, _call, count_report
 
 ONE_OF_EACH = """
 import pytest
@@ -28,3 +30,11 @@ def test_skipped_and_broken_tests_count_as_failed(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir=.", f"--junit-xml={report}", "."]
     subprocess.run(command, cwd=tmp_path, capture_output=True)
     assert count_report(report) == Counts(passed=2, failed=4)
+
+
+def test_a_stage_that_hangs_is_ended_and_failed(capfd: pytest.CaptureFixture[str]) -> None:
+    hangs = "import faulthandler, threading; faulthandler.enable(); threading.Event().wait()"
+    assert _call([sys.executable, "-c", hangs], wait_s_max=1.0) != 0
+    told = capfd.readouterr()
+    assert "did not end within 1 s" in told.out
+    assert 'File "<string>", line 1' in told.err, "it does not say where the stage hung"

@@ -6,6 +6,7 @@ has done that. With arguments it is pytest with those arguments and nothing else
 
 import os
 import platform
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -32,6 +33,12 @@ TEST_STAGES = {
     "tests with Spark": ("-m", "spark and not acceptance and not perf"),
     "acceptance": ("-m", "acceptance and not perf"),
 }
+
+STAGE_S_MAX = 1800.0
+"""Longest run of one stage; a test that hangs where pytest cannot interrupt it must not hang the rest."""
+
+ABORT_S_MAX = 10.0
+"""Longest wait for a stage that was told to abort."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,8 @@ def _test_stage(name: str, options: Sequence[str]) -> tuple[Counts, bool]:
     _header(name)
     with tempfile.TemporaryDirectory(prefix="odf-test-") as folder:
         report = Path(folder) / "report.xml"
-        code = _call(_tool("pytest", "-q", "--durations=5", f"--junit-xml={report}", *options))
+        command = _tool("pytest", "-q", "--durations=5", f"--junit-xml={report}", *options)
+        code = _call(command, wait_s_max=STAGE_S_MAX)
         counts = count_report(report) if report.exists() else Counts(0, 0)
     # Exit code 5, no test at all, is a failure too: a stage without tests is a mistake in a marker.
     return counts, code == 0
@@ -120,15 +128,34 @@ def _tool(name: str, *args: str) -> list[str]:
     return [str(Path(sys.executable).parent / name), *args]
 
 
-def _call(command: Sequence[str]) -> int:
+def _call(command: Sequence[str], *, wait_s_max: float | None = None) -> int:
     started = time.monotonic()
     try:
-        code = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode
+        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL)
     except FileNotFoundError:
         print(f"{command[0]} is missing: run this through ./odf test, which installs the test tools", flush=True)
         return 127
+    with process:
+        try:
+            code = process.wait(wait_s_max)
+        except subprocess.TimeoutExpired:
+            print(f"\n{command[0]} did not end within {wait_s_max:.0f} s; its threads were:", flush=True)
+            code = _abort(process)
+        except BaseException:
+            process.kill()
+            raise
     print(f"({time.monotonic() - started:.1f} s)", flush=True)
     return code
+
+
+def _abort(process: subprocess.Popen[bytes]) -> int:
+    # At this signal pytest prints where each thread stands, which tells more than a CI that timed out.
+    process.send_signal(signal.SIGABRT)
+    try:
+        return process.wait(ABORT_S_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 def _header(title: str) -> None:
