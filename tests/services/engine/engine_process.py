@@ -36,7 +36,7 @@ class EngineUnderTest:
         command = [
             *(sys.executable, "-P", "-m", "odfabric_engine_spark", "--listen", "127.0.0.1:0"),
             *("--exchange", str(self.exchange), "--token-file", str(self.folder / "token")),
-            *("--ready-file", str(self._ready), "--memory-mib", "1024", *self.options),
+            *("--ready-file", str(self._ready), "--memory-mib", "1024", "--owner-pid", str(os.getpid()), *self.options),
         ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(

@@ -297,7 +297,9 @@ def _call(r: Random, columns: tuple[str, ...]) -> Sql:
         options += [Sql("every(b)", "bool_and(b)"), Sql("some(b)", "bool_or(b)"), Sql.same("bool_or(b)")]
     call = r.choice(options)
     form = r.choice(["{0}", "{0}", "{0}", "{0} FILTER (WHERE {1})", "count_if({1})"])
-    return sql(form, call, condition(r, columns))
+    # DuckDB counts NULL instead of 0 where the condition is NULL for all rows of a group.
+    duck = "count(*) FILTER (WHERE {1})" if form.startswith("count_if") else form
+    return sql(form, call, condition(r, columns), duck=duck)
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,20 @@ pytestmark = pytest.mark.spark
 CONTENT = b"city,population\n" + b"".join(b"city %d,%d\n" % (number % 977, number) for number in range(20_000))
 
 
+ENDLESS = "SELECT count(*) AS n FROM range(1000000000000000) WHERE id % 7 = 3"
+"""Work whose tasks look whether they shall stop."""
+
+STUBBORN = {
+    "a regular expression that backtracks": r"SELECT rlike(concat(repeat('a', 64), '!'), r'^(a|aa)+\1$') AS never",
+    "a join without keys": (
+        "SELECT count(*) AS n FROM (SELECT explode(sequence(1, 100000)) AS x) a,"
+        " (SELECT explode(sequence(1, 100000)) AS y) b, (SELECT explode(sequence(1, 100000)) AS z) c"
+        " WHERE (x * y + z) % 7 = 3"
+    ),
+}
+"""Work whose tasks never look."""
+
+
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineUnderTest]:
     process = EngineUnderTest(tmp_path_factory.mktemp("engine"))
@@ -150,28 +164,20 @@ def test_no_path_leads_out_of_the_exchange_folder(engine: EngineUnderTest, clien
 def test_a_deadline_frees_the_work(engine: EngineUnderTest, client: GrpcEngine) -> None:
     schema = ddl("v BIGINT NOT NULL")
     numbers = QueryInput(alias="n", vocabulary=DatasetVocabulary(), data_schema=schema)
-    endless = (
-        "SELECT count(*) FROM (SELECT explode(sequence(1, 100000)) AS x) a, (SELECT explode(sequence(1, 100000)) AS y) b, "
-        "(SELECT explode(sequence(1, 100000)) AS z) c WHERE (x * y + z) % 7 = 3"
-    )
     with pytest.raises(LimitExceeded) as caught:
-        client.query(query(endless, inputs=(numbers,), wall_ms_max=2_000), progress=ignore)
+        client.query(query(ENDLESS, inputs=(numbers,), wall_ms_max=2_000), progress=ignore)
     assert caught.value.limit == "query_wall_s_max"
     wait_until(engine.is_calm, deadline_s=90, what="an idle engine")
     assert client.query(query("SELECT 1 AS one"), progress=ignore).rows == 1
 
 
 def test_a_caller_that_goes_away_frees_the_work(engine: EngineUnderTest) -> None:
-    endless = (
-        "SELECT count(*) FROM (SELECT explode(sequence(1, 100000)) AS x) a, (SELECT explode(sequence(1, 100000)) AS y) b, "
-        "(SELECT explode(sequence(1, 100000)) AS z) c WHERE (x * y + z) % 7 = 3"
-    )
     impatient = engine.client()
     outcome: list[OdfError] = []
 
     def ask() -> None:
         try:
-            impatient.query(query(endless, output_path="gone"), progress=ignore)
+            impatient.query(query(ENDLESS, output_path="gone"), progress=ignore)
         except OdfError as error:
             outcome.append(error)
 
@@ -195,12 +201,16 @@ def test_calls_at_once_do_not_see_each_other(engine: EngineUnderTest, client: Gr
     assert len(hashes) == 1
 
 
-def test_a_call_that_cannot_be_ended_makes_the_engine_give_itself_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stuck", STUBBORN.values(), ids=STUBBORN)
+def test_a_call_that_cannot_be_ended_makes_the_engine_give_itself_up(tmp_path: Path, stuck: str) -> None:
     engine = EngineUnderTest(tmp_path, options=("--grace-s", "1"))
     pids = engine.java_pids
-    stuck = "SELECT rlike(concat(repeat('a', 64), '!'), '^(a|aa)+$') AS never"
-    with engine.client() as client, pytest.raises(LimitExceeded):
-        client.query(query(stuck, wall_ms_max=1_000), progress=ignore)
+    with engine.client() as client:
+        client.query(
+            query("SELECT count(*) AS n FROM range(10) GROUP BY id % 3"), progress=ignore
+        )  # warm: it starts at once
+        with pytest.raises(LimitExceeded):
+            client.query(query(stuck, wall_ms_max=5_000), progress=ignore)
     assert engine.process.wait(20) == EXIT_STUCK
     wait_until(lambda: all(gone(pid) for pid in pids), what="the end of the JVM")
 

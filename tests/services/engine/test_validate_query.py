@@ -43,10 +43,10 @@ def validate(
 CLASSES = [
     ("select event_time, v from a", "linear", ()),
     ("select event_time, v from a union all select event_time, v from b", "linear", ()),
-    ("select max(event_time) event_time, k, count(*) n from a group by k", "keyed", ("k",)),
-    ("select max(event_time) event_time, upper(k) u, v from a group by upper(k), v", "keyed", ("upper(k)", "v")),
-    ("select distinct event_time, k from a", "keyed", ("event_time", "k")),
-    ("select window.start event_time, k from a group by window(event_time, '1 day'), k", "timed", ("window", "k")),
+    ("select max(event_time) event_time, k, count(*) n from a group by k", "keyed", ("a.k",)),
+    ("select max(event_time) event_time, upper(k) u, v from a group by upper(k), v", "keyed", ("upper(a.k)", "a.v")),
+    ("select distinct event_time, k from a", "keyed", ("a.event_time", "a.k")),
+    ("select window.start event_time, k from a group by window(event_time, '1 day'), k", "timed", ("window", "a.k")),
     ("select max(event_time) event_time, count(*) n from a group by window(t, '1 day')", "keyed", ("window",)),
     (
         "select window.start event_time, count(*) n from "

@@ -1,8 +1,8 @@
 """Running calls: places, deadlines, cancelling, and giving up.
 
 Owns the few threads on which operations run. Invariant: at a limit the work stops, not only the call: its Spark jobs are
-cancelled until the thread is free again, and where that does not help in time the process gives itself up, so that the
-supervisor starts a healthy one. Not here: what operations do (`operations`), how they travel (`servicers`).
+cancelled until thread and tasks are free again, and where that does not help in time the process gives itself up, so that
+the supervisor starts a healthy one. Not here: what operations do (`operations`), how they travel (`servicers`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from odfabric.errors import Determinate, External, OdfError
@@ -24,6 +25,7 @@ from odfabric.model.engine import EngineProgress
 from odfabric_engine_spark.call import EngineCall, StopSignal
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.failures import as_odf_error
+from odfabric_engine_spark.leftover_tasks import has_leftover_tasks
 from odfabric_engine_spark.session import request_session
 from odfabric_engine_spark.settings import EngineSettings
 
@@ -177,10 +179,23 @@ class CallRunner:
             call.finished = Finished(result=self._work(call))
         except BaseException as error:  # noqa: BLE001 - the thread's outcome, whatever it is, belongs to the caller
             call.finished = self._failed(call, error)
+            self._await_tasks(call)
         finally:
             self._leave(call.id)
             call.done.set()
             call.tell(None)
+
+    def _await_tasks(self, call: RunningCall[ResultT]) -> None:
+        """A failed call ends when its last task has; if that does not come true in time, the process is given up."""
+        patience_end = time.monotonic() + self._settings.grace_s
+        try:
+            while has_leftover_tasks(self._spark.sparkContext, call.id):
+                if time.monotonic() >= patience_end:
+                    self._give_up()
+                    return
+                time.sleep(_WATCH_S)
+        except Py4JError:
+            self._give_up()  # a JVM that cannot be asked is not healthy
 
     def _work(self, call: RunningCall[ResultT]) -> ResultT:
         context = self._spark.sparkContext

@@ -21,7 +21,6 @@ from odfabric_engine_spark.catalyst import (
     Expression,
     Plan,
     children,
-    is_attribute,
     items,
     simple_name,
     walk_expression,
@@ -31,7 +30,7 @@ from odfabric_engine_spark.incremental.group_keys import GroupColumn
 from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
 from odfabric_engine_spark.incremental.resolve import ResolvedQuery
 from odfabric_engine_spark.incremental.trace import Leaf, columns_used, leaves_of
-from odfabric_engine_spark.incremental.window import TimedWindow, find_window, is_window_column
+from odfabric_engine_spark.incremental.window import TimedWindow, find_window, is_session_window, is_window_column
 from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text
 
 LINEAR_NODES = frozenset({"Project", "Filter", "Generate", "Union"})
@@ -205,6 +204,9 @@ def _aggregate_problems(node: Plan, *, below_aggregate: bool, below_union: bool)
             hint="group by a column or by window(..)",
         )
     for expression in items(node.groupingExpressions()):
+        if any(is_session_window(part) for part in walk_expression(expression)):
+            yield refusal("session-window", "session windows cannot run incrementally yet", at=expression)
+            continue
         name = str(expression.dataType().typeName())
         if name in ("array", "map", "variant") or (name == "struct" and not is_window_column(expression)):
             text = shown(source_text(expression) or str(expression.sql()))
@@ -214,8 +216,6 @@ def _aggregate_problems(node: Plan, *, below_aggregate: bool, below_union: bool)
                 at=expression,
                 hint="group by its members",
             )
-        if any("session" in str(part.metadata().json()) for part in walk_expression(expression) if is_attribute(part)):
-            yield refusal("session-window", "session windows cannot run incrementally yet", at=expression)
 
 
 def _check_system_columns(aggregate: Plan, leaves: tuple[Leaf, ...], tables: Mapping[str, InputTable]) -> None:

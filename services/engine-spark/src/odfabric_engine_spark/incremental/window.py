@@ -26,6 +26,7 @@ from odfabric_engine_spark.incremental.trace import leaves_of, trace
 
 MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
 WINDOW_MARK = "spark.timeWindow"
+_SESSION_MARK = "spark.sessionWindow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,11 @@ class TimedWindow:
 def is_window_column(expression: Expression) -> bool:
     """Whether a grouping expression is the result of `window(..)`."""
     return is_attribute(expression) and bool(expression.metadata().contains(WINDOW_MARK))
+
+
+def is_session_window(expression: Expression) -> bool:
+    """Whether an expression is the result of `session_window(..)`."""
+    return is_attribute(expression) and bool(expression.metadata().contains(_SESSION_MARK))
 
 
 def find_window(catalyst: Catalyst, aggregate: Plan, event_times: Mapping[str, str]) -> TimedWindow | None:

@@ -29,7 +29,7 @@ from odfabric_engine_spark.catalyst import (
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes
 from odfabric_engine_spark.validate.parsed import Mode
-from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text
+from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, source_text
 
 _REPLACEABLE = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
 _NODES = frozenset(
@@ -157,7 +157,7 @@ class AnalysedGate:
                 stack.extend((child, below) for child in children_of(node, name))
                 if self._is_replaceable(node, full_name):
                     stack.append((node.replacement(), replace(below, made=True)))
-        return sorted(found, key=lambda problem: (problem.place.line or 0, problem.place.column or 0))
+        return in_order(found)
 
     def _is_replaceable(self, node: Expression, full_name: str) -> bool:
         """Whether the optimizer puts another expression in its place, which is then judged too."""

@@ -34,7 +34,7 @@ from odfabric_engine_spark.catalyst import (
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes, functions
 from odfabric_engine_spark.validate.lateness import LATENESS_HINT, parse_lateness
-from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text, spark_refused
+from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, source_text, spark_refused
 
 
 class Mode(Enum):
@@ -174,7 +174,7 @@ class ParsedGate:
         names = set(relations) | {name for node in nodes for name in node.names}
         found = [problem for node in nodes for problem in self._judge(node, names)]
         if found:
-            raise Refused(sorted(found, key=lambda problem: (problem.place.line or 0, problem.place.column or 0)))
+            raise Refused(in_order(found))
         hints = [parse_lateness(_hint_parameters(node.node)) for node in nodes if node.name == "UnresolvedHint"]
         return ParsedQuery(
             sql=sql, plan=plan, lateness_us=min((hint for hint in hints if hint is not None), default=None)

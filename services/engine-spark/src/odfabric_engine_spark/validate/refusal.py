@@ -25,6 +25,7 @@ _SUGGESTIONS = re.compile(r"Did you mean one of the following\? \[([^\]]*)\]")
 _UNKNOWN_COLUMN = re.compile(r"with name (`.*`) cannot be resolved")
 _HINTS = {
     "PARSE_SYNTAX_ERROR": "one query in Spark SQL: SELECT .. or WITH .. SELECT ..",
+    "TRAILING_COMMA_IN_SELECT": "leave out the comma before this word",
     "UNRESOLVED_ROUTINE": "see the list of allowed functions in the documentation",
     "MISSING_AGGREGATION": "add the column to GROUP BY or aggregate it",
     "MISSING_GROUP_BY": "add a GROUP BY",
@@ -54,6 +55,12 @@ def refusal(rule: str, message: str, *, at: TreeNode | None = None, hint: str | 
     """A refusal that points at a node of a plan."""
     line, column = _position(at) if at is not None else (None, None)
     return InvalidQuery(message, place=Place(line=line, column=column, rule=rule), hint=hint)
+
+
+def in_order(problems: Sequence[InvalidQuery]) -> list[InvalidQuery]:
+    """Problems in the order of the text, each told once: one clause may be several nodes of a plan."""
+    told = {(each.place.line or 0, each.place.column or 0, each.place.rule, each.message): each for each in problems}
+    return [told[key] for key in sorted(told, key=lambda key: key[:2])]
 
 
 def source_text(node: TreeNode) -> str:

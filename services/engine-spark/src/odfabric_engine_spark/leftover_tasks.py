@@ -1,0 +1,42 @@
+"""Tasks that go on after their job has ended.
+
+Owns finding them. Spark asks a task to stop, and most do; one that loops in compiled code (a join without keys, a regular
+expression that backtracks) never looks, and keeps its core for as long as it likes. Not here: what is done about it (`calls`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from pyspark import SparkContext
+
+_TASK_THREAD = re.compile(r"Executor task launch worker for task .* in stage (\d+)\.\d+ ")
+_AT_WORK = "org.apache.spark.executor.Executor$TaskRunner.run("
+_LOWEST_FRAMES = 8
+"""Below a task's own frame lie those of the pool and the thread."""
+
+
+def has_leftover_tasks(context: SparkContext, group: str) -> bool:
+    """Whether a task runs that belongs to the ended job group, or to no active stage.
+
+    The second covers jobs that ended by an error beside a sibling task. Spark's lists lag a moment behind: ask again before
+    acting on the answer.
+    """
+    tracker = context.statusTracker()
+    active_jobs = set(tracker.getActiveJobsIds())
+    if active_jobs.intersection(tracker.getJobIdsForGroup(group)):
+        return True
+    active_stages = set(tracker.getActiveStageIds())
+    return any(stage not in active_stages for stage in _stages_at_work(context))
+
+
+def _stages_at_work(context: SparkContext) -> list[int]:
+    """The stages of tasks that run now. Idle threads of the pool keep the name of their last task, so stacks are looked at."""
+    jvm = context._jvm
+    assert jvm is not None
+    found = []
+    for entry in jvm.java.lang.Thread.getAllStackTraces().entrySet():
+        named = _TASK_THREAD.match(str(entry.getKey().getName()))
+        if named is not None and any(_AT_WORK in str(frame.toString()) for frame in entry.getValue()[-_LOWEST_FRAMES:]):
+            found.append(int(named[1]))
+    return found
