@@ -49,8 +49,11 @@ class Jobs(Protocol):
     def fail(self, lease: Lease, *, now: Instant, error: str) -> bool:
         """Finish with a problem document. False if the fence is stale."""
 
-    def retry(self, lease: Lease, *, now: Instant, due_at: Instant, error: str) -> bool:
-        """Back to queued, due at `due_at`. False if the fence is stale."""
+    def retry(self, lease: Lease, *, now: Instant, due_at: Instant, error: str | None) -> bool:
+        """Back to queued, due at `due_at`. False if the fence is stale.
+
+        Without an error the job is given back undone: the attempt does not count, an earlier error stays.
+        """
 
     def cancel(self, job_id: str, *, now: Instant) -> Job | None:
         """Cancel if not final; a running job's lease becomes stale. Returns the job as it is now, or None."""

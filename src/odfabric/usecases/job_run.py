@@ -13,6 +13,7 @@ from typing import Protocol
 
 from odfabric.domain.chain.append import next_system_time
 from odfabric.domain.chain.state import ChainState
+from odfabric.errors import Determinate
 from odfabric.model.engine import EngineProgress
 from odfabric.model.instant import Instant
 from odfabric.model.job import Lease
@@ -60,7 +61,10 @@ class Unattended:
 
 
 class LeasedRun:
-    """A leased job. Progress is written at most every `report_ms`, together with a longer lease."""
+    """A leased job. Progress is written at most every `report_ms`, together with a longer lease.
+
+    `listener` is told the progress too; `stopping` is asked whether whoever runs the job wants to end.
+    """
 
     def __init__(self, lease: Lease, *, jobs: Jobs, clock: Clock, lease_ms: int, report_ms: int = 500) -> None:
         self.lease = lease
@@ -71,6 +75,7 @@ class LeasedRun:
         self._document: dict[str, object] = json.loads(lease.job.progress or "{}")
         self._reported_at = lease.job.updated_at
         self.listener: Callable[[Mapping[str, object]], None] = lambda _: None
+        self.stopping: Callable[[], bool] = lambda: False
 
     @property
     def job_id(self) -> str | None:
@@ -78,7 +83,12 @@ class LeasedRun:
         return self.lease.job.id
 
     def report(self, progress: EngineProgress) -> None:
-        """Store stage, done and total, if the last report is old enough."""
+        """Store stage, done and total, if the last report is old enough.
+
+        Raises Determinate once `stopping` says so: the job is given back, as far as it has not begun to commit.
+        """
+        if self.stopping():
+            raise Determinate("the worker is stopping")
         self._document.update(stage=progress.stage, done=progress.done, total=progress.total)
         self.listener(self._document)
         if self._clock.now().millis - self._reported_at.millis >= self._report_ms:

@@ -85,6 +85,10 @@ def _record_failure(
 ) -> bool:
     """Whether the job has ended."""
     job, now = run.lease.job, clock.now()
+    if run.stopping() and isinstance(error, External):
+        # Given back for whoever comes next, which may be now; nothing was wrong with the job.
+        jobs.retry(run.lease, now=now, due_at=now, error=None)
+        return False
     if _is_repeatable(job, error) and job.attempts < retry.attempts_max:
         _log.warning("job %s, attempt %d: %s", job.id, job.attempts, error)
         document = json.dumps(problem_document(error))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from odfabric.errors import OdfError
@@ -39,7 +40,7 @@ class Runner:
         self._name = name
         self._pace = pace
         self._stop = threading.Event()
-        self._sending: set[str] = set()
+        self._sending: dict[str, Future[None]] = {}
         self._senders = ThreadPoolExecutor(node.settings.deliveries_at_once_max, thread_name_prefix="deliver")
         loops: list[tuple[str, Callable[[], bool], float]] = [
             *((f"jobs-{number}", self._one_job, pace.poll_s) for number in range(pace.job_threads)),
@@ -58,11 +59,17 @@ class Runner:
             thread.start()
 
     def stop(self, *, patience_s: float) -> bool:
-        """Ask all threads to end after what they are doing; whether they did within the patience."""
+        """Ask all threads to end, jobs at their next sign of life; whether they did within the patience.
+
+        What ends gives its job back at once; what does not keeps it until the lease ends.
+        """
+        end = time.monotonic() + patience_s
         self._stop.set()
         for thread in self._threads:
-            thread.join(patience_s / len(self._threads))
-        return not any(thread.is_alive() for thread in self._threads)
+            thread.join(max(0.0, end - time.monotonic()))
+        self._senders.shutdown(wait=False, cancel_futures=True)
+        sent = wait(self._sending.values(), timeout=max(0.0, end - time.monotonic()))
+        return not sent.not_done and not any(thread.is_alive() for thread in self._threads)
 
     def _loop(self, step: Callable[[], bool], pause_s: float) -> None:
         while not self._stop.is_set():
@@ -83,6 +90,7 @@ class Runner:
         run = self._node.lease_job(f"{self._name}/{threading.current_thread().name}")
         if run is None:
             return False
+        run.stopping = self._stop.is_set
         self._node.run_job(run)
         return True
 
@@ -91,11 +99,11 @@ class Runner:
 
     def _deliver(self) -> bool:
         """Hand due deliveries to senders that are free; nobody waits for a slow receiver but its own subscription."""
+        self._sending = {name: sending for name, sending in self._sending.items() if not sending.done()}
         free = self._node.settings.deliveries_at_once_max - len(self._sending)
         due = self._node.due_deliveries(self._name, limit=free) if free > 0 else ()
         for delivery in due:
-            self._sending.add(delivery.id)
-            self._senders.submit(self._send, delivery)
+            self._sending[delivery.id] = self._senders.submit(self._send, delivery)
         return bool(due)
 
     def _send(self, delivery: Delivery) -> None:
@@ -103,8 +111,6 @@ class Runner:
             self._node.deliver(delivery)
         except Exception:  # noqa: BLE001  # the lease ends and another attempt is made
             _log.exception("delivery %s", delivery.id)
-        finally:
-            self._sending.discard(delivery.id)
 
     def _keep_house(self) -> bool:
         self._node.keep_house()

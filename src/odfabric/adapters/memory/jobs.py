@@ -110,13 +110,15 @@ class MemoryJobs:
                 stored.job = replace(stored.job, status=JobStatus.FAILED, error=error, updated_at=now)
             return stored is not None
 
-    def retry(self, lease: Lease, *, now: Instant, due_at: Instant, error: str) -> bool:
+    def retry(self, lease: Lease, *, now: Instant, due_at: Instant, error: str | None) -> bool:
         """See the port."""
         with self._lock:
             stored = self._held(lease)
             if stored is not None:
                 stored.due_at = due_at
-                stored.job = replace(stored.job, status=JobStatus.QUEUED, error=error, updated_at=now)
+                back = replace(stored.job, status=JobStatus.QUEUED, updated_at=now)
+                undone = replace(back, attempts=back.attempts - 1)
+                stored.job = undone if error is None else replace(back, error=error)
             return stored is not None
 
     def cancel(self, job_id: str, *, now: Instant) -> Job | None:

@@ -86,9 +86,10 @@ class SqlJobs:
         """See the port."""
         return self._change(lease, now, {"status": JobStatus.FAILED.value, "error": error})
 
-    def retry(self, lease: Lease, *, now: Instant, due_at: Instant, error: str) -> bool:
+    def retry(self, lease: Lease, *, now: Instant, due_at: Instant, error: str | None) -> bool:
         """See the port."""
-        return self._change(lease, now, {"status": _QUEUED, "due_at": due_at, "error": error})
+        outcome = {"attempts": jobs.c.attempts - 1} if error is None else {"error": error}
+        return self._change(lease, now, {"status": _QUEUED, "due_at": due_at, **outcome})
 
     def cancel(self, job_id: str, *, now: Instant) -> Job | None:
         """See the port."""

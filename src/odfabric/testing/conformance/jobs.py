@@ -135,6 +135,18 @@ class JobsContract:
         again = taken(jobs, now=later(500))
         assert (again.job.id, again.job.attempts, again.fence) == ("j1", 2, 2)
 
+    def test_a_job_that_is_given_back_is_as_it_was(self, jobs: Jobs) -> None:
+        jobs.enqueue(new_job("j1"), now=NOW)
+        jobs.retry(taken(jobs), now=NOW, due_at=NOW, error='{"first": 1}')
+        second = taken(jobs)
+        assert jobs.retry(second, now=NOW, due_at=NOW, error=None)
+        waiting = jobs.get("j1")
+        assert waiting is not None
+        assert (waiting.status, waiting.attempts, waiting.error) == (JobStatus.QUEUED, 1, '{"first": 1}')
+        assert not jobs.succeed(second, now=NOW, result="stale")
+        third = taken(jobs)
+        assert (third.job.attempts, third.fence > second.fence) == (2, True)
+
     def test_a_job_is_due_when_it_is_queued(self, jobs: Jobs) -> None:
         jobs.enqueue(new_job("j1"), now=NOW)
         assert take(jobs, now=later(-1)) is None

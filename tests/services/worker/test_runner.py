@@ -1,0 +1,142 @@
+"""The runner: what it does without being asked, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from odfabric.errors import Determinate
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.engine import EngineProgress, IngestRequest, IngestResult
+from odfabric.model.job import Job, JobStatus
+from odfabric.model.subscription import WebhookResponse
+from odfabric.ports.engine import ProgressListener
+from odfabric.testing.memory_node import MemoryNode
+from odfabric.usecases.push_data import PushData
+from odfabric_worker.runner import Runner, RunnerPace
+from tests.support.waiting import wait_until
+from tests.usecases.manifests import ROOT
+
+ROW = b'{"event_time":"2026-01-01T00:00:00Z","city":"A"}\n'
+URL = "https://receiver.test/hook"
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> MemoryNode:
+    return MemoryNode(tmp_path)
+
+
+@pytest.fixture
+def start(memory: MemoryNode) -> Iterator[Callable[[], Runner]]:
+    started: list[Runner] = []
+
+    def begin() -> Runner:
+        started.append(Runner(memory.node, name=f"worker-{len(started)}", pace=RunnerPace(poll_s=0.01)))
+        started[-1].start()
+        return started[-1]
+
+    yield begin
+    for runner in started:
+        assert runner.stop(patience_s=10)
+
+
+def push(memory: MemoryNode, entry: CatalogEntry) -> Job:
+    job = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([ROW])))
+    assert isinstance(job, Job)
+    return job
+
+
+class SlowEngine:
+    """Ingests of a node wait here, with signs of life, until `release` is set."""
+
+    def __init__(self, memory: MemoryNode) -> None:
+        self.entered, self.release = threading.Event(), threading.Event()
+        self._ingest = memory.engine.ingest
+        memory.engine.ingest = self._slowly  # type: ignore[method-assign]
+
+    def _slowly(self, request: IngestRequest, *, progress: ProgressListener) -> IngestResult:
+        self.entered.set()
+        while not self.release.wait(0.01):
+            progress(EngineProgress(stage="read", done=0, total=0))
+        return self._ingest(request, progress=progress)
+
+
+def test_a_push_is_committed_and_told_to_subscribers(memory: MemoryNode, start: Callable[[], Runner]) -> None:
+    entry = memory.add(ROOT)
+    memory.node.subscribe(entry, url=URL, secret=None)
+    start()
+    job = push(memory, entry)
+    wait_until(lambda: memory.node.job(job.id).status is JobStatus.SUCCEEDED, what="the end of the push")
+    wait_until(lambda: memory.webhooks.received != [], what="a delivery")
+    assert memory.webhooks.received[0].url == URL
+
+
+def test_a_runner_that_ends_gives_its_job_back_at_once(memory: MemoryNode, start: Callable[[], Runner]) -> None:
+    engine = SlowEngine(memory)
+    entry = memory.add(ROOT)
+    first = start()
+    job = push(memory, entry)
+    assert engine.entered.wait(10)
+    assert first.stop(patience_s=10)
+    assert memory.node.job(job.id).status is JobStatus.QUEUED
+    engine.release.set()
+    start()
+    # The lease would have lasted half a minute.
+    wait_until(lambda: memory.node.job(job.id).status is JobStatus.SUCCEEDED, deadline_s=10, what="the second attempt")
+
+
+def test_ends_do_not_use_up_a_jobs_attempts(memory: MemoryNode, start: Callable[[], Runner]) -> None:
+    engine = SlowEngine(memory)
+    entry = memory.add(ROOT)
+    job = push(memory, entry)
+    for _ in range(memory.node.settings.job_attempts_max):
+        engine.entered.clear()
+        runner = start()
+        assert engine.entered.wait(10)
+        assert runner.stop(patience_s=10)
+    assert memory.node.job(job.id).status is JobStatus.QUEUED
+    engine.release.set()
+    start()
+    wait_until(lambda: memory.node.job(job.id).status is JobStatus.SUCCEEDED, what="the end of the push")
+
+
+def test_a_runner_that_ends_waits_for_what_is_being_sent(memory: MemoryNode, start: Callable[[], Runner]) -> None:
+    sending, release = threading.Event(), threading.Event()
+    post = memory.webhooks.post
+
+    def slowly(url: str, *, headers: Mapping[str, str], body: bytes) -> WebhookResponse:
+        sending.set()
+        release.wait(10)
+        return post(url, headers=headers, body=body)
+
+    memory.webhooks.post = slowly  # type: ignore[method-assign]
+    entry = memory.add(ROOT)
+    memory.node.subscribe(entry, url=URL, secret=None)
+    runner = start()
+    push(memory, entry)
+    assert sending.wait(10)
+    assert not runner.stop(patience_s=0.1), "it did not tell that something was under way"
+    release.set()
+    assert runner.stop(patience_s=10)
+    assert [one.url for one in memory.webhooks.received] == [URL]
+
+
+def test_a_failure_of_a_step_does_not_end_the_runner(memory: MemoryNode, start: Callable[[], Runner]) -> None:
+    failures = iter([Determinate("the database is away"), RuntimeError("a bug")])
+    lease = memory.node.ports.jobs.lease
+
+    def failing(*arguments: object, **options: object) -> object:
+        for failure in failures:
+            raise failure
+        return lease(*arguments, **options)  # type: ignore[arg-type]
+
+    memory.node.ports.jobs.lease = failing  # type: ignore[assignment]
+    entry = memory.add(ROOT)
+    start()
+    job = push(memory, entry)
+    wait_until(lambda: memory.node.job(job.id).status is JobStatus.SUCCEEDED, what="the end of the push")
+    assert json.loads(memory.node.job(job.id).result or "{}")
