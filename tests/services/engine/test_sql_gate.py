@@ -159,7 +159,7 @@ PLACES: list[tuple[str, str, int | None, int | None]] = [
     ("select nope from input", "unresolved-column", 1, 8),
     ("select v from nothing", "relation", 1, 15),
     ("select v, from input", "trailing-comma-in-select", 1, 11),
-    ("select v from input where and", "parse-syntax-error", 1, 30),
+    ("select v from input where v >", "parse-syntax-error", 1, 30),
     ("select v from input order by v", "order-by", 1, 21),
     ("select v from input limit 3", "limit", 1, 21),
     ("select `current_date` d from input", "function-clock", 1, 8),
