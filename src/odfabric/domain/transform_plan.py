@@ -21,7 +21,7 @@ from odfabric.domain.watermark import transform_watermark
 from odfabric.errors import ChainsDiverged, InvalidRequest
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import TransformStep
-from odfabric.model.identity import DatasetAlias, DatasetHandle, DatasetId
+from odfabric.model.identity import DatasetHandle, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import (
     AddData,
@@ -56,7 +56,6 @@ class PlannedInput:
     """
 
     dataset_id: DatasetId
-    dataset_alias: DatasetAlias
     query_alias: str
     vocabulary: DatasetVocabulary
     data_schema: DataSchema
@@ -291,7 +290,6 @@ def _plan_input(
     newest = next((step.watermark for step in reversed(steps) if step.watermark is not None), None)
     return PlannedInput(
         dataset_id=declared.dataset_id,
-        dataset_alias=chain.handle.alias,
         query_alias=declared.query_alias,
         vocabulary=chain.state.vocabulary,
         data_schema=data_schema,

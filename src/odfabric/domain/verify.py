@@ -25,12 +25,9 @@ from odfabric.model.offsets import OffsetRange
 class ProblemKind(Enum):
     """What is wrong; the values are the words of answers."""
 
-    DATASET_NOT_FOUND = "DatasetNotFound"
     REF_NOT_FOUND = "RefNotFound"
     BLOCK_NOT_FOUND = "BlockNotFound"
-    BLOCK_VERSION = "BlockVersion"
     BLOCK_MALFORMED = "BlockMalformed"
-    INVALID_INTERVAL = "InvalidInterval"
     OBJECT_NOT_FOUND = "ObjectNotFound"
     DATA_DOES_NOT_MATCH_METADATA = "DataDoesNotMatchMetadata"
     CHECKPOINT_DOES_NOT_MATCH_METADATA = "CheckpointDoesNotMatchMetadata"

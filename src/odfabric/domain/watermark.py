@@ -6,8 +6,6 @@ transaction would give by themselves is found by the engine. Source: specificati
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from odfabric.model.instant import Instant
 
 
@@ -28,10 +26,3 @@ def not_before(previous: Instant | None, computed: Instant | None) -> Instant | 
     if previous is None or computed is None:
         return computed if previous is None else previous
     return max(previous, computed)
-
-
-def least_watermark(watermarks: Iterable[Instant | None]) -> Instant | None:
-    """Least watermark of several inputs; None while any of them has none, or without inputs."""
-    known = list(watermarks)
-    present = [watermark for watermark in known if watermark is not None]
-    return min(present) if present and len(present) == len(known) else None

@@ -117,11 +117,6 @@ def with_explicit_defaults(schema: DataSchema) -> DataSchema:
     return replace(schema, fields=tuple(_field_explicit(field) for field in schema.fields))
 
 
-def schemas_equal_in_meaning(one: DataSchema, other: DataSchema) -> bool:
-    """Whether names, order and types agree once defaults are applied; attributes do not count."""
-    return _without_extra(with_explicit_defaults(one)) == _without_extra(with_explicit_defaults(other))
-
-
 def _field_to_arrow(field: DataField, path: str, *, encodings: bool) -> pa.Field:
     hints = _hints_of(field.extra) if encodings else _NO_HINTS
     nullable, inner = _unwrap(field.type, path)
@@ -346,28 +341,6 @@ def _explicit(data_type: DataType) -> DataType:
             return DataTypeMap(key_type=_explicit(key), value_type=_explicit(value), keys_sorted=bool(keys_sorted))
         case DataTypeStruct(fields=fields):
             return DataTypeStruct(fields=tuple(_field_explicit(field) for field in fields))
-        case _:
-            return data_type
-
-
-def _without_extra(schema: DataSchema) -> DataSchema:
-    return DataSchema(fields=tuple(_field_bare(field) for field in schema.fields))
-
-
-def _field_bare(field: DataField) -> DataField:
-    return DataField(name=field.name, type=_bare(field.type))
-
-
-def _bare(data_type: DataType) -> DataType:
-    match data_type:
-        case DataTypeOption(inner=inner):
-            return DataTypeOption(inner=_bare(inner))
-        case DataTypeList(item_type=item):
-            return replace(data_type, item_type=_bare(item))
-        case DataTypeMap(key_type=key, value_type=value):
-            return replace(data_type, key_type=_bare(key), value_type=_bare(value))
-        case DataTypeStruct(fields=fields):
-            return DataTypeStruct(fields=tuple(_field_bare(field) for field in fields))
         case _:
             return data_type
 

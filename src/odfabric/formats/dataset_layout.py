@@ -7,8 +7,6 @@ specification, section "Dataset layout".
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 from odfabric.errors import InvalidName
 from odfabric.formats.multibase import invalid_value
 from odfabric.formats.multihash import parse_multihash
@@ -20,8 +18,6 @@ DATA = "data"
 CHECKPOINTS = "checkpoints"
 HEAD = "refs/head"
 ALIAS = "info/alias"
-
-ObjectFolder: TypeAlias = Literal["blocks", "data", "checkpoints"]
 
 REF_CHARACTERS_MAX = 100
 """A ref is 69 characters; a little room is left for white space around it."""

@@ -56,7 +56,6 @@ class Field:
 
     slot: Slot
     bits: int
-    first_cell: int
     elided_if_zero: bool
 
 
@@ -107,7 +106,7 @@ def _shape(table: Table) -> TableShape:
         own = _cells(slot)
         bits = ((1 << len(own)) - 1) << len(cells)
         elided = slot.required and slot.kind in _SCALARS
-        fields.append(Field(slot, bits, len(cells), elided))
+        fields.append(Field(slot, bits, elided))
         if slot.required and not elided:
             required |= bits
         cells += own

@@ -22,11 +22,6 @@ def physical_hash(source: Path | BinaryIO) -> tuple[Multihash, int]:
     return _of_stream(source)
 
 
-def physical_hash_of_bytes(data: bytes) -> Multihash:
-    """Hash of bytes at hand; the block hash is this over the block as stored."""
-    return sha3_256_multihash(hashlib.sha3_256(data).digest())
-
-
 def _of_stream(stream: BinaryIO) -> tuple[Multihash, int]:
     digest, size = hashlib.sha3_256(), 0
     while chunk := stream.read(READ_BYTES):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -18,7 +17,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
@@ -34,9 +32,8 @@ from odfabric.formats.slice_schema import (
     types_interchangeable,
 )
 from odfabric.model.data_schema import DataSchema
-from odfabric.model.instant import NANOS_PER_MILLI, NANOS_PER_SECOND, SECONDS_PER_DAY, Instant
+from odfabric.model.instant import NANOS_PER_MILLI, NANOS_PER_SECOND, Instant
 from odfabric.model.metadata import OffsetInterval
-from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
 from odfabric.model.vocabulary import DatasetVocabulary
 
@@ -61,7 +58,6 @@ _PROPERTIES: Final = {
 """Delta encodings stay off: not every engine reads them."""
 
 _NANOS_OF_UNIT = {"s": NANOS_PER_SECOND, "ms": NANOS_PER_MILLI, "us": 1_000, "ns": 1}
-_NANOS_OF_DAY = SECONDS_PER_DAY * NANOS_PER_SECOND
 
 
 class SliceWriter:
@@ -188,33 +184,6 @@ def open_slice(source: Source, vocabulary: DatasetVocabulary) -> Iterator[SliceR
     name = source.name if isinstance(source, Path) else None
     with open_parquet(source) as file:
         yield SliceReader(file, name, vocabulary)
-
-
-@dataclass(frozen=True, slots=True)
-class SliceInspection:
-    """What a slice holds: least and greatest offset as a range, the latest event time (dates count as midnight UTC)."""
-
-    rows: int
-    offsets: OffsetRange | None
-    max_event_time: Instant | None
-    schema: pa.Schema
-
-
-def inspect_slice(source: Source, vocabulary: DatasetVocabulary) -> SliceInspection:
-    """Read offsets and event times of a slice, not trusting its statistics. Raises InvalidData."""
-    least: list[int] = []
-    greatest: list[int] = []
-    event_times: list[Instant] = []
-    with open_slice(source, vocabulary) as reader:
-        for batch in reader.batches([vocabulary.offset, vocabulary.event_time]):
-            bounds = pc.min_max(batch.column(vocabulary.offset)).as_py()
-            if bounds["min"] is not None:
-                least.append(bounds["min"])
-                greatest.append(bounds["max"])
-            if vocabulary.event_time in batch.schema.names:
-                event_times += _latest(batch.column(vocabulary.event_time), vocabulary)
-        offsets = OffsetRange(min(least), max(greatest) + 1) if least else None
-        return SliceInspection(reader.rows, offsets, max(event_times, default=None), reader.schema)
 
 
 def check_slice_rows(
@@ -369,20 +338,3 @@ def _normal_field(field: pa.Field, vocabulary: DatasetVocabulary) -> pa.Field:
     if field.name == vocabulary.operation_type and types.is_integer(field.type):
         return field.with_type(OPERATION_TYPE)
     return field.with_type(plain_type(field.type))
-
-
-def _latest(column: pa.Array, vocabulary: DatasetVocabulary) -> list[Instant]:
-    """The greatest event time of a batch, if there is one."""
-    if types.is_date32(column.type):
-        nanos, integer = _NANOS_OF_DAY, pa.int32()
-    elif types.is_date64(column.type):
-        nanos, integer = NANOS_PER_MILLI, pa.int64()
-    elif types.is_timestamp(column.type):
-        nanos, integer = _NANOS_OF_UNIT[column.type.unit], pa.int64()
-    else:
-        raise InvalidData(
-            f"Column `{vocabulary.event_time}` is {column.type}, not a date or timestamp",
-            place=Place(field=vocabulary.event_time),
-        )
-    greatest = pc.max(column.view(integer)).as_py()
-    return [] if greatest is None else [Instant(greatest * nanos)]

@@ -71,8 +71,6 @@ class Name:
 
 
 AccountName: TypeAlias = Name
-DatasetName: TypeAlias = Name
-RepoName: TypeAlias = Name
 
 
 @dataclass(frozen=True, slots=True)

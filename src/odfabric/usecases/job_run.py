@@ -1,8 +1,7 @@
 """The job that a verb is being run for: its id, its progress, and what it must remember over attempts.
 
 Owns the progress document of a job row. Invariant: the system time of an attempt is fixed per (job, base head) and durable before
-the engine runs, so that a repeated attempt on the same base makes the same bytes (RULINGS 6). Verbs that are run without a
-job row (tests, previews) use `Unattended`.
+the engine runs, so that a repeated attempt on the same base makes the same bytes (RULINGS 6).
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ class JobRun(Protocol):
     """What a verb sees of its job."""
 
     @property
-    def job_id(self) -> str | None:
-        """Marks the commit; None without a job."""
+    def job_id(self) -> str:
+        """Marks the commit."""
 
     def report(self, progress: EngineProgress) -> None:
         """Tell whoever watches how far the work is. Raises LeaseLost if the job is no longer ours."""
@@ -36,28 +35,6 @@ class JobRun(Protocol):
 
     def system_time(self, base: ChainState) -> Instant:
         """The system time of blocks to be built on `base`. Raises LeaseLost."""
-
-
-class Unattended:
-    """Work without a job row."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
-    @property
-    def job_id(self) -> str | None:
-        """No job."""
-        return None
-
-    def report(self, progress: EngineProgress) -> None:
-        """Nobody watches."""
-
-    def confirm(self) -> None:
-        """Nobody can take it away."""
-
-    def system_time(self, base: ChainState) -> Instant:
-        """Now, but not before the head."""
-        return next_system_time(base, now=self._clock.now())
 
 
 class LeasedRun:
@@ -78,7 +55,7 @@ class LeasedRun:
         self.stopping: Callable[[], bool] = lambda: False
 
     @property
-    def job_id(self) -> str | None:
+    def job_id(self) -> str:
         """The job's id."""
         return self.lease.job.id
 

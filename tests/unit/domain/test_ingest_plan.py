@@ -29,7 +29,7 @@ from odfabric.domain.ingest_plan import (
     push_source,
 )
 from odfabric.domain.media_types import MEDIA_TYPES, best_effort_read_step, read_step_for
-from odfabric.domain.watermark import ingest_watermark, least_watermark, transform_watermark
+from odfabric.domain.watermark import ingest_watermark, transform_watermark
 from odfabric.errors import IncompatibleSchema, SourceNotFound, UnsupportedMediaType
 from odfabric.model.commit import IdempotencyRecord
 from odfabric.model.data_schema import ExtraAttributes
@@ -237,12 +237,6 @@ def test_an_explicit_watermark_beats_event_times() -> None:
     assert ingest_watermark(None, max_event_time=LATER, explicit=NOON) == NOON
     assert ingest_watermark(START, max_event_time=NOON) == NOON
     assert ingest_watermark(NOON, max_event_time=None) == NOON
-
-
-def test_the_least_watermark_waits_for_all_inputs() -> None:
-    assert least_watermark([LATER, NOON]) == NOON
-    assert least_watermark([LATER, None]) is None
-    assert least_watermark([]) is None
 
 
 # --- events of an ingest ----------------------------------------------------------------------------------------------

@@ -118,11 +118,7 @@ def test_the_first_transaction_reads_everything() -> None:
     found = plan(output, flights)
     (entry,) = found.inputs
     assert entry.progress == ExecuteTransformInput(dataset_id=INPUT_IDS[0], new_block_hash=flights.head, new_offset=14)
-    assert (entry.query_alias, str(entry.dataset_alias), entry.data_schema) == (
-        "input0",
-        "local/input.0",
-        example_schema(),
-    )
+    assert (entry.query_alias, entry.data_schema) == ("input0", example_schema())
     assert entry.offsets == OffsetRange(0, 15)
     assert entry.slices == (example_slice(0, 10), example_slice(10, 5))
     times = [encoded.block.system_time for encoded in flights.blocks]

@@ -15,7 +15,6 @@ from odfabric.errors import IncompatibleSchema, InvalidBlock
 from odfabric.formats.arrow_schema import (
     arrow_to_data_schema,
     data_schema_to_arrow,
-    schemas_equal_in_meaning,
     upgrade_legacy_schema,
     with_explicit_defaults,
 )
@@ -187,7 +186,6 @@ class TestEncodings:
         assert stripped.fields[0].extra is None
         with_hints = arrow_to_data_schema(pa.schema([pa.field("x", arrow, False)]), encodings=True)
         assert data_schema_to_arrow(with_hints, encodings=False).equals(data_schema_to_arrow(stripped))
-        assert schemas_equal_in_meaning(stripped, with_hints)
 
     @pytest.mark.parametrize(
         "entries",
@@ -218,12 +216,12 @@ class TestEncodings:
         arrow_schema = pa.schema([pa.field(f"c{index}", each) for index, each in enumerate(arrow_types)])
         schema = arrow_to_data_schema(arrow_schema)
         again = arrow_to_data_schema(data_schema_to_arrow(schema))
-        assert schemas_equal_in_meaning(schema, again)
+        assert with_explicit_defaults(schema) == again
         assert again == with_explicit_defaults(again)
 
 
 class TestMeaning:
-    def test_absent_and_explicit_defaults_are_equal_in_meaning(self) -> None:
+    def test_absent_members_mean_their_defaults(self) -> None:
         def all_kinds(stamp: DataType, time: DataType, duration: DataType, *, keys_sorted: bool | None) -> DataSchema:
             inner = DataTypeStruct(fields=(DataField(name="m", type=DataTypeOption(inner=stamp)),))
             of_map = DataTypeMap(key_type=time, value_type=duration, keys_sorted=keys_sorted)
@@ -242,25 +240,7 @@ class TestMeaning:
             keys_sorted=False,
         )
         assert short != long
-        assert schemas_equal_in_meaning(short, long)
         assert with_explicit_defaults(short) == long
-
-    @pytest.mark.parametrize(
-        "other",
-        [
-            DataSchema(fields=()),
-            schema_of(DataTypeOption(inner=DataTypeTimestamp())),
-            schema_of(DataTypeTimestamp(unit=TimeUnit.SECOND)),
-            schema_of(DataTypeTimestamp(timezone="Europe/Berlin")),
-            DataSchema(fields=(DataField(name="y", type=DataTypeTimestamp()),)),
-        ],
-    )
-    def test_other_schemas_are_not(self, other: DataSchema) -> None:
-        assert not schemas_equal_in_meaning(schema_of(DataTypeTimestamp()), other)
-
-    def test_attributes_do_not_count(self) -> None:
-        described = schema_of(DataTypeBool(), {"opendatafabric.org/description": "why"})
-        assert schemas_equal_in_meaning(described, schema_of(DataTypeBool()))
 
 
 class TestLegacy:

@@ -22,13 +22,11 @@ from odfabric.formats.slice_parquet import (
     ROW_GROUP_ROWS_MAX,
     SliceWriter,
     check_slice_rows,
-    inspect_slice,
     open_slice,
 )
 from odfabric.formats.slice_schema import new_slice_schema
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import OffsetInterval
-from odfabric.model.offsets import OffsetRange
 from odfabric.model.vocabulary import DatasetVocabulary
 from tests.support.arrow_strategies import tables
 
@@ -198,9 +196,8 @@ class TestWriter:
     def test_a_schema_carrier_has_no_rows(self, tmp_path: Path) -> None:
         path = tmp_path / "empty"
         assert write_slice(path, slice_table(rows=0)) == 0
-        found = inspect_slice(path, VOCABULARY)
-        assert (found.rows, found.offsets, found.max_event_time) == (0, None, None)
-        assert found.schema == SCHEMA
+        with open_slice(path, VOCABULARY) as reader:
+            assert (reader.rows, reader.schema) == (0, SCHEMA)
 
     def test_an_error_leaves_no_file(self, tmp_path: Path) -> None:
         path = tmp_path / "slice"
@@ -245,8 +242,9 @@ class TestReader:
 
     def test_columns_are_found_by_name(self, tmp_path: Path) -> None:
         table = slice_table().select(["city", "event_time", "op", "population", "system_time", "offset"])
-        found = inspect_slice(written(table, tmp_path / "s"), VOCABULARY)
-        assert found.offsets == OffsetRange(0, 5)
+        with open_slice(written(table, tmp_path / "s"), VOCABULARY) as reader:
+            (batch,) = reader.batches(["offset", "event_time"])
+            assert batch.column("offset").to_pylist() == [0, 1, 2, 3, 4]
 
     @pytest.mark.parametrize(
         ("table", "message"),
@@ -259,8 +257,11 @@ class TestReader:
         ],
     )
     def test_what_is_no_slice_is_refused(self, table: pa.Table, message: str, tmp_path: Path) -> None:
-        with pytest.raises(InvalidData, match=message) as caught:
-            inspect_slice(written(table, tmp_path / "s"), VOCABULARY)
+        with (
+            pytest.raises(InvalidData, match=message) as caught,
+            open_slice(written(table, tmp_path / "s"), VOCABULARY),
+        ):
+            pass
         assert caught.value.place.file == "s"
 
     @pytest.mark.parametrize(
@@ -272,41 +273,6 @@ class TestReader:
         pq.write_table(table, file, row_group_size=7)
         with open_slice(file, VOCABULARY) as reader:
             assert reader.rows_at(skip=skip, limit=limit).equals(table.slice(skip, limit))
-
-
-class TestInspection:
-    def test_offsets_and_event_times(self, tmp_path: Path) -> None:
-        path = tmp_path / "s"
-        write_slice(path, slice_table(first=100, rows=5))
-        found = inspect_slice(path, VOCABULARY)
-        assert (found.rows, found.offsets) == (5, OffsetRange(100, 105))
-        assert found.max_event_time == Instant.parse("2026-01-05T00:00:00Z")
-
-    @pytest.mark.parametrize(
-        ("column", "latest"),
-        [
-            (pa.array([date(2026, 1, 1), date(2026, 1, 2)]), "2026-01-02T00:00:00Z"),
-            (pa.array([date(2026, 1, 1), None]).cast(pa.date64()), "2026-01-01T00:00:00Z"),
-            (pa.array([1, 1_500_000_001], pa.timestamp("ns", "UTC")), "1970-01-01T00:00:01.500000001Z"),
-            (pa.array([-1, -2], pa.timestamp("ms", "Europe/Berlin")), "1969-12-31T23:59:59.999Z"),
-            (pa.array([5, 3], pa.timestamp("us")), "1970-01-01T00:00:00.000005Z"),
-            (pa.array([None, None], pa.timestamp("ms", "UTC")), None),
-        ],
-    )
-    def test_event_times_of_all_types(self, column: pa.Array, latest: str | None, tmp_path: Path) -> None:
-        table = slice_table(rows=2).set_column(3, "event_time", column)
-        found = inspect_slice(written(table, tmp_path / "s"), VOCABULARY).max_event_time
-        assert found == (None if latest is None else Instant.parse(latest))
-
-    def test_an_event_time_of_another_type_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(InvalidData, match="`event_time` is string, not a date or timestamp"):
-            inspect_slice(written(slice_table(event_time=["a"] * 5), tmp_path / "s"), VOCABULARY)
-
-    def test_a_renamed_or_missing_event_time(self, tmp_path: Path) -> None:
-        renamed = slice_table().rename_columns(["offset", "op", "system_time", "date", "city", "population"])
-        path = written(renamed, tmp_path / "s")
-        assert inspect_slice(path, VOCABULARY).max_event_time is None
-        assert inspect_slice(path, DatasetVocabulary(event_time="date")).max_event_time is not None
 
 
 class TestChecks:
