@@ -47,6 +47,8 @@ class Settings(BaseSettings):
     # http edge
     push_body_bytes_max: int = Field(4 * GIB, description="Largest body of a push")
     manifest_bytes_max: int = Field(1 * MIB, description="Largest manifest")
+    manifest_depth_max: int = Field(64, le=64, description="Deepest nesting of a manifest; cannot be raised")
+    manifest_nodes_max: int = Field(100_000, description="Most values of a manifest")
     json_body_bytes_max: int = Field(1 * MIB, description="Largest JSON body of other requests")
     header_bytes_max: int = Field(32 * 1024, description="All headers of a request")
     header_line_bytes_max: int = Field(8 * 1024, description="One line of a request head")
@@ -105,9 +107,14 @@ class Settings(BaseSettings):
     # outgoing requests
     egress_ports: tuple[int, ...] = Field((80, 443, 8080, 8443), description="Ports that requests may reach")
     egress_connect_s_max: float = Field(30.0, description="Longest wait for a connection")
+    egress_answer_s_max: float = Field(60.0, description="Longest wait for the first byte of an answer")
     egress_total_s_max: float = Field(3600.0, description="Longest fetch as a whole")
-    egress_bytes_per_s_min: int = Field(1024, description="Slowest transfer that is still read, after a start of 10 s")
+    egress_bytes_per_s_min: int = Field(1024, description="Slowest transfer that is still read")
+    egress_rate_window_s: float = Field(10.0, description="Waiting time over which that rate is judged")
     egress_redirects_max: int = Field(10, description="Redirects that a fetch follows")
+    egress_connections_max: int = Field(100, description="Connections at once")
+    egress_idle_connections_max: int = Field(20, description="Connections kept for another request")
+    egress_idle_connection_s_max: float = Field(3.0, description="How long each of them is kept")
     webhook_timeout_s: float = Field(20.0, description="Longest wait for a webhook's answer")
     subscriptions_per_dataset_max: int = Field(100, description="Subscriptions of one dataset")
 

@@ -21,7 +21,6 @@ CONNECT_S_MAX = 10.0
 ANSWER_S_MAX = 120.0
 READ_BYTES = 1 << 20
 PAGE_ROWS = 1000
-MANIFEST_BYTES_MAX = 1 << 20
 LOOK_EVERY_S = 0.05
 LOOK_EVERY_S_MAX = 0.5
 
@@ -41,9 +40,9 @@ class NodeBackend:
 
     def add(self, path: str) -> list[dict[str, object]]:
         """Create the dataset of a manifest file."""
-        from odfabric.formats.manifest_yaml import parse_snapshots, snapshot_to_manifest
+        from odfabric.formats.manifest_yaml import MANIFEST_LIMITS, parse_snapshots, snapshot_to_manifest
 
-        text, shown = source_text(path, bytes_max=MANIFEST_BYTES_MAX)
+        text, shown = source_text(path, bytes_max=MANIFEST_LIMITS.bytes_max)
         added = []
         for snapshot in parse_snapshots(text, file=shown):
             body = json.dumps(snapshot_to_manifest(snapshot)).encode()

@@ -41,9 +41,10 @@ class WorkspaceBackend:
 
     def add(self, path: str) -> list[dict[str, object]]:
         """Create all datasets of a manifest file, in order."""
-        text, shown = source_text(path, bytes_max=self._node.settings.manifest_bytes_max)
+        limits = self._node.manifest_limits
+        text, shown = source_text(path, bytes_max=limits.bytes_max)
         added: list[dict[str, object]] = []
-        for snapshot in parse_snapshots(text, file=shown):
+        for snapshot in parse_snapshots(text, file=shown, limits=limits):
             try:
                 entry, head = self._node.create(snapshot, Subject(LOCAL_ACCOUNT))
             except OdfError as error:

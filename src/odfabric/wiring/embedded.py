@@ -94,7 +94,7 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
             connections_max=settings.database_connections_max,
         )
         closing.callback(database.close)
-        egress = _egress(settings)
+        egress = Egress(limits=egress_limits(settings), allow=settings.egress_allow)
         closing.callback(egress.close)
         exchange = FolderExchange(_exchange_folder(settings))
         closing.callback(exchange.close)
@@ -194,15 +194,20 @@ def _engine(settings: Settings, closing: ExitStack) -> Engine:
     return engine
 
 
-def _egress(settings: Settings) -> Egress:
-    limits = EgressLimits(
+def egress_limits(settings: Settings) -> EgressLimits:
+    """Limits of all requests to addresses that users chose."""
+    return EgressLimits(
         ports=settings.egress_ports,
         connect_s_max=settings.egress_connect_s_max,
+        answer_s_max=settings.egress_answer_s_max,
         total_s_max=settings.egress_total_s_max,
         bytes_per_s_min=settings.egress_bytes_per_s_min,
+        rate_window_s=settings.egress_rate_window_s,
         redirects_max=settings.egress_redirects_max,
+        connections_max=settings.egress_connections_max,
+        idle_connections_max=settings.egress_idle_connections_max,
+        idle_connection_s_max=settings.egress_idle_connection_s_max,
     )
-    return Egress(limits=limits, allow=settings.egress_allow)
 
 
 def _database_url(settings: Settings) -> str:

@@ -16,6 +16,7 @@ from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.domain.access import AccessPolicy, Subject
 from odfabric.domain.chain.walk import ChainLink
 from odfabric.errors import LeaseLost, NotFound, OdfError
+from odfabric.formats.yaml_documents import TextLimits
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import EngineProgress
 from odfabric.model.identity import DatasetAlias, DatasetRef, Name
@@ -139,6 +140,12 @@ class Node:
             JobKind.PULL: self._run_pull,
             JobKind.VERIFY: self._run_verify,
         }
+
+    @property
+    def manifest_limits(self) -> TextLimits:
+        """How much of a manifest is read, in bytes, levels and values."""
+        settings = self.settings
+        return TextLimits(settings.manifest_bytes_max, settings.manifest_depth_max, settings.manifest_nodes_max)
 
     # datasets
 

@@ -8,12 +8,18 @@ from pathlib import Path
 import httpx
 import pytest
 
+from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
+from odfabric.wiring import Node
 from tests.services.api.intercepting import Around
 from tests.services.api.serving import serving
 from tests.usecases.manifests import DERIVED, ROOT
 
 YAML = {"content-type": "application/yaml"}
+# More bytes, levels and values than `ROOT` has.
+LARGER = ROOT.replace(
+    "{kind: Option, inner: Int64}", "{kind: List, itemType: {kind: List, itemType: {kind: List, itemType: Int64}}}"
+)
 MISSING_ID = "did:odf:fed01df230b49615d175307d580c33d6fda61fc7b9aec91df0f5c1a5ebe3b8cbfee02"
 
 
@@ -54,6 +60,17 @@ def test_manifests_come_under_many_names(client: httpx.Client, media_type: str |
 def test_other_media_types_are_refused(client: httpx.Client, media_type: str) -> None:
     answer = client.post("/datasets", content=manifest("typed"), headers={"content-type": media_type})
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported-media-type")
+
+
+@pytest.mark.parametrize(
+    ("limit", "maximum"), [("manifest_bytes_max", 380), ("manifest_depth_max", 10), ("manifest_nodes_max", 50)]
+)
+def test_limits_of_manifests_can_be_set(tmp_path: Path, limit: str, maximum: int) -> None:
+    settings = Settings.model_validate({"workspace": tmp_path, limit: maximum})
+    with serving(Node(MemoryNode(tmp_path).node.ports, settings)) as served, served.client() as client:
+        assert client.post("/datasets", content=ROOT, headers=YAML).status_code == 201
+        refused = client.post("/datasets", content=LARGER, headers=YAML)
+    assert (refused.status_code, refused.json()["limit"], refused.json()["maximum"]) == (413, limit, maximum)
 
 
 def test_a_wrong_manifest_is_told_with_its_place(client: httpx.Client) -> None:

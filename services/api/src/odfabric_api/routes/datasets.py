@@ -14,6 +14,7 @@ from odfabric.errors import InvalidRequest, NotFound, Place
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.formats.references import parse_dataset_alias
+from odfabric.formats.yaml_documents import TextLimits
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.wiring import Node
@@ -58,8 +59,9 @@ async def create_dataset(request: Request, caller: Creator) -> Response:
     node = node_of(request)
     if media_type_of(request) is not None:
         check_media_type(request, YAML_MEDIA_TYPES)
-    body = await read_body(request, bytes_max=node.settings.manifest_bytes_max, limit="manifest_bytes_max")
-    entry, head = await to_thread.run_sync(lambda: node.create(_one_snapshot(body), caller))
+    limits = node.manifest_limits
+    body = await read_body(request, bytes_max=limits.bytes_max, limit="manifest_bytes_max")
+    entry, head = await to_thread.run_sync(lambda: node.create(_one_snapshot(body, limits), caller))
     return JSONResponse(
         {"id": str(entry.id), "alias": str(entry.alias), "head": str(head)},
         status_code=201,
@@ -111,12 +113,12 @@ def delete_dataset(request: Request, caller: Maintainer, dataset_id: DatasetIdTe
     return Response(status_code=204)
 
 
-def _one_snapshot(body: bytes) -> DatasetSnapshot:
+def _one_snapshot(body: bytes, limits: TextLimits) -> DatasetSnapshot:
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InvalidRequest("the manifest is not UTF-8", place=Place(field="body", column=error.start + 1)) from None
-    snapshots = parse_snapshots(text, file=None)
+    snapshots = parse_snapshots(text, file=None, limits=limits)
     if len(snapshots) != 1:
         raise InvalidRequest(f"expected one manifest, found {len(snapshots)}", hint="send one document a request")
     return snapshots[0]
