@@ -35,7 +35,6 @@ class Settings(BaseSettings):
     database_connections_max: int = Field(16, description="Connections of one process to the database")
 
     # identity
-    account: str = Field("local", description="The account that owns the datasets of an embedded node")
     token: SecretStr | None = Field(
         None, description="Bearer token of the node; default: made at first start, kept in the workspace"
     )

@@ -21,7 +21,7 @@ from odfabric.cli import dataset_commands, node_commands, system_commands
 from odfabric.cli.backend import JobFailed
 from odfabric.cli.context import GLOBAL_OPTIONS, CommandContext
 from odfabric.cli.output import WarningLines, literal
-from odfabric.errors import External, LimitExceeded, OdfError
+from odfabric.errors import External, OdfError
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
@@ -142,9 +142,8 @@ def asks_json(hoisted: Sequence[str]) -> bool:
 def _refuse(error: OdfError, *, as_json: bool) -> int:
     from odfabric.usecases.problem import problem_document
 
-    document = problem_document(error)
-    outside = isinstance(error, External) and not isinstance(error, LimitExceeded)
-    return _report(document, as_json=as_json, code=EXIT_OUTSIDE if outside else EXIT_REFUSED)
+    code = EXIT_OUTSIDE if isinstance(error, External) else EXIT_REFUSED
+    return _report(problem_document(error), as_json=as_json, code=code)
 
 
 def _explain_usage(error: typer.TyperException, *, as_json: bool) -> int:

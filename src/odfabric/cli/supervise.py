@@ -216,7 +216,6 @@ def _environment(settings: Settings) -> dict[str, str]:
     """Settings of the children: those of this process, told through the environment."""
     told = {
         "ODF_WORKSPACE": str(settings.workspace),
-        "ODF_ACCOUNT": settings.account,
         "ODF_ANONYMOUS_READ": str(settings.anonymous_read),
         "ODF_EGRESS_ALLOW": json.dumps(list(settings.egress_allow)),
         "ODF_REMOTE_TOKENS": json.dumps(

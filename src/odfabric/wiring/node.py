@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from odfabric.adapters.unreliable.interception import Interceptor
-from odfabric.domain.access import AccessPolicy, Subject
+from odfabric.domain.access import LOCAL_ACCOUNT, AccessPolicy, Subject
 from odfabric.domain.chain.walk import ChainLink
 from odfabric.errors import LeaseLost, NotFound, OdfError
 from odfabric.formats.yaml_documents import TextLimits
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import EngineProgress
-from odfabric.model.identity import DatasetAlias, DatasetRef, Name
+from odfabric.model.identity import DatasetAlias, DatasetRef
 from odfabric.model.job import Job, JobKind
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.multihash import Multihash
@@ -115,7 +115,7 @@ class Node:
     def __init__(self, ports: NodePorts, settings: Settings) -> None:
         self.settings = settings
         self.ports = ports
-        self.account = Name(settings.account)
+        self.account = LOCAL_ACCOUNT
         self.token = ""
         self.account_id = ""
         self.sweepers: Sequence[Callable[[], int]] = ()
