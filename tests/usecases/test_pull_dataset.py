@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from odfabric.errors import InvalidRequest
 from odfabric.formats.dataset_layout import dataset_prefix
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, Name
@@ -217,7 +218,7 @@ class TestCopies:
 
     def test_a_copy_takes_no_pushes(self, memory: MemoryNode, published: CatalogEntry) -> None:
         finished(memory, self.request(memory))
-        with pytest.raises(Exception, match="copy of"):
+        with pytest.raises(InvalidRequest, match="copy of"):
             memory.node.accept_push(PushData(dataset=published.id, account="local", body=iter([b""])))
 
 

@@ -269,8 +269,10 @@ class TestLegacy:
             raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
         try:
             upgrade_legacy_schema(bytes(raw[: data.draw(st.integers(0, len(raw)))]))
-        except (InvalidBlock, IncompatibleSchema) as error:
-            assert error.message  # noqa: PT017
+        except InvalidBlock as error:
+            assert error.kind == "MalformedBlock"  # noqa: PT017
+        except IncompatibleSchema as error:
+            assert error.place.field  # noqa: PT017
 
     def test_nonsense_is_a_malformed_block(self) -> None:
         for raw in (b"", b"\x01", b"\xff" * 64, bytes(64)):
