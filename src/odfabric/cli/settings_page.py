@@ -19,7 +19,7 @@ HEAD = """\
 Made from `src/odfabric/settings.py` by `.odf/venv/bin/python -m odfabric.cli.settings_page > docs/settings.md`.
 
 Each is an environment variable: `ODF_` and the name in capitals, such as `ODF_PUSH_WAIT_S_MAX=5`. Lists and maps are JSON.
-What a limit refuses names the limit in its error.
+What a limit refuses names the limit in its error. Beside these, `ODF_LOG_LEVEL` (default INFO) says how much api and worker log.
 
 | setting | unit | default | what |
 |---|---|---|---|
