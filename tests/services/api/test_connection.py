@@ -196,7 +196,7 @@ def test_the_second_head_of_a_connection_has_a_deadline_too(connect: Callable[[]
     connection = connect()
     assert exchanged(connection, INFO).status == 200
     connection.sendall(b"GET ")
-    problem(read_answer(connection), 408)
+    assert problem(read_answer(connection), 408)["limit"] == "header_wait_s_max"
 
 
 def test_a_connection_on_which_nothing_comes_ends(connect: Callable[[], socket]) -> None:
@@ -213,7 +213,8 @@ def test_one_connection_too_many_is_told_so(place: Place, connect: Callable[[], 
         assert exchanged(connection, INFO).status == 200
     extra = connect()
     answer = read_answer(extra)
-    assert problem(answer, 429)["code"] == "limit-exceeded"
+    told = problem(answer, 429)
+    assert (told["code"], told["limit"], told["maximum"]) == ("limit-exceeded", "connections_at_once_max", 8)
     assert answer.headers["retry-after"] == "1"
     assert exchanged(open_ones[0], INFO).status == 200
     extra.close()
@@ -225,14 +226,17 @@ def test_one_connection_too_many_is_told_so(place: Place, connect: Callable[[], 
 def test_header_limits_hold_on_the_wire(connect: Callable[[], socket]) -> None:
     longest = "X: " + "a" * (8 * 1024 - 2 - 3)
     assert exchanged(connect(), head("GET", "/info", longest)).status == 200
-    problem(exchanged(connect(), head("GET", "/info", longest + "a")), 431)
+    told = problem(exchanged(connect(), head("GET", "/info", longest + "a")), 431)
+    assert (told["limit"], told["maximum"]) == ("header_line_bytes_max", 8 * 1024)
     lines = [f"X{number}: {'a' * 8000}" for number in range(4)]
     rest = 32 * 1024 - len(head("GET", "/info", *lines, "Y: "))
     assert exchanged(connect(), head("GET", "/info", *lines, "Y: " + "a" * rest)).status == 200
-    problem(exchanged(connect(), head("GET", "/info", *lines, "Y: " + "a" * (rest + 1))), 431)
+    told = problem(exchanged(connect(), head("GET", "/info", *lines, "Y: " + "a" * (rest + 1))), 431)
+    assert (told["limit"], told["maximum"]) == ("header_bytes_max", 32 * 1024)
     room = 8 * 1024 - 2 - len("GET /info?q= HTTP/1.1")
     assert exchanged(connect(), head("GET", "/info?q=" + "a" * room)).status == 400  # such a parameter is unknown
-    problem(exchanged(connect(), head("GET", "/info?q=" + "a" * (room + 1))), 414)
+    told = problem(exchanged(connect(), head("GET", "/info?q=" + "a" * (room + 1))), 414)
+    assert told["limit"] == "header_line_bytes_max"
 
 
 def test_offers_of_other_protocols_are_not_taken_up(connect: Callable[[], socket]) -> None:

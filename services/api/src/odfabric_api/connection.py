@@ -133,7 +133,8 @@ class GuardedProtocol(H11Protocol):
         """Count the connection and wait for a head."""
         super().connection_made(transport)
         if len(self.connections) > self.guard.connections_at_once_max:
-            self._refuse(Refused(429, "limit-exceeded", "too many connections at once"))
+            limit = ("connections_at_once_max", self.guard.connections_at_once_max)
+            self._refuse(Refused(429, "limit-exceeded", "too many connections at once", limit=limit))
             return
         self._await_head()
 
@@ -214,7 +215,8 @@ class GuardedProtocol(H11Protocol):
 
     def _head_too_slow(self) -> None:
         if self._is_waiting() and not self._refused and not self.transport.is_closing():
-            self._refuse(Refused(408, "limit-exceeded", "the head of the request arrives too slowly"))
+            limit = ("header_wait_s_max", self.guard.header_wait_s_max)
+            self._refuse(Refused(408, "limit-exceeded", "the head of the request arrives too slowly", limit=limit))
 
     def _refuse(self, refusal: Refused) -> None:
         """Answer, send no more, and let the client read that before the connection ends."""
@@ -234,7 +236,7 @@ class GuardedProtocol(H11Protocol):
 
 def answer_bytes(refusal: Refused) -> bytes:
     """The whole answer on the wire."""
-    response = plain_problem(refusal.status, refusal.code, refusal.message)
+    response = plain_problem(refusal.status, refusal.code, refusal.message, limit=refusal.limit)
     headers = {**dict(response.headers), **SECURITY_HEADERS, "connection": "close"}
     if refusal.status == 429:
         headers["retry-after"] = "1"

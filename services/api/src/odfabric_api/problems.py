@@ -95,9 +95,16 @@ def status_of(document: Mapping[str, object]) -> int:
     return HTTP_STATUS.get(code, 500)
 
 
-def plain_problem(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """A problem of the HTTP layer itself, which is no leaf of the tree."""
-    document = {
+def plain_problem(
+    status: int,
+    code: str,
+    message: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    limit: tuple[str, float] | None = None,
+) -> Response:
+    """A problem of the HTTP layer itself, which is no leaf of the tree; `limit` is the name and value of one that was hit."""
+    document: dict[str, object] = {
         "type": PROBLEM_TYPE_PREFIX + code,
         "code": code,
         "title": code.replace("-", " "),
@@ -105,6 +112,8 @@ def plain_problem(status: int, code: str, message: str, headers: Mapping[str, st
         "detail": message,
         "message": message,
     }
+    if limit is not None:
+        document.update(limit=limit[0], maximum=limit[1], hint=f"limit {limit[0]} = {limit[1]}")
     return Response(
         json.dumps(document).encode(), status_code=status, headers=dict(headers or {}), media_type=PROBLEM_MEDIA_TYPE
     )

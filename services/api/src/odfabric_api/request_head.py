@@ -43,11 +43,14 @@ _SINGLE_FIELDS = frozenset(
 
 
 class Refused(Exception):
-    """A request that no route sees: the answer's status, code and message. The connection is closed after it."""
+    """A request that no route sees: the answer's status, code and message, and the limit (name, value) that was hit.
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    The connection is closed after it.
+    """
+
+    def __init__(self, status: int, code: str, message: str, *, limit: tuple[str, float] | None = None) -> None:
         super().__init__(message)
-        self.status, self.code, self.message = status, code, message
+        self.status, self.code, self.message, self.limit = status, code, message, limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,18 +71,21 @@ def find_head(data: bytes | bytearray, limits: HeadLimits, *, seen: int = 0) -> 
     if _LONE_LINE_END.search(data, max(0, seen - 1), end):
         raise _malformed("lines end in CR LF")
     if end > limits.header_bytes_max:
-        raise Refused(431, "header-too-large", f"the head of a request has at most {limits.header_bytes_max} bytes")
+        maximum = limits.header_bytes_max
+        message = f"the head of a request has at most {maximum} bytes"
+        raise Refused(431, "header-too-large", message, limit=("header_bytes_max", maximum))
     return None if found < 0 else end
 
 
 def check_head(head: bytes, limits: HeadLimits) -> None:
     """Check a complete head. Raises Refused."""
     request_line, *lines = head[: -len(HEAD_END)].split(b"\r\n")
-    line_bytes_max = limits.header_line_bytes_max
-    if len(request_line) + 2 > line_bytes_max:
-        raise Refused(414, "uri-too-long", f"the request line has at most {line_bytes_max} bytes")
-    if any(len(line) + 2 > line_bytes_max for line in lines):
-        raise Refused(431, "header-too-large", f"a line of the head has at most {line_bytes_max} bytes")
+    maximum = limits.header_line_bytes_max
+    limit = ("header_line_bytes_max", maximum)
+    if len(request_line) + 2 > maximum:
+        raise Refused(414, "uri-too-long", f"the request line has at most {maximum} bytes", limit=limit)
+    if any(len(line) + 2 > maximum for line in lines):
+        raise Refused(431, "header-too-large", f"a line of the head has at most {maximum} bytes", limit=limit)
     version = _check_request_line(request_line)
     _check_fields(_fields(lines), version)
 
