@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     page_rows_max: int = Field(1000, description="Entries of one page of a listing")
 
     # formats and chains
-    block_bytes_max: int = Field(16 * MIB, description="Largest metadata block")
+    block_bytes_max: int = Field(16 * MIB, le=16 * MIB, description="Largest metadata block; cannot be raised")
     object_bytes_max: int = Field(64 * GIB, description="Largest data slice or checkpoint taken from elsewhere")
     chain_blocks_max: int = Field(10_000_000, description="Longest chain that is walked")
     commit_attempts_max: int = Field(10, description="Rebuilds on a new head before a commit gives up")

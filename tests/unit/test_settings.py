@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from odfabric.adapters.http.egress import EgressLimits
+from odfabric.formats.block import BLOCK_BYTES_MAX
 from odfabric.formats.manifest_events import VALUE_DEPTH_MAX
 from odfabric.formats.manifest_yaml import MANIFEST_LIMITS
 from odfabric.settings import Settings
@@ -30,6 +31,12 @@ def test_limits_of_manifests_are_settings() -> None:
     assert settings.manifest_bytes_max == MANIFEST_LIMITS.bytes_max
     assert settings.manifest_depth_max == MANIFEST_LIMITS.depth_max
     assert settings.manifest_nodes_max == MANIFEST_LIMITS.nodes_max
+
+
+def test_blocks_are_not_larger_than_the_codec_reads() -> None:
+    assert Settings().block_bytes_max == BLOCK_BYTES_MAX
+    with pytest.raises(ValidationError, match="block_bytes_max"):
+        Settings(block_bytes_max=BLOCK_BYTES_MAX + 1)
 
 
 def test_manifests_are_not_read_deeper_than_values_are_checked() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from odfabric.errors import HeadMoved, Indeterminate, NotFound
+from odfabric.errors import HeadMoved, Indeterminate, LimitExceeded, NotFound
 from odfabric.formats.dataset_layout import alias_key, block_key, head_key
 from odfabric.model.commit import CatalogEntry, EncodedBlock, Head, IdempotencyRecord, OutboxMessage
 from odfabric.model.identity import DatasetId
@@ -49,13 +49,21 @@ class Commits:
     """The seam as the verbs see it."""
 
     def __init__(
-        self, *, chains: ChainWriter, catalog: Catalog, objects: ObjectStore, clock: Clock, attempts_max: int
+        self,
+        *,
+        chains: ChainWriter,
+        catalog: Catalog,
+        objects: ObjectStore,
+        clock: Clock,
+        attempts_max: int,
+        block_bytes_max: int,
     ) -> None:
         self._chains = chains
         self._catalog = catalog
         self._objects = objects
         self._clock = clock
         self._attempts_max = attempts_max
+        self._block_bytes_max = block_bytes_max
 
     @property
     def chains(self) -> ChainReader:
@@ -63,7 +71,7 @@ class Commits:
         return self._chains
 
     def create(self, entry: CatalogEntry, blocks: Sequence[EncodedBlock]) -> Committed:
-        """Create a dataset with its first blocks. Raises AlreadyExists, having written at most unreferenced objects."""
+        """Create a dataset with its first blocks. Raises AlreadyExists, having written at most unreferenced objects, LimitExceeded."""
         planned = PlannedCommit(tuple(blocks))
         self._store_blocks(entry.id, planned)
         self._append(entry.id, None, planned, job_id=None, entry=entry)
@@ -82,7 +90,7 @@ class Commits:
 
         `build` may run several times, so it may write nothing but content-addressed objects. Raises HeadMoved when attempts are
         exhausted, or at once with `if_match`; AlreadyExists if the job or an idempotency key has committed meanwhile; NotFound;
-        Indeterminate if the outcome is unknown, in which case a retry with the same job id or key finds out.
+        LimitExceeded for a block over `block_bytes_max`; Indeterminate if the outcome is unknown, in which case a retry with the same job id or key finds out.
         """
         moved: HeadMoved | None = None
         for _ in range(self._attempts_max):
@@ -163,6 +171,10 @@ class Commits:
                 raise
 
     def _store_blocks(self, dataset: DatasetId, planned: PlannedCommit) -> None:
+        maximum = self._block_bytes_max
+        largest = max(len(block.data) for block in planned.blocks)
+        if largest > maximum:  # it could never be read again
+            raise LimitExceeded(f"a block of {largest} bytes", limit="block_bytes_max", maximum=maximum)
         for block in planned.blocks:
             self._objects.put_bytes(block_key(dataset, block.hash), block.data)
 

@@ -126,6 +126,7 @@ class Node:
             objects=ports.objects,
             clock=ports.clock,
             attempts_max=settings.commit_attempts_max,
+            block_bytes_max=settings.block_bytes_max,
         )
         self.repository = Repository(
             catalog=ports.catalog,

@@ -73,6 +73,16 @@ def test_limits_of_manifests_can_be_set(tmp_path: Path, limit: str, maximum: int
     assert (refused.status_code, refused.json()["limit"], refused.json()["maximum"]) == (413, limit, maximum)
 
 
+def test_no_block_is_written_that_is_too_large_to_be_read(tmp_path: Path) -> None:
+    memory = MemoryNode(tmp_path)
+    settings = Settings(workspace=tmp_path, block_bytes_max=200)
+    with serving(Node(memory.node.ports, settings)) as served, served.client() as client:
+        told = client.post("/datasets", content=ROOT, headers=YAML).json()
+        assert (told["status"], told["limit"], told["maximum"]) == (413, "block_bytes_max", 200)
+        assert client.get("/local/readings/refs/head").status_code == 404
+    assert list(memory.node.ports.objects.keys("")) == []
+
+
 def test_a_wrong_manifest_is_told_with_its_place(client: httpx.Client) -> None:
     answer = client.post("/datasets", content=manifest("wrong").replace("kind: Root", "kind: Tree"), headers=YAML)
     problem = answer.json()
