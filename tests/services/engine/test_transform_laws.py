@@ -1,6 +1,6 @@
 """The laws L1 to L5 of transforms over random queries, changelogs and slicings, and proof that breaking the engine shows.
 
-`ODF_LAW_CASES` sets the number of random cases (default 100). Each case runs 2 to 5 transactions.
+`ODF_LAW_CASES` sets the number of random cases (default 150). Each case runs 2 to 5 transactions.
 """
 
 from __future__ import annotations
@@ -8,14 +8,16 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from odfabric.model.instant import Instant
@@ -39,7 +41,11 @@ from tests.services.engine.law_check import Lab, LawBroken, check
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 
-CASES = int(os.environ.get("ODF_LAW_CASES", "100"))
+CASES = int(os.environ.get("ODF_LAW_CASES", "150"))
+BATCH = 10
+AT_ONCE = 2
+"""Cases that run side by side: one alone leaves half of two cores idle."""
+
 CASES_TO_CATCH_MAX = 60
 """Within so many random cases every broken engine must have been noticed."""
 
@@ -54,23 +60,37 @@ def lab(engine_call: EngineCall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return Lab(engine_call, tmp_path)
 
 
-def _own_folder(lab: Lab) -> Lab:
-    """A folder for each example: they share the fixture."""
+def _own_call(lab: Lab) -> Lab:
+    """A folder and a session for each case: cases run side by side."""
     folder = lab.folder / f"case-{next(_NUMBERS)}"
-    folder.mkdir()
-    return Lab(replace(lab.call, exchange=ExchangeFolder.at(folder)), folder)
+    scratch = folder / "scratch"
+    scratch.mkdir(parents=True)
+    session = lab.call.session.newSession()
+    return Lab(replace(lab.call, session=session, exchange=ExchangeFolder.at(folder), scratch=scratch), folder)
 
 
-# A smaller number is no simpler case, so there is nothing to shrink.
-@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
-@given(number=st.integers(0, 2**32 - 1))
-def test_laws_hold(lab: Lab, number: int) -> None:
+def _check_numbered(lab: Lab, number: int) -> None:
     case = make_case(number)
-    note(f"case {number}: {case.query.steps} {case.inputs} {case.cuts}")
-    partitions = str(1 + len(case.columns))
-    with pytest.MonkeyPatch.context() as patch:
+    try:
+        check(case, _own_call(lab))
+    except BaseException as error:
+        error.add_note(f"case {number}: {case.query.steps} {case.inputs} {case.cuts}")
+        raise
+
+
+# A smaller seed means no simpler cases, so there is nothing to shrink.
+@settings(
+    max_examples=-(-CASES // BATCH), deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
+)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_laws_hold(lab: Lab, seed: int) -> None:
+    """Each example is a batch of cases under one number of partitions."""
+    chance = Random(seed)
+    partitions = str(chance.randint(1, 5))
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(AT_ONCE) as pool:
         patch.setitem(gate.GATE_CONF, "spark.sql.shuffle.partitions", partitions)
-        check(case, _own_folder(lab))
+        for checked in [pool.submit(_check_numbered, lab, chance.getrandbits(32)) for _ in range(BATCH)]:
+            checked.result()
 
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -168,7 +188,7 @@ def test_a_broken_engine_is_noticed(broken: Break, lab: Lab, monkeypatch: pytest
 
 def _breaks_a_law(number: int, kinds: tuple[str, ...], lab: Lab) -> bool:
     try:
-        check(make_case(number, kinds), _own_folder(lab), repeat=False)
+        check(make_case(number, kinds), _own_call(lab), repeat=False)
     except LawBroken:
         return True
     return False
