@@ -14,7 +14,6 @@ from tests.support.process_tree import Seen, alive
 from tests.support.stories import hourly, reading, root
 from tests.support.waiting import wait_until
 
-HOURS = 3
 PER_HOUR = 4
 
 

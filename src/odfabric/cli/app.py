@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
+from odfabric import __version__
 from odfabric.cli import dataset_commands, node_commands, system_commands
 from odfabric.cli.backend import JobFailed
 from odfabric.cli.context import GLOBAL_OPTIONS, CommandContext
@@ -47,6 +48,12 @@ dataset_commands.register(app)
 node_commands.register(app)
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"odf {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     context: typer.Context,
@@ -54,6 +61,9 @@ def options(
     node: str = typer.Option("", envvar="ODF_NODE", help="Address of a node to work on instead"),
     token: str = typer.Option("", envvar="ODF_TOKEN", help="Token for the node", show_envvar=True),
     output: str = typer.Option("text", "--output", "-o", help="text or json"),
+    _: bool = typer.Option(
+        False, "--version", help="Print the version and end", callback=_print_version, is_eager=True
+    ),
 ) -> None:
     """Options that every verb takes, before or after it."""
     if output not in ("text", "json"):

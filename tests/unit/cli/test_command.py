@@ -2,6 +2,7 @@
 
 import json
 import logging
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,9 @@ def test_a_warning_of_the_library_is_one_readable_line(
     finally:
         logger.removeHandler(handler)
     assert capsys.readouterr().err == "odf: warning: attempt 1: no engine\\n\\x1b[31m\n"
+
+
+def test_the_version_is_the_projects(capsys: pytest.CaptureFixture[str]) -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"odf {project['version']}\n"

@@ -88,7 +88,7 @@ def _by_sql(rows: InputRows, transform: TransformSql, call: EngineCall) -> Prepa
     return Prepared(computed, ties)
 
 
-def _nowhere(row: int) -> Place:
+def _nowhere(_: int) -> Place:
     # What SQL has made of the rows stands in no file.
     return Place()
 

@@ -31,6 +31,7 @@ PINNED = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",  # a page that carries one, that is
     "spark.sql.files.ignoreMissingFiles": "false",
     # walls
     "spark.sql.runSQLOnFiles": "false",

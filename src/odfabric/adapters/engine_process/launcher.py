@@ -55,6 +55,8 @@ class EngineLaunch:
     exchange: Path
     memory_mib: int
     start_s_max: float
+    call_s_max: float
+    query_text_bytes_max: int
     idle_s: float
     owner_pid: int | None = None
     cache_folder: Path | None = None
@@ -108,6 +110,8 @@ class EngineLauncher:
             *("--ready-file", str(ready)),
             *("--memory-mib", str(launch.memory_mib)),
             *("--idle-s", str(launch.idle_s)),
+            *("--call-s-max", str(launch.call_s_max)),
+            *("--query-bytes-max", str(launch.query_text_bytes_max)),
         ]
         if launch.owner_pid is not None:
             command += ["--owner-pid", str(launch.owner_pid)]

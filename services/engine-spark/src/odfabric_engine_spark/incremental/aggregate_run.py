@@ -45,7 +45,6 @@ class _Versions:
 
     rows: pa.Table
     row_of: Longs
-    group_of: Longs
 
 
 class AggregateRun:
@@ -171,13 +170,13 @@ class AggregateRun:
         versions = np.nonzero(present)[0]
         row_of = np.full(len(owners), -1, dtype=np.int64)
         if not len(versions):
-            return _Versions(self._output_schema.empty_table(), row_of, owners)
+            return _Versions(self._output_schema.empty_table(), row_of)
         at = pa.array(versions)
         arrays = [*self._keys_as_columns(work, owners[versions]), *(column.take(at) for column in columns), at]
         names = [*self._group_rows.key_names, *self._group_rows.result_names, GROUP_ID]
         rows = self._group_rows.output(pa.Table.from_arrays(arrays, names=names))
         row_of[one_array(rows.column(GROUP_ID)).to_numpy()] = np.arange(rows.num_rows)
-        return _Versions(as_output(rows, self._output_schema), row_of, owners)
+        return _Versions(as_output(rows, self._output_schema), row_of)
 
     def _keys_as_columns(self, work: _Work, owners: Longs) -> list[pa.Array]:
         """Keys as the query sees them: a window is a struct."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import types
 from pyspark.sql.types import StructType, _parse_datatype_json_string
 
-from odfabric.errors import InvalidData, InvalidQuery, OdfError, Place
+from odfabric.errors import InvalidData, OdfError, Place
 from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
 from odfabric.formats.slice_schema import OFFSET_TYPE, OPERATION_TYPE, TIMESTAMP_TYPE, check_compatible, check_storable
 from odfabric.model.data_schema import DataSchema
@@ -93,11 +93,6 @@ def as_output(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Columns of the output in its types; digits below its resolution are cut, as everywhere in the format."""
     arrays = [_cast(one_array(rows.column(field.name)), field) for field in schema]
     return pa.Table.from_arrays(arrays, schema=pa.schema([field.with_nullable(True) for field in schema]))
-
-
-def first_problem(refused: Refused, *, steps: int) -> InvalidQuery:
-    """What a refused transform is answered with."""
-    return refused.error(steps=steps)
 
 
 def _changed_by_spark(table: InputTable) -> bool:

@@ -69,7 +69,7 @@ def merge_rows(
             return Merged(_appended(unseen, vocabulary), _by_event_time(vocabulary), keys)
         case MergeStrategySnapshot(primary_key=keys):
             check_key_columns(schema, keys)
-            compared = _compared(strategy, schema, vocabulary)
+            compared = _compared(strategy, schema)
             frame = _snapshot(unique_by_key(new, keys), prev, keys, compared, vocabulary)
             return Merged(frame, (*(_ascending(name) for name in keys), _ascending(vocabulary.operation_type)), keys)
         case MergeStrategyChangelogStream() | MergeStrategyUpsertStream():
@@ -116,7 +116,7 @@ def _unseen(fresh: DataFrame, prev: DataFrame, keys: Sequence[str]) -> DataFrame
     return fresh.join(seen, same, "left_anti")
 
 
-def _compared(strategy: MergeStrategySnapshot, schema: pa.Schema, vocabulary: DatasetVocabulary) -> list[str]:
+def _compared(strategy: MergeStrategySnapshot, schema: pa.Schema) -> list[str]:
     if strategy.compare_columns is None:
         return [name for name in schema.names if name not in strategy.primary_key]
     if not strategy.compare_columns:

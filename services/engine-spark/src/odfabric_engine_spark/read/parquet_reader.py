@@ -44,7 +44,9 @@ class _File:
 
     def open(self) -> pq.ParquetFile:
         """For reading; timestamps of the old 96-bit form come as milliseconds, as nanoseconds would wrap around."""
-        return pq.ParquetFile(self.path, coerce_int96_timestamp_unit="ms", pre_buffer=False)
+        return pq.ParquetFile(
+            self.path, coerce_int96_timestamp_unit="ms", pre_buffer=False, page_checksum_verification=True
+        )
 
 
 @dataclass(slots=True)
