@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from odfabric.adapters.memory.clock import SettableClock
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.domain.access import LOCAL_ACCOUNT, Subject
+from odfabric.formats.dataset_layout import dataset_prefix
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.formats.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.job import Job, JobStatus
 from odfabric.model.subscription import Delivery, DeliveryStatus
@@ -41,6 +44,10 @@ MANIFESTS = {
         "doomed": "Root\n  metadata:\n  - kind: AddPushSource\n    sourceName: default" + READ,
         "copied": "Derivative\n  metadata:\n  - kind: SetTransform\n    inputs: [{datasetRef: readings}]\n"
         "    transform: {kind: Sql, engine: spark, query: SELECT * FROM readings}\n",
+        "polled": "Root\n  metadata:\n  - kind: SetPollingSource\n    fetch: {kind: FilesGlob, path: 'day-*.ndjson'}"
+        + READ,
+        "derived": "Derivative\n  metadata:\n  - kind: SetTransform\n    inputs: [{datasetRef: polled}]\n"
+        "    transform: {kind: Sql, engine: spark, query: SELECT * FROM polled}\n",
     }.items()
 }
 DAYS = (1, 2, 3)
@@ -52,9 +59,10 @@ ROUND_MS = 6 * 3600 * 1000
 
 
 def settings_of(workspace: Path, receiver: str, *, crash_at: str | None = None) -> Settings:
-    """A node whose retries come at once; the only exception in its guard is the receiver."""
+    """A node whose retries come at once; the only exception in its guard is the receiver. Sources lie beside the workspace."""
     return Settings(
         workspace=workspace,
+        poll_folder=workspace.absolute().parent / "sources",
         crash_at=crash_at,
         egress_allow=(receiver,),
         lease_s=LEASE_S,
@@ -63,20 +71,24 @@ def settings_of(workspace: Path, receiver: str, *, crash_at: str | None = None) 
     )
 
 
-def live(workspace: str, receiver: str, crash_at: str | None, hours_ahead: int) -> None:
-    """The whole scenario in this process, which may be killed by the point that is armed.
+Steps = Callable[[Node, SettableClock, str], None]
 
-    `hours_ahead` moves the clock, so that what a dead process held is free and what waits for another attempt is due.
+
+def live(workspace: str, receiver: str, crash_at: str | None, hours_ahead: int, steps: Steps) -> None:
+    """A whole scenario in this process, which may be killed by the point that is armed.
+
+    `steps` get node, clock and the receiver's address. `hours_ahead` moves the clock, so that what a dead process held is free and what waits for another attempt is due.
     """
     settings = settings_of(Path(workspace), receiver, crash_at=crash_at)
     prepare_workspace(settings)
     clock = SettableClock(Instant(time.time_ns() + hours_ahead * HOUR_NS), step_ms=1)
     engine = MemoryEngine(settings.workspace.absolute() / "exchange")
     with open_node(settings, engine=engine, clock=clock) as node:
-        _steps(node, clock, receiver)
+        steps(node, clock, receiver)
 
 
-def _steps(node: Node, clock: SettableClock, receiver: str) -> None:
+def pushes_and_subscribers(node: Node, clock: SettableClock, receiver: str) -> None:
+    """Pushes, transforms, webhooks, a failed push, a query, a dataset that is made and deleted."""
     for name in ("readings", "copied"):
         _create(node, name)
     _relay(node)
@@ -93,6 +105,33 @@ def _steps(node: Node, clock: SettableClock, receiver: str) -> None:
     _deliver(node, clock, readings)
     _make_and_delete(node, receiver)
     _relay(node)
+
+
+def polls_and_copies(node: Node, clock: SettableClock, receiver: str) -> None:
+    """Files that are polled in two goes, what is derived from them, and a copy of a dataset from elsewhere."""
+    for name in ("polled", "derived"):
+        _create(node, name)
+    folder = node.settings.poll_folder
+    assert folder is not None
+    for day in DAYS:
+        arrived = folder / f"day-{day}.ndjson"
+        if not arrived.exists():
+            arrived.write_text(json.dumps({"event_time": f"2026-01-0{day}T00:00:00Z", "city": "A"}) + "\n")
+        _pull(node, "derived", recursive=True)
+    mirrored = DatasetAlias(node.account, Name("mirrored"))
+    _finish(node, PullRequest(dataset=None, alias=mirrored, url=f"file://{folder}/origin"))
+    _relay(node)
+
+
+def grow_origin(node: Node) -> Path:
+    """A dataset to be copied; its folder."""
+    _create(node, "readings")
+    entry = node.resolve(parse_dataset_alias("readings"))
+    for day in DAYS:
+        body = json.dumps({"event_time": f"2026-01-0{day}T00:00:00Z", "city": "A"}) + "\n"
+        _push(node, entry, f"day-{day}", body)
+    _relay(node)
+    return node.settings.workspace.absolute() / "objects" / dataset_prefix(entry.id)
 
 
 def _relay(node: Node) -> None:
@@ -114,9 +153,13 @@ def _push(node: Node, entry: CatalogEntry, key: str, body: str, *, expected: Job
         assert ended.status is expected, ended.error
 
 
-def _pull(node: Node, name: str) -> None:
+def _pull(node: Node, name: str, *, recursive: bool = False) -> None:
     entry = node.resolve(parse_dataset_alias(name))
-    ended = _work(node, node.enqueue_pull(PullRequest(dataset=entry.id, alias=entry.alias)))
+    _finish(node, PullRequest(dataset=entry.id, alias=entry.alias, recursive=recursive))
+
+
+def _finish(node: Node, request: PullRequest) -> None:
+    ended = _work(node, node.enqueue_pull(request))
     assert ended.status is JobStatus.SUCCEEDED, ended.error
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import shutil
 import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -25,7 +27,7 @@ from odfabric.model.instant import Instant
 from odfabric.model.metadata import AddData, ExecuteTransform
 from odfabric.usecases.read_tail import ReadTail
 from odfabric.usecases.verify_dataset import VerifyOptions
-from odfabric.wiring import open_node
+from odfabric.wiring import Node, open_node, prepare_workspace
 from tests.drills import scenario
 
 PROCESS_S_MAX = 60
@@ -81,8 +83,17 @@ def receiver() -> Iterator[Receiver]:
     thread.join()
 
 
-def run(workspace: Path, receiver: Receiver, crash_at: str | None, *, hours_ahead: int) -> int:
-    process = PROCESSES.Process(target=scenario.live, args=(str(workspace), receiver.address, crash_at, hours_ahead))
+def run(
+    workspace: Path,
+    receiver: Receiver,
+    crash_at: str | None,
+    *,
+    hours_ahead: int,
+    steps: scenario.Steps = scenario.pushes_and_subscribers,
+) -> int:
+    process = PROCESSES.Process(
+        target=scenario.live, args=(str(workspace), receiver.address, crash_at, hours_ahead, steps)
+    )
     process.start()
     process.join(PROCESS_S_MAX)
     if process.exitcode is None:
@@ -92,24 +103,36 @@ def run(workspace: Path, receiver: Receiver, crash_at: str | None, *, hours_ahea
     return process.exitcode
 
 
-def check(workspace: Path, receiver: Receiver) -> None:
-    """Every dataset verifies, every acknowledged row is there once, every event was delivered once in order."""
+@contextmanager
+def opened(workspace: Path, receiver: Receiver) -> Iterator[Node]:
+    """The node three days later, to look into."""
     settings = scenario.settings_of(workspace, receiver.address)
     engine = MemoryEngine(workspace.absolute() / "exchange")
     clock = SettableClock(Instant(time.time_ns() + 72 * scenario.HOUR_NS), step_ms=1)
     with open_node(settings, engine=engine, clock=clock) as node:
+        yield node
+
+
+def check_dataset(node: Node, name: str) -> int:
+    """Every row is there once and the dataset verifies; how many blocks have brought them."""
+    entry = node.resolve(parse_dataset_alias(name))
+    answer = node.tail(entry, ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None))
+    rows = answer["data"]
+    assert isinstance(rows, list)
+    assert [row["offset"] for row in rows] == list(range(len(scenario.DAYS)))
+    assert len({row["event_time"] for row in rows}) == len(scenario.DAYS)
+    job = node.enqueue_verify(entry, VerifyOptions())
+    ended = node.work_until_ended(job, worker="check", listener=lambda _: None)
+    assert json.loads(ended.result or "{}") == {"ok": True, "errors": []}
+    events = [link.block.event for link in node.log(entry, limit=100)]
+    return sum(isinstance(event, AddData | ExecuteTransform) for event in events)
+
+
+def check(workspace: Path, receiver: Receiver) -> None:
+    """Every dataset verifies, every acknowledged row is there once, every event was delivered once in order."""
+    with opened(workspace, receiver) as node:
         for name in ("readings", "copied"):
-            entry = node.resolve(parse_dataset_alias(name))
-            answer = node.tail(entry, ReadTail(skip=0, limit=100, data_format="JsonAoS", schema_format=None))
-            rows = answer["data"]
-            assert isinstance(rows, list)
-            assert [row["offset"] for row in rows] == list(range(len(scenario.DAYS)))
-            assert len({row["event_time"] for row in rows}) == len(scenario.DAYS)
-            events = [link.block.event for link in node.log(entry, limit=100)]
-            assert sum(isinstance(event, AddData | ExecuteTransform) for event in events) == len(scenario.DAYS)
-            job = node.enqueue_verify(entry, VerifyOptions())
-            ended = node.work_until_ended(job, worker="check", listener=lambda _: None)
-            assert json.loads(ended.result or "{}") == {"ok": True, "errors": []}
+            assert check_dataset(node, name) == len(scenario.DAYS)
         assert [str(entry.alias) for entry in node.datasets(after=None, limit=10)] == ["local/copied", "local/readings"]
         assert node.relay_outbox() == 0
         readings = node.resolve(parse_dataset_alias("readings"))
@@ -139,3 +162,38 @@ def test_a_process_that_dies_there_is_continued_by_the_next(
     assert died == -signal.SIGKILL, f"{point} was never reached"
     assert run(workspace, receiver, None, hours_ahead=48) == 0
     check(workspace, receiver)
+
+
+PULLED_BY = (
+    *("object.block", "object.data", "object.checkpoint", "object.info", "object.ref.put", "chain.append"),
+    *("job.enqueue", "job.lease", "job.heartbeat", "job.succeed", "engine.ingest", "engine.transform", "outbox"),
+)
+PULLED = tuple(point for point in CRASH_POINTS if point.startswith(PULLED_BY))
+"""Where a pull can die."""
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset of another node, as a folder."""
+    workspace = tmp_path_factory.mktemp("elsewhere") / "w"
+    prepare_workspace(scenario.settings_of(workspace, "127.0.0.1:9"))
+    with open_node(scenario.settings_of(workspace, "127.0.0.1:9"), engine=MemoryEngine(workspace / "exchange")) as node:
+        return scenario.grow_origin(node)
+
+
+@pytest.mark.parametrize("hit", [1, 2])
+@pytest.mark.parametrize("point", PULLED)
+def test_a_pull_that_dies_there_is_continued_by_the_next_process(
+    tmp_path: Path, receiver: Receiver, origin: Path, point: str, hit: int
+) -> None:
+    workspace, steps = tmp_path / "w", scenario.polls_and_copies
+    (tmp_path / "sources").mkdir()
+    shutil.copytree(origin, tmp_path / "sources" / "origin")
+    died = run(workspace, receiver, f"{point}@{hit}", hours_ahead=0, steps=steps)
+    assert died == -signal.SIGKILL, f"{point} was never reached"
+    assert run(workspace, receiver, None, hours_ahead=48, steps=steps) == 0
+    with opened(workspace, receiver) as node:
+        blocks = [check_dataset(node, name) for name in ("polled", "derived", "mirrored")]
+        heads = [node.repository.head(node.resolve(parse_dataset_alias(name)).id).hash for name in ("mirrored",)]
+    assert 1 <= blocks[1] <= blocks[0] <= blocks[2] == len(scenario.DAYS)
+    assert str(heads[0]) == (origin / "refs" / "head").read_text().strip()

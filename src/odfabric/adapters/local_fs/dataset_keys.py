@@ -15,11 +15,11 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from odfabric.adapters.local_fs.durable import sync_folder
 from odfabric.adapters.local_fs.file_lock import held_lock
 from odfabric.errors import AccessDenied, Corrupt, Determinate
 from odfabric.ports.clock import Entropy
 from odfabric.ports.dataset_keys import SealedKey
+from odfabric_persist.location.durable import sync_folder
 
 VERSION = b"\x01"
 KEY_FILE_BYTES = 32

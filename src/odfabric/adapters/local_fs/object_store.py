@@ -19,7 +19,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from odfabric.adapters.local_fs.durable import DurableFolders, sync_file, sync_folder
 from odfabric.adapters.local_fs.file_lock import held_lock
 from odfabric.adapters.local_fs.new_file import regular_file
 from odfabric.errors import (
@@ -34,6 +33,7 @@ from odfabric.errors import (
 )
 from odfabric.model.instant import Instant
 from odfabric.ports.object_store import REF_BYTES_MAX, ObjectStat, ReadableBytes, check_key, check_prefix
+from odfabric_persist.location.durable import DurableFolders, sync_file, sync_folder
 
 PENDING = ".pending-"
 LOCKS = ".locks"

@@ -1,0 +1,40 @@
+"""What can go wrong with a store, apart along two axes: who is to blame, and whether it happened.
+
+Owns the closed tree of errors of this library. A use that breaks a precondition is a `UsageError`: definite, never retried.
+A failure of the place where data lies is `Determinate` (it surely did not happen) or `Indeterminate` (it may have): only what
+is known to be without effect may be called Determinate. Source: persist facts, section 4.
+"""
+
+from __future__ import annotations
+
+
+class PersistError(Exception):
+    """Root of the tree. `message` names no secret."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class UsageError(PersistError):
+    """A precondition does not hold; `kind` names which."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
+
+
+class LocationError(PersistError):
+    """The place where data lies failed."""
+
+
+class Determinate(LocationError):
+    """It surely did not happen."""
+
+
+class Indeterminate(LocationError):
+    """It may have happened."""
+
+
+class Corrupt(LocationError):
+    """What is stored is not what was written, or was written by newer software: nothing is guessed."""

@@ -1,0 +1,23 @@
+"""The scenarios of the storage library as data: every file named in ODF_PERSIST_CASES, by default the copy beside the tests."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+DEFAULT = Path(__file__).parents[1] / "cases" / "persist-cases.json"
+
+
+@cache
+def documents() -> tuple[dict[str, Any], ...]:
+    """Each file."""
+    names = os.environ.get("ODF_PERSIST_CASES", str(DEFAULT)).split(os.pathsep)
+    return tuple(json.loads(Path(name).read_text()) for name in names)
+
+
+def steps(section: str) -> list[list[dict[str, Any]]]:
+    """The list of steps of a conformance section, one for each file."""
+    return [document[section] for document in documents()]
