@@ -38,3 +38,44 @@ class Indeterminate(LocationError):
 
 class Corrupt(LocationError):
     """What is stored is not what was written, or was written by newer software: nothing is guessed."""
+
+
+class Refusal(PersistError):
+    """An outcome that a correct caller must expect: definite, judged on the newest state, without effect."""
+
+
+class UpperMismatch(Refusal):
+    """Somebody else wrote first; `current` is the shard's upper."""
+
+    def __init__(self, current: int | None) -> None:
+        super().__init__(f"the upper is {current}")
+        self.current = current
+
+
+class SinceError(Refusal):
+    """The time can no longer be read; `since` is the first that can (None: nothing can)."""
+
+    def __init__(self, since: int | None) -> None:
+        super().__init__(f"the since is {since}")
+        self.since = since
+
+
+class NotYet(Refusal):
+    """The time is not complete yet; `upper` says how far the shard is."""
+
+    def __init__(self, upper: int | None) -> None:
+        super().__init__(f"the upper is {upper}")
+        self.upper = upper
+
+
+class OpaqueMismatch(Refusal):
+    """Another incarnation has fenced this one off; `actual` is its mark, `since` its hold."""
+
+    def __init__(self, actual: int, since: int | None) -> None:
+        super().__init__(f"the mark is {actual}")
+        self.actual = actual
+        self.since = since
+
+
+class Expired(Refusal):
+    """The lease of this handle has run out, or it was expired: open a new one with a new id."""

@@ -225,7 +225,7 @@ def test_a_key_that_passes_stays_below_the_root(key: str) -> None:
         check_key(key)
     except UsageError:
         return
-    assert os.path.normpath(f"/root/{key}") == f"/root/{key}"
+    assert os.path.normpath(f"/base/{key}") == f"/base/{key}"
 
 
 def test_a_reader_meets_the_old_value_or_the_new_one(tmp_path: Path) -> None:

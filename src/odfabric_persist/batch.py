@@ -1,0 +1,160 @@
+"""Batches: rows on their way into parts and out of them, and several batches made into one.
+
+Owns when rows become a part, where parts lie (blob or state), and what of a part counts. Invariant: a batch shows the same rows,
+consolidated, whichever way its parts were cut, and compaction changes times only up to the since it was given. Not here: whether
+a batch belongs to the shard (`state`). Source: persist facts, section 3.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from odfabric_persist.errors import Corrupt, UsageError
+from odfabric_persist.frontier import Frontier, at_most, before
+from odfabric_persist.machine import Machine
+from odfabric_persist.rows import (
+    TIME,
+    RowCodec,
+    advanced,
+    between,
+    checksum,
+    concatenated,
+    decode,
+    encode_blob,
+    encode_inline,
+)
+from odfabric_persist.state import Batch, Part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLimits:
+    """`part_rows`: rows of one part. `inline_bytes_max`: largest part that is kept in the state; 0 keeps none there."""
+
+    part_rows: int = 500_000
+    inline_bytes_max: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of one shard."""
+
+    machine: Machine
+    codec: RowCodec
+    limits: BatchLimits
+
+    def write(self, updates: pa.Table) -> Part:
+        """A part of sorted, consolidated updates; durable when this returns, unless it goes with the state."""
+        if updates.nbytes <= self.limits.inline_bytes_max:
+            data = encode_inline(updates)
+            if len(data) <= self.limits.inline_bytes_max:
+                return Part(updates.num_rows, len(data), checksum(data), inline=data)
+        data = encode_blob(updates)
+        key = f"{self.machine.shard}/part-{uuid.uuid4().hex}"
+        self.machine.retried(lambda: self.machine.blob.set(key, data))
+        return Part(updates.num_rows, len(data), checksum(data), key=key)
+
+    def read(self, part: Part) -> pa.Table:
+        """The updates of a part. Raises Corrupt if they are gone or damaged."""
+        schema = self.codec.update_schema
+        if part.inline is not None:
+            return decode(part.inline, part.crc, schema, inline=True)
+        key = part.key
+        assert key is not None
+        data = self.machine.retried(lambda: self.machine.blob.get(key))
+        if data is None:
+            raise Corrupt(f"part {key} is gone")
+        return decode(data, part.crc, schema, inline=False)
+
+    def discard(self, batch: Batch) -> None:
+        """Remove the blobs of a batch that no version ever named."""
+        for key in batch.blob_keys:
+            self.machine.blob.delete(key)
+
+
+def write_batch(
+    parts: Parts, updates: pa.Table, lower: int, upper: Frontier, *, since: Frontier = 0, chunk_rows: int | None = None
+) -> Batch:
+    """A batch of updates, which no version names yet.
+
+    Raises UsageError: `invalid-bounds`, `update-not-beyond-lower`, `update-beyond-upper`, `codec-mismatch`.
+    """
+    if not before(lower, upper):
+        raise UsageError("invalid-bounds", f"[{lower}, {upper})")
+    given = parts.codec.updates(updates)
+    _check_times(given, lower, upper, since)
+    rows = chunk_rows or parts.limits.part_rows
+    written: list[tuple[Part, pa.Table]] = []
+    for start in range(0, given.num_rows, rows):
+        chunk = parts.codec.consolidated(given.slice(start, rows))
+        if chunk.num_rows:
+            written.append((parts.write(chunk), chunk))
+    return Batch(uuid.uuid4().hex, lower, upper, since, tuple(_runs(parts.codec, written)))
+
+
+def _check_times(updates: pa.Table, lower: int, upper: Frontier, since: Frontier) -> None:
+    if not updates.num_rows:
+        return
+    times = pa.compute.min_max(updates.column(TIME)).as_py()
+    if times["min"] < lower:
+        raise UsageError("update-not-beyond-lower", f"time {times['min']} is before {lower}")
+    if upper is not None and times["max"] >= upper and not before(upper, since):
+        raise UsageError("update-beyond-upper", f"time {times['max']} is not before {upper}")
+
+
+def _runs(codec: RowCodec, written: Sequence[tuple[Part, pa.Table]]) -> Iterator[tuple[Part, ...]]:
+    """Parts that follow one another in the order of rows, together."""
+    run: list[Part] = []
+    last: pa.Table | None = None
+    for part, rows in written:
+        if last is not None and not codec.is_at_or_after(codec.position(rows, 0), last):
+            yield tuple(run)
+            run = []
+        run.append(part)
+        last = codec.position(rows, rows.num_rows - 1)
+    if run:
+        yield tuple(run)
+
+
+def tightened(batch: Batch, lower: int, upper: Frontier) -> Batch:
+    """The same parts, of which less counts. Raises UsageError (`invalid-batch-bounds`) if more should."""
+    if not (batch.lower <= lower and at_most(upper, batch.upper) and at_most(lower, upper)):
+        raise UsageError("invalid-batch-bounds", f"[{lower}, {upper}) is not within [{batch.lower}, {batch.upper})")
+    return replace(batch, id=uuid.uuid4().hex, lower=lower, upper=upper)
+
+
+def rows_of(parts: Parts, batch: Batch) -> pa.Table:
+    """What counts of a batch, not yet consolidated over parts. Times that were advanced cannot be outside the bounds."""
+    tables = [parts.read(part) for part in batch.parts]
+    if batch.since == 0:
+        tables = [between(table, batch.lower, batch.upper) for table in tables]
+    return concatenated(tables, parts.codec.update_schema)
+
+
+def compact(
+    parts: Parts,
+    inputs: Sequence[Batch],
+    lower: int,
+    upper: Frontier,
+    since: Frontier,
+    *,
+    chunk_rows: int | None = None,
+) -> Batch:
+    """One batch of several neighbours, times advanced to `since`. The shard's state does not change.
+
+    Raises UsageError: `non-consecutive`, `since-regression`.
+    """
+    bounds = [bound for batch in inputs for bound in (batch.lower, batch.upper)]
+    if not inputs or (bounds[0], bounds[-1]) != (lower, upper) or bounds[1:-1:2] != bounds[2:-1:2]:
+        raise UsageError("non-consecutive", f"the inputs do not tile [{lower}, {upper})")
+    if not all(at_most(batch.since, since) for batch in inputs):
+        raise UsageError("since-regression", f"an input was advanced beyond {since}")
+    schema = parts.codec.update_schema
+    rows = advanced(concatenated([rows_of(parts, batch) for batch in inputs], schema), since)
+    sorted_rows = parts.codec.consolidated(rows)
+    size = chunk_rows or parts.limits.part_rows
+    written = tuple(parts.write(sorted_rows.slice(start, size)) for start in range(0, sorted_rows.num_rows, size))
+    return Batch(uuid.uuid4().hex, lower, upper, since, (written,) if written else ())

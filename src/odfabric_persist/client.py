@@ -1,0 +1,424 @@
+"""The client of the storage library: open a shard, write it, read it definitely.
+
+Owns handles and what their callers see: preconditions in the order in which they are judged, outcomes, waiting. Invariant: two
+readers who ask for the same time get the same rows, whoever they are and whenever they ask, as long as the time can be read.
+Not here: how a version is won (`machine`), what a command may change (`state`). Source: persist facts, section 3.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from odfabric_persist import state as transitions
+from odfabric_persist.batch import BatchLimits, Parts, rows_of, tightened, write_batch
+from odfabric_persist.errors import LocationError, NotYet, SinceError, UpperMismatch, UsageError
+from odfabric_persist.frontier import Frontier, at_most, before
+from odfabric_persist.location.blob import Blob, check_key
+from odfabric_persist.location.consensus import Consensus
+from odfabric_persist.machine import Machine, Patience
+from odfabric_persist.rows import TIME, RowCodec, advanced, between, concatenated
+from odfabric_persist.splits import Split, cut
+from odfabric_persist.state import Batch, State
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersistSettings:
+    """Leases in milliseconds, sizes in bytes and rows, pauses in seconds."""
+
+    reader_lease_ms: int = 15 * 60 * 1000
+    writer_lease_ms: int = 60 * 60 * 1000
+    limits: BatchLimits = field(default_factory=BatchLimits)
+    attempts_max: int = 10
+    poll_s: float = 0.05
+    """Pause between looks while waiting for a time to be complete."""
+
+
+@dataclass(slots=True)
+class PersistClient:
+    """Opens shards of one location; safe for threads. `now_ms` and `wait` are the clock and the sleep of tests."""
+
+    blob: Blob
+    consensus: Consensus
+    settings: PersistSettings = field(default_factory=PersistSettings)
+    now_ms: Callable[[], int] = _wall_ms
+    wait: Callable[[float], None] = time.sleep
+    _shards: dict[str, Shard] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def open(self, shard: str, codec: RowCodec) -> Shard:
+        """A shard, made if it is new. Raises UsageError (`codec-mismatch`, `invalid-key`), Corrupt, LocationError."""
+        with self._lock:
+            known = self._shards.get(shard)
+            if known is None or known.codec != codec:
+                patience = Patience(attempts_max=self.settings.attempts_max, wait=self.wait)
+                machine = Machine(check_key(shard), codec.name, self.blob, self.consensus, self.now_ms, patience)
+                known = Shard(machine, codec, self.settings, self.wait)
+                known.newest()
+                self._shards[shard] = known
+            return known
+
+
+@dataclass(slots=True)
+class Shard:
+    """A shard as one process sees it; all its handles share the copy of the newest state."""
+
+    machine: Machine
+    codec: RowCodec
+    settings: PersistSettings
+    wait: Callable[[float], None]
+
+    @property
+    def parts(self) -> Parts:
+        """Its parts."""
+        return Parts(self.machine, self.codec, self.settings.limits)
+
+    def newest(self) -> State:
+        """The newest version."""
+        return self.machine.newest()
+
+    def open_writer(self, name: str | None = None) -> WriteHandle:
+        """Register a writer; one that is known by this name goes on."""
+        name = name or uuid.uuid4().hex
+        self.change(lambda state: transitions.open_writer(state, name, now_ms=self.machine.now_ms()))
+        return WriteHandle(self, name)
+
+    def open_reader(self, name: str | None = None) -> ReadHandle:
+        """Register a leased reader, which holds the since where it is now."""
+        name = name or uuid.uuid4().hex
+        state = self.change(lambda state: transitions.open_reader(state, name, now_ms=self.machine.now_ms()))
+        known = state.readers.get(name)
+        return ReadHandle(self, name, state.since if known is None else known.since)
+
+    def open_critical(self, name: str) -> CriticalHandle:
+        """Register a hold that no lease ends. Write the name down first: a lost one holds the since for ever."""
+        self.change(lambda state: transitions.open_critical(state, name, now_ms=self.machine.now_ms()))
+        return CriticalHandle(self, name)
+
+    def expire_due(self) -> list[str]:
+        """Expire everything whose lease has run out; the names, sorted."""
+        expired: list[str] = []
+
+        def command(state: State) -> State:
+            now_ms = self.machine.now_ms()
+            writers, readers = transitions.due(
+                state,
+                now_ms=now_ms,
+                reader_lease_ms=self.settings.reader_lease_ms,
+                writer_lease_ms=self.settings.writer_lease_ms,
+            )
+            expired[:] = sorted(writers | readers)
+            return transitions.expire(state, writers=writers, readers=readers, criticals=frozenset(), now_ms=now_ms)
+
+        self.change(command)
+        return expired
+
+    def expire(self, *, writer: str = "", reader: str = "", critical: str = "") -> None:
+        """Forget a handle."""
+        names = [frozenset({name} - {""}) for name in (writer, reader, critical)]
+        self.change(
+            lambda state: transitions.expire(
+                state, writers=names[0], readers=names[1], criticals=names[2], now_ms=self.machine.now_ms()
+            )
+        )
+
+    def snapshot(self, as_of: int, *, wait_s: float = 0.0) -> pa.Table:
+        """The rows at a time: every time is `as_of`, equal rows are added up, sorted.
+
+        Raises SinceError; NotYet if the time is not complete within `wait_s` seconds.
+        """
+        state = self._readable(as_of, wait_s=wait_s)
+        return self._rows_at(_until(state, as_of), as_of)
+
+    def snapshot_splits(self, as_of: int, count: int, *, wait_s: float = 0.0) -> list[Split]:
+        """The same as exactly `count` portions, which any client of the location can fetch; some may be empty.
+
+        A portion is consolidated in itself; the portions together add up to the snapshot. Raises as `snapshot`.
+        """
+        if count < 1:
+            raise UsageError("invalid-splits", f"{count} portions")
+        state = self._readable(as_of, wait_s=wait_s)
+        return cut(self.machine.shard, _until(state, as_of), as_of, count)
+
+    def fetch_split(self, split: Split) -> pa.Table:
+        """The rows of a portion. Raises UsageError (`batch-not-from-this-shard`), Corrupt if its parts were collected."""
+        if split.shard != self.machine.shard:
+            raise UsageError("batch-not-from-this-shard", f"the portion is of shard {split.shard}")
+        return self._rows_at(split.batches, split.as_of)
+
+    def change(self, command: Callable[[State], State]) -> State:
+        """Apply a command; a shard that is closed by it on both sides is cleared too."""
+        after = self.machine.apply(command)
+        if transitions.is_closed(after) and not after.tombstone:
+            self.machine.apply(lambda state: transitions.become_tombstone(state, now_ms=self.machine.now_ms()))
+        return after
+
+    def _readable(self, as_of: int, *, wait_s: float) -> State:
+        end = time.monotonic() + wait_s
+        state = self.newest()
+        while True:
+            if not at_most(state.since, as_of):
+                raise SinceError(state.since)
+            if before(as_of, state.upper):
+                return state
+            if time.monotonic() >= end:
+                raise NotYet(state.upper)
+            self.wait(self.settings.poll_s)
+            state = self.newest()
+
+    def _rows_at(self, batches: Sequence[Batch], as_of: int) -> pa.Table:
+        tables = [between(rows_of(self.parts, batch), 0, as_of + 1) for batch in batches]
+        rows = concatenated(tables, self.codec.update_schema)
+        return self.codec.consolidated(advanced(rows, as_of))
+
+
+def _until(state: State, as_of: int) -> tuple[Batch, ...]:
+    return tuple(batch for batch in state.batches if batch.lower <= as_of)
+
+
+@dataclass(slots=True)
+class WriteHandle:
+    """A registered writer."""
+
+    shard: Shard
+    name: str
+
+    def append(self, updates: pa.Table, lower: int, new_upper: Frontier) -> Frontier:
+        """Write what several writers write alike: whoever comes first wins, for the others it is done. The shard's upper.
+
+        Raises UpperMismatch if the shard has not come to `lower` yet, UsageError, Expired.
+        """
+        if lower == new_upper and not updates.num_rows:
+            return self._progress(self.shard.newest(), lower)
+        batch = write_batch(self.shard.parts, updates, lower, new_upper)
+        committed = False
+        try:
+            while True:
+                upper = self.recent_upper()
+                if before(upper, lower):
+                    raise UpperMismatch(upper)
+                if upper is None or at_most(new_upper, upper):
+                    return upper
+                try:
+                    reached = self._commit(tightened(batch, upper, new_upper), upper, uuid.uuid4().hex)
+                except UpperMismatch:
+                    continue
+                committed = True
+                return reached
+        finally:
+            if not committed:
+                self._discard(batch)
+
+    def compare_and_append(
+        self, updates: pa.Table, expected: Frontier, new_upper: Frontier, *, token: str | None = None
+    ) -> Frontier:
+        """Write [expected, new_upper) if that is where the shard is; its new upper.
+
+        Raises UpperMismatch, Expired, UsageError: `invalid-bounds`, `invalid-empty-time-interval`, `update-...`.
+        """
+        self._check_interval(expected, new_upper, has_rows=bool(updates.num_rows))
+        if expected == new_upper:
+            return self._progress(self.shard.newest(), expected)
+        assert expected is not None
+        batch = write_batch(self.shard.parts, updates, expected, new_upper)
+        return self.append_batches([batch], expected, new_upper, token=token, ours=True)
+
+    def append_batches(
+        self,
+        batches: Sequence[Batch],
+        expected: Frontier,
+        new_upper: Frontier,
+        *,
+        token: str | None = None,
+        previous_unknown: bool = False,
+        ours: bool = False,
+    ) -> Frontier:
+        """Commit batches that were written before, together, as [expected, new_upper). `ours`: remove them if refused.
+
+        With the `token` of an earlier attempt this is the same write. Raises as `compare_and_append`, and UsageError
+        (`invalid-batch-bounds`, `batch-not-from-this-shard`).
+        """
+        self._check_interval(expected, new_upper, has_rows=any(batch.rows for batch in batches))
+        if expected == new_upper:
+            return self._progress(self.shard.newest(), expected)
+        assert expected is not None
+        for batch in batches:
+            if any(not key.startswith(f"{self.shard.machine.shard}/") for key in batch.blob_keys):
+                raise UsageError("batch-not-from-this-shard", batch.id)
+        fitted = [tightened(batch, expected, new_upper) for batch in batches]
+        # Kept under the written batch's own id when nothing was cut off, so that whoever wrote it knows it again.
+        whole = [
+            old if (old.lower, old.upper) == (new.lower, new.upper) else new
+            for old, new in zip(batches, fitted, strict=True)
+        ]
+        joined = (
+            whole[0] if len(whole) == 1 else replace(fitted[0], runs=tuple(run for one in fitted for run in one.runs))
+        )
+        try:
+            return self._commit(joined, expected, token or uuid.uuid4().hex, previous_unknown=previous_unknown)
+        except UpperMismatch:
+            if ours:
+                for batch in batches:
+                    self._discard(batch)
+            raise
+
+    def recent_upper(self) -> Frontier:
+        """How far the shard is now."""
+        return self.shard.newest().upper
+
+    def heartbeat(self) -> None:
+        """Prolong the lease. Raises Expired."""
+        machine = self.shard.machine
+        self.shard.change(lambda state: transitions.heartbeat_writer(state, self.name, now_ms=machine.now_ms()))
+
+    def expire(self) -> None:
+        """Give the handle up."""
+        self.shard.expire(writer=self.name)
+
+    def _check_interval(self, expected: Frontier, new_upper: Frontier, *, has_rows: bool) -> None:
+        if before(new_upper, expected) or (expected == new_upper and has_rows):
+            newest = self.shard.newest()
+            if newest.tombstone:
+                raise UpperMismatch(None)
+            if before(new_upper, expected):
+                raise UsageError("invalid-bounds", f"[{expected}, {new_upper})")
+            raise UsageError("invalid-empty-time-interval", f"rows for [{expected}, {new_upper})")
+        if expected is None:
+            raise UpperMismatch(self.shard.newest().upper)
+
+    def _progress(self, newest: State, expected: Frontier) -> Frontier:
+        """Equal bounds without rows: a sign of life."""
+        if newest.upper != expected and (newest.tombstone or before(newest.upper, expected)):
+            raise UpperMismatch(newest.upper)
+        self.heartbeat()
+        return newest.upper
+
+    def _commit(self, batch: Batch, expected: Frontier, token: str, *, previous_unknown: bool = False) -> Frontier:
+        machine = self.shard.machine
+        state = self.shard.change(
+            lambda state: transitions.append_batch(
+                state,
+                self.name,
+                batch,
+                expected,
+                token=token,
+                previous_unknown=previous_unknown,
+                now_ms=machine.now_ms(),
+            )
+        )
+        return state.upper
+
+    def _discard(self, batch: Batch) -> None:
+        """Remove what no version names; what fails here is found as leaked later."""
+        with suppress(LocationError):
+            if not batch.blob_keys & self.shard.newest().blob_keys:
+                self.shard.parts.discard(batch)
+
+
+@dataclass(slots=True)
+class ReadHandle:
+    """A leased reader; `since` is what it holds."""
+
+    shard: Shard
+    name: str
+    since: Frontier
+
+    def downgrade_since(self, since: Frontier, *, held_from: int | None = None) -> Frontier:
+        """Hold no times before `since` any more; what is held now. Raises Expired."""
+        machine = self.shard.machine
+        state = self.shard.change(
+            lambda state: transitions.downgrade_since(
+                state, self.name, since, held_from=held_from, now_ms=machine.now_ms()
+            )
+        )
+        known = state.readers.get(self.name)
+        self.since = None if known is None else known.since
+        return self.since
+
+    def heartbeat(self) -> None:
+        """Prolong the lease. Raises Expired."""
+        machine = self.shard.machine
+        self.shard.change(lambda state: transitions.heartbeat_reader(state, self.name, now_ms=machine.now_ms()))
+
+    def expire(self) -> None:
+        """Give the handle up."""
+        self.shard.expire(reader=self.name)
+
+    def listen(self, as_of: int) -> Listener:
+        """Follow what comes strictly after `as_of`. Raises SinceError."""
+        state = self.shard.newest()
+        if not at_most(state.since, as_of):
+            raise SinceError(state.since)
+        return Listener(self.shard, as_of + 1)
+
+
+@dataclass(slots=True)
+class CriticalHandle:
+    """A hold on the since that is kept until it is moved by whoever has its mark."""
+
+    shard: Shard
+    name: str
+
+    @property
+    def hold(self) -> tuple[Frontier, int]:
+        """Since and mark now; (None, 0) in a finalized shard."""
+        known = self.shard.newest().criticals.get(self.name)
+        return (None, 0) if known is None else (known.since, known.opaque)
+
+    def compare_and_downgrade_since(self, expected: int, opaque: int, since: Frontier) -> Frontier:
+        """Move the hold and set the mark if the mark is `expected`; the hold. Raises OpaqueMismatch."""
+        machine = self.shard.machine
+        state = self.shard.change(
+            lambda state: transitions.compare_and_downgrade_since(
+                state, self.name, expected, opaque, since, now_ms=machine.now_ms()
+            )
+        )
+        known = state.criticals.get(self.name)
+        return None if known is None else known.since
+
+    def expire(self) -> None:
+        """Give the hold up for good."""
+        self.shard.expire(critical=self.name)
+
+
+@dataclass(slots=True)
+class Listener:
+    """Updates in order; `frontier` is how far they were given out, None when there will be no more."""
+
+    shard: Shard
+    frontier: Frontier
+
+    def poll(self) -> pa.Table | None:
+        """The updates of the next stretch, consolidated, with their own times; None if there is none yet.
+
+        Whoever listens must hold the since before `frontier`, or times may have been moved past it: SinceError then.
+        """
+        if self.frontier is None:
+            return None
+        state = self.shard.machine.cached()
+        if not before(self.frontier, state.upper):
+            state = self.shard.newest()
+        if not before(self.frontier, state.upper):
+            return None
+        batch = next(one for one in state.batches if one.lower <= self.frontier and before(self.frontier, one.upper))
+        if not at_most(batch.since, self.frontier - 1):
+            # Times at or before the since are no longer told apart: some may have been given out already.
+            raise SinceError(batch.since)
+        updates = between(rows_of(self.shard.parts, batch), self.frontier, None)
+        self.frontier = batch.upper
+        return self.shard.codec.consolidated(updates)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns of what `poll` gives."""
+        return [*self.shard.codec.schema.names, TIME]

@@ -1,0 +1,204 @@
+"""The one place where a shard changes: read the newest version, apply a command, compare and set.
+
+Owns the loop, its retries and the copy of the newest state. Invariants: one accepted command is exactly one version; a refusal
+was judged on the newest version; after an unknown outcome the version itself is asked, by its nonce, before anything is done
+again. Source: persist facts, sections 1, 3 and 4.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from odfabric_persist.encoding import apply_diff, decode_diff, decode_rollup, encode_diff, encode_rollup
+from odfabric_persist.errors import Corrupt, Determinate, Indeterminate, LocationError, Refusal, UsageError
+from odfabric_persist.location.blob import Blob
+from odfabric_persist.location.consensus import Consensus, Version
+from odfabric_persist.state import State
+
+FIRST_SEQNO = 1
+SCAN_MAX = 1000
+"""Versions that are read at once."""
+
+Command = Callable[[State], State]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long outside failures are met with another attempt. `wait` sleeps; a test may look away instead."""
+
+    attempts_max: int = 10
+    pause_s: float = 0.01
+    pause_s_max: float = 1.0
+    wait: Callable[[float], None]
+
+    def pauses(self) -> Iterator[float]:
+        """Seconds before each further attempt."""
+        for attempt in range(self.attempts_max - 1):
+            yield min(self.pause_s * 2**attempt, self.pause_s_max)
+
+
+@dataclass(slots=True)
+class Machine:
+    """The state of one shard for one process; safe for threads. `now_ms` is the clock on the wall."""
+
+    shard: str
+    codec: str
+    blob: Blob
+    consensus: Consensus
+    now_ms: Callable[[], int]
+    patience: Patience
+    _known: State | None = None
+    _nonce: str = field(default_factory=lambda: uuid.uuid4().hex)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def newest(self) -> State:
+        """The newest version; the shard is made if it is new. Raises UsageError (`codec-mismatch`), Corrupt, LocationError."""
+        with self._lock:
+            state = self.retried(self._refresh)
+            while state is None:
+                self.retried(self._create)
+                state = self.retried(self._refresh)
+            if state.codec != self.codec:
+                raise UsageError("codec-mismatch", f"the shard has {state.codec}")
+            return state
+
+    def cached(self) -> State:
+        """The newest version that this process has seen."""
+        with self._lock:
+            return self._known if self._known is not None else self.newest()
+
+    def apply(self, command: Command) -> State:
+        """Make the command's state the newest; the version that it became, or the newest if it changed nothing.
+
+        Raises what the command raises on the newest version, Corrupt, LocationError when attempts are exhausted.
+        """
+        with self._lock:
+            state = self.cached()
+            while True:
+                try:
+                    after = command(state)
+                except (Refusal, UsageError):
+                    after = None
+                if after is None or after is state:
+                    # Refusals and no-ops count only on the newest version: what we know may be stale.
+                    fresh = self.newest()
+                    if fresh.seqno == state.seqno:
+                        return command(fresh)
+                    state = fresh
+                    continue
+                won = self._commit(state, after)
+                if won is not None:
+                    return won
+                state = self.newest()
+
+    def states_from(self, start: int) -> Iterator[State]:
+        """All live versions from `start` on, oldest first."""
+        rollups = self.newest().rollups
+        (oldest,) = self.retried(lambda: self.consensus.scan(self.shard, 0, 1))
+        state = self.retried(lambda: self._load((oldest.seqno, rollups[oldest.seqno])))
+        while True:
+            if state.seqno >= start:
+                yield state
+            following = self.retried(partial(self._scan, state.seqno + 1))
+            if not following:
+                return
+            for version in following[:-1]:
+                state = apply_diff(state, decode_diff(version.data))
+                if state.seqno >= start:
+                    yield state
+            state = apply_diff(state, decode_diff(following[-1].data))
+
+    def retried(self, work: Callable[[], T]) -> T:
+        """Work that may be repeated without harm, until it succeeds or patience ends."""
+        for pause in self.patience.pauses():
+            try:
+                return work()
+            except Corrupt:
+                raise
+            except LocationError:
+                self.patience.wait(pause)
+        return work()
+
+    def write_rollup(self) -> tuple[int, str]:
+        """The newest state as a blob: its version and key. Nothing refers to it yet."""
+        state = self.newest()
+        key = f"{self.shard}/rollup-{state.seqno}-{uuid.uuid4().hex}"
+        self.retried(lambda: self.blob.set(key, encode_rollup(state)))
+        return state.seqno, key
+
+    def _refresh(self) -> State | None:
+        """Catch up with the newest version; None if there is none at all."""
+        state = self._known
+        if state is None:
+            head = self.consensus.head(self.shard)
+            if head is None:
+                return None
+            state = self._load(decode_diff(head.data).rollup)
+        while versions := self._scan(state.seqno + 1):
+            if versions[0].seqno != state.seqno + 1:
+                # Collected while we looked away: begin again at a younger rollup.
+                self._known = None
+                raise Determinate("the versions after the known one are gone")
+            for version in versions:
+                state = apply_diff(state, decode_diff(version.data))
+            self._known = state
+        self._known = state
+        return state
+
+    def _load(self, rollup: tuple[int, str]) -> State:
+        seqno, key = rollup
+        data = self.blob.get(key)
+        if data is None:
+            raise Determinate(f"rollup {key} is gone: a younger one must have taken its place")
+        state = decode_rollup(data)
+        if (state.shard, state.seqno) != (self.shard, seqno):
+            raise Corrupt(f"rollup {key} is of version {state.seqno} of {state.shard}")
+        return state
+
+    def _create(self) -> None:
+        key = f"{self.shard}/rollup-{FIRST_SEQNO}-{self._nonce}"
+        state = State(self.shard, FIRST_SEQNO, self.codec, self.now_ms(), rollups={FIRST_SEQNO: key})
+        self.blob.set(key, encode_rollup(state))
+        first = encode_diff(None, state, nonce=self._nonce, rollup=(FIRST_SEQNO, key))
+        if not self.consensus.compare_and_set(self.shard, None, Version(FIRST_SEQNO, first)):
+            found = self.consensus.scan(self.shard, FIRST_SEQNO, 1)
+            # After an unknown outcome the first version may be ours all the same.
+            if not found or decode_diff(found[0].data).nonce != self._nonce:
+                self.blob.delete(key)
+
+    def _commit(self, before: State, after: State) -> State | None:
+        """The version if it is the newest now, None if somebody else's is."""
+        if after.seqno != before.seqno + 1:
+            raise AssertionError("a command makes exactly one version")
+        nonce = uuid.uuid4().hex
+        rollup = max(after.rollups.items())
+        new = Version(after.seqno, encode_diff(before, after, nonce=nonce, rollup=rollup))
+        unknown: Indeterminate | None = None
+        for pause in [0.0, *self.patience.pauses()]:
+            self.patience.wait(pause)
+            try:
+                won = self.consensus.compare_and_set(self.shard, before.seqno, new)
+            except Determinate as error:
+                failure: LocationError = unknown or error
+                continue
+            except Indeterminate as error:
+                failure = unknown = error
+                continue
+            if won or (unknown is not None and self._is_ours(new.seqno, nonce)):
+                self._known = after
+                return after
+            return None
+        raise failure
+
+    def _is_ours(self, seqno: int, nonce: str) -> bool:
+        found = self.retried(lambda: self.consensus.scan(self.shard, seqno, 1))
+        return bool(found) and found[0].seqno == seqno and decode_diff(found[0].data).nonce == nonce
+
+    def _scan(self, start: int) -> Sequence[Version]:
+        return self.consensus.scan(self.shard, start, SCAN_MAX)
