@@ -55,5 +55,11 @@ class Jobs(Protocol):
         Without an error the job is given back undone: the attempt does not count, an earlier error stays.
         """
 
+    def give_back(self, worker: str, *, now: Instant) -> int:
+        """Put all jobs back that are leased under a name beginning with `worker`, who is known to be dead; how many.
+
+        The attempt counts: the job may be what killed the worker. Whoever still believes to hold one has lost it.
+        """
+
     def cancel(self, job_id: str, *, now: Instant) -> Job | None:
         """Cancel if not final; a running job's lease becomes stale. Returns the job as it is now, or None."""

@@ -318,6 +318,10 @@ class Node:
             return None
         return LeasedRun(lease, jobs=self.ports.jobs, clock=self.ports.clock, lease_ms=lease_ms)
 
+    def give_back_jobs(self, worker: str) -> int:
+        """Put back what a worker held that is known to be dead; how many jobs."""
+        return self.ports.jobs.give_back(worker, now=self.ports.clock.now())
+
     def _lease_towards(self, job: Job, worker: str) -> LeasedRun | None:
         """This job, or an older one of its dataset that keeps it waiting: left behind by a command that was killed.
 

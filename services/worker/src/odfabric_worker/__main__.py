@@ -18,10 +18,17 @@ from odfabric_worker.runner import Runner, RunnerPace
 STOP_PATIENCE_S = 10.0
 
 
+def _name(pid: int) -> str:
+    return f"{socket.gethostname()}/{pid}"
+
+
 def main(arguments: list[str]) -> int:
     """Run until SIGTERM, SIGINT or the end of the owner process. Settings come from the environment (`ODF_...`)."""
     parser = argparse.ArgumentParser(prog="odfabric-worker", description=main.__doc__)
     parser.add_argument("--owner-pid", type=int, help="end when this process has ended")
+    parser.add_argument(
+        "--predecessor-pid", type=int, help="worker of this machine that has died: its jobs are ours at once"
+    )
     parser.add_argument("--ready-file", help="file to be written once the worker runs")
     options = parser.parse_args(arguments)
     settings = Settings()
@@ -32,7 +39,9 @@ def main(arguments: list[str]) -> int:
     if options.owner_pid is not None:
         end_with_owner(options.owner_pid, stopping.set)
     with open_node(settings) as node:
-        runner = Runner(node, name=f"{socket.gethostname()}/{os.getpid()}", pace=RunnerPace(poll_s=settings.job_poll_s))
+        if options.predecessor_pid is not None:
+            node.give_back_jobs(f"{_name(options.predecessor_pid)}/")
+        runner = Runner(node, name=_name(os.getpid()), pace=RunnerPace(poll_s=settings.job_poll_s))
         runner.start()
         if options.ready_file:
             with open(options.ready_file, "w") as ready:

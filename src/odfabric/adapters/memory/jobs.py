@@ -17,6 +17,7 @@ class _StoredJob:
     job: Job
     due_at: Instant
     fence: int = 0
+    worker: str = ""
     leased_until: Instant | None = None
 
 
@@ -121,6 +122,18 @@ class MemoryJobs:
                 stored.job = undone if error is None else replace(back, error=error)
             return stored is not None
 
+    def give_back(self, worker: str, *, now: Instant) -> int:
+        """See the port."""
+        with self._lock:
+            held = [
+                stored
+                for stored in self._jobs.values()
+                if stored.job.status is JobStatus.RUNNING and stored.worker.startswith(worker)
+            ]
+            for stored in held:
+                stored.job = replace(stored.job, status=JobStatus.QUEUED, updated_at=now)
+            return len(held)
+
     def cancel(self, job_id: str, *, now: Instant) -> Job | None:
         """See the port."""
         with self._lock:
@@ -159,6 +172,7 @@ class MemoryJobs:
 
 def _leased(stored: _StoredJob, worker: str, now: Instant, lease_ms: int) -> Lease:
     stored.fence += 1
+    stored.worker = worker
     stored.leased_until = _after(now, lease_ms)
     stored.job = replace(stored.job, status=JobStatus.RUNNING, attempts=stored.job.attempts + 1, updated_at=now)
     return Lease(job=stored.job, worker=worker, fence=stored.fence, until=stored.leased_until)

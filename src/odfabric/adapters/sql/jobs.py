@@ -91,6 +91,13 @@ class SqlJobs:
         outcome = {"attempts": jobs.c.attempts - 1} if error is None else {"error": error}
         return self._change(lease, now, {"status": _QUEUED, "due_at": due_at, **outcome})
 
+    def give_back(self, worker: str, *, now: Instant) -> int:
+        """See the port."""
+        held = update(jobs).where(jobs.c.status == _RUNNING, jobs.c.worker.startswith(worker, autoescape=True))
+        back = held.values(status=_QUEUED, leased_until=None, worker=None, updated_at=now)
+        with self._database.write() as connection:
+            return connection.execute(back).rowcount
+
     def cancel(self, job_id: str, *, now: Instant) -> Job | None:
         """See the port."""
         cancelled = update(jobs).where(jobs.c.id == job_id, is_unfinished(jobs.c.status))

@@ -86,6 +86,7 @@ JOBS = PortCalls(
         "succeed": "job.succeed",
         "fail": "job.fail",
         "retry": "job.retry",
+        "give_back": "job.retry",
         "cancel": "job.cancel",
     },
     reads={"get": "job.get", "page": "job.page"},

@@ -147,6 +147,19 @@ class JobsContract:
         third = taken(jobs)
         assert (third.job.attempts, third.fence > second.fence) == (2, True)
 
+    def test_jobs_of_a_dead_worker_go_back(self, jobs: Jobs) -> None:
+        for name, dataset in (("j1", FLIGHTS), ("j2", WEATHER)):
+            jobs.enqueue(new_job(name, dataset=dataset), now=NOW)
+        dead, other = taken(jobs, worker="host/1%_/jobs-0"), taken(jobs, worker="host/1xy/jobs-0")
+        assert jobs.give_back("host/1%_/", now=later(1)) == 1
+        assert jobs.give_back("host/1%_/", now=later(1)) == 0
+        with pytest.raises(LeaseLost):
+            jobs.heartbeat(dead, now=later(2), lease_ms=LEASE_MS)
+        assert not jobs.succeed(dead, now=later(2), result="stale")
+        again = taken(jobs, now=later(2))
+        assert (again.job.id, again.job.attempts, again.fence > dead.fence) == (dead.job.id, 2, True)
+        assert jobs.succeed(other, now=later(2), result="{}")
+
     def test_a_job_is_due_when_it_is_queued(self, jobs: Jobs) -> None:
         jobs.enqueue(new_job("j1"), now=NOW)
         assert take(jobs, now=later(-1)) is None
