@@ -6,10 +6,13 @@ values as parameters. Environment variables have the prefix `ODF_` (`ODF_PUSH_WA
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+
+from odfabric.errors import InvalidRequest, Place
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -137,3 +140,22 @@ class Settings(BaseSettings):
     crash_at: str | None = Field(
         None, description="Crash point at which the process kills itself (see `odf system crash-points`)"
     )
+
+
+def read_settings(**given: object) -> Settings:
+    """Settings of the environment, in which `given` wins. Raises InvalidRequest naming the variable that is wrong."""
+    try:
+        return Settings(**given)  # type: ignore[arg-type]
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise InvalidRequest(str(first["msg"]), place=_variable(str(first["loc"][0])), hint=_HINT) from None
+    except SettingsError as error:
+        name = re.search(r'field "(\w+)"', str(error))
+        raise InvalidRequest("not JSON", place=_variable(name[1] if name else ""), hint=_HINT) from None
+
+
+_HINT = "docs/settings.md says what it takes; lists and maps are JSON"
+
+
+def _variable(setting: str) -> Place:
+    return Place(field=f"ODF_{setting.upper()}")

@@ -22,7 +22,7 @@ from odfabric.cli import dataset_commands, node_commands, system_commands
 from odfabric.cli.backend import JobFailed
 from odfabric.cli.context import GLOBAL_OPTIONS, CommandContext
 from odfabric.cli.output import WarningLines, literal
-from odfabric.errors import External, OdfError
+from odfabric.errors import External, Indeterminate, OdfError
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
@@ -107,6 +107,10 @@ def _run(hoisted: list[str]) -> int:
         return _report(dict(failed.document), as_json=as_json)
     except typer.TyperException as error:
         return _explain_usage(error, as_json=as_json)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return _refuse(_of_the_system(error), as_json=as_json)
     return code if isinstance(code, int) else 0
 
 
@@ -147,6 +151,12 @@ def asks_json(hoisted: Sequence[str]) -> bool:
             chosen = value if name in ("-o", "--output") else chosen
         position += 1
     return chosen == "json"
+
+
+def _of_the_system(error: OSError) -> External:
+    """A full disk, a file without permission, and the like."""
+    where = f"{error.filename}: " if error.filename else ""
+    return Indeterminate(f"{where}{error.strerror or error}", hint="look before you repeat it")
 
 
 def _refuse(error: OdfError, *, as_json: bool) -> int:

@@ -102,9 +102,13 @@ def _file_bytes(path: str, bytes_max: int) -> bytes:
 
 def check_file(path: str) -> None:
     """Raises NotFound or InvalidRequest for what is no readable file."""
-    if not Path(path).exists():
+    try:
+        exists, is_file = Path(path).exists(), Path(path).is_file()
+    except OSError as error:
+        raise InvalidRequest(f"{path} cannot be read: {error.strerror}") from None
+    if not exists:
         raise NotFound("file", path)
-    if not Path(path).is_file():
+    if not is_file:
         raise InvalidRequest(f"{path} is not a file")
 
 

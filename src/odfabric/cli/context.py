@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,15 +56,16 @@ def _backend(context: CommandContext, output: Output) -> Iterator[Backend]:
     if context.node is not None:
         from odfabric.cli.node_client import NodeBackend
 
-        yield NodeBackend(context.node, token=context.token, account="local", listener=listen)
+        with closing(NodeBackend(context.node, token=context.token, account="local", listener=listen)) as node_backend:
+            yield node_backend
         return
     from odfabric.cli.workspace import WorkspaceBackend
-    from odfabric.settings import Settings
+    from odfabric.settings import read_settings
     from odfabric.wiring import is_workspace, open_node
 
     folder = Path(context.workspace)
     if not is_workspace(folder):
         raise NotFound("workspace", str(folder), hint="make one with `odf init`, or name a node with --node")
     # A person's own workspace reads the person's own files.
-    with open_node(Settings(workspace=folder.absolute(), poll_anywhere=True)) as node:
+    with open_node(read_settings(workspace=folder.absolute(), poll_anywhere=True)) as node:
         yield WorkspaceBackend(node, listener=listen)

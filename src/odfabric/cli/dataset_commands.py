@@ -48,13 +48,13 @@ def register(app: typer.Typer) -> None:
 
 def init(context: typer.Context) -> None:
     """Make a workspace; one that exists is left as it is."""
-    from odfabric.settings import Settings
+    from odfabric.settings import read_settings
     from odfabric.wiring import is_workspace, prepare_workspace
 
     given = context_of(context)
     folder = Path(given.workspace).absolute()
     existed = is_workspace(folder)
-    prepare_workspace(Settings(workspace=folder))
+    prepare_workspace(read_settings(workspace=folder))
     line = f"{folder} is a workspace already" if existed else f"made the workspace {folder}"
     given.output.result({"workspace": str(folder), "created": not existed}, line)
 
@@ -65,8 +65,12 @@ def add(context: typer.Context, manifests: list[str] = typer.Argument(help="YAML
     added: list[dict[str, object]] = []
     with backend_of(context_of(context), output) as backend:
         for manifest in manifests:
-            added += backend.add(manifest)
-    output.result(added, "\n".join(f"created {one['alias']}  {one['id']}" for one in added))
+            created = backend.add(manifest)
+            added += created
+            if not output.as_json:
+                output.result(None, "\n".join(f"created {one['alias']}  {one['id']}" for one in created))
+    if output.as_json:
+        output.document(added)
 
 
 def list_datasets(context: typer.Context) -> None:
@@ -92,11 +96,11 @@ def ingest(
     source_name: str = typer.Option("", help="Push source, if the dataset has several"),
     media_type: str = typer.Option("", help="E.g. text/csv; default: by the file's ending, else the source's"),
     event_time: str = typer.Option("", help="RFC 3339 time for rows without one; default: now"),
-    idempotency_key: str = typer.Option("", help="A repeated key commits nothing twice (single file only)"),
+    idempotency_key: str | None = typer.Option(None, help="A repeated key commits nothing twice (single file only)"),
 ) -> None:
     """Push files to a root dataset, one commit each."""
     output = context_of(context).output
-    if idempotency_key and len(files) > 1:
+    if idempotency_key is not None and len(files) > 1:
         raise InvalidRequest("one idempotency key is for one file")
     moment = _instant(event_time)
     results = []
@@ -108,7 +112,7 @@ def ingest(
                     source_name=source_name or None,
                     media_type=media_type or media_type_of(file),
                     event_time=moment,
-                    idempotency_key=idempotency_key or None,
+                    idempotency_key=idempotency_key,
                 )
                 results.append(backend.push(ref, push))
             if not output.as_json:
@@ -199,9 +203,9 @@ def verify(
                 output.result(None, f"{ref}: {'verified' if not found else _counted(len(found), 'problem')}")
                 for problem in found:
                     output.result(None, f"  {problem['kind']}: {problem['message']}")
-                    output.result(None, f"    block  {problem['block']}")
-                    if problem["object"]:
-                        output.result(None, f"    object {problem['object']}")
+                    for what in ("block", "object"):
+                        if problem[what]:
+                            output.result(None, f"    {what:6} {problem[what]}")
     if output.as_json:
         output.document({"ok": not errors, "errors": errors})
     if errors:
@@ -221,7 +225,10 @@ def delete(
     with backend_of(context_of(context), output) as backend:
         for ref in refs:
             deleted.append(backend.delete(ref))
-    output.result(deleted, "\n".join(f"deleted {one['alias']}" for one in deleted))
+            if not output.as_json:
+                output.result(None, f"deleted {deleted[-1]['alias']}")
+    if output.as_json:
+        output.document(deleted)
 
 
 def _new_rows(result: Mapping[str, object]) -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import httpx
 
 from odfabric.cli.backend import JobFailed, JobListener, PushFile, source_text
-from odfabric.errors import Determinate, Indeterminate, InvalidRequest
+from odfabric.errors import Determinate, Indeterminate, InvalidRequest, Place
 
 CONNECT_S_MAX = 10.0
 ANSWER_S_MAX = 120.0
@@ -23,6 +23,8 @@ READ_BYTES = 1 << 20
 PAGE_ROWS = 1000
 LOOK_EVERY_S = 0.05
 LOOK_EVERY_S_MAX = 0.5
+BODY = "body"
+"""What a node calls the data of a push in its problems."""
 
 
 class NodeBackend:
@@ -31,24 +33,27 @@ class NodeBackend:
     def __init__(self, url: str, *, token: str | None, account: str, listener: JobListener) -> None:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         timeout = httpx.Timeout(ANSWER_S_MAX, connect=CONNECT_S_MAX)
-        try:
-            self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False)
-        except httpx.InvalidURL as error:
-            raise InvalidRequest(f"not a node's address: {url}") from error
+        self._http = httpx.Client(base_url=_address(url), headers=headers, timeout=timeout, trust_env=False)
         self._account = account
         self._listener = listener
+
+    def close(self) -> None:
+        """End the connections."""
+        self._http.close()
 
     def add(self, path: str) -> list[dict[str, object]]:
         """Create the dataset of a manifest file."""
         from odfabric.formats.manifest_yaml import MANIFEST_LIMITS, parse_snapshots, snapshot_to_manifest
 
         text, shown = source_text(path, bytes_max=MANIFEST_LIMITS.bytes_max)
-        added = []
+        added: list[dict[str, object]] = []
         for snapshot in parse_snapshots(text, file=shown):
             body = json.dumps(snapshot_to_manifest(snapshot)).encode()
-            added.append(
-                dict(self._json("POST", "/datasets", content=body, headers={"content-type": "application/json"}))
-            )
+            try:
+                answer = self._json("POST", "/datasets", content=body, headers={"content-type": "application/json"})
+            except JobFailed as failed:
+                raise JobFailed(_after(added, failed.document)) from None
+            added.append(dict(answer))
         return added
 
     def datasets(self) -> list[dict[str, object]]:
@@ -74,7 +79,7 @@ class NodeBackend:
         seed = shown.pop("seed")
         return {
             "id": seed["datasetId"],
-            "alias": _alias(path),
+            "alias": self._alias(str(seed["datasetId"])),
             "kind": str(seed["datasetKind"]).capitalize(),
             "head": next(found["blockHash"] for found in shown["refs"] if found["name"] == "head"),
             **shown,
@@ -87,14 +92,17 @@ class NodeBackend:
             "odf-event-time": str(push.event_time) if push.event_time else None,
             "idempotency-key": push.idempotency_key,
         }
-        answer = self._send(
-            "POST",
-            f"{self._path(ref)}/ingest",
-            content=_chunks(push.path),
-            params={"sourceName": push.source_name} if push.source_name else {},
-            headers={name: value for name, value in headers.items() if value is not None},
-        )
-        return dict(self._finished(answer))
+        try:
+            answer = self._send(
+                "POST",
+                f"{self._path(ref)}/ingest",
+                content=_chunks(push.path),
+                params={"sourceName": push.source_name} if push.source_name else {},
+                headers={name: value for name, value in headers.items() if value is not None},
+            )
+            return dict(self._finished(answer))
+        except JobFailed as failed:
+            raise JobFailed(_with_file(failed.document, push.path)) from None
 
     def pull(self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool) -> dict[str, object]:
         """Bring a dataset up to date and wait."""
@@ -146,17 +154,22 @@ class NodeBackend:
         seed = self._json("GET", f"{path}/metadata")["output"]
         assert isinstance(seed, dict)
         dataset_id = str(seed["seed"]["datasetId"])
+        alias = self._alias(dataset_id)
         self._send("DELETE", f"/datasets/{quote(dataset_id)}")
-        return {"id": dataset_id, "alias": _alias(path)}
+        return {"id": dataset_id, "alias": alias}
 
     def _path(self, ref: str) -> str:
         if ref.startswith("did:"):
-            found = self._json("GET", f"/datasets/{quote(ref)}")
-            owner = found["owner"]
-            assert isinstance(owner, dict)
-            return f"/{quote(str(owner['accountName']))}/{quote(str(found['datasetName']))}"
+            return "/" + quote(self._alias(ref))
         account, _, name = ref.rpartition("/")
         return f"/{quote(account or self._account, safe='')}/{quote(name, safe='')}"
+
+    def _alias(self, dataset_id: str) -> str:
+        """The name as it was given when the dataset was made; names do not differ by case."""
+        found = self._json("GET", f"/datasets/{quote(dataset_id)}")
+        owner = found["owner"]
+        assert isinstance(owner, dict)
+        return f"{owner['accountName']}/{found['datasetName']}"
 
     def _json(self, method: str, path: str, **arguments: object) -> Mapping[str, object]:
         value: Mapping[str, object] = self._send(method, path, **arguments).json()
@@ -192,9 +205,7 @@ class NodeBackend:
         pause_s = LOOK_EVERY_S
         while True:
             job = self._json("GET", f"/jobs/{accepted['id']}")
-            progress = job["progress"]
-            if isinstance(progress, dict):
-                self._listener(progress)
+            self._tell(job)
             match job["status"], job["result"], job["error"]:
                 case "succeeded", dict(result), _:
                     return result
@@ -204,9 +215,41 @@ class NodeBackend:
                     time.sleep(pause_s)
                     pause_s = min(pause_s * 1.3, LOOK_EVERY_S_MAX)
 
+    def _tell(self, job: Mapping[str, object]) -> None:
+        progress, error = job["progress"], job["error"]
+        if job["status"] == "queued" and isinstance(error, dict):
+            self._listener({"stage": f"will be tried again: {error.get('message')}"})
+        elif isinstance(progress, dict):
+            self._listener(progress)
 
-def _alias(path: str) -> str:
-    return unquote(path.removeprefix("/"))
+
+def _address(url: str) -> httpx.URL:
+    try:
+        address = httpx.URL(url)
+    except httpx.InvalidURL:
+        address = httpx.URL()
+    if address.scheme not in ("http", "https") or not address.host:
+        place = Place(field="--node")
+        raise InvalidRequest(f"not a node's address: {url}", place=place, hint="e.g. http://127.0.0.1:8080")
+    return address
+
+
+def _after(added: Sequence[Mapping[str, object]], document: Mapping[str, object]) -> dict[str, object]:
+    """A problem with a later manifest of a file, saying what the earlier ones have made."""
+    if not added:
+        return dict(document)
+    hint = f"created before it: {', '.join(str(one['alias']) for one in added)}"
+    return {**document, "hint": hint, "detail": f"{document.get('message')} ({hint})"}
+
+
+def _with_file(document: Mapping[str, object], path: str) -> dict[str, object]:
+    """A problem of a pushed body, which the node knows as `body`, told of the file that was sent."""
+    if document.get("file") != BODY:
+        return dict(document)
+    errors = document.get("errors")
+    named = [{**one, "file": path} for one in errors if isinstance(one, dict)] if isinstance(errors, list) else []
+    detail = path + str(document.get("detail", "")).removeprefix(BODY)
+    return {**document, "file": path, "detail": detail, "errors": named}
 
 
 def _chunks(path: str) -> Iterator[bytes]:

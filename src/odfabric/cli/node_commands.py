@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from odfabric.cli.context import context_of
+from odfabric.errors import InvalidRequest, Place
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +22,7 @@ def register(app: typer.Typer) -> None:
 def up(
     context: typer.Context,
     host: str = typer.Option("127.0.0.1", help="Address to listen on"),
-    port: int = typer.Option(8080, help="Port to listen on; 0 takes a free one"),
+    port: int = typer.Option(8080, min=0, max=65535, help="Port to listen on; 0 takes a free one"),
     ready_file: str = typer.Option("", help="File that gets {url, token, engine, pid} as JSON once the node serves"),
     poll_folder: str = typer.Option("", help="Folder below which polling sources may read files"),
     egress_allow: list[str] = typer.Option([], help="Non-public host:port or network that requests may reach"),
@@ -29,18 +30,22 @@ def up(
 ) -> None:
     """Run an embedded node in the foreground; Ctrl-C ends all of it."""
     from odfabric.cli.supervise import Supervisor
-    from odfabric.settings import Settings
+    from odfabric.settings import read_settings
 
     given = context_of(context)
     output = given.output
     asked: dict[str, object] = {"workspace": Path(given.workspace).absolute()}
     if poll_folder:
-        asked["poll_folder"] = Path(poll_folder).absolute()
+        asked["poll_folder"] = _folder(Path(poll_folder).absolute(), option="--poll-folder")
     if egress_allow:
         asked["egress_allow"] = tuple(egress_allow)
     if anonymous_read:
         asked["anonymous_read"] = True
-    settings = Settings.model_validate({**Settings().model_dump(), **asked})
+    if ready_file:
+        _folder(Path(ready_file).absolute().parent, option="--ready-file")
+        # One of an earlier run would tell of a node that is gone.
+        Path(ready_file).unlink(missing_ok=True)
+    settings = read_settings(**asked)
     supervisor = Supervisor(settings, host=host, port=port, say=output.say)
     supervisor.heed_signals()
     with supervisor.running() as node:
@@ -74,6 +79,12 @@ def demo(
     from odfabric.cli.demo.script import run_demo
 
     raise typer.Exit(run_demo(context_of(context).output, keep=Path(keep).absolute() if keep else None))
+
+
+def _folder(path: Path, *, option: str) -> Path:
+    if not path.is_dir():
+        raise InvalidRequest(f"there is no folder {path}", place=Place(field=option), hint="make it first")
+    return path
 
 
 def _listed_only() -> None:

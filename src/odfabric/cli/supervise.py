@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ STOP_S_MAX = 15.0
 RESTARTS_MAX = 5
 RESTARTS_WINDOW_S = 60.0
 _LOOK_EVERY_S = 0.05
+_LOG_PREFIX = re.compile(r"^\d{4}-\S+ \S+ \w+ [A-Z]+ [\w.]+: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,7 @@ class _Child:
     command: list[str]
     ready: Path
     process: subprocess.Popen[bytes] | None = None
+    log_start: int = 0
     deaths: deque[float] = field(default_factory=deque)
 
 
@@ -135,7 +138,8 @@ class Supervisor:
         if not first:
             # A crash point has fired: the drill is over for the node, or it would never come back.
             environment.pop("ODF_CRASH_AT", None)
-        with (self._settings.workspace / f"{child.name}.log").open("ab") as log:
+        with self._log(child).open("ab") as log:
+            child.log_start = log.tell()
             child.process = subprocess.Popen(
                 child.command,
                 stdin=subprocess.DEVNULL,
@@ -155,7 +159,21 @@ class Supervisor:
             if child.process is None or child.process.poll() is not None:
                 break
             time.sleep(_LOOK_EVERY_S)
-        raise Determinate(f"the {child.name} process did not start", hint=f"see {child.name}.log in the workspace")
+        raise Determinate(
+            f"the {child.name} process did not start{self._last_words(child)}",
+            hint=f"see {child.name}.log in the workspace",
+        )
+
+    def _log(self, child: _Child) -> Path:
+        return self._settings.workspace / f"{child.name}.log"
+
+    def _last_words(self, child: _Child) -> str:
+        """The last line that a child wrote since it was started, without time and logger."""
+        with self._log(child).open("rb") as log:
+            log.seek(child.log_start)
+            lines = log.read().decode(errors="replace").split("\n")
+        said = [line for line in lines if line.strip()]
+        return f": {_LOG_PREFIX.sub('', said[-1])}" if said else ""
 
     def _warm_engine(self) -> None:
         with contextlib.suppress(Determinate):

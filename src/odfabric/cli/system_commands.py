@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import typer
 
 from odfabric.cli.backend import check_file, source_text
 from odfabric.cli.context import context_of
-from odfabric.errors import InvalidRequest, Place
+from odfabric.errors import InvalidBlock, InvalidRequest, Place
 
 TEXT_BYTES_MAX = 256 * 1024 * 1024
 
@@ -44,12 +46,13 @@ def decode(context: typer.Context, file: str = FILE) -> None:
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
+        data = _bytes_of_hex(line, Place(file=shown, line=number))
         try:
-            data = bytes.fromhex(line.strip())
-        except ValueError as error:
-            raise InvalidRequest(f"not hex: {error}", place=Place(file=shown, line=number)) from None
-        version = read_block_header(data).manifest_version
-        manifests.append(block_to_manifest(decode_block(data), version=version))
+            version = read_block_header(data).manifest_version
+            manifests.append(block_to_manifest(decode_block(data), version=version))
+        except InvalidBlock as error:
+            error.place = replace(error.place, file=shown, line=number)
+            raise
     if output.as_json:
         output.document(manifests)
     else:
@@ -97,6 +100,17 @@ def crash_points(context: typer.Context) -> None:
         return
     for name, text in CRASH_POINTS.items():
         output.result(None, f"{name:32} {text}")
+
+
+def _bytes_of_hex(line: str, place: Place) -> bytes:
+    try:
+        return bytes.fromhex(line)
+    except ValueError:
+        wrong = re.search(r"[^0-9a-fA-F\s]", line)
+        if wrong is None:
+            raise InvalidRequest("half of a byte: hex has two digits a byte", place=place) from None
+        place = replace(place, column=wrong.start() + 1)
+        raise InvalidRequest(f"not hex: {wrong[0]!r}", place=place) from None
 
 
 def _encode(context: typer.Context, file: str, *, show: str) -> None:

@@ -48,8 +48,11 @@ def create_dataset(
         raise AccessDenied(
             f"datasets of {account} are not created here", hint=f"this node's account is {repository.account}"
         )
-    if repository.find(alias) is not None:
-        raise AlreadyExists(f"a dataset named {alias} exists", hint="choose another name, or delete that one first")
+    if (there := repository.find(alias)) is not None:
+        # Names do not differ by case: it may be spelt otherwise.
+        raise AlreadyExists(
+            f"a dataset named {there.alias} exists", hint="choose another name, or delete that one first"
+        )
     key = keys.create()
     now = clock.now().truncated_to_millis()
     dataset_id = DatasetId(key.public)

@@ -32,6 +32,7 @@ from odfabric.adapters.sql.jobs import SqlJobs
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CrashPoints
+from odfabric.errors import InvalidRequest
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.ports.clock import Clock
@@ -60,7 +61,11 @@ def is_workspace(folder: Path) -> bool:
 
 def prepare_workspace(settings: Settings) -> str:
     """Make or upgrade the workspace; returns the node's token. Safe to run in several processes at once."""
-    settings.workspace.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        settings.workspace.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        message = f"{settings.workspace} cannot be a workspace: {error.strerror}"
+        raise InvalidRequest(message, hint="choose another folder") from error
     upgrade(_database_url(settings))
     return _token(settings)
 

@@ -175,6 +175,7 @@ def test_a_wrong_parameter_is_named(client: httpx.Client, params: dict[str, str]
     problem = answer.json()
     assert (answer.status_code, problem["code"], problem["field"]) == (400, "invalid-request", field)
     assert problem["errors"][0]["field"] == field
+    assert f"{field}: {field}:" not in problem["detail"]
 
 
 def test_a_page_of_the_limit_is_given(client: httpx.Client) -> None:

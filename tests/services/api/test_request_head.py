@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric_api.connection import StrictConnection
+from odfabric_api.connection import StrictConnection, answer_bytes
 from odfabric_api.request_head import HeadLimits, Refused, check_head, find_head
 
 LIMITS = HeadLimits(header_bytes_max=2048, header_line_bytes_max=512)
@@ -281,3 +281,8 @@ def test_what_comes_in_one_piece_with_a_request_is_never_another_one(first: byte
     answered(connection)
     with pytest.raises(h11.RemoteProtocolError):
         connection.next_event()
+
+
+def test_a_refusal_has_the_reason_phrase_of_its_status() -> None:
+    answer = answer_bytes(Refused(431, "header-too-large", "too large"))
+    assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")

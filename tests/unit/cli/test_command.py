@@ -123,3 +123,46 @@ def test_the_version_is_the_projects(capsys: pytest.CaptureFixture[str]) -> None
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"odf {project['version']}\n"
+
+
+@pytest.mark.parametrize(("variable", "value"), [("ODF_PUSH_WAIT_S_MAX", "soon"), ("ODF_EGRESS_ALLOW", "127.0.0.0/8")])
+def test_a_wrong_variable_is_named(
+    variable: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert main(["init", "--workspace", str(tmp_path / "w"), "-o", "json"]) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["field"] == variable
+
+
+def test_a_workspace_that_cannot_be_made_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    for folder in ("file", "file/below"):
+        assert main(["init", "--workspace", str(tmp_path / folder)]) == 1
+        assert "cannot be a workspace" in capsys.readouterr().err
+
+
+def test_what_the_system_refuses_is_3_and_one_document(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "objects/data")
+
+    monkeypatch.setattr("odfabric.cli.app.app", full)
+    assert main(["list", "-o", "json"]) == 3
+    assert "objects/data: No space left" in json.loads(capsys.readouterr().out)["error"]["message"]
+
+
+def test_up_checks_its_options_before_it_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workspace = ["--workspace", str(tmp_path / "w")]
+    assert main(["up", "--port", "99999", *workspace]) == 2
+    for option, value in (("--poll-folder", "none"), ("--ready-file", "none/node.json")):
+        capsys.readouterr()
+        assert main(["up", option, str(tmp_path / value), *workspace]) == 1
+        assert f"field {option}: there is no folder {tmp_path / 'none'}" in capsys.readouterr().err
+    assert not (tmp_path / "w").exists()
+
+
+def test_an_address_of_a_node_is_a_url(capsys: pytest.CaptureFixture[str]) -> None:
+    for address in ("localhost", "ftp://host", "http://", "http://host:port"):
+        assert main(["list", "--node", address]) == 1
+        assert f"field --node: not a node's address: {address}" in capsys.readouterr().err

@@ -126,12 +126,34 @@ def test_verify_tells_what_is_damaged_and_ends_with_1(odf: Command) -> None:
     assert [set(error) for error in report["errors"]] == [{"kind", "dataset", "block", "object", "message"}]
 
 
+def test_verify_of_a_wrong_ref_names_no_block(odf: Command) -> None:
+    (ref,) = (odf.workspace / "objects").glob("fed01*/refs/head")
+    ref.write_text("f1620" + "0" * 64)
+    lines = odf("verify", "readings", code=1).splitlines()
+    assert lines[0] == "readings: 1 problem"
+    assert "None" not in "".join(lines)
+
+
 def test_delete_frees_the_name(odf: Command, tmp_path: Path) -> None:
     assert odf("delete", "--yes", "readings") == "deleted local/readings\n"
     assert odf.json("list") == []
     odf("delete", "--yes", "readings", code=1)
     assert odf.err == "odf: dataset not found: readings\n"
     odf("add", str(tmp_path / "root.yaml"))
+
+
+def test_what_was_done_before_a_failure_is_told(odf: Command, tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text(ROOT.replace("name: readings", "name: others"))
+    added = odf("add", str(tmp_path / "other.yaml"), str(tmp_path / "root.yaml"), code=1)
+    assert added.startswith("created local/others ")
+    assert odf("delete", "--yes", "others", "none", "readings", code=1) == "deleted local/others\n"
+    assert [one["alias"] for one in odf.json("list")] == ["local/readings"]  # type: ignore[union-attr]
+
+
+def test_a_taken_name_is_told_as_it_is_spelt(odf: Command, tmp_path: Path) -> None:
+    (tmp_path / "capital.yaml").write_text(ROOT.replace("name: readings", "name: Readings"))
+    odf("add", str(tmp_path / "capital.yaml"), code=1)
+    assert "a dataset named local/readings exists" in odf.err
 
 
 def test_add_reads_standard_input(odf: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,6 +185,10 @@ def test_arguments_of_ingest_are_checked_before_anything_runs(odf: Command, tmp_
         (tmp_path / name).write_text(ROWS)
     odf("ingest", "readings", str(tmp_path / "a"), str(tmp_path / "b"), "--idempotency-key", "k", code=1)
     assert "one file" in odf.err
+    odf("ingest", "readings", str(tmp_path / "a"), "--idempotency-key", "", code=1)
+    assert "1 to 255 characters" in odf.err
+    odf("ingest", "readings", "n" * 300, code=1)
+    assert "cannot be read" in odf.err
     odf("ingest", "readings", str(tmp_path / "a"), "--event-time", "yesterday", code=1)
     assert "--event-time" in odf.err
 

@@ -104,7 +104,11 @@ def test_wrong_hex_and_wrong_manifests_are_placed(system: Printed, manifests: Pa
     lines = tmp_path / "blocks.hex"
     lines.write_text("\nxyz\n")
     assert system("block", "decode", str(lines), code=1) == ""
-    assert f"{lines}, line 2" in system.err
+    assert f"{lines}, line 2, column 1: not hex: 'x'" in system.err
+    for wrong in ("abc", "deadbeef"):
+        lines.write_text(f"\n\n{wrong}\n")
+        assert system("block", "decode", str(lines), code=1) == ""
+        assert f"{lines}, line 3" in system.err
     manifests.write_text(MANIFESTS.replace("sequenceNumber: 1", "sequenceNumber: one"))
     assert system("block", "hash", str(manifests), code=1) == ""
     assert f"{manifests}, line 16" in system.err

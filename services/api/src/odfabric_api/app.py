@@ -22,6 +22,7 @@ from odfabric_api.auth import Authentication
 from odfabric_api.capacity import Capacity
 from odfabric_api.contract import check_contract, contracts_of
 from odfabric_api.edge import EdgeLimits, EdgeMiddleware
+from odfabric_api.json_body import wrong_member
 from odfabric_api.openapi import ApiApplication
 from odfabric_api.problems import document_response, plain_problem, problem_response, status_of
 from odfabric_api.routes import data, datasets, jobs, query, subscriptions, system, transfer
@@ -83,9 +84,9 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 async def _answer_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = [(".".join(str(part) for part in one["loc"][1:]), str(one["msg"])) for one in error.errors()]
+    found = [wrong_member(one["loc"][1:], str(one["type"]), str(one["msg"])) for one in error.errors()]
     field, message = found[0]
-    document = problem_document(InvalidRequest(f"{field}: {message}", place=Place(field=field)))
+    document = problem_document(InvalidRequest(message, place=Place(field=field)))
     document["errors"] = [{"field": name, "message": text} for name, text in found]
     return document_response(document)
 

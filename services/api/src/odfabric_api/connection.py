@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 import h11
@@ -241,7 +242,8 @@ def answer_bytes(refusal: Refused) -> bytes:
     if refusal.status == 429:
         headers["retry-after"] = "1"
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return f"HTTP/1.1 {refusal.status} Refused\r\n{head}\r\n".encode("ascii") + bytes(response.body)
+    reason = HTTPStatus(refusal.status).phrase
+    return f"HTTP/1.1 {refusal.status} {reason}\r\n{head}\r\n".encode("ascii") + bytes(response.body)
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:

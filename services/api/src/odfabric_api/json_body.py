@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from anyio import to_thread
@@ -63,8 +64,22 @@ def parse_model(value: object, model: type[ModelT]) -> ModelT:
         return model.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "body"
-        raise InvalidRequest(f"{field}: {first['msg']}", place=Place(field=field)) from None
+        field, message = wrong_member(first["loc"], first["type"], first["msg"])
+        raise InvalidRequest(message, place=Place(field=field)) from None
+
+
+def wrong_member(location: Sequence[object], kind: str, message: str) -> tuple[str, str]:
+    """Name of a wrong parameter or member, and what is wrong with it; `kind` and `message` are pydantic's."""
+    field = ".".join(str(part) for part in location) or "body"
+    match kind:
+        case "missing":
+            return field, f"`{field}` is required"
+        case "extra_forbidden":
+            return field, f"unknown member `{field}`"
+        case "model_type":
+            return field, "expected a JSON object"
+        case _:
+            return field, message
 
 
 def strict_json(data: bytes) -> object:

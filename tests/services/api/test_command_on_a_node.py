@@ -1,0 +1,64 @@
+"""The verbs of the command line on a node: what they send, and what they make of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from odfabric.cli.backend import JobFailed, PushFile
+from odfabric.cli.node_client import NodeBackend
+from odfabric.testing.memory_node import MemoryNode
+from tests.services.api.serving import Served
+from tests.usecases.manifests import ROOT
+
+
+@pytest.fixture
+def told() -> list[Mapping[str, object]]:
+    return []
+
+
+@pytest.fixture
+def backend(served: Served, told: list[Mapping[str, object]]) -> Iterator[NodeBackend]:
+    with served.client() as client:
+        token = client.headers["authorization"].removeprefix("Bearer ")
+        found = NodeBackend(str(client.base_url), token=token, account="local", listener=told.append)
+    with closing(found):
+        yield found
+
+
+def test_a_problem_names_the_file_that_was_pushed(memory: MemoryNode, backend: NodeBackend, tmp_path: Path) -> None:
+    memory.add(ROOT.replace("name: readings", "name: pushed"))
+    path = tmp_path / "rows.ndjson"
+    path.write_text("{oops\n")
+    push = PushFile(path=str(path), source_name=None, media_type=None, event_time=None, idempotency_key=None)
+    with pytest.raises(JobFailed) as refused:
+        backend.push("pushed", push)
+    document = refused.value.document
+    assert document["file"] == str(path)
+    assert str(document["detail"]).startswith(f"{path}, ")
+    assert [error["file"] for error in document["errors"]] == [str(path)]  # type: ignore[attr-defined]
+
+
+def test_names_are_shown_as_they_are_spelt(memory: MemoryNode, backend: NodeBackend) -> None:
+    memory.add(ROOT.replace("name: readings", "name: Spelt"))
+    assert backend.show("spelt")["alias"] == "local/Spelt"
+    assert backend.delete("SPELT")["alias"] == "local/Spelt"
+
+
+def test_manifests_before_a_wrong_one_are_told(memory: MemoryNode, backend: NodeBackend, tmp_path: Path) -> None:
+    memory.add(ROOT.replace("name: readings", "name: taken"))
+    path = tmp_path / "two.yaml"
+    path.write_text("---\n".join(ROOT.replace("name: readings", f"name: {name}") for name in ("first", "taken")))
+    with pytest.raises(JobFailed) as refused:
+        backend.add(str(path))
+    assert refused.value.document["hint"] == "created before it: local/first"
+    assert "local/taken exists (created before it: local/first)" in str(refused.value)
+
+
+def test_a_job_that_waits_for_another_attempt_says_why(backend: NodeBackend, told: list[Mapping[str, object]]) -> None:
+    job = {"status": "queued", "progress": None, "error": {"message": "nobody answers"}}
+    backend._tell(job)
+    assert told == [{"stage": "will be tried again: nobody answers"}]
