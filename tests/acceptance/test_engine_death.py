@@ -15,6 +15,8 @@ from tests.support.stories import hourly, reading, root
 from tests.support.waiting import wait_until
 
 PER_HOUR = 4
+LONG_LEASE_S = "600"
+"""So long that work which nobody hands over would not end before its test does."""
 
 
 def batch(number: int) -> list[dict[str, object]]:
@@ -74,7 +76,7 @@ def test_engine_killed_while_it_ingests_and_while_it_transforms(
 @pytest.fixture(scope="module")
 def again(workspace: Path, engine_cache: Path) -> Iterator[NodeProcess]:
     """The node whose parts are killed one after the other."""
-    with node_process(workspace, ODF_ENGINE_CACHE=str(engine_cache), ODF_LEASE_S="2") as node:
+    with node_process(workspace, ODF_ENGINE_CACHE=str(engine_cache), ODF_LEASE_S=LONG_LEASE_S) as node:
         yield node
 
 
@@ -119,6 +121,6 @@ def test_up_that_is_killed_leaves_nothing_running_and_the_next_one_continues(
     again.process.kill()
     again.process.wait()
     gone(started)
-    with node_process(workspace, ODF_ENGINE_CACHE=str(engine_cache), ODF_LEASE_S="2") as node:
+    with node_process(workspace, ODF_ENGINE_CACHE=str(engine_cache), ODF_LEASE_S=LONG_LEASE_S) as node:
         assert node.ended(job)["status"] == "succeeded"
         check(node, "survivor", 2)

@@ -133,6 +133,7 @@ class Supervisor:
         return _Child(name, command, ready)
 
     def _start(self, child: _Child, *, first: bool) -> None:
+        command = [*child.command, *self._inheritance(child)]
         child.ready.unlink(missing_ok=True)
         environment = _environment(self._settings)
         if not first:
@@ -141,13 +142,20 @@ class Supervisor:
         with self._log(child).open("ab") as log:
             child.log_start = log.tell()
             child.process = subprocess.Popen(
-                child.command,
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=environment,
                 start_new_session=True,
             )
+
+    def _inheritance(self, child: _Child) -> list[str]:
+        """What a worker is told of the one before it: its jobs are not left to the end of their leases."""
+        if child is not self._worker or not child.ready.exists():
+            return []
+        pid = child.ready.read_text().strip()
+        return ["--predecessor-pid", pid] if pid.isdecimal() and not Path(f"/proc/{pid}").exists() else []
 
     def _wait_ready(self, child: _Child) -> str:
         deadline = time.monotonic() + START_S_MAX
