@@ -14,13 +14,11 @@ from odfabric.cli.backend import PushFile, check_file, media_type_of
 from odfabric.cli.context import backend_of, context_of
 from odfabric.errors import InvalidRequest, Place
 from odfabric.model.instant import Instant
-from odfabric.model.operation import OperationType
 
 LOG_BLOCKS = 25
 TAIL_ROWS = 10
 SQL_ROWS = 100
 STDIN = "-"
-OPERATION_COLUMN = 1
 COPY_BYTES = 1 << 20
 
 REF = typer.Argument(help="Name, account/name or did:odf:... of a dataset")
@@ -168,7 +166,7 @@ def tail(
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:
         rows = backend.tail(ref, limit=limit, skip=skip)
-    output.rows(rows if output.as_json else [_in_words(row) for row in rows])
+    output.stored_rows(rows)
 
 
 def sql(
@@ -237,16 +235,6 @@ def _new_rows(result: Mapping[str, object]) -> str:
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _in_words(row: Mapping[str, object]) -> dict[str, object]:
-    """A stored row with the name of its operation: the second column of every dataset, whatever its vocabulary calls it."""
-    shown = dict(row)
-    name = list(shown)[OPERATION_COLUMN]
-    value = shown[name]
-    if isinstance(value, int) and value in set(OperationType):
-        shown[name] = OperationType(value).word
-    return shown
 
 
 def _instant(text: str) -> Instant | None:

@@ -14,10 +14,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from odfabric.cli.tables import printable, shorten, table_lines
+from odfabric.model.operation import OperationType
 
 PIPE_PROGRESS_S_MIN = 5.0
 """Into a pipe, progress is told no more often than this: a log wants signs of life, not a film."""
 
+_OPERATION_COLUMN = 1
 _CLEAR_LINE = "\r\x1b[2K"
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
@@ -49,6 +51,10 @@ class Output:
             self._print("\n" + literal(title))
         heading, *lines = table_lines(rows, width=shutil.get_terminal_size().columns if on_terminal else None)
         self._print("\n".join([f"{_BOLD}{heading}{_PLAIN}" if on_terminal else heading, *lines]))
+
+    def stored_rows(self, rows: Sequence[Mapping[str, object]], *, title: str | None = None) -> None:
+        """Rows of a dataset: as stored for programs, operations in words for people."""
+        self.rows(rows if self.as_json else [_in_words(row) for row in rows], title=title)
 
     def result(self, value: object, line: str) -> None:
         """A result: the document, or a line that says the same."""
@@ -103,6 +109,16 @@ class WarningLines(logging.Handler):
         clear = _CLEAR_LINE if sys.stderr.isatty() else ""
         sys.stderr.write(f"{clear}odf: {record.levelname.lower()}: {printable(record.getMessage())}\n")
         sys.stderr.flush()
+
+
+def _in_words(row: Mapping[str, object]) -> dict[str, object]:
+    """A stored row with the name of its operation: the second column of every dataset, whatever its vocabulary calls it."""
+    shown = dict(row)
+    name = list(shown)[_OPERATION_COLUMN]
+    value = shown[name]
+    if isinstance(value, int) and value in set(OperationType):
+        shown[name] = OperationType(value).word
+    return shown
 
 
 def literal(text: str) -> str:

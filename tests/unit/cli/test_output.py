@@ -50,3 +50,11 @@ def test_no_rows_are_an_empty_array_or_a_word_on_standard_error(capsys: pytest.C
     assert capsys.readouterr() == ("[]\n", "")
     Output(as_json=False).rows([])
     assert capsys.readouterr() == ("", "nothing to show\n")
+
+
+def test_operations_are_words_for_people_and_numbers_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"offset": 0, "what": 2, "n": 3}]
+    Output(as_json=False).stored_rows(rows, title="Last rows")
+    assert "correct_from" in capsys.readouterr().out
+    Output(as_json=True).stored_rows(rows)
+    assert json.loads(capsys.readouterr().out) == rows

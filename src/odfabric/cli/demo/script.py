@@ -161,7 +161,7 @@ class _Demo:
             return
         self._output.rows(datasets, title="Datasets")
         for name, rows in samples.items():
-            self._output.rows(rows, title=f"Last rows of {name}")
+            self._output.stored_rows(rows, title=f"Last rows of {name}")
         self._output.rows(self._steps, title="Time")
         self._say(
             "Try next: `./odf up` for a node of your own (its page lists the API), `./odf init` and `./odf add` for a workspace, "
