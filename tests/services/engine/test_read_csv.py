@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import zipfile
 from dataclasses import replace
@@ -253,6 +254,17 @@ def test_a_damaged_file_is_refused_with_its_place(
     assert words in error.message
 
 
+def test_packed_files_are_recognized(engine_call: EngineCall) -> None:
+    with io.BytesIO() as archive:
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+            zipped.writestr("a.csv", "city,population\n" + "Aé,1\n" * 100)
+        packed = {"gzip": gzip.compress(b"a,b\n1,2\n", mtime=0), "a zip archive": archive.getvalue()}
+    for name, content in packed.items():
+        assert f"this is {name}" in str(refusal(engine_call, csv_step(header=True), content).hint)
+    other = refusal(engine_call, csv_step(header=True), b"a,b\n1,caf\xe9\n")
+    assert "encoding" in str(other.hint)
+
+
 def test_headers(engine_call: EngineCall) -> None:
     step = csv_step(header=True, schema=CITIES)
     assert values(engine_call, step, b"population,city\n1,A\n", b"city,population\nB,2\n") == [
@@ -286,6 +298,7 @@ def test_nulls_in_required_columns_are_counted(engine_call: EngineCall) -> None:
     error = refusal(engine_call, csv_step(schema=CITIES), b'A,1\nB,\nC,""\n')
     assert error.message == "Column `population` contains 2 null values while none were expected"
     assert (error.place.line, error.place.field) == (2, "population")
+    assert "kind: Option" in str(error.hint)
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,16 @@ def _examined(path: Path, name: str, watched: str) -> Utf8File:
     return Utf8File(path, name, start, path.stat().st_size - start, frozenset(found))
 
 
+_OTHER_ENCODING = "name the file's encoding in the read step, or convert it"
+_PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "a zip archive"}
+
+
+def _hint(begin: bytes) -> str:
+    """What to do about bytes that are no text, by the first of them."""
+    packed = next((name for magic, name in _PACKED.items() if begin.startswith(magic)), None)
+    return f"this is {packed}: unpack it (a polling source does that by `prepare`)" if packed else _OTHER_ENCODING
+
+
 def _decoded(source: io.BufferedReader, decoder: codecs.IncrementalDecoder, name: str, encoding: str) -> Iterator[str]:
     line, last = 1, ""
     while True:
@@ -137,7 +147,7 @@ def _decoded(source: io.BufferedReader, decoder: codecs.IncrementalDecoder, name
             raise InvalidData(
                 f"Byte 0x{error.object[error.start]:02x} is not {encoding}",
                 place=Place(file=name, line=line + _newlines(before), column=_column(before)),
-                hint="name the file's encoding in the read step, or convert it",
+                hint=_hint(error.object) if line == 1 and not last else _OTHER_ENCODING,
             ) from None
         if text:
             yield text

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 
 from odfabric.errors import InvalidData, Place
 
+NULLS_HINT = "a column that may be null is declared as `type: {kind: Option, inner: String}` (here with its own type)"
+
 
 def unexpected_nulls(name: str, count: int) -> str:
     """The text in which nulls in a required column are refused."""
@@ -44,4 +46,5 @@ class NullCounts:
         """Raises InvalidData for the first column with nulls; `place` gives that of a row and column."""
         for index, name in self._required:
             if count := self._counts.get(index):
-                raise InvalidData(unexpected_nulls(name, count), place=place(self._first_rows[index], index))
+                at = place(self._first_rows[index], index)
+                raise InvalidData(unexpected_nulls(name, count), place=at, hint=NULLS_HINT)

@@ -24,7 +24,7 @@ from odfabric.errors import InvalidData, LimitExceeded, OdfError, Place
 from odfabric.formats.slice_schema import TIMESTAMP_TYPE
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.input_rows import ROW, InputRows, check_names, column
-from odfabric_engine_spark.read.null_counts import unexpected_nulls
+from odfabric_engine_spark.read.null_counts import NULLS_HINT, unexpected_nulls
 from odfabric_engine_spark.read.slice_types import exactly_castable, read_by_spark, slice_field
 from odfabric_engine_spark.read.staging import StagingWriter
 from odfabric_engine_spark.read.time_formats import whole_millis
@@ -178,7 +178,7 @@ class ParquetReader:
             if found[index]:
                 place = self._locate(found[len(doubtful) + index])
                 at = Place(file=place.file, row=place.row, field=name)
-                raise InvalidData(unexpected_nulls(name, found[index]), place=at)
+                raise InvalidData(unexpected_nulls(name, found[index]), place=at, hint=NULLS_HINT)
 
     def _locate(self, row: int) -> Place:
         file = next(file for file in reversed(self._files) if file.first_row <= row)
