@@ -23,7 +23,7 @@ from odfabric_persist.frontier import Frontier, at_most, before
 from odfabric_persist.location.blob import Blob, check_key
 from odfabric_persist.location.consensus import Consensus
 from odfabric_persist.machine import Machine, Patience
-from odfabric_persist.rows import TIME, RowCodec, advanced, between, concatenated
+from odfabric_persist.rows import RowCodec, advanced, between, concatenated
 from odfabric_persist.splits import Split, cut
 from odfabric_persist.state import Batch, State
 
@@ -417,8 +417,3 @@ class Listener:
         updates = between(rows_of(self.shard.parts, batch), self.frontier, None)
         self.frontier = batch.upper
         return self.shard.codec.consolidated(updates)
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns of what `poll` gives."""
-        return [*self.shard.codec.schema.names, TIME]

@@ -8,6 +8,7 @@ section 3 (gc), and the contract in the scenarios.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from odfabric_persist import state as transitions
 from odfabric_persist.machine import Machine
@@ -36,7 +37,7 @@ def collect(machine: Machine, to: int) -> Collected:
     truncated: int | None = None
     if oldest.seqno < kept_from:
         for key in _named_only_before(machine, kept_from):
-            if machine.retried(lambda key=key: machine.blob.delete(key)) is not None:  # type: ignore[misc]
+            if machine.retried(partial(machine.blob.delete, key)) is not None:
                 parts += PART in key
                 rollups += ROLLUP in key
         machine.retried(lambda: machine.consensus.truncate(machine.shard, kept_from))

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from odfabric_persist.errors import Determinate, Indeterminate
+from odfabric_persist.errors import Determinate, Indeterminate, LocationError
 from odfabric_persist.location.blob import BlobEntry, check_key
 from odfabric_persist.location.durable import DurableFolders, sync_folder
 
@@ -39,7 +39,7 @@ class FolderBlob:
     def get(self, key: str) -> bytes | None:
         """See the protocol."""
         path = self._path(key)
-        with _determinate(key):
+        with _failing_as(Determinate, key):
             try:
                 opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             except (FileNotFoundError, NotADirectoryError):
@@ -55,9 +55,9 @@ class FolderBlob:
         path = self._path(key)
         unfinished = path.parent / f"{_UNFINISHED}{uuid.uuid4().hex}"
         try:
-            with _determinate(key):
+            with _failing_as(Determinate, key):
                 self._write(unfinished, value)
-            with _indeterminate(key):
+            with _failing_as(Indeterminate, key):
                 os.replace(unfinished, path)
                 sync_folder(path.parent)
         except BaseException:
@@ -67,7 +67,7 @@ class FolderBlob:
     def delete(self, key: str) -> int | None:
         """See the protocol."""
         path = self._path(key)
-        with _indeterminate(key):
+        with _failing_as(Indeterminate, key):
             try:
                 size = path.lstat().st_size
                 path.unlink()
@@ -79,7 +79,7 @@ class FolderBlob:
     def list(self, prefix: str) -> Iterator[BlobEntry]:
         """See the protocol."""
         folder = self._root / prefix.rpartition("/")[0]
-        with _determinate(prefix):
+        with _failing_as(Determinate, prefix):
             found = [
                 BlobEntry(path.relative_to(self._root).as_posix(), size)
                 for path, size in _files(folder)
@@ -96,7 +96,7 @@ class FolderBlob:
         """Remove unfinished files older than a day; how many."""
         old = time.time() - LEFTOVER_S
         count = 0
-        with _determinate("unfinished files"):
+        with _failing_as(Determinate, "unfinished files"):
             for path, _, changed in _entries(self._root, hidden=True):
                 if path.name.startswith(_UNFINISHED) and changed < old:
                     path.unlink(missing_ok=True)
@@ -147,16 +147,9 @@ def _entries(folder: Path, *, hidden: bool) -> Iterator[tuple[Path, int, float]]
 
 
 @contextmanager
-def _determinate(key: str) -> Iterator[None]:
+def _failing_as(kind: type[LocationError], key: str) -> Iterator[None]:
+    """Errors of the system as ours: Indeterminate once a name may have changed, Determinate before."""
     try:
         yield
     except OSError as error:
-        raise Determinate(f"{key}: {error.strerror}") from error
-
-
-@contextmanager
-def _indeterminate(key: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise Indeterminate(f"{key}: {error.strerror}") from error
+        raise kind(f"{key}: {error.strerror}") from error
