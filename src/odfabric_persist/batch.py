@@ -8,8 +8,9 @@ a batch belongs to the shard (`state`). Source: persist facts, section 3.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -32,10 +33,18 @@ from odfabric_persist.state import Batch, Part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """`part_rows`: rows of one part. `inline_bytes_max`: largest part that is kept in the state; 0 keeps none there."""
+    """`part_rows`: rows of one part. `inline_bytes_max`: largest part that is kept in the state; 0 keeps none there.
+
+    `external_bytes_max`: longest reference to rows elsewhere, in UTF-8.
+    """
 
     part_rows: int = 500_000
     inline_bytes_max: int = 4096
+    external_bytes_max: int = 512
+
+
+Resolve: TypeAlias = Callable[[str], pa.Table]
+"""The updates that a reference stands for, in any order, the same whenever it is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,7 @@ class Parts:
     machine: Machine
     codec: RowCodec
     limits: BatchLimits
+    resolve: Resolve | None = None
 
     def write(self, updates: pa.Table) -> Part:
         """A part of sorted, consolidated updates; durable when this returns, unless it goes with the state."""
@@ -58,8 +68,10 @@ class Parts:
         return Part(updates.num_rows, len(data), checksum(data), key=key)
 
     def read(self, part: Part) -> pa.Table:
-        """The updates of a part. Raises Corrupt if they are gone or damaged."""
+        """The updates of a part. Raises Corrupt if they are gone or damaged, UsageError (`no-resolver`)."""
         schema = self.codec.update_schema
+        if part.external is not None:
+            return self._resolved(part.external, part.rows)
         if part.inline is not None:
             return decode(part.inline, part.crc, schema, inline=True)
         key = part.key
@@ -68,6 +80,14 @@ class Parts:
         if data is None:
             raise Corrupt(f"part {key} is gone")
         return decode(data, part.crc, schema, inline=False)
+
+    def _resolved(self, external: str, rows: int) -> pa.Table:
+        if self.resolve is None:
+            raise UsageError("no-resolver", "the shard refers to rows elsewhere: open it with `resolve`")
+        updates = self.codec.updates(self.resolve(external))
+        if updates.num_rows != rows:
+            raise Corrupt(f"{external} has {updates.num_rows} rows, {rows} were referred to")
+        return updates
 
     def discard(self, batch: Batch) -> None:
         """Remove the blobs of a batch that no version ever named."""
@@ -93,6 +113,20 @@ def write_batch(
         if chunk.num_rows:
             written.append((parts.write(chunk), chunk))
     return Batch(uuid.uuid4().hex, lower, upper, since, tuple(_runs(parts.codec, written)))
+
+
+def refer_batch(parts: Parts, references: Sequence[tuple[str, int]], lower: int, upper: Frontier) -> Batch:
+    """A batch of rows that lie elsewhere: references with their numbers of rows, of which what is in the bounds counts.
+
+    Each is a run of its own, for nobody has sorted it. Raises UsageError: `invalid-bounds`, `invalid-reference`.
+    """
+    if not before(lower, upper):
+        raise UsageError("invalid-bounds", f"[{lower}, {upper})")
+    for external, rows in references:
+        if rows < 0 or not 0 < len(external.encode()) <= parts.limits.external_bytes_max:
+            raise UsageError("invalid-reference", f"{external[:80]!r}: {rows} rows")
+    runs = tuple((Part(rows, 0, 0, external=external),) for external, rows in references if rows)
+    return Batch(uuid.uuid4().hex, lower, upper, 0, runs)
 
 
 def _check_times(updates: pa.Table, lower: int, upper: Frontier, since: Frontier) -> None:

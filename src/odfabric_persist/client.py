@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from odfabric_persist import state as transitions
-from odfabric_persist.batch import BatchLimits, Parts, rows_of, tightened, write_batch
+from odfabric_persist.batch import BatchLimits, Parts, Resolve, refer_batch, rows_of, tightened, write_batch
 from odfabric_persist.errors import LocationError, NotYet, SinceError, UpperMismatch, UsageError
 from odfabric_persist.frontier import Frontier, at_most, before
 from odfabric_persist.location.blob import Blob, check_key
@@ -56,8 +56,11 @@ class PersistClient:
     _shards: dict[str, Shard] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def open(self, shard: str, codec: RowCodec) -> Shard:
-        """A shard, made if it is new. Raises UsageError (`codec-mismatch`, `invalid-key`), Corrupt, LocationError."""
+    def open(self, shard: str, codec: RowCodec, *, resolve: Resolve | None = None) -> Shard:
+        """A shard, made if it is new. `resolve` finds the rows of references, if the shard has any.
+
+        Raises UsageError (`codec-mismatch`, `invalid-key`), Corrupt, LocationError.
+        """
         with self._lock:
             known = self._shards.get(shard)
             if known is None or known.codec != codec:
@@ -66,7 +69,7 @@ class PersistClient:
                 known = Shard(machine, codec, self.settings, self.wait)
                 known.newest()
                 self._shards[shard] = known
-            return known
+            return known if resolve is None else replace(known, resolve=resolve)
 
 
 @dataclass(slots=True)
@@ -77,11 +80,12 @@ class Shard:
     codec: RowCodec
     settings: PersistSettings
     wait: Callable[[float], None]
+    resolve: Resolve | None = None
 
     @property
     def parts(self) -> Parts:
         """Its parts."""
-        return Parts(self.machine, self.codec, self.settings.limits)
+        return Parts(self.machine, self.codec, self.settings.limits, self.resolve)
 
     def newest(self) -> State:
         """The newest version."""
@@ -199,8 +203,20 @@ class WriteHandle:
         Raises UpperMismatch if the shard has not come to `lower` yet, UsageError, Expired.
         """
         if lower == new_upper and not updates.num_rows:
-            return self._progress(self.shard.newest(), lower)
-        batch = write_batch(self.shard.parts, updates, lower, new_upper)
+            return self._progress(lower, alike=True)
+        return self._append_alike(write_batch(self.shard.parts, updates, lower, new_upper))
+
+    def append_references(self, references: Sequence[tuple[str, int]], lower: int, new_upper: Frontier) -> Frontier:
+        """As `append`, but the rows lie elsewhere: references with their numbers of rows. Nothing is written but a version.
+
+        All together they hold every update of [lower, new_upper); what they hold beyond does not count. Raises as `append`.
+        """
+        if lower == new_upper and not references:
+            return self._progress(lower, alike=True)
+        return self._append_alike(refer_batch(self.shard.parts, references, lower, new_upper))
+
+    def _append_alike(self, batch: Batch) -> Frontier:
+        lower, new_upper = batch.lower, batch.upper
         committed = False
         try:
             while True:
@@ -228,7 +244,7 @@ class WriteHandle:
         """
         self._check_interval(expected, new_upper, has_rows=bool(updates.num_rows))
         if expected == new_upper:
-            return self._progress(self.shard.newest(), expected)
+            return self._progress(expected)
         assert expected is not None
         batch = write_batch(self.shard.parts, updates, expected, new_upper)
         return self.append_batches([batch], expected, new_upper, token=token, ours=True)
@@ -250,7 +266,7 @@ class WriteHandle:
         """
         self._check_interval(expected, new_upper, has_rows=any(batch.rows for batch in batches))
         if expected == new_upper:
-            return self._progress(self.shard.newest(), expected)
+            return self._progress(expected)
         assert expected is not None
         for batch in batches:
             if any(not key.startswith(f"{self.shard.machine.shard}/") for key in batch.blob_keys):
@@ -296,12 +312,17 @@ class WriteHandle:
         if expected is None:
             raise UpperMismatch(self.shard.newest().upper)
 
-    def _progress(self, newest: State, expected: Frontier) -> Frontier:
-        """Equal bounds without rows: a sign of life."""
-        if newest.upper != expected and (newest.tombstone or before(newest.upper, expected)):
-            raise UpperMismatch(newest.upper)
-        self.heartbeat()
-        return newest.upper
+    def _progress(self, expected: Frontier, *, alike: bool = False) -> Frontier:
+        """Equal bounds without rows: a sign of life. For `alike` a shard that is further is no mismatch: it is done."""
+        machine = self.shard.machine
+
+        def command(state: State) -> State:
+            beaten = transitions.heartbeat_writer(state, self.name, now_ms=machine.now_ms())
+            if state.upper != expected and not (alike and before(expected, state.upper)):
+                raise UpperMismatch(state.upper)
+            return beaten
+
+        return self.shard.change(command).upper
 
     def _commit(self, batch: Batch, expected: Frontier, token: str, *, previous_unknown: bool = False) -> Frontier:
         machine = self.shard.machine

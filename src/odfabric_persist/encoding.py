@@ -152,15 +152,24 @@ def batch_of_document(name: str, value: Mapping[str, Any]) -> Batch:
 
 
 def _part(part: Part) -> list[Any]:
-    where = part.key if part.inline is None else {"inline": base64.b64encode(part.inline).decode()}
+    where: Any = part.key
+    if part.inline is not None:
+        where = {"inline": base64.b64encode(part.inline).decode()}
+    elif part.external is not None:
+        where = {"external": part.external}
     return [part.rows, part.size, part.crc, where]
 
 
 def _part_of(value: list[Any]) -> Part:
     rows, size, crc, where = value
-    if isinstance(where, dict):
-        return Part(rows, size, crc, inline=base64.b64decode(where["inline"], validate=True))
-    return Part(rows, size, crc, key=where)
+    match where:
+        case str():
+            return Part(rows, size, crc, key=where)
+        case {"inline": str(text), **more} if not more:
+            return Part(rows, size, crc, inline=base64.b64decode(text, validate=True))
+        case {"external": str(text), **more} if not more:
+            return Part(rows, size, crc, external=text)
+    raise ValueError("a part lies where this software cannot look")
 
 
 def _dump(document: Mapping[str, Any]) -> bytes:

@@ -20,13 +20,18 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows that were written at once: in a blob, or in the state itself (`inline`, Arrow IPC). `crc` is over the bytes."""
+    """Rows that were written at once: in a blob, in the state itself (`inline`, Arrow IPC), or elsewhere (`external`).
+
+    `crc` is over the bytes. An external part is a reference that only the owner of the data understands: its rows are in no
+    order, its bytes are not ours, and nothing here ever removes them.
+    """
 
     rows: int
     size: int
     crc: int
     key: str | None = None
     inline: bytes | None = None
+    external: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
