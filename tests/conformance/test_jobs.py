@@ -4,30 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from odfabric.adapters.memory.jobs import MemoryJobs
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.jobs import SqlJobs
-from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.ports.jobs import Jobs
 from odfabric.testing.conformance.jobs import JobsContract, JobsProcessContract, LeasesContract
 
 
-@pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    url = f"sqlite:///{tmp_path}/node.db"
-    upgrade(url)
-    return url
-
-
-@pytest.fixture
-def sqlite_jobs(sqlite_url: str) -> Iterator[SqlJobs]:
-    database = Database(sqlite_url, busy_s_max=30)
-    yield SqlJobs(database)
-    database.close()
+def open_jobs_of(url: str) -> SqlJobs:
+    return SqlJobs(Database(url, busy_s_max=30))
 
 
 class InMemory:
@@ -38,8 +26,24 @@ class InMemory:
 
 class OnSqlite:
     @pytest.fixture
-    def jobs(self, sqlite_jobs: SqlJobs) -> Jobs:
-        return sqlite_jobs
+    def database_url(self, sqlite_url: str) -> str:
+        return sqlite_url
+
+    @pytest.fixture
+    def jobs(self, database_url: str) -> Iterator[Jobs]:
+        database = Database(database_url, busy_s_max=30)
+        yield SqlJobs(database)
+        database.close()
+
+    @pytest.fixture
+    def open_jobs(self, database_url: str) -> Callable[[], Jobs]:
+        return partial(open_jobs_of, database_url)
+
+
+class OnPostgres(OnSqlite):
+    @pytest.fixture
+    def database_url(self, migrated_url: str) -> str:
+        return migrated_url
 
 
 class TestMemoryJobs(InMemory, JobsContract): ...
@@ -54,11 +58,13 @@ class TestSqliteJobs(OnSqlite, JobsContract): ...
 class TestSqliteLeases(OnSqlite, LeasesContract): ...
 
 
-def open_sqlite_jobs(url: str) -> Jobs:
-    return SqlJobs(Database(url, busy_s_max=30))
+class TestSqliteJobsBetweenProcesses(OnSqlite, JobsProcessContract): ...
 
 
-class TestSqliteJobsBetweenProcesses(OnSqlite, JobsProcessContract):
-    @pytest.fixture
-    def open_jobs(self, sqlite_url: str) -> Callable[[], Jobs]:
-        return partial(open_sqlite_jobs, sqlite_url)
+class TestPostgresJobs(OnPostgres, JobsContract): ...
+
+
+class TestPostgresLeases(OnPostgres, LeasesContract): ...
+
+
+class TestPostgresJobsBetweenProcesses(OnPostgres, JobsProcessContract): ...

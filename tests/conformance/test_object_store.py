@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from odfabric.adapters.local_fs.folder_locks import FolderLocks
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.adapters.memory.clock import SettableClock
 from odfabric.adapters.memory.object_store import MemoryObjectStore
+from odfabric.adapters.s3.client import S3Access
+from odfabric.adapters.s3.object_store import S3ObjectStore
 from odfabric.ports.object_store import ObjectStore
 from odfabric.testing.conformance.examples import NOW
 from odfabric.testing.conformance.object_store import (
@@ -21,6 +25,7 @@ from odfabric.testing.conformance.object_store import (
     ObjectStoreProcessContract,
     RefsContract,
 )
+from tests.support.servers.s3 import S3Server
 
 
 class InMemory:
@@ -89,6 +94,33 @@ class TestFolderLocks(ImpatientLockContract):
     @pytest.fixture
     def objects(self, tmp_path: Path) -> ObjectStore:
         return FolderObjectStore(tmp_path / "objects", lock_wait_s_max=0.1)
+
+
+def open_bucket(s3: S3Server, bucket: str, locks: Path) -> ObjectStore:
+    access = S3Access(endpoint_url=s3.endpoint, access_key=s3.access_key, secret_key=s3.secret_key)
+    return S3ObjectStore(access, bucket, prefix="node/", exclusive=FolderLocks(locks).exclusive)
+
+
+class InBucket:
+    @pytest.fixture
+    def open_objects(self, s3: S3Server, bucket: str, tmp_path: Path) -> Callable[[], ObjectStore]:
+        return partial(open_bucket, replace(s3, process=None), bucket, tmp_path / "locks")
+
+    @pytest.fixture
+    def objects(self, open_objects: Callable[[], ObjectStore]) -> ObjectStore:
+        return open_objects()
+
+
+class TestBucketObjects(InBucket, ObjectStoreContract): ...
+
+
+class TestBucketListing(InBucket, ListingContract): ...
+
+
+class TestBucketRefs(InBucket, RefsContract): ...
+
+
+class TestBucketBetweenProcesses(InBucket, ObjectStoreProcessContract): ...
 
 
 class TestFolderBetweenProcesses(ObjectStoreProcessContract):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,6 @@ from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
-from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.ports.chain_writer import ChainWriter
 from odfabric.testing.conformance.chains import ChainProcessContract, ChainRowsContract, ChainWriterContract
 from odfabric.testing.conformance.deliveries import DeliveriesContract, SubscriptionsContract
@@ -34,24 +32,8 @@ def memory_storage() -> StoragePorts:
     )
 
 
-@pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    url = f"sqlite:///{tmp_path}/node.db"
-    upgrade(url)
-    return url
-
-
-@pytest.fixture
-def sqlite_storage(sqlite_url: str) -> Iterator[StoragePorts]:
-    database = Database(sqlite_url, busy_s_max=30)
-    yield StoragePorts(
-        chains=SqlChains(database),
-        catalog=SqlCatalog(database),
-        outbox=SqlOutbox(database),
-        subscriptions=SqlSubscriptions(database),
-        deliveries=SqlDeliveries(database),
-    )
-    database.close()
+def open_chains_of(url: str) -> ChainWriter:
+    return SqlChains(Database(url, busy_s_max=30))
 
 
 class InMemory:
@@ -62,8 +44,36 @@ class InMemory:
 
 class OnSqlite:
     @pytest.fixture
-    def storage(self, sqlite_storage: StoragePorts) -> StoragePorts:
-        return sqlite_storage
+    def database_url(self, sqlite_url: str) -> str:
+        return sqlite_url
+
+    @pytest.fixture
+    def storage(self, database_url: str) -> Iterator[StoragePorts]:
+        database = Database(database_url, busy_s_max=30)
+        yield StoragePorts(
+            chains=SqlChains(database),
+            catalog=SqlCatalog(database),
+            outbox=SqlOutbox(database),
+            subscriptions=SqlSubscriptions(database),
+            deliveries=SqlDeliveries(database),
+        )
+        database.close()
+
+
+class OnSqliteBetweenProcesses(OnSqlite):
+    @pytest.fixture
+    def chains(self, storage: StoragePorts) -> ChainWriter:
+        return storage.chains
+
+    @pytest.fixture
+    def open_chains(self, database_url: str) -> Callable[[], ChainWriter]:
+        return partial(open_chains_of, database_url)
+
+
+class OnPostgres(OnSqliteBetweenProcesses):
+    @pytest.fixture
+    def database_url(self, migrated_url: str) -> str:
+        return migrated_url
 
 
 class TestMemoryChains(InMemory, ChainWriterContract): ...
@@ -90,15 +100,19 @@ class TestSqliteSubscriptions(OnSqlite, SubscriptionsContract): ...
 class TestSqliteDeliveries(OnSqlite, DeliveriesContract): ...
 
 
-def open_sqlite_chains(url: str) -> ChainWriter:
-    return SqlChains(Database(url, busy_s_max=30))
+class TestSqliteChainsBetweenProcesses(OnSqliteBetweenProcesses, ChainProcessContract): ...
 
 
-class TestSqliteChainsBetweenProcesses(ChainProcessContract):
-    @pytest.fixture
-    def chains(self, sqlite_storage: StoragePorts) -> ChainWriter:
-        return sqlite_storage.chains
+class TestPostgresChains(OnPostgres, ChainWriterContract): ...
 
-    @pytest.fixture
-    def open_chains(self, sqlite_url: str) -> Callable[[], ChainWriter]:
-        return partial(open_sqlite_chains, sqlite_url)
+
+class TestPostgresRows(OnPostgres, ChainRowsContract): ...
+
+
+class TestPostgresSubscriptions(OnPostgres, SubscriptionsContract): ...
+
+
+class TestPostgresDeliveries(OnPostgres, DeliveriesContract): ...
+
+
+class TestPostgresChainsBetweenProcesses(OnPostgres, ChainProcessContract): ...

@@ -90,6 +90,12 @@ class ObjectStore(Protocol):
     def read_ref(self, key: str) -> str | None:
         """The text at `key`, or None. Raises LimitExceeded above REF_BYTES_MAX, Corrupt if it is not UTF-8."""
 
+    def link(self, key: str, *, lifetime_s: int) -> str | None:
+        """A URL under which whoever has it may read the object for `lifetime_s` seconds, or None if this store makes none.
+
+        Nothing is asked: the object may be absent.
+        """
+
 
 def check_key(key: str) -> None:
     """Raises InvalidName unless `key` is one or more parts of ASCII letters, digits, `.`, `_` and `-`, joined by `/`.

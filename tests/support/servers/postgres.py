@@ -37,11 +37,11 @@ class PostgresServer:
     process: ServerProcess | None = None
     databases: list[str] = field(default_factory=list)
 
-    def create_database(self) -> str:
-        """URL of a new empty database."""
+    def create_database(self, *, like: str = "template0") -> str:
+        """URL of a new database: empty, or a copy of the one named `like`, to which nobody may be connected."""
         name = f"odf_{uuid.uuid4().hex[:16]}"
         with psycopg.connect(f"{self.conninfo}/postgres", autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'")
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {like} ENCODING 'UTF8'")
         self.databases.append(name)
         return f"{self.conninfo}/{name}"
 

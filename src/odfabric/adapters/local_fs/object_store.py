@@ -9,17 +9,16 @@ finished. Not here: what the keys mean (`formats.dataset_layout`). Source: speci
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from odfabric.adapters.local_fs.file_lock import held_lock
+from odfabric.adapters.local_fs.folder_locks import FolderLocks
 from odfabric.adapters.local_fs.new_file import regular_file
 from odfabric.errors import (
     AlreadyExists,
@@ -50,7 +49,7 @@ class FolderObjectStore:
     def __init__(self, root: Path, *, private_folders: Sequence[Path] = (), lock_wait_s_max: float = 30.0) -> None:
         self._root = Path(os.path.abspath(root))
         self._private = tuple(Path(os.path.abspath(folder)) for folder in private_folders)
-        self._lock_wait_s_max = lock_wait_s_max
+        self._locks = FolderLocks(self._root / LOCKS, wait_s_max=lock_wait_s_max)
         self._folders = DurableFolders(self._root)
 
     def put_bytes(self, key: str, data: bytes) -> None:
@@ -153,19 +152,10 @@ class FolderObjectStore:
         with _failing(Indeterminate, key):
             sync_folder(target.parent)
 
-    @contextmanager
-    def exclusive(self, key: str) -> Iterator[None]:
+    def exclusive(self, key: str) -> AbstractContextManager[None]:
         """See the port."""
         check_key(key)
-        lock = self._root / LOCKS / hashlib.sha3_256(key.encode()).hexdigest()
-        with _failing(Determinate, key):
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            held = held_lock(lock, wait_s_max=self._lock_wait_s_max)
-            held.__enter__()
-        try:
-            yield
-        finally:
-            held.__exit__(None, None, None)
+        return self._locks.exclusive(key)
 
     def read_ref(self, key: str) -> str | None:
         """See the port."""
@@ -175,6 +165,11 @@ class FolderObjectStore:
             return None
         except UnicodeDecodeError as error:
             raise Corrupt(f"ref {key} is not a text", object_name=key) from error
+
+    def link(self, key: str, *, lifetime_s: int) -> str | None:
+        """See the port: a path of this machine is no address for others."""
+        check_key(key)
+        return None
 
     def remove_leftovers(self, *, older_than: Instant, entries_max: int) -> int:
         """Remove files of writes that died before `older_than`; returns how many. Looks at `entries_max` names at most."""

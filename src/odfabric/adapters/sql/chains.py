@@ -8,7 +8,7 @@ old processes would need new tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
@@ -17,10 +17,18 @@ from odfabric.adapters.sql.database import Database, insert_new
 from odfabric.adapters.sql.deliveries import drop_subscriptions
 from odfabric.adapters.sql.tables import blocks, datasets, heads, idempotency, job_commits, outbox
 from odfabric.errors import AlreadyExists, HeadMoved, NotFound
-from odfabric.model.commit import BlockRow, CatalogEntry, EncodedBlock, Head, IdempotencyRecord, OutboxMessage
+from odfabric.model.commit import (
+    BlockRow,
+    CatalogEntry,
+    ChainPage,
+    EncodedBlock,
+    Head,
+    IdempotencyRecord,
+    OutboxMessage,
+)
 from odfabric.model.identity import DatasetId
 from odfabric.model.multihash import Multihash
-from odfabric.ports.chain_writer import check_appendable
+from odfabric.ports.chain_writer import check_appendable, checked_pages
 
 PAGE_ROWS = 500
 
@@ -84,13 +92,36 @@ class SqlChains:
         """See the port."""
         check_appendable(expected=expected, blocks=blocks, message=message, entry=entry)
         rows = [BlockRow.of(block) for block in blocks]
+        head = Head(rows[-1].hash, rows[-1].sequence_number, rows[-1].system_time)
         with self._database.write() as connection:
             if entry is not None:
-                _create(connection, dataset, entry, rows[-1])
+                _create(connection, dataset, entry, head)
             else:
-                _move(connection, dataset, expected=expected, to=rows[-1])
+                _move(connection, dataset, expected=expected, to=head)
             _index(connection, dataset, rows)
             _record(connection, dataset, idempotency, job_id, rows[-1].hash)
+            _send(connection, message)
+
+    def adopt(
+        self,
+        dataset: DatasetId,
+        *,
+        expected: Multihash | None,
+        head: Head,
+        pages: Iterable[ChainPage],
+        message: OutboxMessage,
+        entry: CatalogEntry | None = None,
+    ) -> None:
+        """See the port."""
+        with self._database.write() as connection:
+            if entry is not None:
+                _create(connection, dataset, entry, head)
+            else:
+                _move(connection, dataset, expected=expected, to=head)
+            for page in checked_pages(pages, expected=expected, head=head, message=message, entry=entry):
+                _index(connection, dataset, [BlockRow.of(block) for block in page.blocks])
+                for record in page.idempotency:
+                    insert_new(connection, idempotency, _record_values(dataset, record))
             _send(connection, message)
 
     def remove(self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage) -> None:
@@ -130,8 +161,8 @@ def _head(connection: Connection, dataset: DatasetId) -> Head | None:
     return Head(found.hash, found.sequence_number, found.system_time) if found else None
 
 
-def _head_values(row: BlockRow) -> dict[str, object]:
-    return {"hash": row.hash, "sequence_number": row.sequence_number, "system_time": row.system_time}
+def _head_values(head: Head) -> dict[str, object]:
+    return {"hash": head.hash, "sequence_number": head.sequence_number, "system_time": head.system_time}
 
 
 def _block_row(found: Row[tuple[object, ...]]) -> BlockRow:
@@ -144,7 +175,7 @@ def _block_row(found: Row[tuple[object, ...]]) -> BlockRow:
     )
 
 
-def _move(connection: Connection, dataset: DatasetId, *, expected: Multihash | None, to: BlockRow) -> None:
+def _move(connection: Connection, dataset: DatasetId, *, expected: Multihash | None, to: Head) -> None:
     moved = update(heads).where(heads.c.dataset_id == dataset, heads.c.hash == expected).values(_head_values(to))
     if connection.execute(moved).rowcount == 0:
         raise _refusal(connection, dataset, expected)
@@ -157,7 +188,7 @@ def _refusal(connection: Connection, dataset: DatasetId, expected: Multihash | N
     return HeadMoved(expected=str(expected), actual=str(actual.hash))
 
 
-def _create(connection: Connection, dataset: DatasetId, entry: CatalogEntry, head: BlockRow) -> None:
+def _create(connection: Connection, dataset: DatasetId, entry: CatalogEntry, head: Head) -> None:
     if not insert_new(connection, datasets, entry_values(entry)):
         raise AlreadyExists(
             f"a dataset with the name {entry.alias} or the id {dataset} exists already", hint="choose another name"
@@ -173,18 +204,21 @@ def _record(
     head: Multihash,
 ) -> None:
     for record in records:
-        values = {
-            "dataset_id": dataset,
-            "key_hash": record.key_hash,
-            "body_digest": record.body_digest,
-            "block_hash": record.block_hash,
-        }
-        if not insert_new(connection, idempotency, values):
+        if not insert_new(connection, idempotency, _record_values(dataset, record)):
             raise AlreadyExists("an idempotency key of this commit has been committed already")
     if job_id is not None:
         mark = {"job_id": job_id, "dataset_id": dataset, "block_hash": head}
         if not insert_new(connection, job_commits, mark):
             raise AlreadyExists(f"job {job_id} has committed already")
+
+
+def _record_values(dataset: DatasetId, record: IdempotencyRecord) -> dict[str, object]:
+    return {
+        "dataset_id": dataset,
+        "key_hash": record.key_hash,
+        "body_digest": record.body_digest,
+        "block_hash": record.block_hash,
+    }
 
 
 def _index(connection: Connection, dataset: DatasetId, rows: Sequence[BlockRow]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from sqlalchemy import Connection, Table, create_engine, event, literal, make_url
+from sqlalchemy import URL, Connection, Table, create_engine, event, literal, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError, InterfaceError, OperationalError
@@ -25,16 +25,18 @@ from odfabric.errors import Corrupt, Determinate, Indeterminate
 
 _BEGIN = "odf_begin"
 _DAMAGED = ("malformed", "not a database")
+_DRIVER = "postgresql+psycopg"
+_CONNECT_S_MIN = 2  # the driver knows no shorter one
 
 
 class Database:
-    """A database by its URL (`sqlite:///file` or `postgresql+psycopg://...`).
+    """A database by its URL (`sqlite:///file` or `postgresql://user:password@host/name`).
 
     `busy_s_max` bounds waits for locks, `connections_max` the connections of this process. Made once per process.
     """
 
     def __init__(self, url: str, *, busy_s_max: float = 10.0, connections_max: int = 16) -> None:
-        self._url = make_url(url)
+        self._url = _with_driver(make_url(url))
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
         self._busy_s_max = busy_s_max
         # SQLite polls for its lock with growing pauses; threads of one process take turns here instead.
@@ -100,7 +102,10 @@ class Database:
             # Without an isolation level the driver begins no transactions of its own.
             return {"timeout": self._busy_s_max, "isolation_level": None, "check_same_thread": False}
         limit_ms = int(self._busy_s_max * 1000)
-        return {"options": f"-c lock_timeout={limit_ms} -c statement_timeout={limit_ms}"}
+        return {
+            "connect_timeout": max(_CONNECT_S_MIN, int(self._busy_s_max)),
+            "options": f"-c lock_timeout={limit_ms} -c statement_timeout={limit_ms}",
+        }
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
@@ -120,6 +125,11 @@ class Database:
                 self._turn.release()
         else:
             raise Determinate("the database is busy")
+
+
+def _with_driver(url: URL) -> URL:
+    """`postgresql://` as everybody writes it means the driver that we have."""
+    return url.set(drivername=_DRIVER) if url.drivername in ("postgresql", "postgres") else url
 
 
 def insert_new(connection: Connection, table: Table, values: Mapping[str, object]) -> bool:

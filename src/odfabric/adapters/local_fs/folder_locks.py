@@ -1,0 +1,36 @@
+"""Locks by name for all processes of one machine, as files of a folder.
+
+Owns which file stands for which name. Invariant: see `file_lock`; the kernel frees what a dead process held.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from odfabric.adapters.local_fs.file_lock import held_lock
+from odfabric.errors import Determinate
+
+
+class FolderLocks:
+    """Locks in `folder`, which is made when the first one is taken; `wait_s_max` is how long one is waited for."""
+
+    def __init__(self, folder: Path, *, wait_s_max: float = 30.0) -> None:
+        self._folder = folder
+        self._wait_s_max = wait_s_max
+
+    @contextmanager
+    def exclusive(self, name: str) -> Iterator[None]:
+        """Hold the lock of `name` while the context is open. Raises Determinate if it is not had in time."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            held = held_lock(self._folder / hashlib.sha3_256(name.encode()).hexdigest(), wait_s_max=self._wait_s_max)
+            held.__enter__()
+        except OSError as error:
+            raise Determinate(f"the lock of {name}: {error.strerror or error}") from error
+        try:
+            yield
+        finally:
+            held.__exit__(None, None, None)

@@ -1,0 +1,113 @@
+"""The client of an S3 server, and what its failures mean.
+
+Owns how this process talks to the server: signatures, limits of waiting, attempts. Invariant: a call that changes something is repeated
+by the client only where a repetition changes nothing, and a failure after sending a change is Indeterminate. Not here: keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ProxyConnectionError,
+)
+
+from odfabric.errors import Determinate, External, Indeterminate
+
+_NOT_SENT = (EndpointConnectionError, ConnectTimeoutError, NoCredentialsError, ProxyConnectionError)
+_SERVER_ERROR = 500
+_HINTS = {
+    "NoSuchBucket": "make the bucket, or correct ODF_OBJECTS_URL",
+    "AccessDenied": "the keys must be allowed to read, write, list and delete in the bucket",
+    "InvalidAccessKeyId": "check ODF_S3_ACCESS_KEY",
+    "SignatureDoesNotMatch": "check ODF_S3_SECRET_KEY",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Access:
+    """How to reach the server. Without keys the usual chain of the SDK is asked: environment, profile, role of the machine.
+
+    `connect_s_max` and `read_s_max` are the longest waits for a connection and for the next bytes.
+    """
+
+    endpoint_url: str | None = None
+    region: str = "us-east-1"
+    access_key: str | None = None
+    secret_key: str | None = None
+    connect_s_max: float = 10.0
+    read_s_max: float = 60.0
+    attempts_max: int = 4
+    connections_max: int = 32
+
+    def client(self) -> Any:
+        """A client, safe for threads."""
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint_url,
+            region_name=self.region,
+            aws_access_key_id=self.access_key,
+            aws_secret_access_key=self.secret_key,
+            config=Config(
+                signature_version="s3v4",
+                # A server of one's own rarely has a name for each bucket.
+                s3={"addressing_style": "path" if self.endpoint_url else "auto"},
+                retries={"mode": "standard", "total_max_attempts": self.attempts_max},
+                connect_timeout=self.connect_s_max,
+                read_timeout=self.read_s_max,
+                max_pool_connections=self.connections_max,
+            ),
+        )
+
+
+def status_of(error: ClientError) -> int:
+    """HTTP status of an answer that is an error."""
+    return int(_metadata(error).get("HTTPStatusCode", 0))
+
+
+def code_of(error: ClientError) -> str:
+    """The server's word for it."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _metadata(error: ClientError) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = error.response.get("ResponseMetadata", {})
+    return found
+
+
+def is_absent(error: ClientError) -> bool:
+    """Whether the key does not exist; a missing bucket is something else."""
+    return status_of(error) == 404 and code_of(error) != "NoSuchBucket"
+
+
+def is_taken(error: ClientError) -> bool:
+    """Whether a write on the condition that nothing is there met something."""
+    return status_of(error) == 412
+
+
+@contextmanager
+def failing(key: str, *, changes: bool) -> Iterator[None]:
+    """The SDK's failures as ours. `changes`: what was sent may have happened although no answer came."""
+    try:
+        yield
+    except ClientError as error:
+        lost = changes and status_of(error) >= _SERVER_ERROR
+        raise _failure(Indeterminate if lost else Determinate, key, code_of(error)) from error
+    except _NOT_SENT as error:
+        raise _failure(Determinate, key, type(error).__name__) from error
+    except (BotoCoreError, OSError) as error:
+        raise _failure(Indeterminate if changes else Determinate, key, type(error).__name__) from error
+
+
+def _failure(kind: type[External], key: str, reason: str) -> External:
+    return kind(f"object {key}: the store answered {reason}", hint=_HINTS.get(reason))

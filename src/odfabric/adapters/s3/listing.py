@@ -1,0 +1,51 @@
+"""Keys of a bucket in the order of their texts, whatever order the server has.
+
+Owns the walk, level by level. S3 lists in order of texts; servers that keep folders inside list a folder where its name stands
+without the slash, so that "a/b" comes before "a-b". Invariant: keys come in order of their texts from both kinds, with memory for a page
+and the names that begin alike.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+Page = tuple[list[str], dict[str, str]]
+"""What lies directly below a prefix, folders with their slash, and how to ask for what follows; empty at the end."""
+
+
+def keys_in_order(prefix: str, pages: Callable[[str], Iterator[list[str]]]) -> Iterator[str]:
+    """All keys that begin with `prefix`; `pages(prefix)` gives what lies directly below, page by page."""
+    # A folder that has become empty may still be listed, in itself.
+    below = (text for page in pages(prefix) for text in sorted(page) if text != prefix or not text.endswith("/"))
+    for text in in_order_of_texts(below):
+        if text.endswith("/"):
+            yield from keys_in_order(text, pages)
+        else:
+            yield text
+
+
+def in_order_of_texts(texts: Iterable[str]) -> Iterator[str]:
+    """The texts in order, if they came in order of themselves or of their names without the slash."""
+    waiting: list[str] = []
+    for text in texts:
+        # What comes later than a folder's name and still sorts before the folder begins with that name.
+        while waiting and not _may_follow(waiting[0], text):
+            yield heapq.heappop(waiting)
+        heapq.heappush(waiting, text)
+    while waiting:
+        yield heapq.heappop(waiting)
+
+
+def _may_follow(first: str, text: str) -> bool:
+    """Whether something from `text` on may sort before `first`, the least of those that wait."""
+    return text < first or (first.endswith("/") and text.startswith(first[:-1]))
+
+
+def page_of(answer: dict[str, Any]) -> Page:
+    """A page of an answer to ListObjectsV2 with a delimiter."""
+    found = [str(entry["Key"]) for entry in answer.get("Contents", ())]
+    found += [str(entry["Prefix"]) for entry in answer.get("CommonPrefixes", ())]
+    more = bool(answer.get("IsTruncated")) and bool(found)
+    return found, {"ContinuationToken": str(answer["NextContinuationToken"])} if more else {}

@@ -1,0 +1,262 @@
+"""Objects and refs in a bucket.
+
+Owns the mapping of keys below a prefix, and the write that never replaces: `If-None-Match: *`, also when a large object is completed
+from parts. Invariant: an object is there whole or not at all, and the first one written under a key stays; refs alone are
+replaced. S3 has no locks: `exclusive` comes from whoever has them, the database or a folder. Not here: what the keys mean.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from botocore.exceptions import ClientError
+
+from odfabric.adapters.s3.client import S3Access, failing, is_absent, is_taken
+from odfabric.adapters.s3.listing import keys_in_order, page_of
+from odfabric.adapters.s3.object_stream import ObjectStream
+from odfabric.adapters.s3.parts import PartSizes, read_piece
+from odfabric.errors import (
+    AlreadyExists,
+    Corrupt,
+    Determinate,
+    External,
+    InvalidData,
+    InvalidName,
+    LimitExceeded,
+    NotFound,
+)
+from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.ports.object_store import REF_BYTES_MAX, ObjectStat, ReadableBytes, check_key, check_prefix
+
+Exclusive = Callable[[str], AbstractContextManager[None]]
+
+PENDING = ".pending-"
+_COPY_BYTES = 1024 * 1024
+
+
+class S3ObjectStore:
+    """An ObjectStore in `bucket` below `prefix` (empty, or ending with a slash)."""
+
+    def __init__(
+        self,
+        access: S3Access,
+        bucket: str,
+        *,
+        prefix: str = "",
+        exclusive: Exclusive,
+        part_sizes: PartSizes | None = None,
+    ) -> None:
+        """`exclusive` holds locks by name for all who use this bucket."""
+        self._client = access.client()
+        self._bucket = bucket
+        self._prefix = prefix
+        self._exclusive = exclusive
+        self._part_sizes = part_sizes or PartSizes()
+
+    def check(self) -> None:
+        """Raises Determinate, saying what to do, if the bucket cannot be used."""
+        with failing(self._bucket, changes=False):
+            next(iter(self._pages(self._prefix)), None)
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._client.close()
+
+    def put_bytes(self, key: str, data: bytes) -> None:
+        """See the port."""
+        self._put_whole(key, data)
+
+    def put_file(self, key: str, path: Path) -> None:
+        """See the port. Raises InvalidData for anything but a regular file."""
+        check_key(key)
+        try:
+            if path.is_symlink() or (path.exists() and not path.is_file()):
+                raise InvalidData(f"{path.name} is not a file")
+            with path.open("rb") as file:
+                self._put(key, file, PartSizes.of(os.fstat(file.fileno()).st_size))
+        except OSError as error:
+            raise Determinate(f"object {key}: {error.strerror}") from error
+
+    def put_stream(self, key: str, stream: ReadableBytes) -> int:
+        """See the port. What `stream` raises passes through."""
+        check_key(key)
+        return self._put(key, stream, self._part_sizes)
+
+    def read_bytes(self, key: str, *, size_max: int) -> bytes:
+        """See the port."""
+        with self.open(key) as stream:
+            data = stream.read(size_max + 1)
+        if len(data) > size_max:
+            raise LimitExceeded(f"object {key} is larger than {size_max} bytes", limit="size_max", maximum=size_max)
+        return data
+
+    def open(self, key: str) -> BinaryIO:
+        """See the port. The stream is of one version of the object, can be sought, and goes on after a broken connection."""
+        return io.BufferedReader(ObjectStream(key, self._read_from(key)), _COPY_BYTES)
+
+    def stat(self, key: str) -> ObjectStat | None:
+        """See the port."""
+        check_key(key)
+        with failing(key, changes=False):
+            try:
+                found = self._client.head_object(Bucket=self._bucket, Key=self._prefix + key)
+            except ClientError as error:
+                if is_absent(error):
+                    return None
+                raise
+        return ObjectStat(int(found["ContentLength"]), _instant(found["LastModified"]))
+
+    def materialize(self, key: str, path: Path) -> None:
+        """See the port."""
+        with self.open(key) as stream:
+            pending = path.with_name(f"{PENDING}{secrets.token_hex(8)}")
+            try:
+                with pending.open("xb") as file:
+                    while piece := stream.read(_COPY_BYTES):
+                        file.write(piece)
+                path.hardlink_to(pending)
+            except FileExistsError as error:
+                raise AlreadyExists(f"a file of the name {path.name} exists already") from error
+            except OSError as error:
+                raise Determinate(f"object {key}: {error.strerror}") from error
+            finally:
+                with suppress(OSError):
+                    pending.unlink(missing_ok=True)
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """See the port."""
+        check_prefix(prefix)
+        for found in keys_in_order(self._prefix + prefix, self._pages):
+            key = found.removeprefix(self._prefix)
+            if _is_key(key):
+                yield key
+
+    def delete(self, key: str) -> None:
+        """See the port."""
+        check_key(key)
+        with failing(key, changes=True):
+            self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key)
+
+    def write_ref(self, key: str, text: str) -> None:
+        """See the port."""
+        check_key(key)
+        data = text.encode()
+        if len(data) > REF_BYTES_MAX:
+            raise LimitExceeded(f"the text of ref {key} is too long", limit="ref_bytes_max", maximum=REF_BYTES_MAX)
+        with failing(key, changes=True):
+            self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=data)
+
+    def exclusive(self, key: str) -> AbstractContextManager[None]:
+        """See the port."""
+        check_key(key)
+        return self._exclusive(key)
+
+    def read_ref(self, key: str) -> str | None:
+        """See the port."""
+        try:
+            return self.read_bytes(key, size_max=REF_BYTES_MAX).decode()
+        except NotFound:
+            return None
+        except UnicodeDecodeError as error:
+            raise Corrupt(f"ref {key} is not a text", object_name=key) from error
+
+    def link(self, key: str, *, lifetime_s: int) -> str | None:
+        """See the port: signed here, without asking the server."""
+        check_key(key)
+        asked = {"Bucket": self._bucket, "Key": self._prefix + key}
+        url: str = self._client.generate_presigned_url("get_object", Params=asked, ExpiresIn=lifetime_s)
+        return url
+
+    def _put(self, key: str, stream: ReadableBytes, sizes: PartSizes) -> int:
+        first = read_piece(stream, sizes.first)
+        if len(first) < sizes.first:
+            self._put_whole(key, first)
+            return len(first)
+        return self._put_parts(key, first, stream, sizes)
+
+    def _put_whole(self, key: str, data: bytes) -> None:
+        check_key(key)
+        with failing(key, changes=True):
+            try:
+                self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=data, IfNoneMatch="*")
+            except ClientError as error:
+                if not is_taken(error):
+                    raise
+
+    def _put_parts(self, key: str, first: bytes, stream: ReadableBytes, sizes: PartSizes) -> int:
+        place = {"Bucket": self._bucket, "Key": self._prefix + key}
+        with failing(key, changes=False):
+            upload = {**place, "UploadId": self._client.create_multipart_upload(**place)["UploadId"]}
+        done: list[dict[str, object]] = []
+        try:
+            piece, size = first, 0
+            while piece:
+                number = len(done) + 1
+                with failing(key, changes=False):
+                    answer = self._client.upload_part(**upload, PartNumber=number, Body=piece)
+                done.append({"ETag": answer["ETag"], "PartNumber": number})
+                size += len(piece)
+                piece = read_piece(stream, sizes.at(number + 1))
+            self._complete(key, upload, done)
+        except BaseException:
+            # Parts without an object cost money until somebody removes them; the bucket's own rules catch what this misses.
+            with suppress(External), failing(key, changes=True):
+                self._client.abort_multipart_upload(**upload)
+            raise
+        return size
+
+    def _complete(self, key: str, upload: dict[str, str], parts: list[dict[str, object]]) -> None:
+        with failing(key, changes=True):
+            try:
+                self._client.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts}, IfNoneMatch="*")
+            except ClientError as error:
+                if not is_taken(error):
+                    raise
+                self._client.abort_multipart_upload(**upload)
+
+    def _read_from(self, key: str) -> Callable[[int, str | None], Any]:
+        check_key(key)
+
+        def read_from(position: int, version: str | None) -> Any:
+            """The answer from `position` on, of the version with that entity tag if one is given."""
+            options = {"Range": f"bytes={position}-"} if position else {}
+            if version is not None:
+                options["IfMatch"] = version
+            with failing(key, changes=False):
+                try:
+                    return self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, **options)
+                except ClientError as error:
+                    if is_absent(error):
+                        raise NotFound("object", key) from error
+                    raise
+
+        return read_from
+
+    def _pages(self, prefix: str) -> Iterator[list[str]]:
+        after: dict[str, str] = {}
+        while True:
+            with failing(prefix, changes=False):
+                answer = self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, Delimiter="/", **after)
+            page, after = page_of(answer)
+            yield page
+            if not after:
+                return
+
+
+def _is_key(key: str) -> bool:
+    try:
+        check_key(key)
+    except InvalidName:
+        return False
+    return True
+
+
+def _instant(when: datetime) -> Instant:
+    return Instant(int(when.timestamp()) * NANOS_PER_SECOND)

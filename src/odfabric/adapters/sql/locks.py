@@ -1,0 +1,38 @@
+"""Locks by name for all processes that share a PostgreSQL database.
+
+Owns the mapping of names to numbers of advisory locks. Invariant: a lock belongs to a transaction of its own, so the server frees it
+with the connection of a process that dies, and a pooler between us and the server may give connections to others in between. Two
+names of one number only wait for each other. On SQLite, files do this (`local_fs.folder_locks`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import text
+
+from odfabric.adapters.sql.database import Database
+
+_TAKE = text("SELECT pg_advisory_xact_lock(:number)")
+_NUMBER_BYTES = 8
+
+
+class SqlLocks:
+    """Locks in a database of their own handle: whoever holds one needs other connections for what it guards."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @contextmanager
+    def exclusive(self, name: str) -> Iterator[None]:
+        """Hold the lock of `name` while the context is open.
+
+        Raises Determinate if it is not had in time, or if the connection that held it was lost meanwhile.
+        """
+        digest = hashlib.sha3_256(name.encode()).digest()
+        number = int.from_bytes(digest[:_NUMBER_BYTES], "big", signed=True)
+        with self._database.read() as connection:
+            connection.execute(_TAKE, {"number": number})
+            yield
