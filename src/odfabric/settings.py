@@ -18,6 +18,9 @@ MIB = 1024 * 1024
 GIB = 1024 * MIB
 
 
+OBJECTS_URL_PATTERN = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9._-]+)*/?$"
+
+
 class Settings(BaseSettings):
     """Everything that can be set. Field descriptions are the documentation."""
 
@@ -25,7 +28,33 @@ class Settings(BaseSettings):
 
     # places
     workspace: Path = Field(Path(".odf-workspace"), description="Folder of the embedded node: database, objects, keys")
-    database_url: str | None = Field(None, description="Database; default: SQLite in the workspace")
+    database_url: str | None = Field(
+        None, description="Database, `postgresql://user:password@host/name`; default: SQLite in the workspace"
+    )
+    objects_url: str | None = Field(
+        None,
+        pattern=OBJECTS_URL_PATTERN,
+        description="Objects, `s3://bucket/prefix`; default: a folder in the workspace",
+    )
+    s3_endpoint_url: str | None = Field(None, description="S3 server; default: the one of AWS")
+    s3_public_endpoint_url: str | None = Field(
+        None, description="The same server as peers and browsers reach it, for links; default: the same address"
+    )
+    s3_region: str = Field("us-east-1", description="Region of the bucket")
+    s3_access_key: SecretStr | None = Field(
+        None, description="Key to the bucket; default: what the SDK finds (environment, profile, role of the machine)"
+    )
+    s3_secret_key: SecretStr | None = Field(None, description="Secret that belongs to it")
+    s3_connect_s_max: float = Field(10.0, description="Longest wait for a connection to the S3 server")
+    s3_read_s_max: float = Field(60.0, description="Longest wait for the next bytes of the S3 server")
+    s3_attempts_max: int = Field(4, description="Attempts at one request to the S3 server")
+    object_link_s: int = Field(
+        300,
+        description="Lifetime of links to objects in S3 that peers are sent to; 0 = the api hands out the bytes itself",
+    )
+    redis_url: str | None = Field(
+        None, description="Redis that wakes workers, `redis://host:6379/0`; default: they look every `job_poll_s`"
+    )
     poll_folder: Path | None = Field(
         None, description="Folder below which polling sources may read files; unset = refused"
     )
@@ -74,6 +103,7 @@ class Settings(BaseSettings):
     block_bytes_max: int = Field(16 * MIB, le=16 * MIB, description="Largest metadata block; cannot be raised")
     object_bytes_max: int = Field(64 * GIB, description="Largest data slice or checkpoint taken from elsewhere")
     chain_blocks_max: int = Field(10_000_000, description="Longest chain that is walked")
+    rebuild_page_blocks_max: int = Field(1000, ge=1, description="Blocks that a rebuild keeps in memory at once")
     commit_attempts_max: int = Field(10, description="Rebuilds on a new head before a commit gives up")
     chain_states_cached_max: int = Field(256, description="Folded chain states kept in memory")
 

@@ -15,6 +15,7 @@ from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
 from odfabric.ports.chain_writer import ChainWriter
+from odfabric.testing.conformance.adoption import AdoptionContract
 from odfabric.testing.conformance.chains import ChainProcessContract, ChainRowsContract, ChainWriterContract
 from odfabric.testing.conformance.deliveries import DeliveriesContract, SubscriptionsContract
 from odfabric.testing.conformance.examples import StoragePorts
@@ -79,6 +80,9 @@ class OnPostgres(OnSqliteBetweenProcesses):
 class TestMemoryChains(InMemory, ChainWriterContract): ...
 
 
+class TestMemoryAdoption(InMemory, AdoptionContract): ...
+
+
 class TestMemoryRows(InMemory, ChainRowsContract): ...
 
 
@@ -89,6 +93,9 @@ class TestMemoryDeliveries(InMemory, DeliveriesContract): ...
 
 
 class TestSqliteChains(OnSqlite, ChainWriterContract): ...
+
+
+class TestSqliteAdoption(OnSqlite, AdoptionContract): ...
 
 
 class TestSqliteRows(OnSqlite, ChainRowsContract): ...
@@ -104,6 +111,9 @@ class TestSqliteChainsBetweenProcesses(OnSqliteBetweenProcesses, ChainProcessCon
 
 
 class TestPostgresChains(OnPostgres, ChainWriterContract): ...
+
+
+class TestPostgresAdoption(OnPostgres, AdoptionContract): ...
 
 
 class TestPostgresRows(OnPostgres, ChainRowsContract): ...

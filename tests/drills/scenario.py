@@ -15,7 +15,7 @@ from pathlib import Path
 from odfabric.adapters.memory.clock import SettableClock
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.domain.access import LOCAL_ACCOUNT, Subject
-from odfabric.formats.dataset_layout import dataset_prefix
+from odfabric.formats.dataset_layout import dataset_prefix, head_key
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.formats.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry
@@ -132,6 +132,28 @@ def grow_origin(node: Node) -> Path:
         _push(node, entry, f"day-{day}", body)
     _relay(node)
     return node.settings.workspace.absolute() / "objects" / dataset_prefix(entry.id)
+
+
+def grow_and_lose_sight(node: Node) -> None:
+    """Datasets with pushes, and one of which the last two commits were never published."""
+    for name in ("readings", "doomed", "copied"):
+        _create(node, name)
+    for name in ("readings", "doomed"):
+        entry = node.resolve(parse_dataset_alias(name))
+        published = None
+        for day in DAYS:
+            published = published or str(node.head(entry).hash)
+            body = json.dumps({"event_time": f"2026-01-0{day}T00:00:00Z", "city": name}) + "\n"
+            _push(node, entry, f"day-{day}", body)
+    _pull(node, "copied")
+    _relay(node)
+    node.ports.objects.write_ref(head_key(entry.id), published or "")
+
+
+def rebuild(node: Node, clock: SettableClock, receiver: str) -> None:
+    """Take everything back, unpublished blocks too."""
+    for found in node.rebuild(adopt=True):
+        assert found.problem is None, found.problem
 
 
 def _relay(node: Node) -> None:

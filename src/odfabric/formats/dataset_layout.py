@@ -8,6 +8,7 @@ specification, section "Dataset layout".
 from __future__ import annotations
 
 from odfabric.errors import InvalidName
+from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.multibase import invalid_value
 from odfabric.formats.multihash import parse_multihash
 from odfabric.model.identity import DatasetId
@@ -70,6 +71,16 @@ def dataset_prefix(dataset: DatasetId) -> str:
 def in_dataset(dataset: DatasetId, path: str) -> str:
     """Key of a path below the root of a dataset."""
     return dataset_prefix(dataset) + path
+
+
+def dataset_of_key(key: str) -> DatasetId | None:
+    """The dataset below whose prefix a key lies, or None if there is none: uploads and the like."""
+    folder, _, path = key.partition("/")
+    try:
+        dataset = parse_dataset_id(f"did:odf:{folder}") if path else None
+    except InvalidName:
+        return None
+    return dataset if dataset is not None and key.startswith(dataset_prefix(dataset)) else None
 
 
 def parse_ref(text: str) -> Multihash:

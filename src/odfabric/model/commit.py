@@ -64,6 +64,14 @@ class IdempotencyRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ChainPage:
+    """A stretch of a chain, oldest block first, with the idempotency records that its blocks have sealed."""
+
+    blocks: tuple[EncodedBlock, ...]
+    idempotency: tuple[IdempotencyRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogEntry:
     """A dataset of this node. `sealed_key` is its encrypted Ed25519 private key, absent for pulled datasets.
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from odfabric.model.commit import CatalogEntry, EncodedBlock, IdempotencyRecord, OutboxMessage
+from odfabric.model.commit import (
+    CatalogEntry,
+    ChainPage,
+    EncodedBlock,
+    Head,
+    IdempotencyRecord,
+    OutboxMessage,
+)
 from odfabric.model.identity import DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.ports.chain_reader import ChainReader
@@ -36,6 +43,23 @@ class ChainWriter(ChainReader, Protocol):
         that `check_appendable` refuses.
         """
 
+    def adopt(
+        self,
+        dataset: DatasetId,
+        *,
+        expected: Multihash | None,
+        head: Head,
+        pages: Iterable[ChainPage],
+        message: OutboxMessage,
+        entry: CatalogEntry | None = None,
+    ) -> None:
+        """Take a chain, or the part of it after `expected`, back from where it is kept: `append` in any length.
+
+        All pages, read one by one, the move of the head to `head` and the outbox message are one transaction; what `pages`
+        raises passes through and nothing was written. A record with a key that the dataset has already is left out: the older
+        block answers. Raises as `append` does, ValueError if the pages do not lead from `expected` to `head`.
+        """
+
     def remove(self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage) -> None:
         """Delete the dataset's head, index, records, subscriptions and catalog entry if the head is `expected`.
 
@@ -54,14 +78,44 @@ def check_appendable(
     """
     if not blocks:
         raise ValueError("nothing to append")
+    _check_entry(expected, entry)
+    last = _check_links(blocks, expected, blocks[0].block.sequence_number)
+    if (message.old_head, message.new_head) != (expected, last):
+        raise ValueError("the outbox message tells of another move of the head")
+
+
+def checked_pages(
+    pages: Iterable[ChainPage],
+    *,
+    expected: Multihash | None,
+    head: Head,
+    message: OutboxMessage,
+    entry: CatalogEntry | None,
+) -> Iterator[ChainPage]:
+    """The pages of `adopt` as they come, judged as `check_appendable` does; the iteration ends at `head` or raises ValueError."""
+    _check_entry(expected, entry)
+    if (message.old_head, message.new_head) != (expected, head.hash):
+        raise ValueError("the outbox message tells of another move of the head")
+    before, number = expected, None
+    for page in pages:
+        number = page.blocks[0].block.sequence_number if number is None else number
+        before = _check_links(page.blocks, before, number)
+        number += len(page.blocks)
+        yield page
+    if before != head.hash or number != head.sequence_number + 1:
+        raise ValueError(f"the pages end at block {before}, not at {head.hash}")
+
+
+def _check_entry(expected: Multihash | None, entry: CatalogEntry | None) -> None:
     if (entry is None) != (expected is not None):
         raise ValueError("a catalog entry belongs to the first blocks of a dataset and to no others")
-    before = expected
+
+
+def _check_links(blocks: Sequence[EncodedBlock], before: Multihash | None, number: int) -> Multihash | None:
     for position, block in enumerate(blocks):
         if block.block.prev_block_hash != before:
             raise ValueError(f"block {block.hash} follows {block.block.prev_block_hash}, not {before}")
-        if block.block.sequence_number != blocks[0].block.sequence_number + position:
+        if block.block.sequence_number != number + position:
             raise ValueError(f"block {block.hash} has number {block.block.sequence_number} out of turn")
         before = block.hash
-    if (message.old_head, message.new_head) != (expected, before):
-        raise ValueError("the outbox message tells of another move of the head")
+    return before

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
@@ -45,6 +45,8 @@ class MemoryNode:
     remotes: MemoryRemoteDatasets = field(init=False)
     files: MemoryPollingFiles = field(init=False)
     engine: MemoryEngine = field(init=False)
+    store: MemoryStore = field(init=False)
+    settings: Settings = field(init=False)
     node: Node = field(init=False)
     _ports: NodePorts = field(init=False)
 
@@ -56,17 +58,17 @@ class MemoryNode:
         self.remotes = MemoryRemoteDatasets()
         exchange = MemoryExchange(self.folder / "exchange")
         self.engine = MemoryEngine(exchange.root)
-        store, entropy = MemoryStore(), SeededEntropy(self.seed)
+        self.store, entropy = MemoryStore(), SeededEntropy(self.seed)
         (self.folder / "polled").mkdir(parents=True, exist_ok=True)
         self.files = MemoryPollingFiles(self.folder / "polled")
         self._ports = NodePorts(
-            chains=MemoryChains(store),
-            catalog=MemoryCatalog(store),
+            chains=MemoryChains(self.store),
+            catalog=MemoryCatalog(self.store),
             objects=self.objects,
             jobs=MemoryJobs(),
-            outbox=MemoryOutbox(store),
-            subscriptions=MemorySubscriptions(store),
-            deliveries=MemoryDeliveries(store),
+            outbox=MemoryOutbox(self.store),
+            subscriptions=MemorySubscriptions(self.store),
+            deliveries=MemoryDeliveries(self.store),
             engine=self.engine,
             exchange=exchange,
             sources=PollingPorts(
@@ -81,13 +83,32 @@ class MemoryNode:
             clock=self.clock,
             entropy=entropy,
         )
+        self.settings = Settings(workspace=self.folder, job_retry_s=0.001, job_retry_s_max=0.001, lease_s=30.0)
         self.restart(self.interceptor)
 
     def restart(self, interceptor: Interceptor | None = None) -> None:
         """What a new process would see: the same stores, nothing remembered; `interceptor` sits before all ports."""
         ports = intercepted(self._ports, interceptor) if interceptor else self._ports
-        settings = Settings(workspace=self.folder, job_retry_s=0.001, job_retry_s_max=0.001, lease_s=30.0)
-        self.node = Node(ports, settings)
+        self.node = Node(ports, self.settings)
+
+    def use_database(self, store: MemoryStore, interceptor: Interceptor | None = None, **settings: int) -> None:
+        """Start again on another database and an empty job table; `settings` are changed."""
+        self.store = store
+        self._ports = replace(
+            self._ports,
+            chains=MemoryChains(store),
+            catalog=MemoryCatalog(store),
+            jobs=MemoryJobs(),
+            outbox=MemoryOutbox(store),
+            subscriptions=MemorySubscriptions(store),
+            deliveries=MemoryDeliveries(store),
+        )
+        self.settings = self.settings.model_copy(update=settings)
+        self.restart(interceptor)
+
+    def lose_database(self, interceptor: Interceptor | None = None, **settings: int) -> None:
+        """Start again on an empty database."""
+        self.use_database(MemoryStore(), interceptor, **settings)
 
     def add(self, manifest: str) -> CatalogEntry:
         """Create the dataset of a manifest."""

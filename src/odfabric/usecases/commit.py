@@ -8,12 +8,12 @@ Source: DESIGN invariants 1 to 3; specification, "Metadata chain".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from odfabric.errors import HeadMoved, Indeterminate, LimitExceeded, NotFound
 from odfabric.formats.dataset_layout import alias_key, block_key, head_key
-from odfabric.model.commit import CatalogEntry, EncodedBlock, Head, IdempotencyRecord, OutboxMessage
+from odfabric.model.commit import CatalogEntry, ChainPage, EncodedBlock, Head, IdempotencyRecord, OutboxMessage
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
@@ -113,6 +113,27 @@ class Commits:
             self.publish(dataset)
             return Committed(base.hash, planned.blocks)
         raise moved or ValueError("a commit needs at least one attempt")
+
+    def adopt(
+        self,
+        dataset: DatasetId,
+        pages: Iterable[ChainPage],
+        *,
+        expected: Multihash | None,
+        head: Head,
+        entry: CatalogEntry | None = None,
+    ) -> None:
+        """Take blocks that lie in the object store into the database, all or none; `refs/head` is left as it is.
+
+        `expected` is the head in the database, None with an `entry` for a dataset that it does not have. Raises what `pages`
+        raises, AlreadyExists for a name that is taken, HeadMoved, NotFound, Determinate, Indeterminate.
+        """
+        message = OutboxMessage(dataset, expected, head.hash, self._now())
+        try:
+            self._chains.adopt(dataset, expected=expected, head=head, pages=pages, message=message, entry=entry)
+        except Indeterminate:
+            if not self._chains.contains(dataset, head.hash):
+                raise
 
     def remove(self, dataset: DatasetId, *, if_match: Multihash | None = None) -> None:
         """Delete a dataset of which the head is `if_match` (default: whatever it is now). Its objects become garbage."""

@@ -49,6 +49,7 @@ from odfabric.usecases.query_data import QueryAnswer, QueryData, QueryLimits, qu
 from odfabric.usecases.query_document import QueryForm, query_document
 from odfabric.usecases.read_chain import read_log, read_metadata
 from odfabric.usecases.read_tail import ReadTail, read_tail
+from odfabric.usecases.rebuild import Listener, RebuildPorts, RebuiltDataset, rebuild
 from odfabric.usecases.relay_outbox import relay_outbox
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.run_job import RetryRule, run_job
@@ -203,7 +204,7 @@ class Node:
 
     def served_object(self, entry: CatalogEntry, folder: str, name: Multihash) -> ServedObject:
         """A block, slice or checkpoint of this very dataset."""
-        return serve_object(entry, folder, name, repository=self.repository)
+        return serve_object(entry, folder, name, repository=self.repository, link_s=self.settings.object_link_s)
 
     # data
 
@@ -487,6 +488,18 @@ class Node:
         except OdfError:
             return False
         return True
+
+    def rebuild(self, *, adopt: bool, listener: Listener = lambda stage, done, total: None) -> Iterator[RebuiltDataset]:
+        """Take what the object store has back into the database, dataset by dataset."""
+        ports = RebuildPorts(
+            repository=self.repository,
+            commits=self.commits,
+            exchange=self.ports.exchange,
+            clock=self.ports.clock,
+            blocks_max=self.settings.chain_blocks_max,
+            page_blocks_max=self.settings.rebuild_page_blocks_max,
+        )
+        return rebuild(ports=ports, adopt=adopt, listener=listener)
 
     def keep_house(self) -> int:
         """Remove abandoned uploads, and what dead processes left behind (`sweepers`); how many things."""

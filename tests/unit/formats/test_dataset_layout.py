@@ -12,6 +12,7 @@ from odfabric.formats.dataset_layout import (
     block_key,
     checkpoint_key,
     data_key,
+    dataset_of_key,
     dataset_prefix,
     head_key,
     object_key,
@@ -36,6 +37,13 @@ def test_everything_lies_below_the_folder_of_the_dataset() -> None:
     assert head_key(ID) == f"{folder}refs/head"
     assert alias_key(ID) == f"{folder}info/alias"
     assert object_path("data", HASH) == f"data/{HASH}"
+
+
+def test_a_key_tells_its_dataset() -> None:
+    assert dataset_of_key(block_key(ID, HASH)) == ID
+    assert dataset_of_key(head_key(ID)) == ID
+    others = ["staging/00ff", ID.multibase, f"{ID.multibase.upper()}/refs/head", f"z{ID.multibase}/x", "", "a/b/c"]
+    assert [dataset_of_key(key) for key in others] == [None] * len(others)
 
 
 @pytest.mark.parametrize("name", [Multihash(SHA2_256, bytes(32)), Multihash(SHA3_256, bytes(31))])

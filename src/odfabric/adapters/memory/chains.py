@@ -6,15 +6,23 @@ refused call has written nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from odfabric.adapters.memory.deliveries import drop_subscriptions
 from odfabric.adapters.memory.store import MemoryStore, StoredDataset, StoredMessage
 from odfabric.errors import AlreadyExists, HeadMoved, NotFound
-from odfabric.model.commit import BlockRow, CatalogEntry, EncodedBlock, Head, IdempotencyRecord, OutboxMessage
+from odfabric.model.commit import (
+    BlockRow,
+    CatalogEntry,
+    ChainPage,
+    EncodedBlock,
+    Head,
+    IdempotencyRecord,
+    OutboxMessage,
+)
 from odfabric.model.identity import DatasetAlias, DatasetId, Name
 from odfabric.model.multihash import Multihash
-from odfabric.ports.chain_writer import check_appendable
+from odfabric.ports.chain_writer import check_appendable, checked_pages
 
 
 class MemoryChains:
@@ -81,13 +89,31 @@ class MemoryChains:
             stored = self._expect(dataset, expected) if entry is None else self._new_dataset(dataset, entry)
             self._check_unused(stored, idempotency, job_id)
             self._store.datasets[dataset] = stored
-            for block in blocks:
-                row = BlockRow.of(block)
-                stored.rows.append(row)
-                stored.by_hash[row.hash] = row
+            _index(stored, blocks)
             stored.records.update((record.key_hash, record) for record in idempotency)
             if job_id is not None:
                 self._store.job_commits[job_id] = blocks[-1].hash
+            self._store.outbox.append(StoredMessage(message))
+
+    def adopt(
+        self,
+        dataset: DatasetId,
+        *,
+        expected: Multihash | None,
+        head: Head,
+        pages: Iterable[ChainPage],
+        message: OutboxMessage,
+        entry: CatalogEntry | None = None,
+    ) -> None:
+        """See the port."""
+        read = list(checked_pages(pages, expected=expected, head=head, message=message, entry=entry))
+        with self._store.lock:
+            stored = self._expect(dataset, expected) if entry is None else self._new_dataset(dataset, entry)
+            self._store.datasets[dataset] = stored
+            for page in read:
+                _index(stored, page.blocks)
+                for record in page.idempotency:
+                    stored.records.setdefault(record.key_hash, record)
             self._store.outbox.append(StoredMessage(message))
 
     def remove(self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage) -> None:
@@ -119,6 +145,13 @@ class MemoryChains:
             raise AlreadyExists("an idempotency key of this commit has been committed already")
         if job_id is not None and job_id in self._store.job_commits:
             raise AlreadyExists(f"job {job_id} has committed already")
+
+
+def _index(stored: StoredDataset, blocks: Sequence[EncodedBlock]) -> None:
+    for block in blocks:
+        row = BlockRow.of(block)
+        stored.rows.append(row)
+        stored.by_hash[row.hash] = row
 
 
 class MemoryCatalog:

@@ -132,6 +132,14 @@ class MemoryObjectStore:
         check_key(key)
         return None
 
+    def damage(self, key: str) -> None:
+        """Flip a bit in the middle of an object, as a bad disk would: for drills."""
+        with self._lock:
+            data, written_at = self._objects[key]
+            middle = len(data) // 2
+            flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+            self._objects[key] = (flipped, written_at)
+
     def _get(self, key: str) -> bytes:
         check_key(key)
         with self._lock:

@@ -7,6 +7,7 @@ is held, so nobody sees half a transaction. Not here: what the changes are (`cha
 from __future__ import annotations
 
 import threading
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 from odfabric.model.commit import BlockRow, CatalogEntry, Head, IdempotencyRecord, OutboxMessage
@@ -67,6 +68,15 @@ class MemoryStore:
         self.outbox: list[StoredMessage] = []
         self.subscriptions: dict[str, StoredSubscription] = {}
         self.deliveries: dict[str, StoredDelivery] = {}
+
+    def backup(self) -> MemoryStore:
+        """A copy of the state as it is now."""
+        copy = MemoryStore()
+        with self.lock:
+            for name, state in vars(self).items():
+                if name != "lock":
+                    setattr(copy, name, deepcopy(state))
+        return copy
 
     def by_alias(self, alias: DatasetAlias) -> StoredDataset | None:
         """The dataset of an alias. The lock must be held."""

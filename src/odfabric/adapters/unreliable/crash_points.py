@@ -31,6 +31,7 @@ _CALLS: Mapping[str, str] = {
     "object.ref.put": "publishing a head, after its commit",
     "object.ref.delete": "withdrawing the head of a deleted dataset",
     "chain.append": "the commit: head, index, idempotency records and outbox message in one transaction",
+    "chain.adopt": "taking a chain of the object store back into the database, in one transaction",
     "chain.remove": "deleting a dataset",
     "job.enqueue": "queueing a job",
     "job.lease": "looking for a job and taking it",
