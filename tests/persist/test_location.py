@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -32,38 +32,6 @@ OpenConsensus: TypeAlias = Callable[[], Consensus]
 PROCESSES = multiprocessing.get_context("forkserver")
 RACERS = 4
 ROUNDS = 500
-
-
-@pytest.fixture(params=["memory", "memory that keeps deleted", "folder", "cached", "metered", "unreliable"])
-def open_blob(request: pytest.FixtureRequest, tmp_path: Path) -> OpenBlob:
-    """Handles of stores by path; two handles of one path see one store."""
-    memory = {name: MemoryBlob(keeps_deleted="deleted" in request.param) for name in ("path0", "path1")}
-    kinds: dict[str, OpenBlob] = {
-        "folder": lambda path: FolderBlob(tmp_path / path),
-        "cached": lambda path: CachedBlob(memory[path], bytes_max=0),
-        "metered": lambda path: MeteredBlob(memory[path], Meter()),
-        "unreliable": lambda path: UnreliableBlob(memory[path], Faults()),
-    }
-    return kinds.get(request.param, lambda path: memory[path])
-
-
-@pytest.fixture(params=["memory", "sqlite", "metered", "unreliable"])
-def open_consensus(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenConsensus]:
-    memory = MemoryConsensus()
-    opened: list[SqliteConsensus] = []
-
-    def sqlite() -> Consensus:
-        opened.append(SqliteConsensus(tmp_path / "versions.db"))
-        return opened[-1]
-
-    kinds: dict[str, OpenConsensus] = {
-        "sqlite": sqlite,
-        "metered": lambda: MeteredConsensus(memory, Meter()),
-        "unreliable": lambda: UnreliableConsensus(memory, Faults()),
-    }
-    yield kinds.get(request.param, lambda: memory)
-    for one in opened:
-        one.close()
 
 
 @pytest.mark.parametrize("listed", steps("blob_conformance"))
@@ -136,57 +104,6 @@ def _consensus_step(step: dict[str, Any], consensus: Consensus) -> object:
 
 def _shown(version: Version) -> list[object]:
     return [version.seqno, version.data.decode()]
-
-
-def test_of_all_who_follow_a_version_one_wins(open_consensus: OpenConsensus) -> None:
-    handles = [open_consensus() for _ in range(RACERS)]
-    with ThreadPoolExecutor(RACERS) as pool:
-        wins = list(pool.map(_race, handles, range(RACERS)))
-    _check_race(handles[0], wins)
-
-
-def _race(consensus: Consensus, racer: int) -> list[int]:
-    """Follow the newest version again and again; the numbers at which this racer won. Numbers have gaps."""
-    won: list[int] = []
-    while True:
-        head = consensus.head("race")
-        expected = None if head is None else head.seqno
-        if expected is not None and expected >= ROUNDS * 3:
-            return won
-        seqno = (0 if expected is None else expected) + 1 + (racer + len(won)) % 3
-        if consensus.compare_and_set("race", expected, Version(seqno, f"{racer}".encode())):
-            won.append(seqno)
-
-
-def _check_race(consensus: Consensus, wins: list[list[int]]) -> None:
-    versions = consensus.scan("race", 0, 1 << 20)
-    assert len(versions) >= ROUNDS
-    for racer, won in enumerate(wins):
-        assert [one.seqno for one in versions if one.data == f"{racer}".encode()] == won
-    assert sum(map(len, wins)) == len(versions), "two racers followed one version"
-
-
-def _race_in_process(path: str, racer: int, outcomes: Any) -> None:
-    consensus = SqliteConsensus(Path(path))
-    try:
-        outcomes.put((racer, _race(consensus, racer)))
-    finally:
-        consensus.close()
-
-
-def test_processes_race_for_one_sqlite_file(tmp_path: Path) -> None:
-    outcomes = PROCESSES.SimpleQueue()
-    path = tmp_path / "versions.db"
-    racers = [PROCESSES.Process(target=_race_in_process, args=(str(path), racer, outcomes)) for racer in range(RACERS)]
-    for process in racers:
-        process.start()
-    wins = dict(outcomes.get() for _ in racers)
-    for process in racers:
-        process.join(60)
-        assert process.exitcode == 0
-    consensus = SqliteConsensus(path)
-    _check_race(consensus, [wins[racer] for racer in range(RACERS)])
-    consensus.close()
 
 
 def test_a_zombie_cannot_bring_a_truncated_version_back(open_consensus: OpenConsensus) -> None:
