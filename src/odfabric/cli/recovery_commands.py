@@ -1,0 +1,90 @@
+"""Verbs below `odf system` for whoever runs a node: rebuild its database.
+
+They work on the stores themselves, so they run where the node runs, on its workspace and settings, and never over HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from odfabric.cli.context import CommandContext, context_of
+from odfabric.cli.output import Output
+from odfabric.errors import InvalidRequest, NotFound, Place
+
+if TYPE_CHECKING:
+    from odfabric.settings import Settings
+
+REFUSED = 1
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to `odf system`."""
+    app.command("rebuild")(rebuild)
+
+
+def rebuild(
+    context: typer.Context,
+    adopt: bool = typer.Option(False, "--adopt", help="Take blocks too that were made but never published"),
+) -> None:
+    """Make the database anew from the objects, dataset by dataset. Exit code 1 if one of them is damaged.
+
+    Run it while the node is stopped. What the objects do not hold comes from a backup of the database, restored before:
+    keys of datasets, addresses of copies, subscriptions, jobs.
+    """
+    from odfabric.wiring import open_node, prepare_workspace
+
+    given = context_of(context)
+    output = given.output
+    settings = _settings(given)
+    if settings.objects_url is None and not settings.workspace.is_dir():
+        raise NotFound(
+            "workspace", str(settings.workspace), hint="name the folder that holds `objects` with --workspace"
+        )
+    prepare_workspace(settings)
+    found: list[dict[str, object]] = []
+    with open_node(settings) as node:
+        for one in node.rebuild(adopt=adopt, listener=lambda stage, done, total: _tell(output, stage, done, total)):
+            found.append(one.to_value())
+            if not output.as_json:
+                output.result(None, _line(found[-1]))
+    output.clear()
+    ok = not any("problem" in one for one in found)
+    if output.as_json:
+        output.document({"ok": ok, "datasets": found})
+    elif not found:
+        output.say("there are no datasets in the objects")
+    if not ok:
+        raise typer.Exit(REFUSED)
+
+
+def _settings(given: CommandContext) -> Settings:
+    from odfabric.settings import read_settings
+
+    if given.node is not None:
+        raise InvalidRequest("this works on the stores of a node, not over HTTP", place=Place(field="--node"))
+    return read_settings(workspace=Path(given.workspace).absolute())
+
+
+def _tell(output: Output, stage: str, done: int, total: int) -> None:
+    output.progress(f"{stage} {done}/{total} blocks" if total else f"{stage} {done} blocks")
+
+
+def _line(one: Mapping[str, object]) -> str:
+    taken = f", {_counted(one['blocks'])}" if one["blocks"] else ""
+    lines = [f"{one['alias'] or one['id']}: {one['outcome']}{taken}"]
+    beyond, problem = one["beyond"], one.get("problem")
+    if isinstance(problem, Mapping):
+        lines.append(f"  {problem['message']}" + (f"\n    object {problem['object']}" if problem["object"] else ""))
+    if isinstance(beyond, list) and beyond:
+        said = "taken" if one["adopted"] else "not published, left out; --adopt takes them"
+        lines.append(f"  {_counted(len(beyond))} beyond refs/head, {said}:")
+        lines += [f"    {block}" for block in beyond]
+    return "\n".join(lines)
+
+
+def _counted(blocks: object) -> str:
+    return "1 block" if blocks == 1 else f"{blocks} blocks"
