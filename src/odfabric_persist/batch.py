@@ -1,12 +1,13 @@
-"""Batches: rows on their way into parts and out of them, and several batches made into one.
+"""Batches: rows on their way into parts and out of them.
 
-Owns when rows become a part, where parts lie (blob or state), and what of a part counts. Invariant: a batch shows the same rows,
-consolidated, whichever way its parts were cut, and compaction changes times only up to the since it was given. Not here: whether
-a batch belongs to the shard (`state`). Source: persist facts, section 3.
+Owns when rows become a part, where parts lie (blob, state or elsewhere), and what of a part counts. Invariant: a batch shows the
+same rows, consolidated, whichever way its parts were cut. Not here: whether a batch belongs to the shard (`state`), several
+batches made into one (`compact`). Source: persist facts, section 3.
 """
 
 from __future__ import annotations
 
+import secrets
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +21,12 @@ from odfabric_persist.machine import Machine
 from odfabric_persist.rows import (
     TIME,
     RowCodec,
-    advanced,
     between,
+    check,
     checksum,
     concatenated,
-    decode,
+    decode_blob,
+    decode_inline,
     encode_blob,
     encode_inline,
 )
@@ -35,11 +37,12 @@ from odfabric_persist.state import Batch, Part
 class BatchLimits:
     """`part_rows`: rows of one part. `inline_bytes_max`: largest part that is kept in the state; 0 keeps none there.
 
-    `external_bytes_max`: longest reference to rows elsewhere, in UTF-8.
+    `inline_total_bytes_max`: all such parts of a shard, about. `external_bytes_max`: longest reference to rows elsewhere, in UTF-8.
     """
 
     part_rows: int = 500_000
     inline_bytes_max: int = 4096
+    inline_total_bytes_max: int = 32 * 1024
     external_bytes_max: int = 512
 
 
@@ -56,11 +59,12 @@ class Parts:
     limits: BatchLimits
     resolve: Resolve | None = None
 
-    def write(self, updates: pa.Table) -> Part:
-        """A part of sorted, consolidated updates; durable when this returns, unless it goes with the state."""
-        if updates.nbytes <= self.limits.inline_bytes_max:
+    def write(self, updates: pa.Table, *, small_in_state: bool = True) -> Part:
+        """A part of sorted, consolidated updates; durable when this returns, unless it is small and goes with the state."""
+        if small_in_state and updates.nbytes <= self.limits.inline_bytes_max:
             data = encode_inline(updates)
-            if len(data) <= self.limits.inline_bytes_max:
+            room = self.limits.inline_total_bytes_max - self.machine.cached().inline_bytes
+            if len(data) <= min(self.limits.inline_bytes_max, room):
                 return Part(updates.num_rows, len(data), checksum(data), inline=data)
         data = encode_blob(updates)
         key = f"{self.machine.shard}/part-{uuid.uuid4().hex}"
@@ -70,16 +74,27 @@ class Parts:
     def read(self, part: Part) -> pa.Table:
         """The updates of a part. Raises Corrupt if they are gone or damaged, UsageError (`no-resolver`)."""
         schema = self.codec.update_schema
-        if part.external is not None:
-            return self._resolved(part.external, part.rows)
+        return concatenated(list(self.stream(part, max(part.rows, 1))), schema)
+
+    def stream(self, part: Part, rows: int) -> Iterator[pa.Table]:
+        """The updates of a part in the order of the part, at most `rows` in each table. Raises as `read`."""
+        schema = self.codec.update_schema
+        if part.key is not None:
+            yield from decode_blob(check(self._fetched(part.key), part.crc), schema, rows)
+            return
         if part.inline is not None:
-            return decode(part.inline, part.crc, schema, inline=True)
-        key = part.key
-        assert key is not None
+            table = decode_inline(check(part.inline, part.crc), schema)
+        else:
+            assert part.external is not None
+            table = self._resolved(part.external, part.rows)
+        for start in range(0, table.num_rows, rows):
+            yield table.slice(start, rows)
+
+    def _fetched(self, key: str) -> bytes:
         data = self.machine.retried(lambda: self.machine.blob.get(key))
         if data is None:
             raise Corrupt(f"part {key} is gone")
-        return decode(data, part.crc, schema, inline=False)
+        return data
 
     def _resolved(self, external: str, rows: int) -> pa.Table:
         if self.resolve is None:
@@ -93,6 +108,11 @@ class Parts:
         """Remove the blobs of a batch that no version ever named."""
         for key in batch.blob_keys:
             self.machine.blob.delete(key)
+
+
+def new_id() -> str:
+    """A name that no other batch of the shard has."""
+    return secrets.token_urlsafe(8)
 
 
 def write_batch(
@@ -112,7 +132,7 @@ def write_batch(
         chunk = parts.codec.consolidated(given.slice(start, rows))
         if chunk.num_rows:
             written.append((parts.write(chunk), chunk))
-    return Batch(uuid.uuid4().hex, lower, upper, since, tuple(_runs(parts.codec, written)))
+    return Batch(new_id(), lower, upper, since, tuple(_runs(parts.codec, written)))
 
 
 def refer_batch(parts: Parts, references: Sequence[tuple[str, int]], lower: int, upper: Frontier) -> Batch:
@@ -126,7 +146,7 @@ def refer_batch(parts: Parts, references: Sequence[tuple[str, int]], lower: int,
         if rows < 0 or not 0 < len(external.encode()) <= parts.limits.external_bytes_max:
             raise UsageError("invalid-reference", f"{external[:80]!r}: {rows} rows")
     runs = tuple((Part(rows, 0, 0, external=external),) for external, rows in references if rows)
-    return Batch(uuid.uuid4().hex, lower, upper, 0, runs)
+    return Batch(new_id(), lower, upper, 0, runs)
 
 
 def _check_times(updates: pa.Table, lower: int, upper: Frontier, since: Frontier) -> None:
@@ -157,7 +177,7 @@ def tightened(batch: Batch, lower: int, upper: Frontier) -> Batch:
     """The same parts, of which less counts. Raises UsageError (`invalid-batch-bounds`) if more should."""
     if not (batch.lower <= lower and at_most(upper, batch.upper) and at_most(lower, upper)):
         raise UsageError("invalid-batch-bounds", f"[{lower}, {upper}) is not within [{batch.lower}, {batch.upper})")
-    return replace(batch, id=uuid.uuid4().hex, lower=lower, upper=upper)
+    return replace(batch, id=new_id(), lower=lower, upper=upper)
 
 
 def rows_of(parts: Parts, batch: Batch) -> pa.Table:
@@ -166,29 +186,3 @@ def rows_of(parts: Parts, batch: Batch) -> pa.Table:
     if batch.since == 0:
         tables = [between(table, batch.lower, batch.upper) for table in tables]
     return concatenated(tables, parts.codec.update_schema)
-
-
-def compact(
-    parts: Parts,
-    inputs: Sequence[Batch],
-    lower: int,
-    upper: Frontier,
-    since: Frontier,
-    *,
-    chunk_rows: int | None = None,
-) -> Batch:
-    """One batch of several neighbours, times advanced to `since`. The shard's state does not change.
-
-    Raises UsageError: `non-consecutive`, `since-regression`.
-    """
-    bounds = [bound for batch in inputs for bound in (batch.lower, batch.upper)]
-    if not inputs or (bounds[0], bounds[-1]) != (lower, upper) or bounds[1:-1:2] != bounds[2:-1:2]:
-        raise UsageError("non-consecutive", f"the inputs do not tile [{lower}, {upper})")
-    if not all(at_most(batch.since, since) for batch in inputs):
-        raise UsageError("since-regression", f"an input was advanced beyond {since}")
-    schema = parts.codec.update_schema
-    rows = advanced(concatenated([rows_of(parts, batch) for batch in inputs], schema), since)
-    sorted_rows = parts.codec.consolidated(rows)
-    size = chunk_rows or parts.limits.part_rows
-    written = tuple(parts.write(sorted_rows.slice(start, size)) for start in range(0, sorted_rows.num_rows, size))
-    return Batch(uuid.uuid4().hex, lower, upper, since, (written,) if written else ())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -23,6 +23,8 @@ from odfabric_persist.frontier import Frontier, at_most, before
 from odfabric_persist.location.blob import Blob, check_key
 from odfabric_persist.location.consensus import Consensus
 from odfabric_persist.machine import Machine, Patience
+from odfabric_persist.maintenance import Maintained, MaintenanceLimits, maintain
+from odfabric_persist.merge import Window, merged
 from odfabric_persist.rows import RowCodec, advanced, between, concatenated
 from odfabric_persist.splits import Split, cut
 from odfabric_persist.state import Batch, State
@@ -39,6 +41,7 @@ class PersistSettings:
     reader_lease_ms: int = 15 * 60 * 1000
     writer_lease_ms: int = 60 * 60 * 1000
     limits: BatchLimits = field(default_factory=BatchLimits)
+    maintenance: MaintenanceLimits = field(default_factory=MaintenanceLimits)
     attempts_max: int = 10
     poll_s: float = 0.05
     """Pause between looks while waiting for a time to be complete."""
@@ -81,6 +84,7 @@ class Shard:
     settings: PersistSettings
     wait: Callable[[float], None]
     resolve: Resolve | None = None
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
 
     @property
     def parts(self) -> Parts:
@@ -143,6 +147,20 @@ class Shard:
         """
         state = self._readable(as_of, wait_s=wait_s)
         return self._rows_at(_until(state, as_of), as_of)
+
+    def snapshot_chunks(self, as_of: int, rows_max: int, *, wait_s: float = 0.0) -> Iterator[pa.Table]:
+        """The same rows in the same order, in tables of at most `rows_max`, none of them empty.
+
+        No more than about as many are in memory. Hold a reader meanwhile: parts may be collected otherwise. Raises as `snapshot`,
+        at once.
+        """
+        state = self._readable(as_of, wait_s=wait_s)
+        limits = replace(self.settings.maintenance.merge, rows_max=rows_max)
+        return merged(self.parts, _until(state, as_of), Window(until=as_of + 1, to=as_of), limits)
+
+    def maintain(self) -> Maintained:
+        """Compact, write a rollup and collect, as far as that is due and nobody else does it."""
+        return maintain(self.parts, self.id, self.settings.maintenance)
 
     def snapshot_splits(self, as_of: int, count: int, *, wait_s: float = 0.0) -> list[Split]:
         """The same as exactly `count` portions, which any client of the location can fetch; some may be empty.

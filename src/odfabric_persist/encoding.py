@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from odfabric_persist.errors import Corrupt
-from odfabric_persist.state import FORMAT, Batch, Critical, Part, Reader, State, Writer
+from odfabric_persist.state import FORMAT, Batch, Claim, Critical, Part, Reader, State, Writer
 
 _FIELDS = ("codec", "walltime_ms", "since", "upper", "tombstone")
-_HANDLES: Mapping[str, type[Writer] | type[Reader] | type[Critical]] = {
+_HANDLES: Mapping[str, type[Writer] | type[Reader] | type[Critical] | type[Claim]] = {
     "writers": Writer,
     "readers": Reader,
     "criticals": Critical,
+    "claims": Claim,
 }
 
 
@@ -132,7 +133,7 @@ def _put(entries: dict[Any, Any], name: Any, value: Any) -> None:
         entries[name] = value
 
 
-def _handle(one: Writer | Reader | Critical) -> dict[str, Any]:
+def _handle(one: Writer | Reader | Critical | Claim) -> dict[str, Any]:
     return {name: getattr(one, name) for name in one.__slots__}
 
 
@@ -140,6 +141,7 @@ def batch_document(one: Batch) -> dict[str, Any]:
     """A batch without its id, as JSON has it."""
     return {
         "bounds": [one.lower, one.upper, one.since],
+        "level": one.level,
         "runs": [[_part(part) for part in run] for run in one.runs],
     }
 
@@ -148,7 +150,7 @@ def batch_of_document(name: str, value: Mapping[str, Any]) -> Batch:
     """The batch again. Raises KeyError, TypeError, ValueError."""
     lower, upper, since = value["bounds"]
     runs = tuple(tuple(_part_of(part) for part in run) for run in value["runs"])
-    return Batch(name, lower, upper, since, runs)
+    return Batch(name, lower, upper, since, runs, value["level"])
 
 
 def _part(part: Part) -> list[Any]:

@@ -8,20 +8,22 @@ Source: persist facts, section 5; persist architecture, section 1.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow import types
 
+from odfabric_persist.canonical import comparable, is_supported
 from odfabric_persist.errors import Corrupt, UsageError
 from odfabric_persist.frontier import Frontier
 
 TIME, DIFF = "persist_time", "persist_diff"
+_ROW = "persist_row"
 _TIME_TYPE = _DIFF_TYPE = pa.int64()
-_BITS = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64(): pa.int64()}
+ROW_GROUP_ROWS = 128 * 1024
+"""Rows of a part that are decoded at once at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class RowCodec:
 
     def __post_init__(self) -> None:
         for field in self.schema:
-            if field.name in (TIME, DIFF) or types.is_nested(field.type) or types.is_dictionary(field.type):
+            if field.name in (TIME, DIFF, _ROW) or not is_supported(field.type):
                 raise UsageError("unsupported-column", f"{field.name}: {field.type}")
         missing = set(self.keys) - set(self.schema.names)
         if missing or len(set(self.schema.names)) != len(self.schema):
@@ -65,36 +67,58 @@ class RowCodec:
             raise UsageError("codec-mismatch", "a time or a diff is null")
         return given
 
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The columns by which parts and runs are sorted: key columns (all, if there are none) and time."""
+        return (*(self.keys or self.schema.names), TIME)
+
     def consolidated(self, updates: pa.Table) -> pa.Table:
-        """Equal rows of equal times added up, what comes to nothing left out; sorted by key columns, time, other columns."""
+        """Equal rows of equal times added up, what comes to nothing left out; sorted by `order`, then other columns."""
         if not updates.num_rows:
             return self.no_rows
         names = [*self.schema.names, TIME]
-        bits = pa.table([_as_bits(updates.column(name)) for name in [*names, DIFF]], names=[*names, DIFF])
-        summed = bits.group_by(names, use_threads=False).aggregate([(DIFF, "sum")])
-        kept = summed.filter(pc.not_equal(summed.column(f"{DIFF}_sum"), 0))
-        fields = [self.update_schema.field(name) for name in names]
-        columns = [_from_bits(kept.column(field.name), field.type) for field in fields]
-        table = pa.Table.from_arrays([*columns, kept.column(f"{DIFF}_sum")], schema=self.update_schema)
-        return self.sorted(table)
+        rows = self.comparable(updates, names).append_column(DIFF, updates.column(DIFF))
+        rows = rows.append_column(_ROW, _numbers(updates.num_rows))
+        summed = rows.group_by(names, use_threads=False).aggregate([(DIFF, "sum"), (_ROW, "min")])
+        kept = self._in_order(summed.filter(pc.not_equal(summed.column(f"{DIFF}_sum"), 0)))
+        found = updates.select(names).take(kept.column(f"{_ROW}_min"))
+        return found.append_column(self.update_schema.field(DIFF), kept.column(f"{DIFF}_sum")).combine_chunks()
 
     def sorted(self, updates: pa.Table) -> pa.Table:
-        """By key columns, time, then the other columns; null last."""
-        others = [name for name in self.schema.names if name not in self.keys]
-        order = [(name, "ascending") for name in (*self.keys, TIME, *others)]
-        bits = pa.table([_as_bits(updates.column(name)) for name, _ in order], names=[name for name, _ in order])
-        return updates.take(pc.sort_indices(bits, sort_keys=order)).combine_chunks()
+        """By `order`, then the other columns; null last."""
+        names = [*self.schema.names, TIME]
+        rows = self.comparable(updates, names).append_column(_ROW, _numbers(updates.num_rows))
+        return updates.take(self._in_order(rows).column(_ROW)).combine_chunks()
+
+    def comparable(self, updates: pa.Table, names: Sequence[str]) -> pa.Table:
+        """Some columns, in a form in which kernels know equal from unequal and less from greater."""
+        return pa.table([comparable(updates.column(name)) for name in names], names=list(names))
 
     def position(self, updates: pa.Table, row: int) -> pa.Table:
-        """Key columns and time of one row, to be compared with `is_at_or_after`."""
-        return updates.select([*self.keys, TIME]).slice(row, 1)
+        """Where one row stands in the order, to be compared with `is_at_or_after` and `first`."""
+        return self.comparable(updates.slice(row, 1), self.order)
 
     def is_at_or_after(self, one: pa.Table, other: pa.Table) -> bool:
-        """Whether position `one` is not before `other` in the order of `sorted`."""
-        both = pa.concat_tables([other, one])
-        order = [(name, "ascending") for name in (*self.keys, TIME)]
-        bits = pa.table([_as_bits(both.column(name)) for name in both.schema.names], names=both.schema.names)
-        return bool(pc.sort_indices(bits, sort_keys=order)[0].as_py() == 0)
+        """Whether position `one` is not before `other`."""
+        return self.first([other, one]) == 0
+
+    def first(self, positions: Sequence[pa.Table]) -> int:
+        """Which of several positions is not after any other; of equal ones the first."""
+        order = [(name, "ascending") for name in self.order]
+        return int(pc.sort_indices(pa.concat_tables(positions), sort_keys=order)[0].as_py())
+
+    def before(self, order: pa.Table, position: pa.Table) -> int:
+        """How many rows stand before a position, in a table of the columns of `order` that is sorted by them."""
+        found: pa.ChunkedArray | None = None
+        for name in reversed(self.order):
+            column, bound = order.column(name), position.column(name)[0]
+            found = _before(column, bound, found)
+        assert found is not None
+        return int(pc.sum(found).as_py() or 0)
+
+    def _in_order(self, rows: pa.Table) -> pa.Table:
+        others = [name for name in self.schema.names if name not in self.order]
+        return rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in (*self.order, *others)]))
 
 
 def advanced(updates: pa.Table, to: Frontier) -> pa.Table:
@@ -114,29 +138,44 @@ def between(updates: pa.Table, lower: int, upper: Frontier) -> pa.Table:
 
 
 def encode_inline(updates: pa.Table) -> bytes:
-    """A small part: Arrow IPC."""
+    """A small part: Arrow IPC, deflated, for most of it is the schema."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, updates.schema) as writer:
         writer.write_table(updates)
-    return bytes(sink.getvalue())
+    return zlib.compress(sink.getvalue())
 
 
 def encode_blob(updates: pa.Table) -> bytes:
     """A part in a blob: Parquet."""
     sink = pa.BufferOutputStream()
-    pq.write_table(updates, sink, compression="zstd", use_dictionary=False)
+    pq.write_table(updates, sink, compression="zstd", use_dictionary=False, row_group_size=ROW_GROUP_ROWS)
     return bytes(sink.getvalue())
 
 
-def decode(data: bytes, crc: int, schema: pa.Schema, *, inline: bool) -> pa.Table:
-    """The updates of a part. Raises Corrupt."""
-    if checksum(data) != crc:
-        raise Corrupt("a part is not what was written")
+def decode_inline(data: bytes, schema: pa.Schema) -> pa.Table:
+    """The updates of a small part. Raises Corrupt."""
     try:
-        table = pa.ipc.open_stream(data).read_all() if inline else pq.read_table(pa.BufferReader(data))
+        table = pa.ipc.open_stream(zlib.decompress(data)).read_all()
         return table.select(schema.names).cast(schema)
+    except (pa.ArrowException, KeyError, OSError, zlib.error) as error:
+        raise Corrupt(f"a part cannot be read: {error}") from error
+
+
+def decode_blob(data: bytes, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
+    """The updates of a part in a blob, at most `rows` at a time. Raises Corrupt."""
+    try:
+        with pq.ParquetFile(pa.BufferReader(data)) as file:
+            for batch in file.iter_batches(rows, columns=schema.names, use_threads=False):
+                yield pa.Table.from_batches([batch]).select(schema.names).cast(schema)
     except (pa.ArrowException, KeyError, OSError) as error:
         raise Corrupt(f"a part cannot be read: {error}") from error
+
+
+def check(data: bytes, crc: int) -> bytes:
+    """The bytes of a part. Raises Corrupt if they are not what was written."""
+    if checksum(data) != crc:
+        raise Corrupt("a part is not what was written")
+    return data
 
 
 def checksum(data: bytes) -> int:
@@ -149,15 +188,15 @@ def concatenated(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables([schema.empty_table(), *tables])
 
 
-def _as_bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Floats as the integers of the same bits: NaN is equal to itself then, and -0.0 is not 0.0."""
-    bits = _BITS.get(column.type)
-    if bits is None:
-        return column
-    return pa.chunked_array([chunk.view(bits) for chunk in column.chunks], type=bits)
+def _numbers(count: int) -> pa.Array:
+    return pc.subtract(pc.cumulative_sum(pa.repeat(1, count)), 1)
 
 
-def _from_bits(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    if column.type.equals(wanted):
-        return column
-    return pa.chunked_array([chunk.view(wanted) for chunk in column.chunks], type=wanted)
+def _before(column: pa.ChunkedArray, bound: pa.Scalar, later: pa.ChunkedArray | None) -> pa.ChunkedArray:
+    """Where a column is less than a bound, or equal to it where `later` columns are before theirs; null is greatest."""
+    if not bound.is_valid:
+        less, equal = column.is_valid(), column.is_null()
+    else:
+        less = pc.fill_null(pc.less(column, bound), False)
+        equal = pc.fill_null(pc.equal(column, bound), False)
+    return less if later is None else pc.or_(less, pc.and_(equal, later))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 
 from odfabric_persist.errors import Expired, OpaqueMismatch, UpperMismatch, UsageError
 from odfabric_persist.frontier import MINIMUM, Frontier, at_most, before, earliest, later
@@ -39,7 +40,8 @@ class Batch:
     """The updates of [lower, upper), readable from `since` on. Each run of parts is sorted by key and time.
 
     A part may hold times outside the bounds: they do not count. A description with a since beyond 0 stands for rows whose
-    times were advanced to it.
+    times were advanced to it. `level` is 0 for what a writer wrote, and grows with each merge; merged parts hold nothing outside
+    the bounds.
     """
 
     id: str
@@ -47,6 +49,7 @@ class Batch:
     upper: Frontier
     since: Frontier
     runs: tuple[tuple[Part, ...], ...] = ()
+    level: int = 0
 
     @property
     def rows(self) -> int:
@@ -91,6 +94,14 @@ class Critical:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """Who does some work on the shard now, and until when others leave it to them. A hint: nothing is wrong if two do it."""
+
+    holder: str
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """One version of a shard. `codec` names the schema of its rows; `rollups` are whole states in blobs, by version."""
 
@@ -104,8 +115,14 @@ class State:
     writers: Mapping[str, Writer] = field(default_factory=dict)
     readers: Mapping[str, Reader] = field(default_factory=dict)
     criticals: Mapping[str, Critical] = field(default_factory=dict)
+    claims: Mapping[str, Claim] = field(default_factory=dict)
     batches: tuple[Batch, ...] = ()
     rollups: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def inline_bytes(self) -> int:
+        """Bytes of parts that lie in this version itself."""
+        return sum(part.size for batch in self.batches for part in batch.parts if part.inline is not None)
 
     @property
     def blob_keys(self) -> frozenset[str]:
@@ -276,6 +293,41 @@ def apply_merge(state: State, inputs: tuple[str, ...], output: Batch, *, now_ms:
     return changed(state, now_ms, batches=(*state.batches[:at], output, *state.batches[at + len(inputs) :]))
 
 
+def join_empty(state: State, *, now_ms: int) -> State:
+    """Make one batch of neighbours without rows, and let a merged batch take in the empty one after it. Nothing is read.
+
+    A batch that was not merged may hold rows outside its bounds, so its bounds stay. What is joined gets an id of its own, which
+    a merge of the former batches does not know.
+    """
+    joined: list[Batch] = []
+    for batch in state.batches:
+        last = joined[-1] if joined else None
+        if last is not None and not batch.rows and (not last.rows or last.level):
+            name = blake2b(f"{last.id} {batch.id}".encode(), digest_size=8).hexdigest()
+            joined[-1] = replace(last, id=name, upper=batch.upper)
+        else:
+            joined.append(batch)
+    if len(joined) == len(state.batches) or state.tombstone:
+        return state
+    return changed(state, now_ms, batches=tuple(joined))
+
+
+def take_claim(state: State, work: str, holder: str, *, claim_ms: int, now_ms: int) -> State:
+    """Say that `holder` does some work now. The same state comes back if somebody else has said so and has time left."""
+    known = state.claims.get(work)
+    if state.tombstone or (known is not None and known.holder != holder and known.until_ms > now_ms):
+        return state
+    return changed(state, now_ms, claims={**state.claims, work: Claim(holder, now_ms + claim_ms)})
+
+
+def drop_claim(state: State, work: str, holder: str, *, now_ms: int) -> State:
+    """Give the work up, if it is ours."""
+    known = state.claims.get(work)
+    if known is None or known.holder != holder:
+        return state
+    return changed(state, now_ms, claims={name: one for name, one in state.claims.items() if name != work})
+
+
 def add_rollup(state: State, seqno: int, key: str, *, now_ms: int) -> State:
     """Link a rollup of version `seqno`; of two of one version the first stays."""
     if seqno in state.rollups:
@@ -300,4 +352,4 @@ def become_tombstone(state: State, *, now_ms: int) -> State:
     """Clear a closed shard: handles and batches go in a version of their own, so that collection finds their blobs."""
     if state.tombstone or not is_closed(state):
         return state
-    return changed(state, now_ms, tombstone=True, writers={}, readers={}, criticals={}, batches=())
+    return changed(state, now_ms, tombstone=True, writers={}, readers={}, criticals={}, claims={}, batches=())

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric_persist import state as transitions
-from odfabric_persist.batch import BatchLimits, compact, rows_of, tightened, write_batch
+from odfabric_persist.batch import BatchLimits, rows_of, tightened, write_batch
 from odfabric_persist.client import (
     CriticalHandle,
     Listener,
@@ -26,6 +26,7 @@ from odfabric_persist.client import (
     WriteHandle,
 )
 from odfabric_persist.collect import PART, ROLLUP, collect, maintain
+from odfabric_persist.compact import compact
 from odfabric_persist.errors import (
     Corrupt,
     Expired,

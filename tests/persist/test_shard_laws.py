@@ -17,14 +17,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from odfabric_persist import state as transitions
-from odfabric_persist.batch import BatchLimits, compact, write_batch
+from odfabric_persist.batch import BatchLimits, write_batch
 from odfabric_persist.client import Listener, PersistClient, PersistSettings, ReadHandle, Shard, WriteHandle
 from odfabric_persist.collect import PART, ROLLUP, maintain
+from odfabric_persist.compact import compact
 from odfabric_persist.encoding import decode_rollup, encode_rollup
 from odfabric_persist.errors import Corrupt, NotYet, SinceError, UpperMismatch, UsageError
 from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
 from odfabric_persist.location.unreliable import Fault, Faults, UnreliableBlob, UnreliableConsensus
+from odfabric_persist.maintenance import MaintenanceLimits, is_due
+from odfabric_persist.merge import MergeLimits
 from odfabric_persist.rows import RowCodec
+from odfabric_persist.tiers import FanOut
 from tests.persist.scenario import CODEC, listed, updates_of
 
 CLIENTS = 3
@@ -40,7 +44,10 @@ class ShardMachine(RuleBasedStateMachine):
         self.blob, self.consensus = MemoryBlob(), MemoryConsensus()
         self.faults = Faults(seed=seed, chance=chance)
         self.limits = BatchLimits(part_rows=2, inline_bytes_max=4096 if inline else 0)
+        merge = MergeLimits(rows_max=4, runs_max=2)
+        self.limits_of_maintenance = MaintenanceLimits(rollup_every=8, fan_out=FanOut(fresh=3, above=2), merge=merge)
         self.model: list[list[Any]] = []
+        self.elsewhere: dict[str, list[list[Any]]] = {}
         self.upper = 0
         self.seen: tuple[int, int, int] = (0, 0, 0)
         self.shards = [self.open() for _ in range(CLIENTS)]
@@ -55,11 +62,11 @@ class ShardMachine(RuleBasedStateMachine):
             UnreliableBlob(self.blob, self.faults),
             UnreliableConsensus(self.consensus, self.faults),
             # So many attempts that patience never ends: what is lost on purpose must not fail a rule.
-            PersistSettings(limits=self.limits, attempts_max=200),
+            PersistSettings(limits=self.limits, attempts_max=200, maintenance=self.limits_of_maintenance),
             now_ms=lambda: 0,
             wait=lambda _: None,
         )
-        return client.open("s", CODEC)
+        return client.open("s", CODEC, resolve=lambda name: updates_of(self.elsewhere[name]))
 
     @rule(
         who=st.integers(0, CLIENTS - 1),
@@ -71,6 +78,21 @@ class ShardMachine(RuleBasedStateMachine):
         writer, upper = WriteHandle(self.shards[who], f"w{who}"), self.upper + length
         assert writer.compare_and_append(updates_of(updates), self.upper, upper) == upper
         self.model += updates
+        self.upper = upper
+
+    @rule(
+        who=st.integers(0, CLIENTS - 1),
+        rows=st.lists(st.lists(st.tuples(KEYS, st.sampled_from([1, 2, -1])), max_size=4), min_size=1, max_size=3),
+    )
+    def append_references(self, who: int, rows: list[list[tuple[str, int]]]) -> None:
+        references = []
+        for later, one in enumerate(rows):
+            name = f"block-{self.upper + later}"
+            self.elsewhere[name] = [[key, self.upper + later, diff] for key, diff in one]
+            references.append((name, len(one)))
+        writer, upper = WriteHandle(self.shards[who], f"w{who}"), self.upper + len(rows)
+        assert writer.append_references(references, self.upper, upper) == upper
+        self.model += [row for name, _ in references for row in self.elsewhere[name]]
         self.upper = upper
 
     @rule(
@@ -113,7 +135,8 @@ class ShardMachine(RuleBasedStateMachine):
         inputs = state.batches[start % len(state.batches) :][:count] if state.batches else ()
         if not inputs:
             return
-        output = compact(shard.parts, inputs, inputs[0].lower, inputs[-1].upper, state.since)
+        limits = MergeLimits(rows_max=self.upper % 7 + 1, runs_max=2)
+        output = compact(shard.parts, inputs, inputs[0].lower, inputs[-1].upper, state.since, limits=limits)
         names = tuple(batch.id for batch in inputs)
         after = shard.machine.apply(lambda state: transitions.apply_merge(state, names, output, now_ms=0))
         assert output in after.batches
@@ -121,6 +144,21 @@ class ShardMachine(RuleBasedStateMachine):
     @rule(who=st.integers(0, CLIENTS - 1))
     def maintain(self, who: int) -> None:
         maintain(self.shards[who].machine)
+
+    @rule(who=st.integers(0, CLIENTS - 1))
+    def do_what_is_due(self, who: int) -> None:
+        shard = self.shards[who]
+        done = shard.maintain()
+        for as_of in range(self.since, self.upper):
+            assert listed(shard.snapshot(as_of)) == self.expected(as_of)
+        assert not done.claimed_by, "a claim was left behind"
+        assert not is_due(shard.newest(), self.limits_of_maintenance) or self.held
+
+    @property
+    def held(self) -> bool:
+        """Whether a reader keeps old versions, which may be removed only later."""
+        state = self.shards[0].newest()
+        return state.held_seqno < state.seqno
 
     @rule(who=st.integers(0, CLIENTS - 1))
     def restart(self, who: int) -> None:
@@ -141,6 +179,9 @@ class ShardMachine(RuleBasedStateMachine):
         else:
             wanted = self.expected(as_of)
             assert listed(shard.snapshot(as_of)) == wanted
+            chunks = list(shard.snapshot_chunks(as_of, portions))
+            assert all(0 < chunk.num_rows <= portions for chunk in chunks)
+            assert [row for chunk in chunks for row in listed(chunk)] == wanted
             splits = shard.snapshot_splits(as_of, portions)
             assert len(splits) == portions
             fetched = pa.concat_tables([self.shards[-1].fetch_split(split) for split in splits])
