@@ -34,7 +34,7 @@ from odfabric.adapters.sql.column_types import (
     folded_text,
 )
 
-SCHEMA_REVISION = "0001"
+SCHEMA_REVISION = "0002"
 """The newest migration that this code needs."""
 
 NAME_CHARACTERS_MAX = 100
@@ -165,6 +165,32 @@ deliveries = Table(
     Column("updated_at", InstantNanos, nullable=False),
     UniqueConstraint("subscription_id", "sequence"),
     Index(None, "subscription_id", "status", "sequence"),
+)
+
+# Outlives the dataset: its objects are still to be collected.
+removed_datasets = Table(
+    "removed_datasets",
+    metadata,
+    Column("dataset_id", DatasetIdText, primary_key=True),
+    Column("removed_at", InstantNanos, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Outlives the dataset: a consumer is told that what it read is another chain.
+cursors = Table(
+    "cursors",
+    metadata,
+    Column("dataset_id", DatasetIdText, primary_key=True),
+    Column("consumer", String(NAME_CHARACTERS_MAX), primary_key=True),
+    Column("mode", String(16), nullable=False),
+    Column("next_sequence", BigInteger, nullable=False),
+    Column("next_row", BigInteger, nullable=False),
+    Column("epoch", HashText, nullable=False),
+    Column("fence", String(64), nullable=False),
+    Column("lease_until", InstantNanos, nullable=False),
+    Column("created_at", InstantNanos, nullable=False),
+    Column("updated_at", InstantNanos, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 jobs = Table(
