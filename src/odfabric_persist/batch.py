@@ -16,11 +16,12 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from odfabric_persist.errors import Corrupt, UsageError
-from odfabric_persist.frontier import Frontier, at_most, before
+from odfabric_persist.frontier import MINIMUM, Frontier, at_most, before
 from odfabric_persist.machine import Machine
 from odfabric_persist.rows import (
     TIME,
     RowCodec,
+    advanced,
     between,
     check,
     checksum,
@@ -78,6 +79,10 @@ class Parts:
 
     def stream(self, part: Part, rows: int) -> Iterator[pa.Table]:
         """The updates of a part in the order of the part, at most `rows` in each table. Raises as `read`."""
+        for table in self._stored(part, rows):
+            yield advanced(table, part.moved_to)
+
+    def _stored(self, part: Part, rows: int) -> Iterator[pa.Table]:
         schema = self.codec.update_schema
         if part.key is not None:
             yield from decode_blob(check(self._fetched(part.key), part.crc), schema, rows)
@@ -178,6 +183,21 @@ def tightened(batch: Batch, lower: int, upper: Frontier) -> Batch:
     if not (batch.lower <= lower and at_most(upper, batch.upper) and at_most(lower, upper)):
         raise UsageError("invalid-batch-bounds", f"[{lower}, {upper}) is not within [{batch.lower}, {batch.upper})")
     return replace(batch, id=new_id(), lower=lower, upper=upper)
+
+
+def retimed(batch: Batch, frontier: int, upper: Frontier) -> Batch:
+    """The same parts at later times: those before `frontier` count as it, and the batch goes up to `upper`.
+
+    Whoever lost a race writes the same blobs where the shard is now. Raises UsageError (`invalid-retime`) for a batch whose times
+    were advanced, or were moved further already, and for bounds that do not fit.
+    """
+    moved = max((part.moved_to for part in batch.parts), default=MINIMUM)
+    if batch.since != MINIMUM or not max(batch.lower, moved) <= frontier or not before(frontier, upper):
+        raise UsageError("invalid-retime", f"times to {frontier}, in [{batch.lower}, {upper})")
+    if before(upper, batch.upper):
+        raise UsageError("invalid-retime", f"{upper} is before {batch.upper}: rows would get lost")
+    runs = tuple(tuple(replace(part, moved_to=frontier) for part in run) for run in batch.runs)
+    return replace(batch, id=new_id(), upper=upper, runs=runs)
 
 
 def rows_of(parts: Parts, batch: Batch) -> pa.Table:

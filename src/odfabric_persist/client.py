@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from odfabric_persist import state as transitions
-from odfabric_persist.batch import BatchLimits, Parts, Resolve, refer_batch, rows_of, tightened, write_batch
+from odfabric_persist.batch import BatchLimits, Parts, Resolve, new_id, refer_batch, rows_of, tightened, write_batch
 from odfabric_persist.errors import LocationError, NotYet, SinceError, UpperMismatch, UsageError
 from odfabric_persist.frontier import Frontier, at_most, before
 from odfabric_persist.location.blob import Blob, check_key
@@ -157,6 +157,11 @@ class Shard:
         state = self._readable(as_of, wait_s=wait_s)
         limits = replace(self.settings.maintenance.merge, rows_max=rows_max)
         return merged(self.parts, _until(state, as_of), Window(until=as_of + 1, to=as_of), limits)
+
+    def finalize(self) -> None:
+        """End the shard for everybody: nothing can be read or written any more, and a collection removes all of it."""
+        last = new_id()
+        self.change(lambda state: transitions.finalize(state, last, now_ms=self.machine.now_ms()))
 
     def maintain(self) -> Maintained:
         """Compact, write a rollup and collect, as far as that is due and nobody else does it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from odfabric_persist.errors import Corrupt
@@ -159,18 +159,20 @@ def _part(part: Part) -> list[Any]:
         where = {"inline": base64.b64encode(part.inline).decode()}
     elif part.external is not None:
         where = {"external": part.external}
-    return [part.rows, part.size, part.crc, where]
+    stored = [part.rows, part.size, part.crc, where]
+    return [*stored, part.moved_to] if part.moved_to else stored
 
 
 def _part_of(value: list[Any]) -> Part:
-    rows, size, crc, where = value
+    rows, size, crc, where, moved_to = value if len(value) == 5 else [*value, 0]
+    part = Part(int(rows), int(size), int(crc), moved_to=int(moved_to))
     match where:
         case str():
-            return Part(rows, size, crc, key=where)
+            return replace(part, key=where)
         case {"inline": str(text), **more} if not more:
-            return Part(rows, size, crc, inline=base64.b64decode(text, validate=True))
+            return replace(part, inline=base64.b64decode(text, validate=True))
         case {"external": str(text), **more} if not more:
-            return Part(rows, size, crc, external=text)
+            return replace(part, external=text)
     raise ValueError("a part lies where this software cannot look")
 
 

@@ -24,7 +24,7 @@ class Part:
     """Rows that were written at once: in a blob, in the state itself (`inline`, Arrow IPC), or elsewhere (`external`).
 
     `crc` is over the bytes. An external part is a reference that only the owner of the data understands: its rows are in no
-    order, its bytes are not ours, and nothing here ever removes them.
+    order, its bytes are not ours, and nothing here ever removes them. Times before `moved_to` count as it.
     """
 
     rows: int
@@ -33,6 +33,7 @@ class Part:
     key: str | None = None
     inline: bytes | None = None
     external: str | None = None
+    moved_to: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +342,16 @@ def remove_rollups(state: State, below: int, *, now_ms: int) -> State:
     if len(kept) == len(state.rollups) or not kept:
         return state
     return changed(state, now_ms, rollups=kept)
+
+
+def finalize(state: State, last: str, *, now_ms: int) -> State:
+    """Close the shard for writers and readers, whoever holds what. `last` names the empty batch that ends its time."""
+    if state.tombstone or is_closed(state):
+        return state
+    batches = state.batches
+    if state.upper is not None:
+        batches = (*batches, Batch(last, state.upper, None, MINIMUM))
+    return changed(state, now_ms, since=None, upper=None, batches=batches)
 
 
 def is_closed(state: State) -> bool:

@@ -1,4 +1,4 @@
-"""The scenarios of the storage library as data: every file named in ODF_PERSIST_CASES, by default the copy beside the tests."""
+"""The scenarios of the storage library as data: every file named in ODF_PERSIST_CASES, by default those beside the tests."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-DEFAULT = Path(__file__).parents[1] / "cases" / "persist-cases.json"
+CASES = Path(__file__).parents[1] / "cases"
+DEFAULT = os.pathsep.join(str(CASES / name) for name in ("persist-cases.json", "persist-ours.json"))
 
 
 @cache
 def documents() -> tuple[dict[str, Any], ...]:
     """Each file."""
-    names = os.environ.get("ODF_PERSIST_CASES", str(DEFAULT)).split(os.pathsep)
+    names = os.environ.get("ODF_PERSIST_CASES", DEFAULT).split(os.pathsep)
     return tuple(json.loads(Path(name).read_text()) for name in names)
 
 
 def steps(section: str) -> list[list[dict[str, Any]]]:
     """The list of steps of a conformance section, one for each file."""
-    return [document[section] for document in documents()]
+    return [document[section] for document in documents() if section in document]

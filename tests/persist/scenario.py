@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric_persist import state as transitions
-from odfabric_persist.batch import BatchLimits, rows_of, tightened, write_batch
+from odfabric_persist.batch import BatchLimits, new_id, retimed, rows_of, tightened, write_batch
 from odfabric_persist.client import (
     CriticalHandle,
     Listener,
@@ -41,10 +41,13 @@ from odfabric_persist.errors import (
 from odfabric_persist.location.blob import Blob
 from odfabric_persist.location.consensus import Consensus
 from odfabric_persist.location.unreliable import Fault, Faults, UnreliableBlob, UnreliableConsensus
-from odfabric_persist.machine import FIRST_SEQNO
+from odfabric_persist.machine import FIRST_SEQNO, Machine, Patience
+from odfabric_persist.merge import MergeLimits
+from odfabric_persist.restore import restore_blobs
 from odfabric_persist.rows import DIFF, TIME, RowCodec, advanced, between, concatenated
 from odfabric_persist.splits import Split
-from odfabric_persist.state import Batch, State
+from odfabric_persist.state import Batch, Part, State
+from odfabric_persist.tiers import Choice, FanOut, choose
 
 Step: TypeAlias = dict[str, Any]
 CODEC = RowCodec(pa.schema([pa.field("key", pa.string())]), ("key",))
@@ -79,6 +82,8 @@ class Runner:
     rollups: dict[str, tuple[int, str]] = field(default_factory=dict)
     names: dict[str, int] = field(default_factory=lambda: {"init": FIRST_SEQNO})
     remembered: int = 0
+    hollow: State = field(default_factory=lambda: State("hollow", FIRST_SEQNO, CODEC.name, 0))
+    choices: list[Choice] = field(default_factory=list)
 
     def run(self, steps: list[Step]) -> None:
         """All steps. Raises AssertionError naming the step that does not come out as it should."""
@@ -93,6 +98,9 @@ class Runner:
             expected = step.get("expect", {})
             assert ("error" in found) == ("error" in expected), f"{place}: {found}"
             for name, value in expected.items():
+                if name.startswith("max_"):
+                    assert found[name.removeprefix("max_")] <= value, f"{place}: {found}"
+                    continue
                 assert self._resolved(found.get(name)) == self._resolved(value), f"{place}: {name} is {found.get(name)}"
             assert not step.get("same_seqno") or before == after, f"{place}: it made a version"
             assert not step.get("new_seqno") or before + 1 == after, f"{place}: it made {after - before} versions"
@@ -236,6 +244,23 @@ class Runner:
         batch = tightened(self.batches[step["batch"]], step["lower"], step["upper"])
         self.batches[step["as"]] = batch
 
+    def _retime(self, step: Step) -> None:
+        batch = self.batches[step["batch"]]
+        self.batches[step.get("as", step["batch"])] = retimed(batch, step["frontier"], step["upper"])
+
+    def _append_many_and_compact(self, step: Step) -> dict[str, Any]:
+        shard, count = self.shard(step), step.get("n", step.get("count", 100))
+        writer = shard.open_writer(step.get("writer"))
+        start = shard.newest().upper
+        assert start is not None
+        written = longest = 0
+        for time in range(start, start + count):
+            writer.compare_and_append(updates_of([[f"k{time:06}", time, 1]]), time, time + 1)
+            written += shard.maintain().rows_written
+            longest = max(longest, len(shard.newest().batches))
+        shown = self._trace_batches(step)["batches"]
+        return {"bounds": shown, "batches": longest, "amplification": written / count}
+
     def _parallel_append(self, step: Step) -> dict[str, Any]:
         def work(number: int) -> None:
             writer = self.client(f"parallel-{number}").open("s", CODEC).open_writer()
@@ -369,7 +394,8 @@ class Runner:
         inputs = [self.batches[name] for name in step["inputs"]]
         shard = self.shard(step)
         bounds = step.get("lower", inputs[0].lower), step.get("upper", inputs[-1].upper)
-        batch = compact(shard.parts, inputs, *bounds, step["since"], chunk_rows=step.get("chunk_rows"))
+        limits = MergeLimits(rows_max=step.get("max_rows_in_memory", MergeLimits().rows_max))
+        batch = compact(shard.parts, inputs, *bounds, step["since"], chunk_rows=step.get("chunk_rows"), limits=limits)
         self.batches[step["as"]] = batch
         self.merged_from[step["as"]] = tuple(one.id for one in inputs)
         return _shown(batch) | {"content": listed(rows_of(shard.parts, batch))}
@@ -393,7 +419,38 @@ class Runner:
     def _trace_batches(self, step: Step) -> dict[str, Any]:
         return {"batches": [[one.lower, one.upper] for one in self.shard(step).newest().batches]}
 
+    # the list of batches alone, without rows
+
+    def _push_hollow(self, step: Step) -> None:
+        rows = step.get("len", 1)
+        runs = ((Part(rows, 0, 0, key="hollow"),),) if rows else ()
+        pushed = Batch(new_id(), step["lower"], step["upper"], step.get("since", 0), runs)
+        self.hollow = replace(self.hollow, upper=pushed.upper, batches=(*self.hollow.batches, pushed))
+
+    def _spine_batches(self, _: Step) -> dict[str, Any]:
+        return {"batches": [[one.lower, one.upper, one.rows] for one in self.hollow.batches]}
+
+    def _take_merge_requests(self, step: Step) -> dict[str, Any]:
+        self.hollow = transitions.join_empty(self.hollow, now_ms=0)
+        self.choices = choose(self.hollow.batches, FanOut(**step.get("fan_out", {})))
+        bounds = [self.hollow.batches[one.start : one.stop] for one in self.choices]
+        return {"requests": [[inputs[0].lower, inputs[-1].upper] for inputs in bounds]}
+
+    def _apply_hollow_merge(self, step: Step) -> dict[str, Any]:
+        choice = self.choices[step.get("request", 0)]
+        inputs = self.hollow.batches[choice.start : choice.stop]
+        rows = step.get("len", sum(one.rows for one in inputs))
+        runs = ((Part(rows, 0, 0, key="hollow"),),) if rows else ()
+        output = Batch(new_id(), inputs[0].lower, inputs[-1].upper, self.hollow.since, runs, choice.level)
+        before = self.hollow
+        names = tuple(one.id for one in inputs)
+        self.hollow = transitions.apply_merge(before, names, output, now_ms=0)
+        return {"applied": self.hollow is not before}
+
     # versions and collection
+
+    def _finalize(self, step: Step) -> None:
+        self.shard(step).finalize()
 
     def _write_rollup(self, step: Step) -> dict[str, Any]:
         rollup = self.shard(step).machine.write_rollup()
@@ -455,8 +512,10 @@ class Runner:
             self.blob.delete(entry.key)
 
     def _restore_blobs(self, step: Step) -> None:
-        for key in {key for state in self._states(step) for key in state.blob_keys}:
-            self.blob.restore(key)
+        client = self.client(step.get("client", "A"))
+        patience = Patience(attempts_max=1, wait=client.wait)
+        name = step.get("shard", "s")
+        restore_blobs(Machine(name, CODEC.name, client.blob, client.consensus, client.now_ms, patience))
 
     def _remember_seqno(self, step: Step) -> None:
         self.remembered = self._seqno(step)
