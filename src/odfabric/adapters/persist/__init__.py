@@ -1,0 +1,1 @@
+"""Ports on the storage library: the only place where the two meet."""

@@ -1,0 +1,289 @@
+"""Current-state indexes on shards of the storage library.
+
+Time is the number of a block. Data blocks come in as references to their slices, so that nothing is copied until several of them are
+made one; each reference also names its block, which ties the index to its chain. Invariant: what is read is what the slices add
+up to, whoever brought it there and however it was compacted. Not here: which datasets have an index and when it is brought forward.
+Source: persist architecture, sections 1 and 2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfabric.adapters.persist.failures import translated
+from odfabric.adapters.persist.index_shards import IndexShards, Resolve, codec_of, column_names
+from odfabric.adapters.persist.index_tiers import IndexLimits, chosen
+from odfabric.errors import Corrupt as CorruptObject
+from odfabric.errors import InvalidData, NotFound
+from odfabric.formats.arrow_schema import data_schema_to_arrow
+from odfabric.formats.dataset_layout import data_key
+from odfabric.formats.multihash import parse_multihash
+from odfabric.formats.physical_hash import physical_hash
+from odfabric.formats.state_rows import Changes, IllFormed, added_up, first_ill_formed, of_keys_in, read_changes
+from odfabric.model.identity import DatasetId
+from odfabric.model.multihash import Multihash
+from odfabric.model.state_index import IndexDefinition, IndexedSlice, IndexFrontier, IndexMode, Violation
+from odfabric.ports.object_store import ObjectStore
+from odfabric_persist.batch import rows_of
+from odfabric_persist.client import PersistClient, Shard, WriteHandle
+from odfabric_persist.collect import maintain
+from odfabric_persist.compact import apply, compact
+from odfabric_persist.errors import Corrupt, Determinate, Expired, SinceError, UpperMismatch
+from odfabric_persist.rows import DIFF, TIME, between
+from odfabric_persist.state import Batch, State
+
+WRITER = "catch-up"
+"""All who bring an index forward write the same, so they are one writer."""
+
+HOLD = "history"
+READ_ATTEMPTS_MAX = 5
+KEY_BYTES_MAX = 100
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class PersistStateIndex:
+    """Implements `ports.state_index.StateIndex`. `scratch` gives a private folder for slices that are being read."""
+
+    client: PersistClient
+    objects: ObjectStore
+    scratch: Callable[[], AbstractContextManager[Path]]
+    limits: IndexLimits = field(default_factory=IndexLimits)
+    _shards: IndexShards = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._shards = IndexShards(self.client)
+
+    def frontier(self, index: IndexDefinition) -> IndexFrontier | None:
+        """See the port."""
+        with translated(index.epoch):
+            shard = self._shards.find(index, self._resolve(index))
+            return None if shard is None else _frontier(shard.newest())
+
+    def extend(self, index: IndexDefinition, slices: Sequence[IndexedSlice]) -> IndexFrontier:
+        """See the port."""
+        with translated(index.epoch):
+            shard = self._shards.open(index, self._resolve(index))
+            for _ in range(READ_ATTEMPTS_MAX):
+                try:
+                    return self._extended(index, shard, slices)
+                except NotFound:
+                    continue  # another process is ahead and has given up the state that we build on
+            raise Determinate("the index changes faster than it can be read")
+
+    def maintain(self, index: IndexDefinition, *, since: int) -> IndexFrontier:
+        """See the port."""
+        with translated(index.epoch):
+            shard = self._shards.open(index, self._resolve(index))
+            self._hold(shard, since)
+            inputs = chosen(shard.newest().batches, self.limits)
+            if inputs:
+                self._make_one(shard, inputs)
+            state = shard.newest()
+            if state.seqno - max(state.rollups) >= self.limits.rollup_versions:
+                maintain(shard.machine)
+            return _frontier(shard.newest())
+
+    def rows_at(self, index: IndexDefinition, sequence_number: int) -> Iterator[pa.Table]:
+        """See the port."""
+        with translated(index.epoch):
+            shard = self._shards.find(index, self._resolve(index))
+            if shard is None:
+                raise _no_state(sequence_number)
+            rows = self._rows(index, shard, sequence_number)
+        yield rows
+
+    def drop(self, dataset: DatasetId, *, but: IndexDefinition | None = None) -> int:
+        """See the port."""
+        with translated(str(dataset)):
+            return self._shards.drop(dataset, but=but)
+
+    # reading
+
+    def _rows(self, index: IndexDefinition, shard: Shard, sequence_number: int) -> pa.Table:
+        def read(state: State) -> pa.Table:
+            frontier = _frontier(state)
+            if state.tombstone or not frontier.since <= sequence_number < frontier.upper:
+                raise _no_state(sequence_number)
+            return _net_rows(index, shard, state, sequence_number)
+
+        return _definite(shard, read)
+
+    def _resolve(self, index: IndexDefinition) -> Resolve:
+        def resolve(external: str) -> pa.Table:
+            reference = json.loads(external)
+            changes = self._changes(index, parse_multihash(reference["s"]))
+            names = [*column_names(changes.rows.num_columns), TIME, DIFF]
+            times = pa.repeat(pa.scalar(reference["t"], pa.int64()), changes.rows.num_rows)
+            return pa.table([*changes.rows.columns, times, changes.diffs], names=names)
+
+        return resolve
+
+    def _changes(self, index: IndexDefinition, name: Multihash) -> Changes:
+        """The changes of a slice, its bytes hashed. Raises Corrupt of our tree."""
+        columns = data_schema_to_arrow(index.columns, encodings=False)
+        with self.scratch() as folder:
+            path = folder / str(name)
+            try:
+                self.objects.materialize(data_key(index.dataset, name), path)
+                if physical_hash(path)[0] != name:
+                    raise InvalidData("it does not hash to its name")
+                found = read_changes(path, columns, index.vocabulary)
+            except (NotFound, InvalidData) as error:
+                message = f"data object {name} of {index.dataset} cannot be read: {error.message}"
+                raise CorruptObject(message, object_name=str(name)) from error
+        if index.mode is IndexMode.STATE:
+            return found
+        once = pa.repeat(pa.scalar(1, pa.int64()), found.rows.num_rows)
+        return Changes(found.rows, pa.chunked_array([once]), found.offsets)
+
+    # writing
+
+    def _extended(self, index: IndexDefinition, shard: Shard, slices: Sequence[IndexedSlice]) -> IndexFrontier:
+        before = _frontier(shard.newest())
+        pending = [one for one in slices if one.sequence_number >= before.upper]
+        if not pending or before.violation is not None:
+            return before
+        found = self._first_ill_formed(index, shard, before, pending)
+        good = [one for one in pending if found is None or one.offsets.end <= found.offset]
+        # The last slice is a batch of its own, which stays a reference when the others are made one.
+        for group in (good[:-1], good[-1:]):
+            before = self._refer(shard, before, group)
+        if found is not None:
+            before = self._refer(shard, before, [pending[len(good)]], violated_key=found.key)
+        return before
+
+    def _first_ill_formed(
+        self, index: IndexDefinition, shard: Shard, before: IndexFrontier, pending: Sequence[IndexedSlice]
+    ) -> IllFormed | None:
+        if index.mode is not IndexMode.STATE:
+            return None
+        pieces = [self._changes(index, one.physical_hash) for one in pending]
+        rows = pa.concat_tables([piece.rows for piece in pieces])
+        changes = Changes(
+            rows,
+            pa.chunked_array([chunk for piece in pieces for chunk in piece.diffs.chunks]),
+            pa.chunked_array([chunk for piece in pieces for chunk in piece.offsets.chunks]),
+        )
+        present = rows.schema.empty_table()
+        if before.upper:
+            present = of_keys_in(self._rows(index, shard, before.upper - 1), rows, index.keys)
+        return first_ill_formed(present, changes, index.keys)
+
+    def _refer(
+        self, shard: Shard, before: IndexFrontier, group: Sequence[IndexedSlice], *, violated_key: str | None = None
+    ) -> IndexFrontier:
+        group = [one for one in group if one.sequence_number >= before.upper]
+        if not group or before.violation is not None:
+            return before
+        references = [(_reference(one, violated_key), len(one.offsets)) for one in group]
+        upper = group[-1].sequence_number + 1
+        writer = WriteHandle(shard, WRITER)
+        append = partial(writer.append_references, references, before.upper, upper)
+        try:
+            append()
+        except Expired:
+            shard.open_writer(WRITER)
+            append()
+        except UpperMismatch as error:
+            raise Determinate("the index was dropped meanwhile") from error
+        return _frontier(shard.newest())
+
+    def _hold(self, shard: Shard, since: int) -> None:
+        """Move the one hold on history; whoever is ahead of us stays ahead."""
+        state = shard.newest()
+        wanted = min(since, _frontier(state).upper - 1)
+        if HOLD not in state.criticals:
+            shard.open_critical(HOLD)
+        elif state.since is None or state.since >= wanted:
+            return
+        if wanted > 0:
+            shard.open_critical(HOLD).compare_and_downgrade_since(0, 0, wanted)
+
+    def _make_one(self, shard: Shard, inputs: Sequence[Batch]) -> None:
+        state = shard.newest()
+        if state.tombstone:
+            return
+
+        def work(_: State) -> Batch:
+            return compact(shard.parts, inputs, inputs[0].lower, inputs[-1].upper, state.since)
+
+        # Another process may have been first: then it was for nothing, and what was written is removed.
+        apply(shard.parts, inputs, _definite(shard, work))
+
+
+def _net_rows(index: IndexDefinition, shard: Shard, state: State, sequence_number: int) -> pa.Table:
+    codec = codec_of(index)
+    pieces = []
+    for batch in state.batches:
+        if batch.lower <= sequence_number:
+            found = between(rows_of(shard.parts, batch), 0, sequence_number + 1)
+            pieces.append((found.select(codec.schema.names), found.column(DIFF)))
+    rows, diffs = added_up(pieces, data_schema_to_arrow(index.columns, encodings=False))
+    if index.mode is IndexMode.STATE and not pc.all(pc.equal(diffs, 1), min_count=0).as_py():
+        raise Corrupt("rows of the index do not add up")
+    return rows
+
+
+def _definite(shard: Shard, read: Callable[[State], T]) -> T:
+    """A read of the newest state. Parts that vanish while it is no longer the newest were collected: it is read again."""
+    for _ in range(READ_ATTEMPTS_MAX):
+        state = shard.newest()
+        try:
+            return read(state)
+        except Corrupt:
+            if shard.newest().seqno == state.seqno:
+                raise
+        except SinceError as error:
+            raise _no_state(error.since or 0) from error
+    raise Determinate("the index changes faster than it can be read")
+
+
+def _frontier(state: State) -> IndexFrontier:
+    parts = [part for batch in state.batches for part in batch.parts]
+    tail = [part for part in parts if part.external is not None]
+    last = json.loads(tail[-1].external or "") if tail else None
+    upper = 0 if state.upper is None else state.upper
+    violation = None
+    if last is not None and "v" in last:
+        block = parse_multihash(last["b"])
+        violation = Violation(sequence_number=last["t"], block_hash=block, key=last["v"])
+        upper = violation.sequence_number
+    return IndexFrontier(
+        since=upper if state.since is None else state.since,
+        upper=upper,
+        block_hash=None if last is None else parse_multihash(last["b"]),
+        next_offset=0 if last is None else last["e"],
+        rows=sum(part.rows for part in parts if part.external is None),
+        bytes=sum(part.size for part in parts if part.external is None),
+        tail_slices=len(tail),
+        tail_rows=sum(part.rows for part in tail),
+        violation=violation,
+    )
+
+
+def _reference(one: IndexedSlice, violated_key: str | None) -> str:
+    """A slice as the shard refers to it: slice, block, its number as time, and the record after its last."""
+    document: dict[str, object] = {
+        "s": str(one.physical_hash),
+        "b": str(one.block_hash),
+        "t": one.sequence_number,
+        "e": one.offsets.end,
+    }
+    if violated_key is not None:
+        document["v"] = violated_key.encode()[:KEY_BYTES_MAX].decode(errors="ignore")
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+
+
+def _no_state(sequence_number: int) -> NotFound:
+    return NotFound("state", f"after block number {sequence_number}")

@@ -1,0 +1,41 @@
+"""Current-state indexes: derived from chains, dropped and made again at will, never waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from odfabric.model.identity import DatasetId
+from odfabric.model.state_index import IndexDefinition, IndexedSlice, IndexFrontier
+
+
+class StateIndex(Protocol):
+    """Indexes by definition; any number of processes may work on one at once and see the same.
+
+    The content of an index up to a block is fixed by the chain, so whoever brings it there first has done it for all. Raises Corrupt
+    if something that an index wrote, or a slice that it refers to, is damaged or gone; Determinate or Indeterminate.
+    """
+
+    def frontier(self, index: IndexDefinition) -> IndexFrontier | None:
+        """How far it is, None if there is none. Makes nothing."""
+
+    def extend(self, index: IndexDefinition, slices: Sequence[IndexedSlice]) -> IndexFrontier:
+        """Take in the next data blocks, oldest first; what others took in meanwhile is passed over. The new frontier.
+
+        The first of them is the first data block at or after the frontier. An index of net rows judges every change: before the
+        first one that is not well-formed it stops for good, and says so by `violation`.
+        """
+
+    def maintain(self, index: IndexDefinition, *, since: int) -> IndexFrontier:
+        """Give states before block number `since` up, and make reading cheap again. `since` never goes back."""
+
+    def rows_at(self, index: IndexDefinition, sequence_number: int) -> Iterator[pa.Table]:
+        """The net rows (or keys) after this block, each once, in no order.
+
+        They are those of all data blocks up to it, so it must be before `upper` and not before `since`; else NotFound.
+        """
+
+    def drop(self, dataset: DatasetId, *, but: IndexDefinition | None = None) -> int:
+        """Give up all indexes of a dataset (but one), whatever their definition and state; how many. What reads them finds none."""

@@ -1,0 +1,164 @@
+"""The law of current-state indexes: whoever brings one forward and whatever is compacted and collected meanwhile, a state that can be
+read is what the slices up to its block add up to."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odfabric.adapters.memory.clock import SettableClock
+from odfabric.adapters.memory.exchange import MemoryExchange
+from odfabric.adapters.memory.object_store import MemoryObjectStore
+from odfabric.adapters.persist.index_tiers import IndexLimits
+from odfabric.adapters.persist.state_index import PersistStateIndex
+from odfabric.errors import External, OdfError
+from odfabric.model.state_index import IndexDefinition, IndexMode
+from odfabric.testing.changelogs import Changelog, rows_of, well_formed
+from odfabric.testing.conformance.examples import NOW
+from odfabric_persist.batch import BatchLimits
+from odfabric_persist.client import PersistClient, PersistSettings
+from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
+from odfabric_persist.location.unreliable import Faults, UnreliableBlob, UnreliableConsensus
+
+WORKERS = 3
+KEYS = (None, "a", "b", "c", "d")
+VALUES = (None, 0.0, -0.0, 1.5, float("inf"), float("nan"))
+"""A key of which the wished value is NaN goes away."""
+
+wishes = st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from(VALUES)), min_size=1, max_size=6)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("block"), wishes),
+        st.tuples(st.just("extend"), st.integers(0, WORKERS - 1), st.integers(1, 9)),
+        st.tuples(st.just("maintain"), st.integers(0, WORKERS - 1), st.integers(0, 12)),
+        st.tuples(st.just("read"), st.integers(0, WORKERS - 1)),
+    ),
+    min_size=5,
+    max_size=60,
+)
+
+
+@dataclass
+class Workers:
+    """Processes with an own copy of everything, on one location that sometimes fails."""
+
+    folder: Path
+    mode: IndexMode
+    chance: float
+    present: dict[str | None, float | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.changelog = Changelog(MemoryObjectStore(SettableClock(NOW)), self.folder)
+        blob, consensus = MemoryBlob(), MemoryConsensus()
+        self.faults = faults = Faults(seed=1, chance=self.chance)
+        scratch = MemoryExchange(self.folder / "scratch").session
+        self.indexes = [
+            PersistStateIndex(
+                PersistClient(
+                    UnreliableBlob(blob, faults),
+                    UnreliableConsensus(consensus, faults),
+                    PersistSettings(limits=BatchLimits(part_rows=3, inline_bytes_max=0)),
+                    wait=lambda _: None,
+                ),
+                self.changelog.objects,
+                scratch,
+                IndexLimits(tail_slices_max=2, rollup_versions=3),
+            )
+            for _ in range(WORKERS)
+        ]
+
+    @property
+    def definition(self) -> IndexDefinition:
+        return self.changelog.definition(self.mode)
+
+    def run(self, listed: list[tuple[object, ...]]) -> None:
+        for step in listed:
+            with suppress(External):  # whether it happened or not, everybody goes on
+                self._do(step)
+
+    def _do(self, step: tuple[object, ...]) -> None:
+        match step:
+            case ("block", list() as given):
+                changes = well_formed(given, self.present)
+                if changes:
+                    self.changelog.add(*changes, blocks_before=len(given) % 2)
+            case ("extend", int() as worker, int() as count):
+                self.extend(worker, count)
+            case ("maintain", int() as worker, int() as behind):
+                frontier = self.indexes[worker].frontier(self.definition)
+                if frontier is not None:
+                    self.indexes[worker].maintain(self.definition, since=frontier.upper - behind)
+            case ("read", int() as worker):
+                self.check(worker)
+
+    def check(self, worker: int) -> None:
+        """Every state that can be read, as one worker sees it."""
+        index = self.indexes[worker]
+        frontier = index.frontier(self.definition)
+        if frontier is None:
+            return
+        assert frontier.violation is None
+        for number in range(frontier.since, frontier.upper):
+            assert rows_of(index.rows_at(self.definition, number)) == self.changelog.net(number, self.mode), number
+
+    def extend(self, worker: int, count: int) -> None:
+        """Take in that many data blocks that are not in yet, as this worker sees it."""
+        index = self.indexes[worker]
+        frontier = index.frontier(self.definition)
+        upper = 0 if frontier is None else frontier.upper
+        pending = [one for one in self.changelog.slices if one.sequence_number >= upper]
+        index.extend(self.definition, pending[:count])
+
+
+@contextmanager
+def workers(mode: IndexMode, *, chance: float = 0.0) -> Iterator[Workers]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Workers(Path(folder), mode, chance)
+
+
+@settings(max_examples=int(os.environ.get("ODF_INDEX_CASES", "30")), deadline=None)
+@given(listed=steps, mode=st.sampled_from(IndexMode), chance=st.sampled_from([0.0, 0.02]))
+def test_a_state_is_what_the_slices_add_up_to(listed: list[tuple[object, ...]], mode: IndexMode, chance: float) -> None:
+    with workers(mode, chance=chance) as found:
+        found.run(listed)
+        found.faults.stop()
+        found.extend(0, 99)
+        for worker in range(WORKERS):
+            found.check(worker)
+        frontier = found.indexes[1].frontier(found.definition)
+        last = found.changelog.slices[-1].sequence_number if found.changelog.slices else -1
+        assert frontier is None or frontier.upper == last + 1
+
+
+def test_an_index_that_forgets_a_row_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = PersistStateIndex._changes
+
+    def forgetful(index: PersistStateIndex, *given: object) -> object:
+        changes = honest(index, *given)  # type: ignore[arg-type]
+        values = changes.rows.column("value").combine_chunks()
+        rows = changes.rows.set_column(2, "value", pa.array([*values.to_pylist()[:-1], 7.0]))
+        return type(changes)(rows, changes.diffs, changes.offsets)
+
+    monkeypatch.setattr(PersistStateIndex, "_changes", forgetful)
+    with workers(IndexMode.STATE) as found, pytest.raises((AssertionError, OdfError)):
+        found.run([("block", [("a", 1.0), ("b", 2.0)]), ("extend", 0, 1), ("read", 1)])
+
+
+def test_work_of_a_worker_that_is_behind_is_for_nothing() -> None:
+    with workers(IndexMode.STATE) as found:
+        for number in range(8):
+            found.run([("block", [("a", float(number)), (f"k{number}"[-1], 1.0)])])
+        late = found.indexes[1]
+        late.extend(found.definition, found.changelog.slices[:4])
+        found.run([("extend", 0, 99), *[("maintain", 0, 0)] * 6])
+        assert late.extend(found.definition, found.changelog.slices[:6]) == found.indexes[0].frontier(found.definition)
+        found.check(1)
