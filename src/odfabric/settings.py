@@ -55,6 +55,7 @@ class Settings(BaseSettings):
     redis_url: str | None = Field(
         None, description="Redis that wakes workers, `redis://host:6379/0`; default: they look every `job_poll_s`"
     )
+    redis_name: str = Field("node", description="Tells this node from others that use the same Redis")
     poll_folder: Path | None = Field(
         None, description="Folder below which polling sources may read files; unset = refused"
     )
@@ -104,6 +105,14 @@ class Settings(BaseSettings):
     object_bytes_max: int = Field(64 * GIB, description="Largest data slice or checkpoint taken from elsewhere")
     chain_blocks_max: int = Field(10_000_000, description="Longest chain that is walked")
     rebuild_page_blocks_max: int = Field(1000, ge=1, description="Blocks that a rebuild keeps in memory at once")
+    garbage_lifetime_s: float = Field(
+        24 * 3600.0,
+        description="Age at which an object that no chain names is collected, and a deleted dataset's objects",
+    )
+    collect_portion_max: int = Field(100_000, ge=1, description="Objects that one step of the collector looks at")
+    collect_every_s: float = Field(
+        3600.0, description="Least time between two rounds of the collector over all objects"
+    )
     commit_attempts_max: int = Field(10, description="Rebuilds on a new head before a commit gives up")
     chain_states_cached_max: int = Field(256, description="Folded chain states kept in memory")
 
@@ -131,6 +140,10 @@ class Settings(BaseSettings):
     # jobs
     lease_s: float = Field(30.0, description="How long a worker holds a job without a sign of life")
     job_poll_s: float = Field(0.05, description="Pause between looks at an empty job table")
+    job_fallback_s: float = Field(
+        2.0, description="The same where Redis wakes workers: what a lost signal costs at most"
+    )
+    job_threads: int = Field(2, ge=1, description="Jobs that one worker does at once")
     job_attempts_max: int = Field(8, description="Attempts at a job that fails for outside reasons")
     job_retry_s: float = Field(0.5, description="First pause before another attempt; doubles")
     job_retry_s_max: float = Field(60.0, description="Longest pause before another attempt")

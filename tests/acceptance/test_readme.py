@@ -35,8 +35,9 @@ def checkout(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     (tmp_path / "odf").symlink_to(ROOT / "odf")
     yield tmp_path
     for folder in tmp_path.iterdir():
-        if is_workspace(folder):
-            engine_launcher(Settings(workspace=folder)).stop()
+        settings = Settings(workspace=folder)
+        if is_workspace(settings):
+            engine_launcher(settings).stop()
 
 
 @pytest.fixture(scope="module")

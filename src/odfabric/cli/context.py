@@ -64,8 +64,9 @@ def _backend(context: CommandContext, output: Output) -> Iterator[Backend]:
     from odfabric.wiring import is_workspace, open_node
 
     folder = Path(context.workspace)
-    if not is_workspace(folder):
-        raise NotFound("workspace", str(folder), hint="make one with `odf init`, or name a node with --node")
     # A person's own workspace reads the person's own files.
-    with open_node(read_settings(workspace=folder.absolute(), poll_anywhere=True)) as node:
+    settings = read_settings(workspace=folder.absolute(), poll_anywhere=True)
+    if not is_workspace(settings):
+        raise NotFound("workspace", str(folder), hint="make one with `odf init`, or name a node with --node")
+    with open_node(settings) as node:
         yield WorkspaceBackend(node, listener=listen)

@@ -51,8 +51,9 @@ def init(context: typer.Context) -> None:
 
     given = context_of(context)
     folder = Path(given.workspace).absolute()
-    existed = is_workspace(folder)
-    prepare_workspace(read_settings(workspace=folder))
+    settings = read_settings(workspace=folder)
+    existed = is_workspace(settings)
+    prepare_workspace(settings)
     line = f"{folder} is a workspace already" if existed else f"made the workspace {folder}"
     given.output.result({"workspace": str(folder), "created": not existed}, line)
 

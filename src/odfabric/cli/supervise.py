@@ -251,4 +251,9 @@ def _environment(settings: Settings) -> dict[str, str]:
     }
     if settings.poll_folder is not None:
         told["ODF_POLL_FOLDER"] = str(settings.poll_folder)
-    return {**os.environ, **told}
+    # The environment may name stores for other nodes than this one.
+    places = {"ODF_DATABASE_URL": settings.database_url, "ODF_OBJECTS_URL": settings.objects_url}
+    places["ODF_REDIS_URL"] = settings.redis_url
+    named = {name: place for name, place in places.items() if place is not None}
+    inherited = {name: value for name, value in os.environ.items() if name not in places}
+    return {**inherited, **named, **told}

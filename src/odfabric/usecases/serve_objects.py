@@ -6,8 +6,9 @@ out as the very bytes that were stored. Source: RFC-007; security property S2.5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO
 
 from odfabric.errors import NotFound
@@ -22,10 +23,11 @@ DATA_EVENTS = frozenset({"AddData", "ExecuteTransform"})
 
 @dataclass(frozen=True, slots=True)
 class ServedObject:
-    """An open object and its size in bytes; the caller closes the stream."""
+    """An object that may be read: its size in bytes, how to open it, and a link to it if its store makes some."""
 
-    stream: BinaryIO
     size: int
+    open: Callable[[], BinaryIO]
+    link: str | None
 
 
 def serve_head(entry: CatalogEntry, *, repository: Repository) -> Multihash:
@@ -33,8 +35,13 @@ def serve_head(entry: CatalogEntry, *, repository: Repository) -> Multihash:
     return repository.head(entry.id).hash
 
 
-def serve_object(entry: CatalogEntry, folder: str, name: Multihash, *, repository: Repository) -> ServedObject:
-    """An object of `blocks`, `data` or `checkpoints`. Raises NotFound if the chain does not refer to it."""
+def serve_object(
+    entry: CatalogEntry, folder: str, name: Multihash, *, repository: Repository, link_s: int
+) -> ServedObject:
+    """An object of `blocks`, `data` or `checkpoints`. Raises NotFound if the chain does not refer to it.
+
+    `link_s` is the lifetime of links in seconds, 0 for none. Blocks have none: they are smaller than another request.
+    """
     known = (
         repository.chains.contains(entry.id, name)
         if folder == BLOCKS
@@ -44,7 +51,9 @@ def serve_object(entry: CatalogEntry, folder: str, name: Multihash, *, repositor
     stat = repository.objects.stat(key) if known else None
     if stat is None:
         raise NotFound(f"{folder} object", str(name))
-    return ServedObject(repository.objects.open(key), stat.size)
+    linked = link_s > 0 and folder != BLOCKS
+    link = repository.objects.link(key, lifetime_s=link_s) if linked else None
+    return ServedObject(stat.size, partial(repository.objects.open, key), link)
 
 
 def _referred(entry: CatalogEntry, folder: str, repository: Repository) -> Iterator[Multihash]:

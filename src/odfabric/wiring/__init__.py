@@ -1,13 +1,13 @@
 """The composition root: which adapters stand behind the ports, and the verbs bound to them.
 
-Adapters and use cases meet in this package and nowhere else. `node` binds verbs to ports, `embedded` chooses the adapters of a node in
-a folder, `engine_on_demand` and `remotes` put adapters together that must not know each other.
+Adapters and use cases meet in this package and nowhere else. `node` binds verbs to ports, `embedded` chooses the adapters of a
+node, `stores` where it keeps things, `engine_on_demand` and `remotes` put adapters together that must not know each other.
 """
 
 from odfabric.wiring.embedded import CRASH_POINTS as CRASH_POINTS
 from odfabric.wiring.embedded import engine_launcher as engine_launcher
-from odfabric.wiring.embedded import is_workspace as is_workspace
 from odfabric.wiring.embedded import open_node as open_node
 from odfabric.wiring.embedded import prepare_workspace as prepare_workspace
 from odfabric.wiring.node import Node as Node
 from odfabric.wiring.node import NodePorts as NodePorts
+from odfabric.wiring.stores import is_workspace as is_workspace

@@ -1,7 +1,7 @@
-"""The embedded node: SQLite, a folder, one engine on demand; no server needed.
+"""The node of a process: which adapters stand behind its ports.
 
-Owns what lies where in a workspace. Invariant: a workspace is complete once its database has all migrations; opening one that is not
-is refused, making one twice changes nothing.
+Owns what lies where in a workspace: keys, exchange folder, engine, and without servers also database and objects. Invariant: a
+workspace is complete once its database has all migrations; opening one that is not is refused, making one twice changes nothing.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from odfabric.adapters.local_fs.exchange import FolderExchange
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.adapters.local_fs.poll_folder import PollFolder
 from odfabric.adapters.local_fs.remote_folder import FolderRemoteDatasets
+from odfabric.adapters.memory.signals import MemorySignals
+from odfabric.adapters.redis.signals import RedisSignals
 from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
-from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
 from odfabric.adapters.sql.jobs import SqlJobs
+from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CrashPoints
@@ -38,25 +40,21 @@ from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.ports.clock import Clock
 from odfabric.ports.egress import RemoteDatasets
 from odfabric.ports.engine import Engine
+from odfabric.ports.signals import Signals
 from odfabric.settings import Settings
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.engine_on_demand import EngineOnDemand
 from odfabric.wiring.node import Node, NodePorts, intercepted
 from odfabric.wiring.remotes import RemotesByScheme
+from odfabric.wiring.stores import Stores, check_objects, database_url, open_stores
 
 CRASH_POINTS: Mapping[str, str] = {**CRASH_POINT_TEXTS, **ENGINE_CRASH_POINTS}
 """Every point at which `ODF_CRASH_AT` can make a process of the node kill itself, and what happens there."""
 
-DATABASE_FILE = "odf.sqlite3"
 TOKEN_FILE = "node.token"
 ACCOUNT_FILE = "account.id"
 KEY_FILE = "dataset-keys.key"
 TOKEN_PREFIX = "odf_"
-
-
-def is_workspace(folder: Path) -> bool:
-    """Whether `odf init` (or a start of the node) has been here."""
-    return (folder / DATABASE_FILE).is_file()
 
 
 def prepare_workspace(settings: Settings) -> str:
@@ -66,7 +64,8 @@ def prepare_workspace(settings: Settings) -> str:
     except OSError as error:
         message = f"{settings.workspace} cannot be a workspace: {error.strerror}"
         raise InvalidRequest(message, hint="choose another folder") from error
-    upgrade(_database_url(settings))
+    upgrade(database_url(settings))
+    check_objects(settings)
     return _token(settings)
 
 
@@ -95,29 +94,25 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
     `engine` stands in for the workspace's own, whose exchange folder it must share, and `clock` for the system's: drills.
     """
     with ExitStack() as closing:
-        database = Database(
-            _database_url(settings),
-            busy_s_max=settings.database_busy_s_max,
-            connections_max=settings.database_connections_max,
-        )
-        closing.callback(database.close)
         egress = Egress(limits=egress_limits(settings), allow=settings.egress_allow)
         closing.callback(egress.close)
         exchange = FolderExchange(_exchange_folder(settings))
         closing.callback(exchange.close)
-        objects = FolderObjectStore(settings.workspace / "objects", private_folders=[exchange.root])
+        stores = open_stores(settings, closing, private_folders=[exchange.root])
         used = engine or _engine(settings, closing)
-        ports = _ports(settings, database, egress, exchange, objects, used, clock or SystemClock())
+        ports = _ports(settings, stores, egress, exchange, used, clock or SystemClock(), _signals(settings, closing))
         if settings.crash_at is not None and settings.crash_at.partition("@")[0] not in ENGINE_CRASH_POINTS:
             ports = intercepted(ports, CrashPoints(settings.crash_at))
         node = Node(ports, settings)
         node.token = _token(settings)
         node.account_id = _account_id(settings)
-        node.sweepers = (exchange.remove_leftovers, lambda: _sweep(objects, node))
+        node.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores.folder, node))
         yield node
 
 
-def _sweep(objects: FolderObjectStore, node: Node) -> int:
+def _sweep(objects: FolderObjectStore | None, node: Node) -> int:
+    if objects is None:
+        return 0
     lifetime_ns = int(node.settings.leftover_lifetime_s * NANOS_PER_SECOND)
     oldest = Instant(node.ports.clock.now().epoch_ns - lifetime_ns)
     return objects.remove_leftovers(older_than=oldest, entries_max=node.settings.leftover_entries_max)
@@ -125,12 +120,12 @@ def _sweep(objects: FolderObjectStore, node: Node) -> int:
 
 def _ports(
     settings: Settings,
-    database: Database,
+    stores: Stores,
     egress: Egress,
     exchange: FolderExchange,
-    objects: FolderObjectStore,
     engine: Engine,
     clock: Clock,
+    signals: Signals,
 ) -> NodePorts:
     workspace = settings.workspace
     entropy = SystemEntropy()
@@ -148,13 +143,14 @@ def _ports(
         "file": in_folder,
     }
     return NodePorts(
-        chains=SqlChains(database),
-        catalog=SqlCatalog(database),
-        objects=objects,
-        jobs=SqlJobs(database),
-        outbox=SqlOutbox(database),
-        subscriptions=SqlSubscriptions(database),
-        deliveries=SqlDeliveries(database),
+        chains=SqlChains(stores.database),
+        catalog=SqlCatalog(stores.database),
+        objects=stores.objects,
+        jobs=SqlJobs(stores.database),
+        outbox=SqlOutbox(stores.database),
+        removed=SqlRemovedDatasets(stores.database),
+        subscriptions=SqlSubscriptions(stores.database),
+        deliveries=SqlDeliveries(stores.database),
         engine=engine,
         exchange=exchange,
         sources=PollingPorts(
@@ -185,7 +181,17 @@ def _ports(
         keys=KeyFileDatasetKeys(workspace / KEY_FILE, entropy=entropy),
         clock=clock,
         entropy=entropy,
+        signals=signals,
     )
+
+
+def _signals(settings: Settings, closing: ExitStack) -> Signals:
+    if settings.redis_url is None:
+        return MemorySignals()
+    signals = RedisSignals(settings.redis_url, local=MemorySignals(), name=settings.redis_name)
+    closing.callback(signals.close)
+    signals.listen()
+    return signals
 
 
 def _engine(settings: Settings, closing: ExitStack) -> Engine:
@@ -215,10 +221,6 @@ def egress_limits(settings: Settings) -> EgressLimits:
         idle_connections_max=settings.egress_idle_connections_max,
         idle_connection_s_max=settings.egress_idle_connection_s_max,
     )
-
-
-def _database_url(settings: Settings) -> str:
-    return settings.database_url or f"sqlite:///{settings.workspace.absolute() / DATABASE_FILE}"
 
 
 def _exchange_folder(settings: Settings) -> Path:

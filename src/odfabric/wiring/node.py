@@ -10,8 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from odfabric.adapters.memory.signals import MemorySignals
 from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.domain.access import LOCAL_ACCOUNT, AccessPolicy, Subject
 from odfabric.domain.chain.walk import ChainLink
@@ -34,8 +35,11 @@ from odfabric.ports.exchange import Exchange
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.outbox import Outbox
+from odfabric.ports.removed_datasets import RemovedDatasets
+from odfabric.ports.signals import Signals, Topic
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 from odfabric.settings import Settings
+from odfabric.usecases.collect_objects import CollectedPortion, Collection, CollectPorts, collect_objects
 from odfabric.usecases.commit import Commits
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.create_dataset import create_dataset, delete_dataset
@@ -72,6 +76,7 @@ class NodePorts:
     objects: ObjectStore
     jobs: Jobs
     outbox: Outbox
+    removed: RemovedDatasets
     subscriptions: Subscriptions
     deliveries: Deliveries
     engine: Engine
@@ -82,6 +87,7 @@ class NodePorts:
     keys: DatasetKeys
     clock: Clock
     entropy: Entropy
+    signals: Signals = field(default_factory=MemorySignals)
 
 
 def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
@@ -92,6 +98,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         objects=interceptor.objects(ports.objects),
         jobs=interceptor.jobs(ports.jobs),
         outbox=interceptor.outbox(ports.outbox),
+        removed=interceptor.removed(ports.removed),
         subscriptions=interceptor.subscriptions(ports.subscriptions),
         deliveries=interceptor.deliveries(ports.deliveries),
         engine=interceptor.engine(ports.engine),
@@ -107,6 +114,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         keys=interceptor.keys(ports.keys),
         clock=ports.clock,
         entropy=ports.entropy,
+        signals=ports.signals,
     )
 
 
@@ -137,6 +145,7 @@ class Node:
             block_bytes_max=settings.block_bytes_max,
             states_cached_max=settings.chain_states_cached_max,
         )
+        self._collection = Collection(self._collect_ports(), rest_s=settings.collect_every_s)
         self._verbs: Mapping[JobKind, Callable[[Job, LeasedRun], Mapping[str, object]]] = {
             JobKind.PUSH: self._run_push,
             JobKind.PULL: self._run_pull,
@@ -153,7 +162,7 @@ class Node:
 
     def create(self, snapshot: DatasetSnapshot, subject: Subject) -> tuple[CatalogEntry, Multihash]:
         """Create a dataset; its entry and head."""
-        return create_dataset(
+        created = create_dataset(
             snapshot,
             subject=subject,
             policy=self.policy,
@@ -163,10 +172,13 @@ class Node:
             engine=self.ports.engine,
             clock=self.ports.clock,
         )
+        self.ports.signals.send(Topic.OUTBOX)
+        return created
 
     def delete(self, entry: CatalogEntry, *, if_match: Multihash | None = None) -> None:
         """Delete a dataset."""
         delete_dataset(entry, repository=self.repository, commits=self.commits, if_match=if_match)
+        self.ports.signals.send(Topic.OUTBOX)
 
     def resolve(self, ref: DatasetRef) -> CatalogEntry:
         """The dataset of a reference. Raises NotFound."""
@@ -210,7 +222,7 @@ class Node:
 
     def accept_push(self, request: PushData) -> Job | CommitResult:
         """Make a push durable; the job that commits it, or the result if its key was committed before."""
-        return accept_push(
+        accepted = accept_push(
             request,
             repository=self.repository,
             jobs=self.ports.jobs,
@@ -218,20 +230,26 @@ class Node:
             clock=self.ports.clock,
             entropy=self.ports.entropy,
         )
+        self.ports.signals.send(Topic.JOBS)
+        return accepted
 
     def enqueue_pull(self, request: PullRequest) -> Job:
         """Queue a pull."""
         ports = self.ports
-        return enqueue_pull(
+        job = enqueue_pull(
             request, account=str(self.account), jobs=ports.jobs, clock=ports.clock, entropy=ports.entropy
         )
+        ports.signals.send(Topic.JOBS)
+        return job
 
     def enqueue_verify(self, entry: CatalogEntry, options: VerifyOptions) -> Job:
         """Queue a verification."""
         ports = self.ports
-        return enqueue_verify(
+        job = enqueue_verify(
             entry, options, account=str(self.account), jobs=ports.jobs, clock=ports.clock, entropy=ports.entropy
         )
+        ports.signals.send(Topic.JOBS)
+        return job
 
     @contextmanager
     def query(
@@ -355,6 +373,9 @@ class Node:
                 clock=self.ports.clock,
                 retry=retry,
             )
+        # It may have committed, and another job of its dataset may be ready now.
+        self.ports.signals.send(Topic.OUTBOX)
+        self.ports.signals.send(Topic.JOBS)
 
     def work_until_ended(self, job: Job, *, worker: str, listener: Callable[[Mapping[str, object]], None]) -> Job:
         """Do this job, and what it waits for, until it has ended; others may be doing it too. Returns it as it ended."""
@@ -450,7 +471,10 @@ class Node:
 
     def relay_outbox(self) -> int:
         """Handle commits' consequences; how many messages."""
-        return relay_outbox(outbox=self.ports.outbox, commits=self.commits, clock=self.ports.clock)
+        handled = relay_outbox(outbox=self.ports.outbox, commits=self.commits, clock=self.ports.clock)
+        if handled:
+            self.ports.signals.send(Topic.DELIVERIES)
+        return handled
 
     def due_deliveries(self, worker: str, *, limit: int) -> Sequence[Delivery]:
         """Lease at most `limit` deliveries to be sent now."""
@@ -502,8 +526,22 @@ class Node:
         return rebuild(ports=ports, adopt=adopt, listener=listener)
 
     def keep_house(self) -> int:
-        """Remove abandoned uploads, and what dead processes left behind (`sweepers`); how many things."""
-        return self._collect_staged() + sum(sweep() for sweep in self.sweepers)
+        """Remove abandoned uploads, some objects that no chain names, what dead processes left behind (`sweepers`); how many."""
+        return self._collect_staged() + self._collection.step() + sum(sweep() for sweep in self.sweepers)
+
+    def collect(self, *, dry_run: bool) -> Iterator[CollectedPortion]:
+        """A whole round of collecting objects that no chain names."""
+        return collect_objects(ports=self._collect_ports(), dry_run=dry_run)
+
+    def _collect_ports(self) -> CollectPorts:
+        return CollectPorts(
+            repository=self.repository,
+            removed=self.ports.removed,
+            jobs=self.ports.jobs,
+            clock=self.ports.clock,
+            lifetime_s=self.settings.garbage_lifetime_s,
+            portion_max=self.settings.collect_portion_max,
+        )
 
     def _collect_staged(self) -> int:
         ports = self.ports

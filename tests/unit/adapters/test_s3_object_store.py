@@ -32,7 +32,10 @@ def access_to(s3: S3Server, **changes: str) -> S3Access:
 def open_bucket(s3: S3Server, tmp_path: Path) -> Callable[..., S3ObjectStore]:
     def opened(bucket: str, **changes: str) -> S3ObjectStore:
         locks = FolderLocks(tmp_path / "locks")
-        return S3ObjectStore(access_to(s3, **changes), bucket, exclusive=locks.exclusive, part_sizes=SMALL_PARTS)
+        access = access_to(s3, **changes)
+        return S3ObjectStore(
+            access, bucket, exclusive=locks.exclusive, part_sizes=SMALL_PARTS, public=access_to(s3)
+        )
 
     return opened
 

@@ -12,7 +12,8 @@ import threading
 from odfabric.adapters.system.owner import end_with_owner
 from odfabric.settings import Settings
 from odfabric.telemetry import start_logging
-from odfabric.wiring import open_node
+from odfabric.wiring import Node, open_node
+from odfabric_worker.hinted import HintedRunner
 from odfabric_worker.runner import Runner, RunnerPace
 
 STOP_PATIENCE_S = 10.0
@@ -20,6 +21,20 @@ STOP_PATIENCE_S = 10.0
 
 def _name(pid: int) -> str:
     return f"{socket.gethostname()}/{pid}"
+
+
+def _runner(node: Node) -> Runner | HintedRunner:
+    settings, name = node.settings, _name(os.getpid())
+    if settings.redis_url is None:
+        return Runner(node, name=name, pace=RunnerPace(poll_s=settings.job_poll_s, job_threads=settings.job_threads))
+    return HintedRunner(
+        Runner(node, name=name, pace=RunnerPace(poll_s=settings.job_fallback_s, job_threads=1)),
+        node.ports.signals,
+        redis_url=settings.redis_url,
+        name=settings.redis_name,
+        threads=settings.job_threads,
+        look_s=settings.job_fallback_s,
+    )
 
 
 def main(arguments: list[str]) -> int:
@@ -41,7 +56,7 @@ def main(arguments: list[str]) -> int:
     with open_node(settings) as node:
         if options.predecessor_pid is not None:
             node.give_back_jobs(f"{_name(options.predecessor_pid)}/")
-        runner = Runner(node, name=_name(os.getpid()), pace=RunnerPace(poll_s=settings.job_poll_s))
+        runner = _runner(node)
         runner.start()
         if options.ready_file:
             with open(options.ready_file, "w") as ready:

@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 
 from odfabric.errors import OdfError
 from odfabric.model.subscription import Delivery
+from odfabric.ports.signals import Topic
 from odfabric.wiring import Node
 
 _log = logging.getLogger(__name__)
@@ -26,7 +28,7 @@ HOUSEKEEPING_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerPace:
-    """Threads for jobs, and the pause in seconds between looks at an empty table."""
+    """Threads that look for jobs by themselves, and the pause in seconds between looks at an empty table without a signal."""
 
     job_threads: int = 2
     poll_s: float
@@ -42,15 +44,16 @@ class Runner:
         self._stop = threading.Event()
         self._sending: dict[str, Future[None]] = {}
         self._senders = ThreadPoolExecutor(node.settings.deliveries_at_once_max, thread_name_prefix="deliver")
-        loops: list[tuple[str, Callable[[], bool], float]] = [
-            *((f"jobs-{number}", self._one_job, pace.poll_s) for number in range(pace.job_threads)),
-            ("outbox", self._relay, pace.poll_s),
-            ("deliveries", self._deliver, pace.poll_s),
-            ("housekeeping", self._keep_house, HOUSEKEEPING_S),
+        pause = partial(self._pause, pause_s=pace.poll_s)
+        loops: list[tuple[str, Callable[[], bool], Callable[[], object]]] = [
+            *((f"jobs-{number}", self.one_job, partial(pause, Topic.JOBS)) for number in range(pace.job_threads)),
+            ("outbox", self._relay, partial(pause, Topic.OUTBOX)),
+            ("deliveries", self._deliver, partial(pause, Topic.DELIVERIES)),
+            ("housekeeping", self._keep_house, partial(self._stop.wait, HOUSEKEEPING_S)),
         ]
         self._threads = [
-            threading.Thread(target=self._loop, args=(step, pause_s), name=label, daemon=True)
-            for label, step, pause_s in loops
+            threading.Thread(target=self._loop, args=(step, pausing), name=label, daemon=True)
+            for label, step, pausing in loops
         ]
 
     def start(self) -> None:
@@ -65,13 +68,18 @@ class Runner:
         """
         end = time.monotonic() + patience_s
         self._stop.set()
+        for topic in Topic:
+            self._node.ports.signals.send(topic)
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
         self._senders.shutdown(wait=False, cancel_futures=True)
         sent = wait(self._sending.values(), timeout=max(0.0, end - time.monotonic()))
         return not sent.not_done and not any(thread.is_alive() for thread in self._threads)
 
-    def _loop(self, step: Callable[[], bool], pause_s: float) -> None:
+    def _pause(self, topic: Topic, *, pause_s: float) -> None:
+        self._node.ports.signals.wait(topic, timeout_s=pause_s)
+
+    def _loop(self, step: Callable[[], bool], pause: Callable[[], object]) -> None:
         while not self._stop.is_set():
             try:
                 busy = step()
@@ -83,13 +91,15 @@ class Runner:
                 _log.exception("%s failed", threading.current_thread().name)
                 self._stop.wait(PAUSE_AFTER_FAILURE_S)
                 continue
-            if not busy:
-                self._stop.wait(pause_s)
+            if not busy and not self._stop.is_set():
+                pause()
 
-    def _one_job(self) -> bool:
+    def one_job(self, taken: Callable[[], object] = lambda: None) -> bool:
+        """Do the next job that is ready, if there is one; `taken` is called when it is ours, before it is done."""
         run = self._node.lease_job(f"{self._name}/{threading.current_thread().name}")
         if run is None:
             return False
+        taken()
         run.stopping = self._stop.is_set
         self._node.run_job(run)
         return True

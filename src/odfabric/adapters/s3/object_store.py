@@ -52,9 +52,14 @@ class S3ObjectStore:
         prefix: str = "",
         exclusive: Exclusive,
         part_sizes: PartSizes | None = None,
+        public: S3Access | None = None,
     ) -> None:
-        """`exclusive` holds locks by name for all who use this bucket."""
+        """`exclusive` holds locks by name for all who use this bucket; `public` is how others reach it, for links.
+
+        A server of one's own may be out of their reach, so without `public` there are links to that of AWS only.
+        """
         self._client = access.client()
+        self._links = public.client() if public else (None if access.endpoint_url else self._client)
         self._bucket = bucket
         self._prefix = prefix
         self._exclusive = exclusive
@@ -91,11 +96,10 @@ class S3ObjectStore:
 
     def read_bytes(self, key: str, *, size_max: int) -> bytes:
         """See the port."""
-        with self.open(key) as stream:
-            data = stream.read(size_max + 1)
-        if len(data) > size_max:
-            raise LimitExceeded(f"object {key} is larger than {size_max} bytes", limit="size_max", maximum=size_max)
-        return data
+        with ObjectStream(key, self._read_from(key)) as stream:
+            if stream.size > size_max:
+                raise LimitExceeded(f"object {key} is larger than {size_max} bytes", limit="size_max", maximum=size_max)
+            return stream.readall()
 
     def open(self, key: str) -> BinaryIO:
         """See the port. The stream is of one version of the object, can be sought, and goes on after a broken connection."""
@@ -170,8 +174,10 @@ class S3ObjectStore:
     def link(self, key: str, *, lifetime_s: int) -> str | None:
         """See the port: signed here, without asking the server."""
         check_key(key)
+        if self._links is None:
+            return None
         asked = {"Bucket": self._bucket, "Key": self._prefix + key}
-        url: str = self._client.generate_presigned_url("get_object", Params=asked, ExpiresIn=lifetime_s)
+        url: str = self._links.generate_presigned_url("get_object", Params=asked, ExpiresIn=lifetime_s)
         return url
 
     def _put(self, key: str, stream: ReadableBytes, sizes: PartSizes) -> int:

@@ -21,7 +21,7 @@ ReadFrom = Callable[[int, str | None], Any]
 
 
 class ObjectStream(io.RawIOBase):
-    """Opened when made: raises what `read_from` raises. Reading raises Determinate."""
+    """Opened when made: raises what `read_from` raises. Reading raises Determinate. `size` is that of the object in bytes."""
 
     _body: Any = None
 
@@ -31,7 +31,7 @@ class ObjectStream(io.RawIOBase):
         self._read_from = read_from
         answer = read_from(0, None)
         self._version = str(answer["ETag"])
-        self._size = int(answer["ContentLength"])
+        self.size = int(answer["ContentLength"])
         self._body = answer["Body"]
         self._position = 0
 
@@ -49,7 +49,7 @@ class ObjectStream(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Go there; the connection is made anew when reading goes on."""
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}[whence]
         target = max(0, start + offset)
         if target != self._position:
             self._drop()
@@ -58,7 +58,7 @@ class ObjectStream(io.RawIOBase):
 
     def readinto(self, buffer: Any, /) -> int:
         """As many bytes as come at once, 0 at the end."""
-        if self._position >= self._size:
+        if self._position >= self.size:
             return 0
         data = self._next_bytes(len(buffer))
         buffer[: len(data)] = data

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -31,10 +32,14 @@ from odfabric.cli.output import Output
 from odfabric.cli.supervise import RunningNode, Supervisor
 from odfabric.errors import Corrupt
 from odfabric.settings import Settings
+from odfabric.wiring.stores import open_stores
 
 DELIVERIES_S_MAX = 60.0
 SHARED = "flights.hourly"
 SAMPLE_ROWS = 4
+OBJECT_FOLDERS = (["blocks"], ["data"], ["checkpoints"])
+EMBEDDED: Mapping[str, None] = {"database_url": None, "objects_url": None, "redis_url": None}
+"""The second node never shares the stores that the environment names for the first."""
 
 
 def run_demo(output: Output, *, keep: Path | None) -> int:
@@ -56,6 +61,7 @@ class _Demo:
         self._commits: dict[str, int] = dict.fromkeys(manifests.ALL, 0)
         self._rows: dict[str, int] = dict.fromkeys(manifests.ALL, 0)
         self._receiver = Receiver()
+        self._settings: dict[str, Settings] = {}
 
     def run(self) -> int:
         """All steps."""
@@ -131,7 +137,7 @@ class _Demo:
             copy = self._client(other)
             copy.pull(SHARED, url=f"{node.url}/local/{SHARED}", recursive=False, fetch_uncacheable=False)
             ours, theirs = _head(client, SHARED), _head(copy, SHARED)
-            objects = _compare_objects(self._folder / "first", self._folder / "second")
+            objects = _compare_objects(self._settings["first"], self._settings["second"])
             if ours != theirs:
                 raise Corrupt(f"heads differ: {ours} and {theirs}", object_name=SHARED)
             note(f"same head …{ours[-8:]}, {objects} objects byte for byte the same")
@@ -172,11 +178,15 @@ class _Demo:
     def _node(self, name: str, *, poll: bool, warm: bool, peer: RunningNode | None = None) -> Iterator[RunningNode]:
         polled = self._folder / "polled"
         (polled / "arrivals").mkdir(parents=True, exist_ok=True)
-        settings = Settings(
+        allowed = [
+            urlsplit(url).netloc for url in ((peer.url, Settings().s3_public_endpoint_url) if peer else ()) if url
+        ]
+        settings = self._settings[name] = Settings(
             workspace=self._folder / name,
             poll_folder=polled if poll else None,
-            egress_allow=(self._receiver.address, *([peer.url.removeprefix("http://")] if peer else [])),
+            egress_allow=(self._receiver.address, *allowed),
             remote_tokens={peer.url: peer.token} if peer else {},
+            **(EMBEDDED if peer else {}),
         )
         with self._step(f"start the {name} node") as note, ExitStack() as ending:
             supervisor = Supervisor(settings, host="127.0.0.1", port=0, say=self._say, warm_engine=warm)
@@ -250,28 +260,21 @@ def _by_operation(rows: list[dict[str, object]]) -> str:
     return ", ".join(f"{names[int(str(row['op']))]} {row['n']}" for row in rows)
 
 
-def _objects(workspace: Path) -> dict[str, Path]:
-    folders = [path for path in (workspace / "objects").iterdir() if path.name.startswith("fed01")]
-    return {
-        f"{folder.name}/{path.relative_to(folder)}": path
-        for folder in folders
-        for path in folder.rglob("*")
-        if path.is_file() and path.parent.name in ("blocks", "data", "checkpoints")
-    }
-
-
-def _compare_objects(first: Path, second: Path) -> int:
-    """How many objects the copy has, all of them equal to the first node's. Raises Corrupt."""
-    ours, theirs = _objects(first), _objects(second)
-    for name, path in theirs.items():
-        if name not in ours or ours[name].read_bytes() != path.read_bytes():
-            raise Corrupt(f"{name} differs", object_name=name)
-    return len(theirs)
+def _compare_objects(first: Settings, second: Settings) -> int:
+    """How many objects the copy has, all of them equal to the first node's. Raises NotFound, Corrupt."""
+    with ExitStack() as closing:
+        ours, theirs = (open_stores(one, closing, private_folders=()).objects for one in (first, second))
+        names = [key for key in theirs.keys("") if key.split("/")[1:2] in OBJECT_FOLDERS]
+        for name in names:
+            size_max = second.object_bytes_max
+            if ours.read_bytes(name, size_max=size_max) != theirs.read_bytes(name, size_max=size_max):
+                raise Corrupt(f"{name} differs", object_name=name)
+        return len(names)
 
 
 def _flip_byte(workspace: Path) -> str:
     """Change one byte in the middle of a data slice of the copy; the name of the slice."""
-    path = sorted(path for path in _objects(workspace).values() if path.parent.name == "data")[0]
+    path = min((workspace / "objects").glob("fed01*/data/*"))
     damaged = bytearray(path.read_bytes())
     damaged[len(damaged) // 2] ^= 1
     replacement = path.with_name(".damaged")

@@ -41,6 +41,7 @@ _OBJECT_ANSWERS = {
     200: {"description": "The stored bytes", "content": _BYTES},
     206: {"description": "The asked range", "content": _BYTES},
     304: {"description": "The caller has it"},
+    307: {"description": "The bytes are at a link that lives shortly (objects in S3)"},
 }
 _REF_HEADERS = header_parameters(IF_NONE_MATCH)
 _OBJECT_HEADERS = header_parameters(IF_NONE_MATCH, RANGE)
@@ -113,18 +114,20 @@ def _object(request: Request, entry: CatalogEntry, folder: str, name: str) -> Re
         answer = plain_problem(416, "range-not-satisfiable", message, {"content-range": f"bytes */{served.size}"})
     elif request.method == "HEAD":
         answer = Response(headers={**headers, "content-length": str(served.size)}, media_type=OCTETS)
+    elif served.link is not None:
+        # The link carries no token of ours and ends soon: whoever keeps it keeps nothing.
+        answer = Response(status_code=307, headers={"location": served.link, "cache-control": "no-store"})
     else:
         headers["content-length"] = str(end - begin)
         if asked is not None:
             headers["content-range"] = f"bytes {begin}-{end - 1}/{served.size}"
         chunks = _read(served, begin, end)
-        return StreamingResponse(chunks, 200 if asked is None else 206, headers=headers, media_type=OCTETS)
-    served.stream.close()
+        answer = StreamingResponse(chunks, 200 if asked is None else 206, headers=headers, media_type=OCTETS)
     return answer
 
 
 def _read(served: ServedObject, begin: int, end: int) -> Iterator[bytes]:
-    with served.stream as stream:
+    with served.open() as stream:
         stream.seek(begin)
         while begin < end and (chunk := stream.read(min(CHUNK_BYTES, end - begin))):
             begin += len(chunk)

@@ -1,0 +1,107 @@
+"""Where a node keeps what it must not lose: the database and the objects.
+
+Owns the choice between the embedded stores and servers. Invariant: all processes of a node make the same choice, from the same
+settings. Locks come from what all who share the objects share too: the database if that is a server, else a folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from odfabric.adapters.local_fs.folder_locks import FolderLocks
+from odfabric.adapters.local_fs.object_store import FolderObjectStore
+from odfabric.adapters.s3.client import S3Access
+from odfabric.adapters.s3.object_store import Exclusive, S3ObjectStore
+from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.locks import SqlLocks
+from odfabric.ports.object_store import ObjectStore
+from odfabric.settings import Settings
+
+DATABASE_FILE = "odf.sqlite3"
+OBJECTS_FOLDER = "objects"
+LOCKS_FOLDER = "locks"
+_LOCKS_AT_ONCE_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The stores of one process. `folder` is the object store if that is a folder, which has leftovers to be swept."""
+
+    database: Database
+    objects: ObjectStore
+    folder: FolderObjectStore | None
+
+
+def database_url(settings: Settings) -> str:
+    """The database that was named, else the one of the workspace."""
+    return settings.database_url or f"sqlite:///{settings.workspace.absolute() / DATABASE_FILE}"
+
+
+def is_workspace(settings: Settings) -> bool:
+    """Whether `odf init` (or a start of the node) has been here; a database elsewhere needs no workspace."""
+    return settings.database_url is not None or (settings.workspace / DATABASE_FILE).is_file()
+
+
+def open_stores(settings: Settings, closing: ExitStack, *, private_folders: Sequence[Path]) -> Stores:
+    """Connections are closed with `closing`. Files of private folders may be linked into a folder of objects."""
+    database = Database(
+        database_url(settings),
+        busy_s_max=settings.database_busy_s_max,
+        connections_max=settings.database_connections_max,
+    )
+    closing.callback(database.close)
+    if settings.objects_url is None:
+        folder = FolderObjectStore(settings.workspace / OBJECTS_FOLDER, private_folders=private_folders)
+        return Stores(database, folder, folder)
+    bucket = open_bucket(settings, exclusive=_locks(settings, closing))
+    closing.callback(bucket.close)
+    return Stores(database, bucket, None)
+
+
+def open_bucket(settings: Settings, *, exclusive: Exclusive) -> S3ObjectStore:
+    """The bucket of `objects_url`."""
+    place = urlsplit(settings.objects_url or "")
+    prefix = place.path.strip("/")
+    return S3ObjectStore(
+        _access(settings, settings.s3_endpoint_url),
+        place.netloc,
+        prefix=f"{prefix}/" if prefix else "",
+        exclusive=exclusive,
+        public=_access(settings, settings.s3_public_endpoint_url) if settings.s3_public_endpoint_url else None,
+    )
+
+
+def check_objects(settings: Settings) -> None:
+    """Raises Determinate, saying what to do, if the bucket that was named cannot be used."""
+    if settings.objects_url is not None:
+        bucket = open_bucket(settings, exclusive=FolderLocks(settings.workspace / LOCKS_FOLDER).exclusive)
+        try:
+            bucket.check()
+        finally:
+            bucket.close()
+
+
+def _locks(settings: Settings, closing: ExitStack) -> Exclusive:
+    if settings.database_url is None or settings.database_url.startswith("sqlite"):
+        return FolderLocks(settings.workspace.absolute() / LOCKS_FOLDER).exclusive
+    # Connections of their own: whoever holds a lock asks the database for other things meanwhile.
+    held = Database(settings.database_url, busy_s_max=settings.database_busy_s_max, connections_max=_LOCKS_AT_ONCE_MAX)
+    closing.callback(held.close)
+    return SqlLocks(held).exclusive
+
+
+def _access(settings: Settings, endpoint_url: str | None) -> S3Access:
+    access_key, secret_key = settings.s3_access_key, settings.s3_secret_key
+    return S3Access(
+        endpoint_url=endpoint_url,
+        region=settings.s3_region,
+        access_key=access_key.get_secret_value() if access_key else None,
+        secret_key=secret_key.get_secret_value() if secret_key else None,
+        connect_s_max=settings.s3_connect_s_max,
+        read_s_max=settings.s3_read_s_max,
+        attempts_max=settings.s3_attempts_max,
+    )

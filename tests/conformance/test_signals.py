@@ -1,0 +1,76 @@
+"""Signals: memory and Redis keep one contract, and Redis may be lost."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from odfabric.adapters.memory.signals import MemorySignals
+from odfabric.adapters.redis.signals import RedisSignals
+from odfabric.ports.signals import Signals, Topic
+from odfabric.testing.conformance.signals import PATIENCE_S, SignalsContract
+from tests.support.servers.valkey import RedisServer, redis_server
+from tests.support.waiting import wait_until
+
+
+def open_end(url: str, name: str) -> RedisSignals:
+    return RedisSignals(url, local=MemorySignals(), name=name)
+
+
+class TestMemorySignals(SignalsContract):
+    @pytest.fixture
+    def open_signals(self) -> Callable[[], Signals]:
+        return MemorySignals
+
+
+class TestRedisSignals(SignalsContract):
+    @pytest.fixture
+    def open_signals(self, redis_of_tests: RedisServer) -> Iterator[Callable[[], Signals]]:
+        opened: list[RedisSignals] = []
+        name = uuid.uuid4().hex
+
+        def open_one() -> Signals:
+            opened.append(open_end(redis_of_tests.url, name))
+            opened[-1].listen()
+            for topic in Topic:
+                assert opened[-1].wait(topic, timeout_s=PATIENCE_S), "it never listened"
+            return opened[-1]
+
+        yield open_one
+        for signals in opened:
+            signals.close()
+
+    def test_nodes_that_share_a_server_do_not_hear_each_other(self, redis_of_tests: RedisServer) -> None:
+        ours, others = (open_end(redis_of_tests.url, uuid.uuid4().hex) for _ in range(2))
+        ours.listen()
+        assert ours.wait(Topic.JOBS, timeout_s=PATIENCE_S), "it never listened"
+        others.send(Topic.JOBS)
+        assert not ours.wait(Topic.JOBS, timeout_s=0.1)
+        ours.close()
+        others.close()
+
+
+def test_a_server_that_is_lost_delays_nobody_and_is_found_again() -> None:
+    with redis_server() as server:
+        if server.process is None:
+            return  # somebody's own server is not killed
+        here, there = (open_end(server.url, "node") for _ in range(2))
+        there.listen()
+        assert there.wait(Topic.JOBS, timeout_s=PATIENCE_S)
+        server.process.kill()
+        begun = time.monotonic()
+        for _ in range(100):
+            here.send(Topic.JOBS)
+        assert time.monotonic() - begun < PATIENCE_S
+        server.process.start()
+
+        def heard() -> bool:
+            here.send(Topic.JOBS)
+            return there.wait(Topic.JOBS, timeout_s=0.05)
+
+        wait_until(heard, what="signals after the server came back")
+        here.close()
+        there.close()
