@@ -9,16 +9,19 @@ import pytest
 
 from odfabric.adapters.memory.chains import MemoryCatalog, MemoryChains
 from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
+from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
+from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.ports.chain_writer import ChainWriter
 from odfabric.testing.conformance.adoption import AdoptionContract
 from odfabric.testing.conformance.chains import ChainProcessContract, ChainRowsContract, ChainWriterContract
 from odfabric.testing.conformance.deliveries import DeliveriesContract, SubscriptionsContract
 from odfabric.testing.conformance.examples import StoragePorts
+from odfabric.testing.conformance.removed_datasets import RemovedDatasetsContract
 
 
 @pytest.fixture
@@ -28,6 +31,7 @@ def memory_storage() -> StoragePorts:
         chains=MemoryChains(store),
         catalog=MemoryCatalog(store),
         outbox=MemoryOutbox(store),
+        removed=MemoryRemovedDatasets(store),
         subscriptions=MemorySubscriptions(store),
         deliveries=MemoryDeliveries(store),
     )
@@ -55,6 +59,7 @@ class OnSqlite:
             chains=SqlChains(database),
             catalog=SqlCatalog(database),
             outbox=SqlOutbox(database),
+            removed=SqlRemovedDatasets(database),
             subscriptions=SqlSubscriptions(database),
             deliveries=SqlDeliveries(database),
         )
@@ -83,6 +88,9 @@ class TestMemoryChains(InMemory, ChainWriterContract): ...
 class TestMemoryAdoption(InMemory, AdoptionContract): ...
 
 
+class TestMemoryRemoved(InMemory, RemovedDatasetsContract): ...
+
+
 class TestMemoryRows(InMemory, ChainRowsContract): ...
 
 
@@ -96,6 +104,9 @@ class TestSqliteChains(OnSqlite, ChainWriterContract): ...
 
 
 class TestSqliteAdoption(OnSqlite, AdoptionContract): ...
+
+
+class TestSqliteRemoved(OnSqlite, RemovedDatasetsContract): ...
 
 
 class TestSqliteRows(OnSqlite, ChainRowsContract): ...
@@ -114,6 +125,9 @@ class TestPostgresChains(OnPostgres, ChainWriterContract): ...
 
 
 class TestPostgresAdoption(OnPostgres, AdoptionContract): ...
+
+
+class TestPostgresRemoved(OnPostgres, RemovedDatasetsContract): ...
 
 
 class TestPostgresRows(OnPostgres, ChainRowsContract): ...

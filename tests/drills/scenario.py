@@ -156,6 +156,22 @@ def rebuild(node: Node, clock: SettableClock, receiver: str) -> None:
         assert found.problem is None, found.problem
 
 
+def make_and_delete(node: Node) -> None:
+    """A dataset that is there and one that was deleted, both with data."""
+    for name in ("readings", "doomed"):
+        _create(node, name)
+        entry = node.resolve(parse_dataset_alias(name))
+        _push(node, entry, "day-1", json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": name}) + "\n")
+    node.delete(entry)
+    _relay(node)
+
+
+def collect(node: Node, clock: SettableClock, receiver: str) -> None:
+    """A whole round of the collector."""
+    for portion in node.collect(dry_run=False):
+        assert portion.left_alone is None
+
+
 def _relay(node: Node) -> None:
     while node.relay_outbox():
         pass

@@ -36,6 +36,10 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["tests.drills.scenario"])
 
 
+ELSEWHERE = ("chain.adopt", "removed.forget")
+"""Calls that this day has not: see `test_rebuild` and `test_collect`."""
+
+
 class Receiver:
     """Takes webhooks; refuses each event the first time, so that attempts fail too."""
 
@@ -148,7 +152,7 @@ def test_without_a_crash_the_scenario_reaches_every_listed_point(tmp_path: Path,
 
 
 @pytest.mark.parametrize("hit", [1, 2])
-@pytest.mark.parametrize("point", [point for point in CRASH_POINTS if not point.startswith("chain.adopt")])
+@pytest.mark.parametrize("point", [point for point in CRASH_POINTS if not point.startswith(ELSEWHERE)])
 def test_a_process_that_dies_there_is_continued_by_the_next(
     tmp_path: Path, receiver: Receiver, point: str, hit: int
 ) -> None:

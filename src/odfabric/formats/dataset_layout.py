@@ -63,6 +63,11 @@ def alias_key(dataset: DatasetId) -> str:
     return in_dataset(dataset, ALIAS)
 
 
+def collector_lock(dataset: DatasetId) -> str:
+    """Name of the lock that keeps commits and the collector of a dataset apart; nothing lies there."""
+    return in_dataset(dataset, "collector")
+
+
 def dataset_prefix(dataset: DatasetId) -> str:
     """Prefix of all keys of a dataset, ending with a slash."""
     return f"{dataset.multibase}/"
@@ -75,12 +80,12 @@ def in_dataset(dataset: DatasetId, path: str) -> str:
 
 def dataset_of_key(key: str) -> DatasetId | None:
     """The dataset below whose prefix a key lies, or None if there is none: uploads and the like."""
-    folder, _, path = key.partition("/")
+    folder = key.partition("/")[0]
     try:
-        dataset = parse_dataset_id(f"did:odf:{folder}") if path else None
+        dataset = parse_dataset_id(f"did:odf:{folder}")
     except InvalidName:
         return None
-    return dataset if dataset is not None and key.startswith(dataset_prefix(dataset)) else None
+    return dataset if key.startswith(dataset_prefix(dataset)) else None
 
 
 def parse_ref(text: str) -> Multihash:

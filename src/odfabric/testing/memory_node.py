@@ -17,6 +17,7 @@ from odfabric.adapters.memory.exchange import MemoryExchange
 from odfabric.adapters.memory.jobs import MemoryJobs
 from odfabric.adapters.memory.object_store import MemoryObjectStore
 from odfabric.adapters.memory.polling_files import MemoryPollingFiles
+from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.domain.access import LOCAL_ACCOUNT, Subject
@@ -38,6 +39,7 @@ class MemoryNode:
     folder: Path
     interceptor: Interceptor | None = None
     seed: int = 0
+    lock_wait_s_max: float = 30.0
     clock: SettableClock = field(init=False)
     objects: MemoryObjectStore = field(init=False)
     webhooks: MemoryWebhookSender = field(init=False)
@@ -52,7 +54,7 @@ class MemoryNode:
 
     def __post_init__(self) -> None:
         self.clock = SettableClock(START, step_ms=1)
-        self.objects = MemoryObjectStore(self.clock)
+        self.objects = MemoryObjectStore(self.clock, lock_wait_s_max=self.lock_wait_s_max)
         self.webhooks = MemoryWebhookSender()
         self.http = MemoryHttpSource()
         self.remotes = MemoryRemoteDatasets()
@@ -67,6 +69,7 @@ class MemoryNode:
             objects=self.objects,
             jobs=MemoryJobs(),
             outbox=MemoryOutbox(self.store),
+            removed=MemoryRemovedDatasets(self.store),
             subscriptions=MemorySubscriptions(self.store),
             deliveries=MemoryDeliveries(self.store),
             engine=self.engine,
@@ -100,6 +103,7 @@ class MemoryNode:
             catalog=MemoryCatalog(store),
             jobs=MemoryJobs(),
             outbox=MemoryOutbox(store),
+            removed=MemoryRemovedDatasets(store),
             subscriptions=MemorySubscriptions(store),
             deliveries=MemoryDeliveries(store),
         )

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from odfabric.domain.chain.references import named_objects
 from odfabric.errors import Corrupt, InvalidBlock, InvalidName, NotFound
 from odfabric.formats.block import decode_block
-from odfabric.formats.dataset_layout import BLOCKS, CHECKPOINTS, DATA, in_dataset, object_key
+from odfabric.formats.dataset_layout import BLOCKS, in_dataset, object_key
 from odfabric.formats.multihash import parse_multihash
 from odfabric.model.commit import EncodedBlock, Head
 from odfabric.model.identity import DatasetId
-from odfabric.model.metadata import AddData, ExecuteTransform
 from odfabric.model.multihash import Multihash
 from odfabric.ports.object_store import ObjectStore
 from odfabric.usecases.repository import Repository
@@ -39,12 +39,9 @@ def blocks_beyond(dataset: DatasetId, head: Head, *, repository: Repository) -> 
 def missing_object(dataset: DatasetId, blocks: Sequence[EncodedBlock], *, objects: ObjectStore) -> str | None:
     """Name of a slice or checkpoint that one of the blocks names and the store does not have."""
     for encoded in blocks:
-        event = encoded.block.event
-        if not isinstance(event, AddData | ExecuteTransform):
-            continue
-        for folder, named in ((DATA, event.new_data), (CHECKPOINTS, event.new_checkpoint)):
-            if named is not None and objects.stat(object_key(dataset, folder, named.physical_hash)) is None:
-                return str(named.physical_hash)
+        for folder, name in named_objects(encoded.block.event):
+            if objects.stat(object_key(dataset, folder, name)) is None:
+                return str(name)
     return None
 
 

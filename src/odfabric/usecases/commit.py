@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from odfabric.errors import HeadMoved, Indeterminate, LimitExceeded, NotFound
-from odfabric.formats.dataset_layout import alias_key, block_key, head_key
+from odfabric.domain.chain.references import named_objects
+from odfabric.errors import Determinate, HeadMoved, Indeterminate, LimitExceeded, NotFound
+from odfabric.formats.dataset_layout import BLOCKS, alias_key, block_key, collector_lock, head_key, object_key
 from odfabric.model.commit import CatalogEntry, ChainPage, EncodedBlock, Head, IdempotencyRecord, OutboxMessage
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
@@ -176,20 +177,30 @@ class Commits:
     ) -> None:
         message = OutboxMessage(dataset, expected, planned.blocks[-1].hash, self._now())
         try:
-            self._chains.append(
-                dataset,
-                expected=expected,
-                blocks=planned.blocks,
-                message=message,
-                idempotency=planned.idempotency,
-                job_id=job_id,
-                entry=entry,
-            )
+            # The collector deletes under this lock alone, so what is there now is still there when the chain names it.
+            with self._objects.exclusive(collector_lock(dataset)):
+                self._check_present(dataset, planned.blocks)
+                self._chains.append(
+                    dataset,
+                    expected=expected,
+                    blocks=planned.blocks,
+                    message=message,
+                    idempotency=planned.idempotency,
+                    job_id=job_id,
+                    entry=entry,
+                )
         except Indeterminate:
             # It may have happened, or may still happen: only our block in the chain proves that it did. A blind retry
             # could append rows twice, so otherwise the caller decides, with its job or key.
             if not self._chains.contains(dataset, planned.blocks[-1].hash):
                 raise
+
+    def _check_present(self, dataset: DatasetId, blocks: Sequence[EncodedBlock]) -> None:
+        """Raises Determinate if an object was collected after somebody found that it need not be stored again."""
+        for encoded in blocks:
+            for area, name in [(BLOCKS, encoded.hash), *named_objects(encoded.block.event)]:
+                if self._objects.stat(object_key(dataset, area, name)) is None:
+                    raise Determinate(f"{area} object {name} of the new blocks is gone", hint="do it again")
 
     def _store_blocks(self, dataset: DatasetId, planned: PlannedCommit) -> None:
         maximum = self._block_bytes_max

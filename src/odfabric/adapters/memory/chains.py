@@ -89,6 +89,7 @@ class MemoryChains:
             stored = self._expect(dataset, expected) if entry is None else self._new_dataset(dataset, entry)
             self._check_unused(stored, idempotency, job_id)
             self._store.datasets[dataset] = stored
+            self._store.removed.pop(dataset, None)
             _index(stored, blocks)
             stored.records.update((record.key_hash, record) for record in idempotency)
             if job_id is not None:
@@ -110,6 +111,7 @@ class MemoryChains:
         with self._store.lock:
             stored = self._expect(dataset, expected) if entry is None else self._new_dataset(dataset, entry)
             self._store.datasets[dataset] = stored
+            self._store.removed.pop(dataset, None)
             for page in read:
                 _index(stored, page.blocks)
                 for record in page.idempotency:
@@ -122,6 +124,7 @@ class MemoryChains:
             self._expect(dataset, expected)
             drop_subscriptions(self._store, dataset)
             del self._store.datasets[dataset]
+            self._store.removed[dataset] = message.occurred_at
             self._store.outbox.append(StoredMessage(message))
 
     def _new_dataset(self, dataset: DatasetId, entry: CatalogEntry) -> StoredDataset:

@@ -68,6 +68,7 @@ class MemoryStore:
         self.outbox: list[StoredMessage] = []
         self.subscriptions: dict[str, StoredSubscription] = {}
         self.deliveries: dict[str, StoredDelivery] = {}
+        self.removed: dict[DatasetId, Instant] = {}
 
     def backup(self) -> MemoryStore:
         """A copy of the state as it is now."""

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from odfabric.adapters.sql.catalog import entry_values
 from odfabric.adapters.sql.database import Database, insert_new
 from odfabric.adapters.sql.deliveries import drop_subscriptions
+from odfabric.adapters.sql.removed_datasets import mark_removed, unmark_removed
 from odfabric.adapters.sql.tables import blocks, datasets, heads, idempotency, job_commits, outbox
 from odfabric.errors import AlreadyExists, HeadMoved, NotFound
 from odfabric.model.commit import (
@@ -132,6 +133,7 @@ class SqlChains:
                 raise _refusal(connection, dataset, expected)
             drop_subscriptions(connection, dataset)
             connection.execute(delete(datasets).where(datasets.c.id == dataset))
+            mark_removed(connection, dataset, message.occurred_at)
             _send(connection, message)
 
     def _pages_down(
@@ -194,6 +196,7 @@ def _create(connection: Connection, dataset: DatasetId, entry: CatalogEntry, hea
             f"a dataset with the name {entry.alias} or the id {dataset} exists already", hint="choose another name"
         )
     connection.execute(insert(heads).values(dataset_id=dataset, **_head_values(head)))
+    unmark_removed(connection, dataset)
 
 
 def _record(

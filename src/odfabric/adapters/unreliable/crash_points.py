@@ -41,6 +41,7 @@ _CALLS: Mapping[str, str] = {
     "job.retry": "putting a job back for another attempt",
     "job.cancel": "cancelling a job",
     "outbox.fan_out": "making the deliveries of a commit",
+    "removed.forget": "taking the mark off a deleted dataset of which nothing is left",
     "subscription.create": "storing a subscription",
     "subscription.delete": "deleting a subscription",
     "delivery.lease": "looking for due deliveries and taking them",

@@ -23,6 +23,7 @@ from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.outbox import Outbox
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
+from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 
 Port = TypeVar("Port")
@@ -92,6 +93,10 @@ JOBS = PortCalls(
     reads={"get": "job.get", "page": "job.page"},
 )
 OUTBOX = PortCalls(effects={"fan_out": "outbox.fan_out"}, reads={"pending": "outbox.pending"})
+REMOVED = PortCalls(
+    effects={"forget": "removed.forget"},
+    reads={"removed_at": "removed.removed_at", "removed_before": "removed.removed_before"},
+)
 SUBSCRIPTIONS = PortCalls(
     effects={"create": "subscription.create", "delete": "subscription.delete"},
     reads={"get": "subscription.get", "of_dataset": "subscription.of_dataset"},
@@ -154,6 +159,10 @@ class Interceptor(ABC):
     def outbox(self, port: Outbox) -> Outbox:
         """The outbox."""
         return self.wrap(port, OUTBOX)
+
+    def removed(self, port: RemovedDatasets) -> RemovedDatasets:
+        """Marks of deleted datasets."""
+        return self.wrap(port, REMOVED)
 
     def subscriptions(self, port: Subscriptions) -> Subscriptions:
         """Subscriptions."""

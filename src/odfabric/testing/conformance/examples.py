@@ -15,6 +15,7 @@ from odfabric.ports.catalog import Catalog
 from odfabric.ports.chain_reader import ChainReader
 from odfabric.ports.chain_writer import ChainWriter
 from odfabric.ports.outbox import Outbox
+from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 
 NOW = Instant.parse("2026-03-01T12:00:00.123456789Z")
@@ -32,6 +33,7 @@ class StoragePorts:
     chains: ChainWriter
     catalog: Catalog
     outbox: Outbox
+    removed: RemovedDatasets
     subscriptions: Subscriptions
     deliveries: Deliveries
 

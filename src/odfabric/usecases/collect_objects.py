@@ -1,0 +1,236 @@
+"""Collect what no chain names: blocks, slices and checkpoints of commits that came to nothing, and objects of deleted datasets.
+
+Invariant: nothing that a chain names is deleted, however commits and the collector meet. An object goes only when it is older than the
+lifetime and than every unfinished job; the last look at the chain and the deletion hold the dataset's lock, under which a commit
+looks whether all that it names is still there (`usecases.commit`). A dataset whose `refs/head` the database cannot explain is left
+alone and told: that is for `usecases.rebuild`. Not here: uploads (`usecases.staging`). Source: RULINGS 8 and 9; ADR 0003.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import groupby, islice
+
+from odfabric.domain.chain.references import named_objects
+from odfabric.errors import InvalidName
+from odfabric.formats.dataset_layout import (
+    BLOCKS,
+    CHECKPOINTS,
+    DATA,
+    block_key,
+    collector_lock,
+    dataset_of_key,
+    dataset_prefix,
+    head_key,
+    object_key,
+    parse_ref,
+)
+from odfabric.model.commit import BlockRow, Head
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.ports.clock import Clock
+from odfabric.ports.jobs import Jobs
+from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.removed_datasets import RemovedDatasets
+from odfabric.usecases.repository import Repository
+
+UNFINISHED_JOBS_MAX = 100_000
+REMOVED_AT_ONCE_MAX = 1000
+_DATA_EVENTS = frozenset({"AddData", "ExecuteTransform"})
+
+
+class LeftAlone(Enum):
+    """Why a dataset is not touched, for people."""
+
+    UNKNOWN_HEAD = "it has a published head, but the database does not know it: `odf system rebuild` takes it back"
+    OTHER_CHAIN = "its published head is not in the chain of the database: see `odf system rebuild`"
+
+
+@dataclass(frozen=True, slots=True)
+class Litter:
+    """An object that nothing names, and its size in bytes."""
+
+    key: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedPortion:
+    """What came of some objects of one dataset (None: of no dataset): how many were looked at, what was deleted."""
+
+    dataset: DatasetId | None
+    looked_at: int
+    litter: tuple[Litter, ...] = ()
+    left_alone: LeftAlone | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectPorts:
+    """What a collection works with. `portion_max` is how many names of objects are in memory at once."""
+
+    repository: Repository
+    removed: RemovedDatasets
+    jobs: Jobs
+    clock: Clock
+    lifetime_s: float
+    portion_max: int
+
+    @property
+    def objects(self) -> ObjectStore:
+        """Where the objects are."""
+        return self.repository.objects
+
+
+def collect_objects(*, ports: CollectPorts, dry_run: bool) -> Iterator[CollectedPortion]:
+    """One round over all objects, portion by portion; with `dry_run` nothing is deleted, only told.
+
+    May be left at any portion and begun again. Raises Determinate, Indeterminate, Corrupt for a chain that cannot be read.
+    """
+    oldest_kept = _oldest_kept(ports)
+    if oldest_kept is None:
+        return
+    for folder, keys in groupby(ports.objects.keys(""), key=lambda key: key.partition("/")[0]):
+        dataset = dataset_of_key(f"{folder}/")
+        while portion := list(islice(keys, ports.portion_max)):
+            if dataset is None:
+                yield CollectedPortion(dataset=None, looked_at=len(portion))
+            else:
+                yield _Collecting(dataset, ports, oldest_kept, dry_run).run(portion)
+    if not dry_run:
+        _forget_collected(ports, oldest_kept)
+
+
+def _oldest_kept(ports: CollectPorts) -> Instant | None:
+    """Objects from this moment on are kept: a job that is not finished may still commit what it wrote or met."""
+    now = ports.clock.now()
+    unfinished = ports.jobs.page(unfinished_only=True, limit=UNFINISHED_JOBS_MAX)
+    if len(unfinished) == UNFINISHED_JOBS_MAX:
+        return None
+    aged = Instant(now.epoch_ns - int(ports.lifetime_s * NANOS_PER_SECOND))
+    return min([aged, *(job.created_at for job in unfinished)])
+
+
+def _forget_collected(ports: CollectPorts, oldest_kept: Instant) -> None:
+    for dataset in ports.removed.removed_before(oldest_kept, limit=REMOVED_AT_ONCE_MAX):
+        if next(ports.objects.keys(dataset_prefix(dataset)), None) is None:
+            ports.removed.forget(dataset)
+
+
+class _Collecting:
+    """Some objects of one dataset."""
+
+    def __init__(self, dataset: DatasetId, ports: CollectPorts, oldest_kept: Instant, dry_run: bool) -> None:
+        self._dataset = dataset
+        self._ports = ports
+        self._oldest_kept = oldest_kept
+        self._dry_run = dry_run
+        self._chains = ports.repository.chains
+
+    def run(self, keys: Sequence[str]) -> CollectedPortion:
+        """Find what is litter among `keys`, and delete it."""
+        head = self._chains.head(self._dataset)
+        left_alone = self._left_alone(head)
+        litter: Sequence[Litter] = ()
+        if left_alone is None:
+            litter = self._of_unknown(keys) if head is None else self._of_chain(head, keys)
+        return CollectedPortion(dataset=self._dataset, looked_at=len(keys), litter=tuple(litter), left_alone=left_alone)
+
+    def _left_alone(self, head: Head | None) -> LeftAlone | None:
+        published = self._ports.objects.read_ref(head_key(self._dataset))
+        if published is None:
+            return None
+        if head is None:
+            return LeftAlone.UNKNOWN_HEAD
+        try:
+            known = self._chains.contains(self._dataset, parse_ref(published))
+        except InvalidName:
+            known = False
+        return None if known else LeftAlone.OTHER_CHAIN
+
+    def _of_chain(self, head: Head, keys: Sequence[str]) -> Sequence[Litter]:
+        areas = tuple(f"{dataset_prefix(self._dataset)}{area}/" for area in (BLOCKS, DATA, CHECKPOINTS))
+        unnamed = {key for key in keys if key.startswith(areas)}
+        self._without_named(unnamed, self._chains.rows_down(self._dataset))
+        litter = self._aged(unnamed)
+        if not litter or self._dry_run:
+            return litter
+        with self._ports.objects.exclusive(collector_lock(self._dataset)):
+            if not self._chains.contains(self._dataset, head.hash):
+                return ()  # removed meanwhile, and perhaps made again
+            named_since = {one.key for one in litter}
+            self._without_named(named_since, self._rows_after(head))
+            litter = [one for one in litter if one.key in named_since]
+            self._delete(litter)
+        return litter
+
+    def _of_unknown(self, keys: Sequence[str]) -> Sequence[Litter]:
+        """A dataset that was deleted, or one whose creation came to nothing."""
+        marked = self._ports.removed.removed_at(self._dataset)
+        litter = self._aged(keys) if marked is None or marked < self._oldest_kept else ()
+        if not litter or self._dry_run:
+            return litter
+        with self._ports.objects.exclusive(collector_lock(self._dataset)):
+            unknown = self._chains.head(self._dataset) is None
+            if not unknown or self._ports.objects.read_ref(head_key(self._dataset)) is not None:
+                return ()
+            self._delete(litter)
+        return litter
+
+    def _rows_after(self, head: Head) -> Iterator[BlockRow]:
+        for row in self._chains.rows_down(self._dataset):
+            if row.sequence_number <= head.sequence_number:
+                return
+            yield row
+
+    def _without_named(self, keys: set[str], rows: Iterable[BlockRow]) -> None:
+        """Take out of `keys` what the blocks are and name. Raises Corrupt if one of them cannot be read."""
+        blocks = self._ports.repository.blocks(self._dataset)
+        for row in rows:
+            if not keys:
+                return
+            keys.discard(block_key(self._dataset, row.hash))
+            if row.event_type in _DATA_EVENTS:
+                for area, name in named_objects(blocks.get(row.hash).event):
+                    keys.discard(object_key(self._dataset, area, name))
+
+    def _aged(self, keys: Iterable[str]) -> list[Litter]:
+        found = []
+        for key in sorted(keys):
+            stat = self._ports.objects.stat(key)
+            if stat is not None and stat.modified_at < self._oldest_kept:
+                found.append(Litter(key, stat.size))
+        return found
+
+    def _delete(self, litter: Sequence[Litter]) -> None:
+        for one in litter:
+            self._ports.objects.delete(one.key)
+
+
+class Collection:
+    """Rounds of collecting in steps, with rests between them: what a worker does on the side. Remembers only where it is."""
+
+    def __init__(self, ports: CollectPorts, *, rest_s: float) -> None:
+        self._ports = ports
+        self._rest_ns = int(rest_s * NANOS_PER_SECOND)
+        self._round: Iterator[CollectedPortion] | None = None
+        self._resting_until = Instant(0)
+
+    def step(self) -> int:
+        """Look at about as many objects as one portion holds; how many were deleted."""
+        now = self._ports.clock.now()
+        if self._round is None:
+            if now < self._resting_until:
+                return 0
+            self._round = collect_objects(ports=self._ports, dry_run=False)
+            self._resting_until = Instant(now.epoch_ns + self._rest_ns)
+        looked_at = deleted = 0
+        going, self._round = self._round, None
+        for portion in going:
+            looked_at += portion.looked_at
+            deleted += len(portion.litter)
+            if looked_at >= self._ports.portion_max:
+                self._round = going
+                break
+        return deleted
