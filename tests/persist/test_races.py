@@ -8,7 +8,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,16 @@ from typing import Any
 import pytest
 
 from odfabric_persist.location.consensus import Consensus, Version
-from tests.persist.stores import OpenConsensus, consensus_at
+from odfabric_persist.location.s3_consensus import S3Consensus
+from tests.persist.stores import OpenConsensus, address_of, consensus_at
 
 PROCESSES = multiprocessing.get_context("forkserver")
 RACERS = 4
 ROUNDS = int(os.environ.get("ODF_PERSIST_RACES", "2000"))
 SHARE_OF_THREADS = 4
 """Races of threads are shorter by this factor than races of processes."""
+SHARE_OF_S3 = 100
+"""Races in a bucket are shorter by one more factor: the server of tests waits a second when two meet."""
 
 
 def race(consensus: Consensus, racer: int, rounds: int, together: Any) -> list[int]:
@@ -52,8 +54,13 @@ def check_race(consensus: Consensus, wins: list[list[int]], rounds: int) -> None
     assert sum(map(bool, wins)) > 1, "one racer was alone"
 
 
+def rounds_for(consensus: Consensus) -> int:
+    """How many rounds a register is raced."""
+    return ROUNDS // (SHARE_OF_S3 if isinstance(consensus, S3Consensus) else 1)
+
+
 def test_of_all_threads_that_follow_a_version_one_wins(open_consensus: OpenConsensus) -> None:
-    rounds = ROUNDS // SHARE_OF_THREADS
+    rounds = rounds_for(open_consensus()) // SHARE_OF_THREADS
     handles, together = [open_consensus() for _ in range(RACERS)], threading.Barrier(RACERS)
     with ThreadPoolExecutor(RACERS) as pool:
         wins = list(pool.map(race, handles, range(RACERS), [rounds] * RACERS, [together] * RACERS))
@@ -70,15 +77,13 @@ def race_in_process(address: str, racer: int, rounds: int, together: Any, outcom
         consensus.close()
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "s3"])
 def test_of_all_processes_that_follow_a_version_one_wins(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    addresses: dict[str, Callable[[], str]] = {
-        "sqlite": lambda: f"sqlite:{tmp_path / 'versions.db'}",
-        "postgres": lambda: str(request.getfixturevalue("postgres_url")),
-    }
-    address, rounds = addresses[kind](), ROUNDS
+    address = address_of(kind, request, tmp_path)
+    consensus = consensus_at(address)
+    rounds = rounds_for(consensus)
     outcomes, together = PROCESSES.SimpleQueue(), PROCESSES.Barrier(RACERS)
     racers = [
         PROCESSES.Process(target=race_in_process, args=(address, racer, rounds, together, outcomes))
@@ -90,14 +95,13 @@ def test_of_all_processes_that_follow_a_version_one_wins(
     for process in racers:
         process.join(60)
         assert process.exitcode == 0
-    consensus = consensus_at(address)
     check_race(consensus, [wins[racer] for racer in range(RACERS)], rounds)
     consensus.close()
 
 
 def test_a_head_is_never_without_its_version_while_others_truncate(open_consensus: OpenConsensus) -> None:
-    rounds, done = ROUNDS // 10, threading.Event()
     writer, *others = (open_consensus() for _ in range(4))
+    rounds, done = rounds_for(writer) // 10, threading.Event()
     assert writer.compare_and_set("k", None, Version(0, b""))
 
     def truncate(consensus: Consensus) -> int:
