@@ -1,4 +1,4 @@
-"""Verbs below `odf system` for whoever runs a node: rebuild its database.
+"""Verbs below `odf system` for whoever runs a node: rebuild its database, collect what nothing names.
 
 They work on the stores themselves, so they run where the node runs, on its workspace and settings, and never over HTTP.
 """
@@ -24,6 +24,7 @@ REFUSED = 1
 def register(app: typer.Typer) -> None:
     """Add the verbs to `odf system`."""
     app.command("rebuild")(rebuild)
+    app.command("collect")(collect)
 
 
 def rebuild(
@@ -59,6 +60,46 @@ def rebuild(
         output.say("there are no datasets in the objects")
     if not ok:
         raise typer.Exit(REFUSED)
+
+
+def collect(
+    context: typer.Context,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only tell what would be deleted"),
+) -> None:
+    """Delete objects that no chain names, and those of deleted datasets, once they are old enough (`garbage_lifetime_s`).
+
+    A running node does this by itself, some objects at a time.
+    """
+    from odfabric.wiring import is_workspace, open_node
+
+    given = context_of(context)
+    output = given.output
+    settings = _settings(given)
+    if not is_workspace(settings):
+        raise NotFound("workspace", str(settings.workspace), hint="name it with --workspace")
+    objects: list[dict[str, object]] = []
+    left_alone: dict[str, str] = {}
+    looked_at = size = 0
+    with open_node(settings) as node:
+        for portion in node.collect(dry_run=dry_run):
+            looked_at += portion.looked_at
+            output.progress(f"looked at {looked_at} objects")
+            for one in portion.litter:
+                objects.append({"key": one.key, "bytes": one.size})
+                size += one.size
+                if not output.as_json:
+                    output.result(None, f"{one.size:>12}  {one.key}")
+            if portion.left_alone is not None:
+                left_alone[str(portion.dataset)] = portion.left_alone.value
+    output.clear()
+    if output.as_json:
+        told = {"dryRun": dry_run, "objects": objects, "bytes": size, "leftAlone": left_alone}
+        output.document(told)
+        return
+    for dataset, why in left_alone.items():
+        output.say(f"{dataset} is left alone: {why}")
+    done = "would be deleted" if dry_run else "deleted"
+    output.result(None, f"{len(objects)} of {looked_at} objects {done}, {size} bytes")
 
 
 def _settings(given: CommandContext) -> Settings:

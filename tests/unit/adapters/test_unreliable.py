@@ -33,13 +33,14 @@ from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.outbox import Outbox
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
+from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 from odfabric.testing.conformance.examples import NOW, entry_of, hash_of, new_chain
 from odfabric.testing.conformance.jobs import new_job
 
 DATASET = entry_of("flights").id
 # Properties, and checks that ask nobody outside.
-NOT_CALLS = {"root", "check"}
+NOT_CALLS = {"root", "check", "link"}
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,7 @@ NOT_CALLS = {"root", "check"}
         (ObjectStore, interception.OBJECTS),
         (Jobs, interception.JOBS),
         (Outbox, interception.OUTBOX),
+        (RemovedDatasets, interception.REMOVED),
         (Subscriptions, interception.SUBSCRIPTIONS),
         (Deliveries, interception.DELIVERIES),
         (WebhookSender, interception.WEBHOOKS),

@@ -1,8 +1,10 @@
-"""`odf system rebuild`: what a person at the command is told."""
+"""`odf system rebuild` and `odf system collect`: what a person at the command is told."""
 
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +119,33 @@ def test_an_empty_workspace_has_nothing_to_rebuild(tmp_path: Path, capsys: pytes
     odf("init")
     assert odf("system", "rebuild") == ""
     assert "no datasets" in odf.err
+
+
+def test_litter_is_listed_and_then_deleted(odf: Command) -> None:
+    folder = odf.folder("local/readings")
+    lost = folder / "data" / f"f1620{'0' * 64}"
+    lost.write_bytes(b"x" * 100)
+    assert odf.json("system", "collect") == {"dryRun": False, "objects": [], "bytes": 0, "leftAlone": {}}
+    two_days_ago = time.time() - 48 * 3600
+    for path in folder.glob("*/*"):
+        os.utime(path, (two_days_ago, two_days_ago))
+    key = f"{folder.name}/data/{lost.name}"
+    told = odf("system", "collect", "--dry-run")
+    assert f"         100  {key}\n" in told
+    assert "1 of " in told
+    assert "would be deleted, 100 bytes" in told
+    assert lost.exists()
+    assert odf.json("system", "collect")["objects"] == [{"key": key, "bytes": 100}]
+    assert not lost.exists()
+    assert len(list(folder.glob("blocks/*"))) == len(odf.json("log", "readings"))
+
+
+def test_what_the_database_does_not_know_is_told_and_left_alone(odf: Command) -> None:
+    odf.lose_database()
+    odf("system", "collect", code=1)
+    assert "workspace not found" in odf.err
+    odf("init")
+    odf("system", "collect")
+    assert odf.err.count("`odf system rebuild` takes it back") == 2
+    assert len(odf.json("system", "collect")["leftAlone"]) == 2
+    assert len(odf.json("system", "rebuild")["datasets"]) == 2
