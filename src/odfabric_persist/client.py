@@ -25,6 +25,7 @@ from odfabric_persist.location.consensus import Consensus
 from odfabric_persist.machine import Machine, Patience
 from odfabric_persist.maintenance import Maintained, MaintenanceLimits, maintain
 from odfabric_persist.merge import Window, merged
+from odfabric_persist.notify import NoNotifier, Notifier, Pauses, Watch
 from odfabric_persist.rows import RowCodec, advanced, between, concatenated
 from odfabric_persist.splits import Split, cut
 from odfabric_persist.state import Batch, State
@@ -43,19 +44,23 @@ class PersistSettings:
     limits: BatchLimits = field(default_factory=BatchLimits)
     maintenance: MaintenanceLimits = field(default_factory=MaintenanceLimits)
     attempts_max: int = 10
-    poll_s: float = 0.05
-    """Pause between looks while waiting for a time to be complete."""
+    pauses: Pauses = field(default_factory=Pauses)
+    """Between looks while waiting for a time to be complete, or for what comes next."""
 
 
 @dataclass(slots=True)
 class PersistClient:
-    """Opens shards of one location; safe for threads. `now_ms` and `wait` are the clock and the sleep of tests."""
+    """Opens shards of one location; safe for threads. `now_ms` and `wait` are the clock and the sleep of tests.
+
+    `notifier` tells who waits of what other processes wrote; whoever made it closes it.
+    """
 
     blob: Blob
     consensus: Consensus
     settings: PersistSettings = field(default_factory=PersistSettings)
     now_ms: Callable[[], int] = _wall_ms
     wait: Callable[[float], None] = time.sleep
+    notifier: Notifier = field(default_factory=NoNotifier)
     _shards: dict[str, Shard] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -68,8 +73,16 @@ class PersistClient:
             known = self._shards.get(shard)
             if known is None or known.codec != codec:
                 patience = Patience(attempts_max=self.settings.attempts_max, wait=self.wait)
-                machine = Machine(check_key(shard), codec.name, self.blob, self.consensus, self.now_ms, patience)
-                known = Shard(machine, codec, self.settings, self.wait)
+                machine = Machine(
+                    check_key(shard),
+                    codec.name,
+                    self.blob,
+                    self.consensus,
+                    self.now_ms,
+                    patience,
+                    announce=self.notifier.publish,
+                )
+                known = Shard(machine, codec, self.settings, self.notifier)
                 known.newest()
                 self._shards[shard] = known
             return known if resolve is None else replace(known, resolve=resolve)
@@ -82,7 +95,7 @@ class Shard:
     machine: Machine
     codec: RowCodec
     settings: PersistSettings
-    wait: Callable[[float], None]
+    notifier: Notifier
     resolve: Resolve | None = None
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
 
@@ -192,16 +205,20 @@ class Shard:
 
     def _readable(self, as_of: int, *, wait_s: float) -> State:
         end = time.monotonic() + wait_s
-        state = self.newest()
-        while True:
-            if not at_most(state.since, as_of):
-                raise SinceError(state.since)
-            if before(as_of, state.upper):
-                return state
-            if time.monotonic() >= end:
-                raise NotYet(state.upper)
-            self.wait(self.settings.poll_s)
-            state = self.newest()
+        with self.watch() as watch:
+            while True:
+                state = self.newest()
+                if not at_most(state.since, as_of):
+                    raise SinceError(state.since)
+                if before(as_of, state.upper):
+                    return state
+                if time.monotonic() >= end:
+                    raise NotYet(state.upper)
+                watch.wait(state.seqno, end)
+
+    def watch(self, woken: Callable[[], None] | None = None) -> Watch:
+        """Waits for new versions; make it before the first look. `woken` is called with each announcement."""
+        return Watch(self.notifier, self.machine.shard, self.settings.pauses, woken)
 
     def _rows_at(self, batches: Sequence[Batch], as_of: int) -> pa.Table:
         tables = [between(rows_of(self.parts, batch), 0, as_of + 1) for batch in batches]
@@ -461,3 +478,15 @@ class Listener:
         updates = between(rows_of(self.shard.parts, batch), self.frontier, None)
         self.frontier = batch.upper
         return self.shard.codec.consolidated(updates)
+
+    def next(self, *, wait_s: float) -> pa.Table | None:
+        """As `poll`, but waits at most this long for what comes next."""
+        end = time.monotonic() + wait_s
+        with self.shard.watch() as watch:
+            while True:
+                # Asked before the look: what is announced after it must end the wait.
+                seen = self.shard.machine.cached().seqno
+                updates = self.poll()
+                if updates is not None or self.frontier is None or time.monotonic() >= end:
+                    return updates
+                watch.wait(seen, end)

@@ -45,7 +45,10 @@ class Patience:
 
 @dataclass(slots=True)
 class Machine:
-    """The state of one shard for one process; safe for threads. `now_ms` is the clock on the wall."""
+    """The state of one shard for one process; safe for threads. `now_ms` is the clock on the wall.
+
+    `announce` is told of each version that was made here.
+    """
 
     shard: str
     codec: str
@@ -53,6 +56,7 @@ class Machine:
     consensus: Consensus
     now_ms: Callable[[], int]
     patience: Patience
+    announce: Callable[[str, int], None] = lambda _shard, _seqno: None
     _known: State | None = None
     _nonce: str = field(default_factory=lambda: uuid.uuid4().hex)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -192,6 +196,7 @@ class Machine:
                 continue
             if won or (unknown is not None and self._is_ours(new.seqno, nonce)):
                 self._known = after
+                self.announce(self.shard, after.seqno)
                 return after
             return None
         raise failure
