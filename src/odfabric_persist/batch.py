@@ -8,7 +8,6 @@ batches made into one (`compact`). Source: persist facts, section 3.
 from __future__ import annotations
 
 import secrets
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -17,6 +16,7 @@ import pyarrow as pa
 
 from odfabric_persist.errors import Corrupt, UsageError
 from odfabric_persist.frontier import MINIMUM, Frontier, at_most, before
+from odfabric_persist.keys import part_key
 from odfabric_persist.machine import Machine
 from odfabric_persist.rows import (
     TIME,
@@ -68,7 +68,7 @@ class Parts:
             if len(data) <= min(self.limits.inline_bytes_max, room):
                 return Part(updates.num_rows, len(data), checksum(data), inline=data)
         data = encode_blob(updates)
-        key = f"{self.machine.shard}/part-{uuid.uuid4().hex}"
+        key = part_key(self.machine.shard, self.machine.now_ms())
         self.machine.retried(lambda: self.machine.blob.set(key, data))
         return Part(updates.num_rows, len(data), checksum(data), key=key)
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from odfabric_persist import state as transitions
+from odfabric_persist.keys import PART, ROLLUP
 from odfabric_persist.machine import Machine
-
-PART, ROLLUP = "/part-", "/rollup-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

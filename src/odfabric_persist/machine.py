@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from odfabric_persist.encoding import apply_diff, decode_diff, decode_rollup, encode_diff, encode_rollup
 from odfabric_persist.errors import Corrupt, Determinate, Indeterminate, LocationError, Refusal, UsageError
+from odfabric_persist.keys import rollup_key
 from odfabric_persist.location.blob import Blob
 from odfabric_persist.location.consensus import Consensus, Version
 from odfabric_persist.state import State
@@ -58,6 +59,7 @@ class Machine:
     patience: Patience
     announce: Callable[[str, int], None] = lambda _shard, _seqno: None
     _known: State | None = None
+    _first: State | None = None
     _nonce: str = field(default_factory=lambda: uuid.uuid4().hex)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -132,7 +134,7 @@ class Machine:
     def write_rollup(self) -> tuple[int, str]:
         """The newest state as a blob: its version and key. Nothing refers to it yet."""
         state = self.newest()
-        key = f"{self.shard}/rollup-{state.seqno}-{uuid.uuid4().hex}"
+        key = rollup_key(self.shard, state.seqno, self.now_ms())
         self.retried(lambda: self.blob.set(key, encode_rollup(state)))
         return state.seqno, key
 
@@ -166,8 +168,11 @@ class Machine:
         return state
 
     def _create(self) -> None:
-        key = f"{self.shard}/rollup-{FIRST_SEQNO}-{self._nonce}"
-        state = State(self.shard, FIRST_SEQNO, self.codec, self.now_ms(), rollups={FIRST_SEQNO: key})
+        if self._first is None:
+            # Made once: another attempt must not write over the rollup of one that won without our knowing.
+            rollups = {FIRST_SEQNO: rollup_key(self.shard, FIRST_SEQNO, self.now_ms())}
+            self._first = State(self.shard, FIRST_SEQNO, self.codec, self.now_ms(), rollups=rollups)
+        state, key = self._first, self._first.rollups[FIRST_SEQNO]
         self.blob.set(key, encode_rollup(state))
         first = encode_diff(None, state, nonce=self._nonce, rollup=(FIRST_SEQNO, key))
         if not self.consensus.compare_and_set(self.shard, None, Version(FIRST_SEQNO, first)):

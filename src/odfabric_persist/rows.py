@@ -155,9 +155,25 @@ def encode_blob(updates: pa.Table) -> bytes:
 def decode_inline(data: bytes, schema: pa.Schema) -> pa.Table:
     """The updates of a small part. Raises Corrupt."""
     try:
-        table = pa.ipc.open_stream(zlib.decompress(data)).read_all()
-        return table.select(schema.names).cast(schema)
-    except (pa.ArrowException, KeyError, OSError, zlib.error) as error:
+        return read_inline(data).select(schema.names).cast(schema)
+    except (pa.ArrowException, KeyError) as error:
+        raise Corrupt(f"a part cannot be read: {error}") from error
+
+
+def read_inline(data: bytes) -> pa.Table:
+    """A small part with whatever columns it has. Raises Corrupt."""
+    try:
+        return pa.ipc.open_stream(zlib.decompress(data)).read_all()
+    except (pa.ArrowException, OSError, zlib.error) as error:
+        raise Corrupt(f"a part cannot be read: {error}") from error
+
+
+def read_blob(data: bytes) -> Iterator[pa.RecordBatch]:
+    """A part in a blob with whatever columns it has, piece by piece. Raises Corrupt."""
+    try:
+        with pq.ParquetFile(pa.BufferReader(data)) as file:
+            yield from file.iter_batches(ROW_GROUP_ROWS, use_threads=False)
+    except (pa.ArrowException, OSError) as error:
         raise Corrupt(f"a part cannot be read: {error}") from error
 
 

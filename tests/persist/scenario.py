@@ -25,7 +25,7 @@ from odfabric_persist.client import (
     Shard,
     WriteHandle,
 )
-from odfabric_persist.collect import PART, ROLLUP, collect, maintain
+from odfabric_persist.collect import collect, maintain
 from odfabric_persist.compact import compact
 from odfabric_persist.errors import (
     Corrupt,
@@ -38,6 +38,7 @@ from odfabric_persist.errors import (
     UpperMismatch,
     UsageError,
 )
+from odfabric_persist.keys import PART, ROLLUP
 from odfabric_persist.location.blob import Blob
 from odfabric_persist.location.consensus import Consensus
 from odfabric_persist.location.unreliable import Fault, Faults, UnreliableBlob, UnreliableConsensus

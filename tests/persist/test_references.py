@@ -10,10 +10,11 @@ import pytest
 from odfabric_persist import state as transitions
 from odfabric_persist.batch import BatchLimits
 from odfabric_persist.client import PersistClient, PersistSettings, Shard
-from odfabric_persist.collect import ROLLUP, maintain
+from odfabric_persist.collect import maintain
 from odfabric_persist.compact import compact
 from odfabric_persist.encoding import decode_diff, decode_rollup, encode_diff, encode_rollup
 from odfabric_persist.errors import Corrupt, UpperMismatch, UsageError
+from odfabric_persist.keys import ROLLUP
 from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
 from odfabric_persist.location.metered import Meter, MeteredBlob
 from odfabric_persist.splits import Split

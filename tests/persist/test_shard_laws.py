@@ -19,10 +19,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from odfabric_persist import state as transitions
 from odfabric_persist.batch import BatchLimits, write_batch
 from odfabric_persist.client import Listener, PersistClient, PersistSettings, ReadHandle, Shard, WriteHandle
-from odfabric_persist.collect import PART, ROLLUP, maintain
+from odfabric_persist.collect import maintain
 from odfabric_persist.compact import compact
 from odfabric_persist.encoding import decode_rollup, encode_rollup
 from odfabric_persist.errors import Corrupt, NotYet, SinceError, UpperMismatch, UsageError
+from odfabric_persist.keys import PART, ROLLUP
 from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
 from odfabric_persist.location.unreliable import Fault, Faults, UnreliableBlob, UnreliableConsensus
 from odfabric_persist.maintenance import MaintenanceLimits, is_due
