@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
@@ -136,6 +137,24 @@ class Settings(BaseSettings):
     query_bytes_max: int = Field(256 * MIB, description="Largest result of one query")
     query_wall_s_max: float = Field(60.0, description="Longest run of one query")
     tail_rows_max: int = Field(10_000, description="Most rows of one tail answer")
+
+    # current-state indexes
+    index: Literal["auto", "off"] = Field(
+        "auto", description="`auto`: datasets whose merges look up rows by key have an index; `off`: none has"
+    )
+    index_tail_blocks_max: int = Field(
+        16, ge=1, description="Blocks that an index may be behind before it is brought forward, and slices it refers to"
+    )
+    index_tail_rows_min: int = Field(50_000, ge=1, description="Rows behind that alone are a reason to do so")
+    index_tail_share_max: float = Field(
+        0.25, gt=0, description="The same as a share of the rows that the index keeps; the greater of both counts"
+    )
+    index_history_blocks: int = Field(
+        4, ge=0, description="Newest blocks of which an index can tell each state; older states come from the chain"
+    )
+    index_page_blocks_max: int = Field(1000, ge=1, description="Blocks that an index takes in at once")
+    index_page_rows_max: int = Field(1_000_000, ge=1, description="Rows among them; a single slice may have more")
+    state_rows_max: int = Field(5_000_000, ge=1, description="Most rows of a state that is read for an answer")
 
     # jobs
     lease_s: float = Field(30.0, description="How long a worker holds a job without a sign of life")

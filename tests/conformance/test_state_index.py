@@ -11,15 +11,14 @@ from odfabric.adapters.memory.clock import SettableClock
 from odfabric.adapters.memory.exchange import MemoryExchange
 from odfabric.adapters.memory.object_store import MemoryObjectStore
 from odfabric.adapters.memory.state_index import MemoryStateIndex
+from odfabric.adapters.persist.location import PersistLocation, blobs_in_folder, versions_in_file, versions_in_postgres
 from odfabric.adapters.persist.state_index import PersistStateIndex
 from odfabric.ports.state_index import StateIndex
 from odfabric.testing.changelogs import Changelog
 from odfabric.testing.conformance.examples import NOW
 from odfabric.testing.conformance.state_index import StateIndexContract
 from odfabric_persist.client import PersistClient
-from odfabric_persist.location.folder_blob import FolderBlob
 from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
-from odfabric_persist.location.sqlite_consensus import SqliteConsensus
 
 
 @pytest.fixture
@@ -47,7 +46,12 @@ class TestPersistStateIndexInMemory(StateIndexContract):
     def open_index(self, changelog: Changelog, tmp_path: Path) -> Callable[[], StateIndex]:
         blob, consensus = MemoryBlob(), MemoryConsensus()
         scratch = MemoryExchange(tmp_path / "scratch").session
-        return lambda: PersistStateIndex(PersistClient(blob, consensus), changelog.objects, scratch)
+
+        def opened() -> StateIndex:
+            client = PersistClient(blob, consensus)
+            return PersistStateIndex(lambda: client, changelog.objects, scratch)
+
+        return opened
 
 
 class TestPersistStateIndexOnDisk(StateIndexContract):
@@ -62,10 +66,27 @@ class TestPersistStateIndexOnDisk(StateIndexContract):
         scratch = MemoryExchange(tmp_path / "scratch").session
 
         def opened() -> StateIndex:
-            consensus = SqliteConsensus(tmp_path / "versions.db")
-            request.addfinalizer(consensus.close)
-            return PersistStateIndex(
-                PersistClient(FolderBlob(tmp_path / "blobs"), consensus), changelog.objects, scratch
-            )
+            location = PersistLocation(blobs_in_folder(tmp_path / "blobs"), versions_in_file(tmp_path / "versions.db"))
+            request.addfinalizer(location.close)
+            return PersistStateIndex(location.client, changelog.objects, scratch)
+
+        return opened
+
+
+class TestPersistStateIndexOnPostgres(StateIndexContract):
+    @pytest.fixture
+    def changelog(self, changelog: Changelog) -> Changelog:
+        return changelog
+
+    @pytest.fixture
+    def open_index(
+        self, changelog: Changelog, tmp_path: Path, postgres_url: str, request: pytest.FixtureRequest
+    ) -> Callable[[], StateIndex]:
+        scratch = MemoryExchange(tmp_path / "scratch").session
+
+        def opened() -> StateIndex:
+            location = PersistLocation(blobs_in_folder(tmp_path / "blobs"), versions_in_postgres(postgres_url))
+            request.addfinalizer(location.close)
+            return PersistStateIndex(location.client, changelog.objects, scratch)
 
         return opened

@@ -44,6 +44,11 @@ class Changes:
     diffs: pa.ChunkedArray
     offsets: pa.ChunkedArray
 
+    def as_added(self) -> Changes:
+        """The same rows, all of them added: for what asks whether there ever was such a row."""
+        once = pa.repeat(pa.scalar(1, pa.int64()), self.rows.num_rows)
+        return Changes(self.rows, pa.chunked_array([once]), self.offsets)
+
 
 def read_changes(source: Source, columns: pa.Schema, vocabulary: DatasetVocabulary) -> Changes:
     """The changes in a slice, rows with exactly `columns`: those that the slice lacks are null.

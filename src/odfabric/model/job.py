@@ -30,6 +30,7 @@ class JobKind(Enum):
     PUSH = "push"
     PULL = "pull"
     VERIFY = "verify"
+    INDEX = "index"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

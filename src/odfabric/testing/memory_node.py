@@ -18,6 +18,7 @@ from odfabric.adapters.memory.jobs import MemoryJobs
 from odfabric.adapters.memory.object_store import MemoryObjectStore
 from odfabric.adapters.memory.polling_files import MemoryPollingFiles
 from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
+from odfabric.adapters.memory.state_index import MemoryStateIndex
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.domain.access import LOCAL_ACCOUNT, Subject
@@ -47,6 +48,7 @@ class MemoryNode:
     remotes: MemoryRemoteDatasets = field(init=False)
     files: MemoryPollingFiles = field(init=False)
     engine: MemoryEngine = field(init=False)
+    state_index: MemoryStateIndex = field(init=False)
     store: MemoryStore = field(init=False)
     settings: Settings = field(init=False)
     node: Node = field(init=False)
@@ -60,6 +62,7 @@ class MemoryNode:
         self.remotes = MemoryRemoteDatasets()
         exchange = MemoryExchange(self.folder / "exchange")
         self.engine = MemoryEngine(exchange.root)
+        self.state_index = MemoryStateIndex(self.objects)
         self.store, entropy = MemoryStore(), SeededEntropy(self.seed)
         (self.folder / "polled").mkdir(parents=True, exist_ok=True)
         self.files = MemoryPollingFiles(self.folder / "polled")
@@ -72,6 +75,7 @@ class MemoryNode:
             removed=MemoryRemovedDatasets(self.store),
             subscriptions=MemorySubscriptions(self.store),
             deliveries=MemoryDeliveries(self.store),
+            state_index=self.state_index,
             engine=self.engine,
             exchange=exchange,
             sources=PollingPorts(

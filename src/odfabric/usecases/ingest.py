@@ -11,7 +11,6 @@ from pathlib import Path
 
 from odfabric.domain.chain.append import link_blocks
 from odfabric.domain.chain.state import ChainState
-from odfabric.domain.chain.walk import data_slices_down
 from odfabric.domain.idempotency import IdempotencyEntry
 from odfabric.domain.ingest_plan import plan_add_data
 from odfabric.domain.schema_evolution import current_schema
@@ -20,12 +19,13 @@ from odfabric.model.engine import IngestRequest, IngestResult, SliceFile
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import DataSlice, SourceState, Transform
-from odfabric.model.offsets import OffsetRange
 from odfabric.model.source import MergeStrategy, MergeStrategyAppend, ReadStep
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.state_index import StateIndex
 from odfabric.usecases.commit import PlannedCommit
+from odfabric.usecases.indexed_history import history_of_merge
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.store_slice import store_slice
@@ -61,8 +61,9 @@ def plan_ingest(
     engine: Engine,
     exchange: Exchange,
     objects: ObjectStore,
+    index: StateIndex | None = None,
 ) -> PlannedCommit | None:
-    """The blocks that take `given` in on top of `base`; None if there is nothing new.
+    """The blocks that take `given` in on top of `base`; None if there is nothing new. An `index` makes it faster, no more.
 
     Raises InvalidData, InvalidQuery, IncompatibleSchema, InvalidBlock for what the user did; Corrupt, Determinate.
     """
@@ -71,7 +72,12 @@ def plan_ingest(
     # One folder a base: an attempt that was abandoned for a new head may have left files behind.
     folder = given.folder / base.hash.short
     folder.mkdir(exist_ok=True)
-    request = _engine_request(dataset, state, given, folder, system_time, repository=repository, exchange=exchange)
+    history: tuple[SliceFile, ...] = ()
+    if not isinstance(given.merge, MergeStrategyAppend):
+        history = history_of_merge(
+            dataset, state, given.merge, folder, repository=repository, index=index, exchange=exchange
+        )
+    request = _engine_request(state, given, folder, system_time, history=history, exchange=exchange)
     result = engine.ingest(request, progress=run.report)
     events = plan_add_data(
         state,
@@ -91,21 +97,17 @@ def plan_ingest(
 
 
 def _engine_request(
-    dataset: DatasetId,
     state: ChainState,
     given: IngestInput,
     folder: Path,
     system_time: Instant,
     *,
-    repository: Repository,
+    history: tuple[SliceFile, ...],
     exchange: Exchange,
 ) -> IngestRequest:
     def relative(path: Path) -> str:
         return path.relative_to(exchange.root).as_posix()
 
-    history = (
-        () if isinstance(given.merge, MergeStrategyAppend) else _history(dataset, state, folder, repository, exchange)
-    )
     return IngestRequest(
         vocabulary=state.vocabulary,
         data_paths=tuple(relative(path) for path in given.paths),
@@ -120,23 +122,6 @@ def _engine_request(
         next_offset=state.next_offset,
         new_data_path=relative(folder / "new-data"),
     )
-
-
-def _history(
-    dataset: DatasetId, state: ChainState, folder: Path, repository: Repository, exchange: Exchange
-) -> tuple[SliceFile, ...]:
-    slices = list(data_slices_down(repository.blocks(dataset), state.head))
-    files = []
-    for data in reversed(slices):
-        path = folder / str(data.physical_hash)
-        if not path.exists():
-            repository.materialize(dataset, "data", data.physical_hash, path)
-        files.append(
-            SliceFile(
-                path=path.relative_to(exchange.root).as_posix(), offsets=OffsetRange.from_wire(data.offset_interval)
-            )
-        )
-    return tuple(files)
 
 
 def _stored(dataset: DatasetId, path: Path, result: IngestResult, *, objects: ObjectStore) -> DataSlice | None:

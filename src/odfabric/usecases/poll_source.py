@@ -43,6 +43,7 @@ from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
+from odfabric.ports.state_index import StateIndex
 from odfabric.usecases.commit import Commits, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, joined, result_of
 from odfabric.usecases.ingest import IngestInput, plan_ingest
@@ -89,6 +90,7 @@ def poll_source(
     files_max: int,
     fetch_uncacheable: bool = False,
     folder_of_user: Path | None = None,
+    index: StateIndex | None = None,
 ) -> CommitResult | None:
     """Ingest everything that the source has; None if it has nothing new, is uncacheable or is not defined.
 
@@ -120,6 +122,7 @@ def poll_source(
                     engine=engine,
                     exchange=exchange,
                     objects=objects,
+                    index=index,
                 )
 
             _check_unchanged(source, fetched, files)

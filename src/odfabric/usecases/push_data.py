@@ -29,6 +29,7 @@ from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.state_index import StateIndex
 from odfabric.usecases.commit import Commits, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, result_of, result_of_block
 from odfabric.usecases.ingest import IngestInput, plan_ingest
@@ -95,6 +96,7 @@ def run_push(
     engine: Engine,
     exchange: Exchange,
     objects: ObjectStore,
+    index: StateIndex | None = None,
 ) -> CommitResult:
     """Commit an accepted push, or find that it is committed already. Raises what `plan_ingest` and `commit` raise."""
     pushed = json.loads(job.request)
@@ -131,7 +133,15 @@ def run_push(
                 idempotency=entries,
             )
             return plan_ingest(
-                dataset, base, given, run=run, repository=repository, engine=engine, exchange=exchange, objects=objects
+                dataset,
+                base,
+                given,
+                run=run,
+                repository=repository,
+                engine=engine,
+                exchange=exchange,
+                objects=objects,
+                index=index,
             )
 
         if_match = parse_multihash(pushed["ifMatch"]) if "ifMatch" in pushed else None

@@ -41,9 +41,11 @@ from odfabric.ports.clock import Clock
 from odfabric.ports.egress import RemoteDatasets
 from odfabric.ports.engine import Engine
 from odfabric.ports.signals import Signals
+from odfabric.ports.state_index import StateIndex
 from odfabric.settings import Settings
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.engine_on_demand import EngineOnDemand
+from odfabric.wiring.indexes import open_state_index
 from odfabric.wiring.node import Node, NodePorts, intercepted
 from odfabric.wiring.remotes import RemotesByScheme
 from odfabric.wiring.stores import Stores, check_objects, database_url, open_stores
@@ -100,7 +102,9 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         closing.callback(exchange.close)
         stores = open_stores(settings, closing, private_folders=[exchange.root])
         used = engine or _engine(settings, closing)
-        ports = _ports(settings, stores, egress, exchange, used, clock or SystemClock(), _signals(settings, closing))
+        signals = _signals(settings, closing)
+        index = open_state_index(settings, closing, objects=stores.objects, exchange=exchange)
+        ports = _ports(settings, stores, egress, exchange, used, clock or SystemClock(), signals, index)
         if settings.crash_at is not None and settings.crash_at.partition("@")[0] not in ENGINE_CRASH_POINTS:
             ports = intercepted(ports, CrashPoints(settings.crash_at))
         node = Node(ports, settings)
@@ -126,6 +130,7 @@ def _ports(
     engine: Engine,
     clock: Clock,
     signals: Signals,
+    state_index: StateIndex,
 ) -> NodePorts:
     workspace = settings.workspace
     entropy = SystemEntropy()
@@ -151,6 +156,7 @@ def _ports(
         removed=SqlRemovedDatasets(stores.database),
         subscriptions=SqlSubscriptions(stores.database),
         deliveries=SqlDeliveries(stores.database),
+        state_index=state_index,
         engine=engine,
         exchange=exchange,
         sources=PollingPorts(

@@ -37,6 +37,7 @@ from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.outbox import Outbox
 from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.signals import Signals, Topic
+from odfabric.ports.state_index import StateIndex
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 from odfabric.settings import Settings
 from odfabric.usecases.collect_objects import CollectedPortion, Collection, CollectPorts, collect_objects
@@ -62,6 +63,7 @@ from odfabric.usecases.serve_objects import ServedObject, serve_head, serve_obje
 from odfabric.usecases.staging import collect_staged
 from odfabric.usecases.subscribe import subscribe, unsubscribe
 from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify, run_verify
+from odfabric.wiring.indexes import IndexVerbs
 
 WAITING_JOBS_MAX = 1000
 """Older jobs of a dataset that a command looks at."""
@@ -79,6 +81,7 @@ class NodePorts:
     removed: RemovedDatasets
     subscriptions: Subscriptions
     deliveries: Deliveries
+    state_index: StateIndex
     engine: Engine
     exchange: Exchange
     sources: PollingPorts
@@ -101,6 +104,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         removed=interceptor.removed(ports.removed),
         subscriptions=interceptor.subscriptions(ports.subscriptions),
         deliveries=interceptor.deliveries(ports.deliveries),
+        state_index=interceptor.state_index(ports.state_index),
         engine=interceptor.engine(ports.engine),
         exchange=interceptor.exchange(ports.exchange),
         sources=PollingPorts(
@@ -146,10 +150,22 @@ class Node:
             states_cached_max=settings.chain_states_cached_max,
         )
         self._collection = Collection(self._collect_ports(), rest_s=settings.collect_every_s)
+        self.indexes = IndexVerbs(
+            settings=settings,
+            index=ports.state_index,
+            repository=self.repository,
+            jobs=ports.jobs,
+            exchange=ports.exchange,
+            clock=ports.clock,
+            entropy=ports.entropy,
+            account=str(self.account),
+            signals=ports.signals,
+        )
         self._verbs: Mapping[JobKind, Callable[[Job, LeasedRun], Mapping[str, object]]] = {
             JobKind.PUSH: self._run_push,
             JobKind.PULL: self._run_pull,
             JobKind.VERIFY: self._run_verify,
+            JobKind.INDEX: self.indexes.run,
         }
 
     @property
@@ -400,6 +416,7 @@ class Node:
             engine=ports.engine,
             exchange=ports.exchange,
             objects=ports.objects,
+            index=self.indexes.used,
         )
         return result.to_value()
 
@@ -434,6 +451,7 @@ class Node:
             files_max=self.settings.poll_files_max,
             fetch_uncacheable=request.fetch_uncacheable,
             folder_of_user=request.folder_of_user,
+            index=self.indexes.used,
         )
 
     def _transform(self, entry: CatalogEntry, run: JobRun) -> CommitResult | None:
@@ -471,7 +489,9 @@ class Node:
 
     def relay_outbox(self) -> int:
         """Handle commits' consequences; how many messages."""
-        handled = relay_outbox(outbox=self.ports.outbox, commits=self.commits, clock=self.ports.clock)
+        handled = relay_outbox(
+            outbox=self.ports.outbox, commits=self.commits, clock=self.ports.clock, follow=self.indexes.follow
+        )
         if handled:
             self.ports.signals.send(Topic.DELIVERIES)
         return handled

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 import pytest
@@ -28,6 +29,8 @@ from odfabric_persist.batch import BatchLimits
 from odfabric_persist.client import PersistClient, PersistSettings
 from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
 from odfabric_persist.location.unreliable import Faults, UnreliableBlob, UnreliableConsensus
+
+Scratch: TypeAlias = Callable[[], AbstractContextManager[Path]]
 
 WORKERS = 3
 KEYS = (None, "a", "b", "c", "d")
@@ -59,22 +62,19 @@ class Workers:
     def __post_init__(self) -> None:
         self.changelog = Changelog(MemoryObjectStore(SettableClock(NOW)), self.folder)
         blob, consensus = MemoryBlob(), MemoryConsensus()
-        self.faults = faults = Faults(seed=1, chance=self.chance)
+        self.faults = Faults(seed=1, chance=self.chance)
         scratch = MemoryExchange(self.folder / "scratch").session
-        self.indexes = [
-            PersistStateIndex(
-                PersistClient(
-                    UnreliableBlob(blob, faults),
-                    UnreliableConsensus(consensus, faults),
-                    PersistSettings(limits=BatchLimits(part_rows=3, inline_bytes_max=0)),
-                    wait=lambda _: None,
-                ),
-                self.changelog.objects,
-                scratch,
-                IndexLimits(tail_slices_max=2, rollup_versions=3),
-            )
-            for _ in range(WORKERS)
-        ]
+        self.indexes = [self._worker(blob, consensus, scratch) for _ in range(WORKERS)]
+
+    def _worker(self, blob: MemoryBlob, consensus: MemoryConsensus, scratch: Scratch) -> PersistStateIndex:
+        client = PersistClient(
+            UnreliableBlob(blob, self.faults),
+            UnreliableConsensus(consensus, self.faults),
+            PersistSettings(limits=BatchLimits(part_rows=3, inline_bytes_max=0)),
+            wait=lambda _: None,
+        )
+        limits = IndexLimits(tail_slices_max=2, rollup_versions=3)
+        return PersistStateIndex(lambda: client, self.changelog.objects, scratch, limits)
 
     @property
     def definition(self) -> IndexDefinition:

@@ -44,11 +44,16 @@ def codec_of(index: IndexDefinition) -> RowCodec:
 
 @dataclass(slots=True)
 class IndexShards:
-    """The shards of all indexes of a location."""
+    """The shards of all indexes of a location, which is opened when it is first needed."""
 
-    client: PersistClient
+    open_client: Callable[[], PersistClient]
     _generations: dict[tuple[DatasetId, str], int] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
+
+    @property
+    def client(self) -> PersistClient:
+        """The client of the location."""
+        return self.open_client()
 
     def find(self, index: IndexDefinition, resolve: Resolve) -> Shard | None:
         """The shard of an index, None if it has none. Raises errors of the library."""

@@ -53,16 +53,19 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class PersistStateIndex:
-    """Implements `ports.state_index.StateIndex`. `scratch` gives a private folder for slices that are being read."""
+    """Implements `ports.state_index.StateIndex`. `scratch` gives a private folder for slices that are being read.
 
-    client: PersistClient
+    `open_client` is asked again and again; it opens a location the first time.
+    """
+
+    open_client: Callable[[], PersistClient]
     objects: ObjectStore
     scratch: Callable[[], AbstractContextManager[Path]]
     limits: IndexLimits = field(default_factory=IndexLimits)
     _shards: IndexShards = field(init=False)
 
     def __post_init__(self) -> None:
-        self._shards = IndexShards(self.client)
+        self._shards = IndexShards(self.open_client)
 
     def frontier(self, index: IndexDefinition) -> IndexFrontier | None:
         """See the port."""
@@ -142,10 +145,7 @@ class PersistStateIndex:
             except (NotFound, InvalidData) as error:
                 message = f"data object {name} of {index.dataset} cannot be read: {error.message}"
                 raise CorruptObject(message, object_name=str(name)) from error
-        if index.mode is IndexMode.STATE:
-            return found
-        once = pa.repeat(pa.scalar(1, pa.int64()), found.rows.num_rows)
-        return Changes(found.rows, pa.chunked_array([once]), found.offsets)
+        return found if index.mode is IndexMode.STATE else found.as_added()
 
     # writing
 

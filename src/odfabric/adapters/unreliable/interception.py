@@ -24,6 +24,7 @@ from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.outbox import Outbox
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
 from odfabric.ports.removed_datasets import RemovedDatasets
+from odfabric.ports.state_index import StateIndex
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 
 Port = TypeVar("Port")
@@ -97,6 +98,10 @@ REMOVED = PortCalls(
     effects={"forget": "removed.forget"},
     reads={"removed_at": "removed.removed_at", "removed_before": "removed.removed_before"},
 )
+STATE_INDEX = PortCalls(
+    effects={"extend": "index.extend", "maintain": "index.maintain", "drop": "index.drop"},
+    reads={"frontier": "index.frontier", "rows_at": "index.rows_at"},
+)
 SUBSCRIPTIONS = PortCalls(
     effects={"create": "subscription.create", "delete": "subscription.delete"},
     reads={"get": "subscription.get", "of_dataset": "subscription.of_dataset"},
@@ -163,6 +168,10 @@ class Interceptor(ABC):
     def removed(self, port: RemovedDatasets) -> RemovedDatasets:
         """Marks of deleted datasets."""
         return self.wrap(port, REMOVED)
+
+    def state_index(self, port: StateIndex) -> StateIndex:
+        """Current-state indexes."""
+        return self.wrap(port, STATE_INDEX)
 
     def subscriptions(self, port: Subscriptions) -> Subscriptions:
         """Subscriptions."""

@@ -1,0 +1,166 @@
+"""Current-state indexes of a node: where they lie, and the verbs on them.
+
+Owns the binding, like `node`, for one subject. Invariant: with `index` off nothing here opens, reads or makes an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from odfabric.adapters.persist.index_tiers import IndexLimits
+from odfabric.adapters.persist.location import (
+    BucketPlace,
+    OpenBlob,
+    OpenConsensus,
+    PersistLocation,
+    blobs_in_bucket,
+    blobs_in_folder,
+    versions_in_file,
+    versions_in_postgres,
+)
+from odfabric.adapters.persist.state_index import PersistStateIndex
+from odfabric.domain.state_index import IndexPace
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.engine import EngineProgress
+from odfabric.model.identity import DatasetId
+from odfabric.model.job import Job
+from odfabric.ports.clock import Clock, Entropy
+from odfabric.ports.exchange import Exchange
+from odfabric.ports.jobs import Jobs
+from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.signals import Signals, Topic
+from odfabric.ports.state_index import StateIndex
+from odfabric.settings import Settings
+from odfabric.usecases.index_state import IndexWork, bring_forward, enqueue_index, run_index
+from odfabric.usecases.inspect_index import IndexReport, VerifiedIndex, inspect_index, verify_index
+from odfabric.usecases.job_run import LeasedRun
+from odfabric.usecases.repository import Repository
+
+VERSIONS_FILE = "persist.sqlite3"
+BLOBS_FOLDER = "persist"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexVerbs:
+    """The verbs on indexes, bound to ports."""
+
+    settings: Settings
+    index: StateIndex
+    repository: Repository
+    jobs: Jobs
+    exchange: Exchange
+    clock: Clock
+    entropy: Entropy
+    account: str
+    signals: Signals
+
+    @property
+    def used(self) -> StateIndex | None:
+        """The indexes, None if the node does without."""
+        return None if self.settings.index == "off" else self.index
+
+    @property
+    def work(self) -> IndexWork:
+        """How they are brought forward."""
+        settings = self.settings
+        return IndexWork(
+            pace=IndexPace(
+                tail_blocks_max=settings.index_tail_blocks_max,
+                tail_rows_min=settings.index_tail_rows_min,
+                tail_share_max=settings.index_tail_share_max,
+                history_blocks=settings.index_history_blocks,
+            ),
+            page_blocks_max=settings.index_page_blocks_max,
+            page_rows_max=settings.index_page_rows_max,
+        )
+
+    def follow(self, dataset: DatasetId) -> None:
+        """A dataset has changed: queue the work on its index if there is enough of it."""
+        if self.used is None:
+            return
+        queued = enqueue_index(
+            dataset,
+            account=self.account,
+            repository=self.repository,
+            index=self.used,
+            jobs=self.jobs,
+            clock=self.clock,
+            entropy=self.entropy,
+            pace=self.work.pace,
+        )
+        if queued is not None:
+            self.signals.send(Topic.JOBS)
+
+    def run(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        """A job of this kind."""
+        return run_index(job, run, repository=self.repository, index=self.used, work=self.work)
+
+    def inspect(self, entry: CatalogEntry) -> IndexReport:
+        """What index a dataset has."""
+        return inspect_index(entry, repository=self.repository, index=self.used)
+
+    def bring_forward(self, entry: CatalogEntry, report: Callable[[EngineProgress], None]) -> IndexReport:
+        """Bring the index of a dataset to the head, here and now."""
+        if self.used is not None:
+            bring_forward(entry.id, repository=self.repository, index=self.used, work=self.work, report=report)
+        return self.inspect(entry)
+
+    def rebuild(self, entry: CatalogEntry, report: Callable[[EngineProgress], None]) -> IndexReport:
+        """Make the index of a dataset again, from its chain."""
+        self.drop(entry)
+        return self.bring_forward(entry, report)
+
+    def drop(self, entry: CatalogEntry) -> int:
+        """Give all indexes of a dataset up; how many."""
+        return self.index.drop(entry.id)
+
+    def verify(self, entry: CatalogEntry) -> VerifiedIndex:
+        """Hold the index of a dataset against its chain."""
+        return verify_index(
+            entry,
+            repository=self.repository,
+            index=self.used,
+            exchange=self.exchange,
+            blocks_max=self.settings.chain_blocks_max,
+            rows_max=self.settings.state_rows_max,
+        )
+
+
+def open_state_index(
+    settings: Settings, closing: ExitStack, *, objects: ObjectStore, exchange: Exchange
+) -> PersistStateIndex:
+    """The indexes of a node, beside its other stores. Nothing is opened before it is needed."""
+    location = PersistLocation(_blobs(settings), _versions(settings))
+    closing.callback(location.close)
+    limits = IndexLimits(tail_slices_max=settings.index_tail_blocks_max, tail_share_max=settings.index_tail_share_max)
+    return PersistStateIndex(location.client, objects, exchange.session, limits)
+
+
+def _versions(settings: Settings) -> OpenConsensus:
+    url = settings.database_url
+    if url is None or url.startswith("sqlite"):
+        return versions_in_file(settings.workspace.absolute() / VERSIONS_FILE)
+    return versions_in_postgres(url.replace("postgresql+psycopg://", "postgresql://", 1))
+
+
+def _blobs(settings: Settings) -> OpenBlob:
+    if settings.objects_url is None:
+        return blobs_in_folder(settings.workspace.absolute() / BLOBS_FOLDER)
+    place = urlsplit(settings.objects_url)
+    prefix = place.path.strip("/")
+    access_key, secret_key = settings.s3_access_key, settings.s3_secret_key
+    return blobs_in_bucket(
+        BucketPlace(
+            bucket=place.netloc,
+            prefix=f"{prefix}/{BLOBS_FOLDER}/" if prefix else f"{BLOBS_FOLDER}/",
+            endpoint_url=settings.s3_endpoint_url,
+            region=settings.s3_region,
+            access_key=access_key.get_secret_value() if access_key else None,
+            secret_key=secret_key.get_secret_value() if secret_key else None,
+            connect_s_max=settings.s3_connect_s_max,
+            read_s_max=settings.s3_read_s_max,
+        )
+    )
