@@ -63,15 +63,20 @@ class Usage:
     leaked: list[BlobEntry]
 
 
+def shard_names(consensus: Consensus) -> list[str]:
+    """All shards of the location, in order."""
+    keys = consensus.keys()
+    return [key for key in keys if key != PROBE_KEY]
+
+
 def audit(blob: Blob, consensus: Consensus, *, now_ms: int, leaked_after_ms: int = LEAKED_AFTER_MS) -> Usage:
     """Everything in the location. A shard that cannot be read is reported, and none of its blobs counts as leaked."""
     entries: dict[str, list[BlobEntry]] = defaultdict(list)
     for entry in blob.list(""):
         name = parse_key(entry.key)
         entries[name.shard if name else ""].append(entry)
-    for shard in (*consensus.keys(),):
+    for shard in shard_names(consensus):
         entries.setdefault(shard, [])
-    entries.pop(PROBE_KEY, None)
     leaked: list[BlobEntry] = []
     shards = []
     for shard, found in sorted(entries.items()):

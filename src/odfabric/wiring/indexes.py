@@ -133,10 +133,15 @@ def open_state_index(
     settings: Settings, closing: ExitStack, *, objects: ObjectStore, exchange: Exchange
 ) -> PersistStateIndex:
     """The indexes of a node, beside its other stores. Nothing is opened before it is needed."""
-    location = PersistLocation(_blobs(settings), _versions(settings))
+    location = persist_location(settings)
     closing.callback(location.close)
     limits = IndexLimits(tail_slices_max=settings.index_tail_blocks_max, tail_share_max=settings.index_tail_share_max)
     return PersistStateIndex(location.client, objects, exchange.session, limits)
+
+
+def persist_location(settings: Settings) -> PersistLocation:
+    """Where the shards of a node lie. Nothing is opened before it is needed."""
+    return PersistLocation(_blobs(settings), _versions(settings))
 
 
 def _versions(settings: Settings) -> OpenConsensus:

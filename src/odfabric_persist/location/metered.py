@@ -37,6 +37,11 @@ class Meter:
             self.calls[operation] += 1
             self.bytes[operation] += size
 
+    def counts(self) -> tuple[Counter[str], Counter[str]]:
+        """Calls and bytes of one moment."""
+        with self._lock:
+            return Counter(self.calls), Counter(self.bytes)
+
     @property
     def dollars(self) -> float:
         """What the calls so far cost on an object store."""

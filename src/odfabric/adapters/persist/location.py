@@ -16,6 +16,7 @@ from odfabric_persist.client import PersistClient
 from odfabric_persist.location.blob import Blob
 from odfabric_persist.location.consensus import Consensus
 from odfabric_persist.location.folder_blob import FolderBlob
+from odfabric_persist.location.metered import Meter, MeteredBlob, MeteredConsensus
 from odfabric_persist.location.sqlite_consensus import SqliteConsensus
 
 OpenBlob = Callable[[ExitStack], Blob]
@@ -100,13 +101,17 @@ class PersistLocation:
         self._lock = threading.Lock()
         self._closing = ExitStack()
         self._client: PersistClient | None = None
+        self.meter = Meter()
+        """What the stores were asked for so far."""
 
     def client(self) -> PersistClient:
         """The client, opened the first time. Raises errors of the library."""
         with self._lock:
             if self._client is None:
                 with ExitStack() as closing:
-                    self._client = PersistClient(self._open_blob(closing), self._open_consensus(closing))
+                    blob = MeteredBlob(self._open_blob(closing), self.meter)
+                    consensus = MeteredConsensus(self._open_consensus(closing), self.meter)
+                    self._client = PersistClient(blob, consensus)
                     self._closing = closing.pop_all()
             return self._client
 
