@@ -156,6 +156,15 @@ class Settings(BaseSettings):
     index_page_rows_max: int = Field(1_000_000, ge=1, description="Rows among them; a single slice may have more")
     state_rows_max: int = Field(5_000_000, ge=1, description="Most rows of a state that is read for an answer")
 
+    # cursors
+    fetch_rows_max: int = Field(10_000, ge=1, description="Most rows that a cursor gives at once")
+    fetch_bytes_max: int = Field(
+        16 * MIB, description="Largest JSON of the rows that a cursor gives at once; one row is given"
+    )
+    baseline_rows_max: int = Field(1_000_000, description="Most rows of a baseline")
+    cursor_lease_s: float = Field(60.0, description="How long a consumer holds a cursor without a sign of life")
+    cursors_per_dataset_max: int = Field(1000, description="Cursors of one dataset")
+
     # jobs
     lease_s: float = Field(30.0, description="How long a worker holds a job without a sign of life")
     job_poll_s: float = Field(0.05, description="Pause between looks at an empty job table")

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from odfabric.adapters.memory.clock import SettableClock
 from odfabric.adapters.memory.engine import MemoryEngine
@@ -170,6 +171,36 @@ def collect(node: Node, clock: SettableClock, receiver: str) -> None:
     """A whole round of the collector."""
     for portion in node.collect(dry_run=False):
         assert portion.left_alone is None
+
+
+CONSUMED = "consumed.json"
+
+
+def consume(node: Node, clock: SettableClock, receiver: str) -> None:
+    """A consumer that keeps what it read together with the position, and then goes away for good."""
+    entry, verbs = node.resolve(parse_dataset_alias("readings")), node.cursors
+    kept = node.settings.workspace / CONSUMED
+    if kept.exists() and json.loads(kept.read_text())["done"]:
+        if node.ports.cursors.get(entry.id, "warehouse") is not None:
+            verbs.delete(entry, "warehouse")
+        return
+    if node.ports.cursors.get(entry.id, "warehouse") is None:
+        verbs.create(entry, "warehouse", start="start")
+    clock.advance(ROUND_MS)
+    fence = verbs.claim(entry, "warehouse", fence=None).fence
+    own: dict[str, Any] = {"rows": [], "position": None, "done": False}
+    if kept.exists():
+        own = json.loads(kept.read_text())
+        # It may have died between keeping and acknowledging.
+        verbs.acknowledge(entry, "warehouse", fence=fence, position=own["position"])
+    while not own["done"]:
+        fetched = verbs.fetch(entry, "warehouse", fence=fence, limit=2)
+        event = fetched.event or {}
+        own = {"rows": own["rows"] + event.get("rows", []), "position": str(fetched.position), "done": not event}
+        kept.with_suffix(".pending").write_text(json.dumps(own))
+        kept.with_suffix(".pending").replace(kept)
+        verbs.acknowledge(entry, "warehouse", fence=fence, position=own["position"])
+    verbs.delete(entry, "warehouse")
 
 
 def _relay(node: Node) -> None:

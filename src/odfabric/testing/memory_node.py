@@ -9,6 +9,7 @@ from pathlib import Path
 from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
 from odfabric.adapters.memory.chains import MemoryCatalog, MemoryChains
 from odfabric.adapters.memory.clock import SeededEntropy, SettableClock
+from odfabric.adapters.memory.cursors import MemoryCursors
 from odfabric.adapters.memory.dataset_keys import MemoryDatasetKeys
 from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
 from odfabric.adapters.memory.egress import MemoryHttpSource, MemoryRemoteDatasets, MemoryWebhookSender
@@ -26,9 +27,11 @@ from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
 from odfabric.model.job import Job
+from odfabric.ports.cursors import Cursors
 from odfabric.settings import Settings
 from odfabric.usecases.poll_source import PollingPorts
-from odfabric.wiring.node import Node, NodePorts, intercepted
+from odfabric.wiring.node import Node
+from odfabric.wiring.node_ports import NodePorts, intercepted
 
 START = Instant.parse("2026-01-01T00:00:00Z")
 
@@ -73,6 +76,7 @@ class MemoryNode:
             jobs=MemoryJobs(),
             outbox=MemoryOutbox(self.store),
             removed=MemoryRemovedDatasets(self.store),
+            cursors=MemoryCursors(),
             subscriptions=MemorySubscriptions(self.store),
             deliveries=MemoryDeliveries(self.store),
             state_index=self.state_index,
@@ -98,8 +102,15 @@ class MemoryNode:
         ports = intercepted(self._ports, interceptor) if interceptor else self._ports
         self.node = Node(ports, self.settings)
 
-    def use_database(self, store: MemoryStore, interceptor: Interceptor | None = None, **settings: int) -> None:
-        """Start again on another database and an empty job table; `settings` are changed."""
+    def use_database(
+        self,
+        store: MemoryStore,
+        interceptor: Interceptor | None = None,
+        *,
+        cursors: Cursors | None = None,
+        **settings: int,
+    ) -> None:
+        """Start again on another database, and without jobs or cursors if none are given; `settings` are changed."""
         self.store = store
         self._ports = replace(
             self._ports,
@@ -108,6 +119,7 @@ class MemoryNode:
             jobs=MemoryJobs(),
             outbox=MemoryOutbox(store),
             removed=MemoryRemovedDatasets(store),
+            cursors=cursors or MemoryCursors(),
             subscriptions=MemorySubscriptions(store),
             deliveries=MemoryDeliveries(store),
         )

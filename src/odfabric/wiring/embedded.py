@@ -28,6 +28,7 @@ from odfabric.adapters.memory.signals import MemorySignals
 from odfabric.adapters.redis.signals import RedisSignals
 from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
+from odfabric.adapters.sql.cursors import SqlCursors
 from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
 from odfabric.adapters.sql.jobs import SqlJobs
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
@@ -46,7 +47,8 @@ from odfabric.settings import Settings
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.engine_on_demand import EngineOnDemand
 from odfabric.wiring.indexes import open_state_index
-from odfabric.wiring.node import Node, NodePorts, intercepted
+from odfabric.wiring.node import Node
+from odfabric.wiring.node_ports import NodePorts, intercepted
 from odfabric.wiring.remotes import RemotesByScheme
 from odfabric.wiring.stores import Stores, check_objects, database_url, open_stores
 
@@ -154,6 +156,7 @@ def _ports(
         jobs=SqlJobs(stores.database),
         outbox=SqlOutbox(stores.database),
         removed=SqlRemovedDatasets(stores.database),
+        cursors=SqlCursors(stores.database),
         subscriptions=SqlSubscriptions(stores.database),
         deliveries=SqlDeliveries(stores.database),
         state_index=state_index,

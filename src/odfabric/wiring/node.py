@@ -10,10 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
-from odfabric.adapters.memory.signals import MemorySignals
-from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.domain.access import LOCAL_ACCOUNT, AccessPolicy, Subject
 from odfabric.domain.chain.walk import ChainLink
 from odfabric.errors import LeaseLost, NotFound, OdfError
@@ -25,20 +22,7 @@ from odfabric.model.job import Job, JobKind
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.multihash import Multihash
 from odfabric.model.subscription import Delivery, Subscription
-from odfabric.ports.catalog import Catalog
-from odfabric.ports.chain_writer import ChainWriter
-from odfabric.ports.clock import Clock, Entropy
-from odfabric.ports.dataset_keys import DatasetKeys
-from odfabric.ports.egress import RemoteDatasets, WebhookSender
-from odfabric.ports.engine import Engine
-from odfabric.ports.exchange import Exchange
-from odfabric.ports.jobs import Jobs
-from odfabric.ports.object_store import ObjectStore
-from odfabric.ports.outbox import Outbox
-from odfabric.ports.removed_datasets import RemovedDatasets
-from odfabric.ports.signals import Signals, Topic
-from odfabric.ports.state_index import StateIndex
-from odfabric.ports.subscriptions import Deliveries, Subscriptions
+from odfabric.ports.signals import Topic
 from odfabric.settings import Settings
 from odfabric.usecases.collect_objects import CollectedPortion, Collection, CollectPorts, collect_objects
 from odfabric.usecases.commit import Commits
@@ -46,7 +30,7 @@ from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.create_dataset import create_dataset, delete_dataset
 from odfabric.usecases.deliver import DELIVERY_LEASE_MS, deliver
 from odfabric.usecases.job_run import JobRun, LeasedRun
-from odfabric.usecases.poll_source import PollingPorts, poll_source
+from odfabric.usecases.poll_source import poll_source
 from odfabric.usecases.pull_dataset import PullRequest, PullVerbs, enqueue_pull, run_pull
 from odfabric.usecases.pull_remote import pull_remote
 from odfabric.usecases.push_data import PushData, accept_push, committed_push, run_push
@@ -63,63 +47,12 @@ from odfabric.usecases.serve_objects import ServedObject, serve_head, serve_obje
 from odfabric.usecases.staging import collect_staged
 from odfabric.usecases.subscribe import subscribe, unsubscribe
 from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify, run_verify
+from odfabric.wiring.cursors import cursor_verbs
 from odfabric.wiring.indexes import IndexVerbs
+from odfabric.wiring.node_ports import NodePorts
 
 WAITING_JOBS_MAX = 1000
 """Older jobs of a dataset that a command looks at."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodePorts:
-    """Everything outside the core that a node needs."""
-
-    chains: ChainWriter
-    catalog: Catalog
-    objects: ObjectStore
-    jobs: Jobs
-    outbox: Outbox
-    removed: RemovedDatasets
-    subscriptions: Subscriptions
-    deliveries: Deliveries
-    state_index: StateIndex
-    engine: Engine
-    exchange: Exchange
-    sources: PollingPorts
-    remotes: RemoteDatasets
-    webhooks: WebhookSender
-    keys: DatasetKeys
-    clock: Clock
-    entropy: Entropy
-    signals: Signals = field(default_factory=MemorySignals)
-
-
-def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
-    """The same ports, each call with an effect going through `interceptor`: drills and tests of faults."""
-    return NodePorts(
-        chains=interceptor.chains(ports.chains),
-        catalog=interceptor.catalog(ports.catalog),
-        objects=interceptor.objects(ports.objects),
-        jobs=interceptor.jobs(ports.jobs),
-        outbox=interceptor.outbox(ports.outbox),
-        removed=interceptor.removed(ports.removed),
-        subscriptions=interceptor.subscriptions(ports.subscriptions),
-        deliveries=interceptor.deliveries(ports.deliveries),
-        state_index=interceptor.state_index(ports.state_index),
-        engine=interceptor.engine(ports.engine),
-        exchange=interceptor.exchange(ports.exchange),
-        sources=PollingPorts(
-            http=interceptor.http_source(ports.sources.http),
-            files=interceptor.polling_files(ports.sources.files),
-            files_of_user=lambda folder: interceptor.polling_files(ports.sources.files_of_user(folder)),
-            preparation=interceptor.preparation(ports.sources.preparation),
-        ),
-        remotes=interceptor.remotes(ports.remotes),
-        webhooks=interceptor.webhooks(ports.webhooks),
-        keys=interceptor.keys(ports.keys),
-        clock=ports.clock,
-        entropy=ports.entropy,
-        signals=ports.signals,
-    )
 
 
 class Node:
@@ -148,6 +81,14 @@ class Node:
             account=self.account,
             block_bytes_max=settings.block_bytes_max,
             states_cached_max=settings.chain_states_cached_max,
+        )
+        self.cursors = cursor_verbs(
+            settings,
+            repository=self.repository,
+            cursors=ports.cursors,
+            exchange=ports.exchange,
+            clock=ports.clock,
+            entropy=ports.entropy,
         )
         self._collection = Collection(self._collect_ports(), rest_s=settings.collect_every_s)
         self.indexes = IndexVerbs(

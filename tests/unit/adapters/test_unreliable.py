@@ -25,6 +25,7 @@ from odfabric.errors import Determinate, HeadMoved, Indeterminate, InvalidReques
 from odfabric.formats.dataset_layout import alias_key, block_key, checkpoint_key, data_key, head_key
 from odfabric.ports.catalog import Catalog
 from odfabric.ports.chain_writer import ChainWriter
+from odfabric.ports.cursors import Cursors
 from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.egress import HttpSource, RemoteDataset, WebhookSender
 from odfabric.ports.engine import Engine
@@ -51,6 +52,7 @@ NOT_CALLS = {"root", "check", "link"}
         (ObjectStore, interception.OBJECTS),
         (Jobs, interception.JOBS),
         (Outbox, interception.OUTBOX),
+        (Cursors, interception.CURSORS),
         (RemovedDatasets, interception.REMOVED),
         (Subscriptions, interception.SUBSCRIPTIONS),
         (Deliveries, interception.DELIVERIES),

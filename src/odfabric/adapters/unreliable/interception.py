@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 from odfabric.ports.catalog import Catalog
 from odfabric.ports.chain_writer import ChainWriter
+from odfabric.ports.cursors import Cursors
 from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.egress import HttpSource, RemoteDataset, RemoteDatasets, WebhookSender
 from odfabric.ports.engine import Engine
@@ -102,6 +103,10 @@ STATE_INDEX = PortCalls(
     effects={"extend": "index.extend", "maintain": "index.maintain", "drop": "index.drop"},
     reads={"frontier": "index.frontier", "rows_at": "index.rows_at"},
 )
+CURSORS = PortCalls(
+    effects={"create": "cursor.create", "claim": "cursor.move", "move": "cursor.move", "delete": "cursor.delete"},
+    reads={"get": "cursor.get", "of_dataset": "cursor.of_dataset"},
+)
 SUBSCRIPTIONS = PortCalls(
     effects={"create": "subscription.create", "delete": "subscription.delete"},
     reads={"get": "subscription.get", "of_dataset": "subscription.of_dataset"},
@@ -164,6 +169,10 @@ class Interceptor(ABC):
     def outbox(self, port: Outbox) -> Outbox:
         """The outbox."""
         return self.wrap(port, OUTBOX)
+
+    def cursors(self, port: Cursors) -> Cursors:
+        """Cursors of consumers."""
+        return self.wrap(port, CURSORS)
 
     def removed(self, port: RemovedDatasets) -> RemovedDatasets:
         """Marks of deleted datasets."""

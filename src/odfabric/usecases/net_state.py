@@ -1,0 +1,91 @@
+"""The net state of a dataset at a block: what its changelog adds up to, by reading it from the beginning.
+
+Invariant: the rows and their order are a function of the chain up to the block alone, so any process that is asked again gives the
+same. Every slice is hashed on the way. Source: RULINGS 29; persist architecture, section 4.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+
+from odfabric.domain.chain.walk import data_slices_down
+from odfabric.domain.schema_evolution import current_schema
+from odfabric.domain.state_index import not_indexable, row_columns
+from odfabric.errors import Corrupt, InvalidData, InvalidRequest, LimitExceeded
+from odfabric.formats.arrow_schema import data_schema_to_arrow
+from odfabric.formats.dataset_layout import DATA
+from odfabric.formats.state_rows import added_up, in_order, read_changes, repeated
+from odfabric.model.data_schema import DataSchema
+from odfabric.model.identity import DatasetId
+from odfabric.model.multihash import Multihash
+from odfabric.ports.exchange import Exchange
+from odfabric.usecases.repository import Repository
+
+STATES_KEPT_MAX = 2
+"""Net states that a process keeps, so that a baseline which is read in portions is added up once."""
+
+
+class NetStates:
+    """Net states by dataset and block."""
+
+    def __init__(self, *, repository: Repository, exchange: Exchange, rows_max: int) -> None:
+        self._repository = repository
+        self._exchange = exchange
+        self._rows_max = rows_max
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[DatasetId, Multihash], pa.Table] = {}
+
+    def rows_at(self, dataset: DatasetId, block: Multihash) -> pa.Table:
+        """All rows after `block`, in an order that never changes: columns of the dataset but offset, op and system time.
+
+        Raises InvalidRequest if rows of this schema cannot be added up, LimitExceeded, Corrupt, NotFound.
+        """
+        key = (dataset, block)
+        with self._lock:
+            if key in self._kept:
+                return self._kept[key]
+            rows = self._add_up(dataset, block)
+            while len(self._kept) >= STATES_KEPT_MAX:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[key] = rows
+            return rows
+
+    def _add_up(self, dataset: DatasetId, block: Multihash) -> pa.Table:
+        state = self._repository.state(dataset, block)
+        schema = current_schema(state)
+        if schema is None:
+            return pa.table({})
+        columns = row_columns(state, schema)
+        refused = not_indexable(columns)
+        if refused is not None:
+            raise InvalidRequest(
+                f"rows with the nested column `{refused.name}` cannot be added up to a baseline",
+                hint="make the cursor from `start`, and read all changes",
+            )
+        arrow = data_schema_to_arrow(DataSchema(fields=columns))
+        names = [one.physical_hash for one in data_slices_down(self._repository.blocks(dataset), block)]
+        rows, diffs = arrow.empty_table(), pa.array([], pa.int64())
+        with self._exchange.session() as folder:
+            for name in reversed(names):
+                changes = self._read(dataset, name, arrow, folder)
+                rows, diffs = added_up([(rows, pa.chunked_array([diffs])), changes], arrow)
+                if rows.num_rows > self._rows_max:
+                    raise LimitExceeded(
+                        "the baseline has too many rows", limit="baseline_rows_max", maximum=self._rows_max
+                    )
+        return in_order(repeated(rows, diffs), ())
+
+    def _read(
+        self, dataset: DatasetId, name: Multihash, columns: pa.Schema, folder: Path
+    ) -> tuple[pa.Table, pa.ChunkedArray]:
+        path = folder / str(name)
+        self._repository.materialize(dataset, DATA, name, path)
+        try:
+            changes = read_changes(path, columns, self._repository.current(dataset)[1].vocabulary)
+        except InvalidData as error:
+            raise Corrupt(f"slice {name} of {dataset} cannot be read: {error}", object_name=str(name)) from error
+        path.unlink()
+        return changes.rows, changes.diffs

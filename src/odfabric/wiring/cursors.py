@@ -1,0 +1,38 @@
+"""The verbs of cursors, bound to the ports of a node."""
+
+from __future__ import annotations
+
+from odfabric.ports.clock import Clock, Entropy
+from odfabric.ports.cursors import Cursors
+from odfabric.ports.exchange import Exchange
+from odfabric.settings import Settings
+from odfabric.usecases.cursors import CursorRules, CursorVerbs
+from odfabric.usecases.net_state import NetStates
+from odfabric.usecases.read_changes import ChangeReader, FetchLimits
+from odfabric.usecases.repository import Repository
+
+
+def cursor_verbs(
+    settings: Settings,
+    *,
+    repository: Repository,
+    cursors: Cursors,
+    exchange: Exchange,
+    clock: Clock,
+    entropy: Entropy,
+) -> CursorVerbs:
+    """With the limits of the node."""
+    reader = ChangeReader(
+        repository=repository,
+        states=NetStates(repository=repository, exchange=exchange, rows_max=settings.baseline_rows_max),
+        exchange=exchange,
+        limits=FetchLimits(rows_max=settings.fetch_rows_max, bytes_max=settings.fetch_bytes_max),
+    )
+    return CursorVerbs(
+        repository=repository,
+        cursors=cursors,
+        reader=reader,
+        clock=clock,
+        entropy=entropy,
+        rules=CursorRules(cursors_max=settings.cursors_per_dataset_max, lease_ms=int(settings.cursor_lease_s * 1000)),
+    )

@@ -1,0 +1,79 @@
+"""Everything outside the core that a node needs, as one value; and the same with drills in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from odfabric.adapters.memory.signals import MemorySignals
+from odfabric.adapters.unreliable.interception import Interceptor
+from odfabric.ports.catalog import Catalog
+from odfabric.ports.chain_writer import ChainWriter
+from odfabric.ports.clock import Clock, Entropy
+from odfabric.ports.cursors import Cursors
+from odfabric.ports.dataset_keys import DatasetKeys
+from odfabric.ports.egress import RemoteDatasets, WebhookSender
+from odfabric.ports.engine import Engine
+from odfabric.ports.exchange import Exchange
+from odfabric.ports.jobs import Jobs
+from odfabric.ports.object_store import ObjectStore
+from odfabric.ports.outbox import Outbox
+from odfabric.ports.removed_datasets import RemovedDatasets
+from odfabric.ports.signals import Signals
+from odfabric.ports.state_index import StateIndex
+from odfabric.ports.subscriptions import Deliveries, Subscriptions
+from odfabric.usecases.poll_source import PollingPorts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePorts:
+    """Everything outside the core that a node needs."""
+
+    chains: ChainWriter
+    catalog: Catalog
+    objects: ObjectStore
+    jobs: Jobs
+    outbox: Outbox
+    removed: RemovedDatasets
+    cursors: Cursors
+    subscriptions: Subscriptions
+    deliveries: Deliveries
+    state_index: StateIndex
+    engine: Engine
+    exchange: Exchange
+    sources: PollingPorts
+    remotes: RemoteDatasets
+    webhooks: WebhookSender
+    keys: DatasetKeys
+    clock: Clock
+    entropy: Entropy
+    signals: Signals = field(default_factory=MemorySignals)
+
+
+def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
+    """The same ports, each call with an effect going through `interceptor`: drills and tests of faults."""
+    return NodePorts(
+        chains=interceptor.chains(ports.chains),
+        catalog=interceptor.catalog(ports.catalog),
+        objects=interceptor.objects(ports.objects),
+        jobs=interceptor.jobs(ports.jobs),
+        outbox=interceptor.outbox(ports.outbox),
+        removed=interceptor.removed(ports.removed),
+        cursors=interceptor.cursors(ports.cursors),
+        subscriptions=interceptor.subscriptions(ports.subscriptions),
+        deliveries=interceptor.deliveries(ports.deliveries),
+        state_index=interceptor.state_index(ports.state_index),
+        engine=interceptor.engine(ports.engine),
+        exchange=interceptor.exchange(ports.exchange),
+        sources=PollingPorts(
+            http=interceptor.http_source(ports.sources.http),
+            files=interceptor.polling_files(ports.sources.files),
+            files_of_user=lambda folder: interceptor.polling_files(ports.sources.files_of_user(folder)),
+            preparation=interceptor.preparation(ports.sources.preparation),
+        ),
+        remotes=interceptor.remotes(ports.remotes),
+        webhooks=interceptor.webhooks(ports.webhooks),
+        keys=interceptor.keys(ports.keys),
+        clock=ports.clock,
+        entropy=ports.entropy,
+        signals=ports.signals,
+    )
