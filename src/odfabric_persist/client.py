@@ -87,6 +87,22 @@ class PersistClient:
                 self._shards[shard] = known
             return known if resolve is None else replace(known, resolve=resolve)
 
+    def compare_and_evolve_schema(self, shard: str, expected: RowCodec, new: RowCodec) -> Shard:
+        """Give a shard of the expected codec further columns, which are null in all rows so far; the shard with them.
+
+        Done already is done. Whoever has the shard open with the former codec is refused from then on (`codec-mismatch`) and opens
+        it again. Raises UsageError: `incompatible-schema` for anything but nullable columns after the others, `codec-mismatch`.
+        """
+        if not expected.evolves_to(new):
+            raise UsageError("incompatible-schema", f"{expected.name} cannot become {new.name}")
+        with suppress(UsageError):
+            return self.open(shard, new)
+        known = self.open(shard, expected)
+        # Refused if somebody else was first; if with the same columns, opening succeeds all the same.
+        with suppress(UsageError):
+            known.change(lambda state: transitions.evolve(state, new.name, now_ms=known.machine.now_ms()))
+        return self.open(shard, new)
+
 
 @dataclass(slots=True)
 class Shard:

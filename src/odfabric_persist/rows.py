@@ -47,6 +47,16 @@ class RowCodec:
         columns = ",".join(f"{field.name}:{field.type}" for field in self.schema)
         return f"{columns}|{','.join(self.keys)}"
 
+    def evolves_to(self, other: RowCodec) -> bool:
+        """Whether `other` has the same columns and keys, and perhaps further columns after them that may be null."""
+        count = len(self.schema)
+        added = list(other.schema)[count:]
+        return (
+            list(other.schema)[:count] == list(self.schema)
+            and self.keys == other.keys
+            and all(field.nullable for field in added)
+        )
+
     @property
     def update_schema(self) -> pa.Schema:
         """Columns of updates: those of the data, time, diff."""
@@ -155,7 +165,7 @@ def encode_blob(updates: pa.Table) -> bytes:
 def decode_inline(data: bytes, schema: pa.Schema) -> pa.Table:
     """The updates of a small part. Raises Corrupt."""
     try:
-        return read_inline(data).select(schema.names).cast(schema)
+        return _with_columns(read_inline(data), schema)
     except (pa.ArrowException, KeyError) as error:
         raise Corrupt(f"a part cannot be read: {error}") from error
 
@@ -181,10 +191,24 @@ def decode_blob(data: bytes, schema: pa.Schema, rows: int) -> Iterator[pa.Table]
     """The updates of a part in a blob, at most `rows` at a time. Raises Corrupt."""
     try:
         with pq.ParquetFile(pa.BufferReader(data)) as file:
-            for batch in file.iter_batches(rows, columns=schema.names, use_threads=False):
-                yield pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+            there = [name for name in schema.names if name in file.schema_arrow.names]
+            for batch in file.iter_batches(rows, columns=there, use_threads=False):
+                yield _with_columns(pa.Table.from_batches([batch]), schema)
     except (pa.ArrowException, KeyError, OSError) as error:
         raise Corrupt(f"a part cannot be read: {error}") from error
+
+
+def _with_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with these columns; one that was added after it was written is null. Raises KeyError, pa.ArrowException."""
+    columns = []
+    for field in schema:
+        if field.name in table.schema.names:
+            columns.append(table.column(field.name))
+        elif field.nullable and field.name not in (TIME, DIFF):
+            columns.append(pa.nulls(table.num_rows, field.type))
+        else:
+            raise KeyError(field.name)
+    return pa.table(columns, names=schema.names).cast(schema)
 
 
 def check(data: bytes, crc: int) -> bytes:

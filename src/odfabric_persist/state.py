@@ -194,6 +194,25 @@ def append_batch(
     return changed(state, now_ms, upper=batch.upper, batches=batches, writers={**state.writers, writer: mark})
 
 
+def append_shared(state: State, writers: Mapping[str, str], batch: Batch, expected: int, *, now_ms: int) -> State:
+    """The same for a batch of several writers, each with its token, that goes wherever the shard is.
+
+    Raises UpperMismatch (somebody wrote first), Expired, UsageError (`written`) if one of the tokens was committed already.
+    """
+    if state.tombstone or state.upper != expected:
+        raise UpperMismatch(state.upper)
+    marks: dict[str, Writer] = {}
+    for name, token in writers.items():
+        known = state.writers.get(name)
+        if known is None:
+            raise Expired(f"writer {name}")
+        if known.last_token == token:
+            raise UsageError("written", f"what writer {name} wrote is there")
+        marks[name] = Writer(max(known.heartbeat_ms, now_ms), token, batch.upper)
+    batches = (*state.batches, batch)
+    return changed(state, now_ms, upper=batch.upper, batches=batches, writers={**state.writers, **marks})
+
+
 def heartbeat_writer(state: State, name: str, *, now_ms: int) -> State:
     """Prolong a lease. Raises Expired."""
     known = state.writers.get(name)
@@ -342,6 +361,13 @@ def remove_rollups(state: State, below: int, *, now_ms: int) -> State:
     if len(kept) == len(state.rollups) or not kept:
         return state
     return changed(state, now_ms, rollups=kept)
+
+
+def evolve(state: State, codec: str, *, now_ms: int) -> State:
+    """Put another codec in the place of the shard's; the caller knows that it can read what the former one wrote."""
+    if state.tombstone or state.codec == codec:
+        return state
+    return changed(state, now_ms, codec=codec)
 
 
 def finalize(state: State, last: str, *, now_ms: int) -> State:
