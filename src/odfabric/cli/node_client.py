@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,6 +23,9 @@ READ_BYTES = 1 << 20
 PAGE_ROWS = 1000
 LOOK_EVERY_S = 0.05
 LOOK_EVERY_S_MAX = 0.5
+AWAY_S_MAX = 30.0
+"""How long a node that has answered before may be away, as when its service is started again."""
+AWAY_STATUSES = (502, 503, 504)
 BODY = "body"
 """What a node calls the data of a push in its problems."""
 
@@ -34,6 +37,7 @@ class NodeBackend:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         timeout = httpx.Timeout(ANSWER_S_MAX, connect=CONNECT_S_MAX)
         self._http = httpx.Client(base_url=_address(url), headers=headers, timeout=timeout, trust_env=False)
+        self._has_answered = False
         self._account = account
         self._listener = listener
 
@@ -92,14 +96,18 @@ class NodeBackend:
             "odf-event-time": str(push.event_time) if push.event_time else None,
             "idempotency-key": push.idempotency_key,
         }
-        try:
-            answer = self._send(
+
+        def attempt() -> httpx.Response:
+            return self._attempt(
                 "POST",
                 f"{self._path(ref)}/ingest",
                 content=_chunks(push.path),
                 params={"sourceName": push.source_name} if push.source_name else {},
                 headers={name: value for name, value in headers.items() if value is not None},
             )
+
+        try:
+            answer = self._patiently(attempt, repeats=push.idempotency_key is not None)
             return dict(self._finished(answer))
         except JobFailed as failed:
             raise JobFailed(_with_file(failed.document, push.path)) from None
@@ -140,7 +148,8 @@ class NodeBackend:
 
     def sql(self, query: str, *, limit: int) -> list[dict[str, object]]:
         """Rows of a query."""
-        output = self._json("POST", "/query", json={"query": query, "limit": limit})["output"]
+        body = {"query": query, "limit": limit}
+        output = self._patiently(lambda: self._attempt("POST", "/query", json=body), repeats=True).json()["output"]
         assert isinstance(output, dict)
         return list(output["data"])
 
@@ -176,6 +185,25 @@ class NodeBackend:
         return value
 
     def _send(self, method: str, path: str, **arguments: object) -> httpx.Response:
+        """The answer, if it is a success. What only reads is asked again while a node that was there is away for a while."""
+        return self._patiently(lambda: self._attempt(method, path, **arguments), repeats=method == "GET")
+
+    def _patiently(self, attempt: Callable[[], httpx.Response], *, repeats: bool) -> httpx.Response:
+        """What `attempt` answers; `repeats` says that it may be made again although it may have had an effect."""
+        end = time.monotonic() + AWAY_S_MAX
+        while True:
+            try:
+                answer = attempt()
+            except (Determinate, Indeterminate) as error:
+                again = repeats or isinstance(error, Determinate)
+                if not (again and self._has_answered and time.monotonic() < end):
+                    raise
+                time.sleep(LOOK_EVERY_S_MAX)
+                continue
+            self._has_answered = True
+            return answer
+
+    def _attempt(self, method: str, path: str, **arguments: object) -> httpx.Response:
         try:
             answer = self._http.request(method, path, **arguments)  # type: ignore[arg-type]
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -193,6 +221,10 @@ class NodeBackend:
             document = answer.json()
         except ValueError:
             document = {"code": "http-error", "message": f"{answer.status_code} {answer.reason_phrase}"}
+        if answer.status_code in AWAY_STATUSES:
+            message, hint = str(document.get("message")), "try again later"
+            sure = method == "GET" or document.get("code") == Determinate.code
+            raise (Determinate if sure else Indeterminate)(message, hint=hint)
         raise JobFailed(document)
 
     def _finished(self, answer: httpx.Response) -> Mapping[str, object]:

@@ -71,14 +71,25 @@ def up(
 def demo(
     context: typer.Context,
     keep: str = typer.Option("", help="Folder in which to keep the demo's workspaces"),
+    polled: str = typer.Option("", help="With --node: the folder from which that node may poll"),
 ) -> None:
     """Show everything on real data, in a few minutes.
 
-    Ingests, derives, subscribes, verifies and shares; leaves nothing running.
+    Ingests, derives, subscribes, verifies and shares; leaves nothing running. With --node it works on a node that runs already,
+    which must have none of its datasets and may send webhooks to this machine.
     """
-    from odfabric.cli.demo.script import run_demo
+    from odfabric.cli.demo.script import DemoNode, run_demo
 
-    raise typer.Exit(run_demo(context_of(context).output, keep=Path(keep).absolute() if keep else None))
+    given = context_of(context)
+    node = None
+    if given.node is not None:
+        folder = _folder(Path(polled).absolute(), option="--polled") if polled else None
+        if folder is None or given.token is None:
+            raise InvalidRequest(
+                "a demo on a node needs its token and the folder that it polls", hint="--token, --polled"
+            )
+        node = DemoNode(url=given.node.rstrip("/"), token=given.token, polled=folder)
+    raise typer.Exit(run_demo(given.output, keep=Path(keep).absolute() if keep else None, node=node))
 
 
 def _folder(path: Path, *, option: str) -> Path:

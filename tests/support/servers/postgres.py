@@ -19,8 +19,8 @@ from tests.support.servers.process import ServerProcess, container, owner, reach
 from tests.support.waiting import free_port, wait_until
 
 USER = "postgres"
-# Tests kill processes, not machines: what the server has written stays in memory of the kernel.
-_QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+# Tests kill processes, not machines: what the server has written stays in memory of the kernel. It must have written it, though.
+_QUICK = ("fsync=off", "full_page_writes=off")
 _SETTINGS = (
     "listen_addresses=127.0.0.1",
     "max_connections=200",

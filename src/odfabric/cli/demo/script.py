@@ -9,8 +9,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -32,43 +34,55 @@ from odfabric.cli.output import Output
 from odfabric.cli.supervise import RunningNode, Supervisor
 from odfabric.errors import Corrupt
 from odfabric.settings import Settings
-from odfabric.wiring.stores import open_stores
 
 DELIVERIES_S_MAX = 60.0
 SHARED = "flights.hourly"
 SAMPLE_ROWS = 4
-OBJECT_FOLDERS = (["blocks"], ["data"], ["checkpoints"])
+FOLDERS = ("blocks", "data", "checkpoints")
 EMBEDDED: Mapping[str, None] = {"database_url": None, "objects_url": None, "redis_url": None}
 """The second node never shares the stores that the environment names for the first."""
 
 
-def run_demo(output: Output, *, keep: Path | None) -> int:
-    """Run it; the exit code. Workspaces are removed at the end unless `keep` names a folder for them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoNode:
+    """A node that runs already: its address, token, and the folder from which it may poll."""
+
+    url: str
+    token: str
+    polled: Path
+
+
+def run_demo(output: Output, *, keep: Path | None, node: DemoNode | None = None) -> int:
+    """Run it, on a node of its own if none is given; the exit code.
+
+    Workspaces are removed at the end unless `keep` names a folder for them.
+    """
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
-        return _Demo(keep, output).run()
+        return _Demo(keep, output, node).run()
     with tempfile.TemporaryDirectory(prefix="odfabric-demo-") as folder:
-        return _Demo(Path(folder), output).run()
+        return _Demo(Path(folder), output, node).run()
 
 
 class _Demo:
     """One run: where it lies, what it counted, how long steps took."""
 
-    def __init__(self, folder: Path, output: Output) -> None:
+    def __init__(self, folder: Path, output: Output, given: DemoNode | None) -> None:
         self._folder = folder
         self._output = output
+        self._given = given
+        self._polled = given.polled if given else folder / "polled"
         self._steps: list[dict[str, object]] = []
         self._commits: dict[str, int] = dict.fromkeys(manifests.ALL, 0)
         self._rows: dict[str, int] = dict.fromkeys(manifests.ALL, 0)
         self._receiver = Receiver()
-        self._settings: dict[str, Settings] = {}
 
     def run(self) -> int:
         """All steps."""
         started = time.monotonic()
         with ExitStack() as ending:
             ending.enter_context(self._receiver.listening())
-            node = ending.enter_context(self._node("first", poll=True, warm=True))
+            node = ending.enter_context(self._given_node() if self._given else self._node("first", warm=True))
             client = self._client(node)
             arrivals = self._prepare(client, node)
             self._first_data(client)
@@ -105,11 +119,13 @@ class _Demo:
             note(f"{first:,} planes, then {changes} changes: {retired} retired, {refitted} refitted (-C and +C each)")
 
     def _arrivals(self, client: NodeBackend, arrivals: Mapping[str, int]) -> None:
-        polled = self._folder / "polled" / "arrivals"
+        polled = self._polled / "arrivals"
         for name in (*ARRIVALS, LATE_ARRIVAL):
             late = f", {LATE_CARRIER} in June, late" if name == LATE_ARRIVAL else ""
             with self._step(f"{name} arrives{late}: poll, derive hourly, derive daily") as note:
-                (self._folder / "waiting" / name).rename(polled / name)
+                # The node's folder may be on another disk, and it must see the file whole or not at all.
+                pending = shutil.move(self._folder / "waiting" / name, polled / f".{name}")
+                Path(pending).rename(polled / name)
                 new = [self._pull(client, dataset) for dataset in ("flights", "flights.hourly", "flights.daily")]
                 if new[0] != arrivals[name]:
                     raise Corrupt(f"{name} has {arrivals[name]} rows, {new[0]} were ingested", object_name=name)
@@ -133,11 +149,11 @@ class _Demo:
 
     def _share(self, node: RunningNode, client: NodeBackend, ending: ExitStack) -> None:
         with self._step("a second node pulls flights.hourly from the first one") as note:
-            other = ending.enter_context(self._node("second", poll=False, warm=False, peer=node))
+            other = ending.enter_context(self._node("second", warm=False, peer=node))
             copy = self._client(other)
             copy.pull(SHARED, url=f"{node.url}/local/{SHARED}", recursive=False, fetch_uncacheable=False)
             ours, theirs = _head(client, SHARED), _head(copy, SHARED)
-            objects = _compare_objects(self._settings["first"], self._settings["second"])
+            objects = self._compare_objects(node)
             if ours != theirs:
                 raise Corrupt(f"heads differ: {ours} and {theirs}", object_name=SHARED)
             note(f"same head …{ours[-8:]}, {objects} objects byte for byte the same")
@@ -149,6 +165,19 @@ class _Demo:
             if not any(problem["object"] == broken for problem in errors):
                 raise Corrupt("the flipped byte was not found", object_name=broken)
             note(f"{errors[0]['kind']} names the object {broken[:12]}…{broken[-8:]}")
+
+    def _compare_objects(self, node: RunningNode) -> int:
+        """How many objects the copy has, each byte for byte what the first node serves. Raises Corrupt."""
+        headers = {"authorization": f"Bearer {node.token}"}
+        paths = [
+            path for path in (self._folder / "second" / "objects").glob("fed01*/*/*") if path.parent.name in FOLDERS
+        ]
+        with httpx.Client(base_url=f"{node.url}/local/{SHARED}/", trust_env=False, follow_redirects=True) as http:
+            for path in paths:
+                answer = http.get(f"{path.parent.name}/{path.name}", headers=headers)
+                if answer.content != path.read_bytes():
+                    raise Corrupt(f"{path.name} differs", object_name=path.name)
+        return len(paths)
 
     def _summary(self, client: NodeBackend, seconds: float) -> None:
         datasets = [
@@ -175,15 +204,21 @@ class _Demo:
         )
 
     @contextmanager
-    def _node(self, name: str, *, poll: bool, warm: bool, peer: RunningNode | None = None) -> Iterator[RunningNode]:
-        polled = self._folder / "polled"
-        (polled / "arrivals").mkdir(parents=True, exist_ok=True)
-        allowed = [
-            urlsplit(url).netloc for url in ((peer.url, Settings().s3_public_endpoint_url) if peer else ()) if url
-        ]
-        settings = self._settings[name] = Settings(
+    def _given_node(self) -> Iterator[RunningNode]:
+        assert self._given is not None
+        with self._step(f"the node at {self._given.url} does the work"):
+            (self._polled / "arrivals").mkdir(exist_ok=True)
+        yield RunningNode(url=self._given.url, token=self._given.token, engine="", pid=0)
+
+    @contextmanager
+    def _node(self, name: str, *, warm: bool, peer: RunningNode | None = None) -> Iterator[RunningNode]:
+        (self._polled / "arrivals").mkdir(parents=True, exist_ok=True)
+        named = Settings()
+        reached = (peer.url, named.s3_public_endpoint_url) if peer else ()
+        allowed = [urlsplit(url).netloc for url in reached if url] + [*named.egress_allow]
+        settings = Settings(
             workspace=self._folder / name,
-            poll_folder=polled if poll else None,
+            poll_folder=None if peer else self._polled,
             egress_allow=(self._receiver.address, *allowed),
             remote_tokens={peer.url: peer.token} if peer else {},
             **(EMBEDDED if peer else {}),
@@ -214,7 +249,9 @@ class _Demo:
         return str(answer.json()["secret"])
 
     def _push(self, client: NodeBackend, name: str, path: Path) -> int:
-        push = PushFile(path=str(path), source_name=None, media_type="text/csv", event_time=None, idempotency_key=None)
+        push = PushFile(
+            path=str(path), source_name=None, media_type="text/csv", event_time=None, idempotency_key=uuid.uuid4().hex
+        )
         return self._count(name, client.push(name, push))
 
     def _pull(self, client: NodeBackend, name: str) -> int:
@@ -258,18 +295,6 @@ def _head(client: NodeBackend, name: str) -> str:
 def _by_operation(rows: list[dict[str, object]]) -> str:
     names = {0: "+A", 1: "-R", 2: "-C", 3: "+C"}
     return ", ".join(f"{names[int(str(row['op']))]} {row['n']}" for row in rows)
-
-
-def _compare_objects(first: Settings, second: Settings) -> int:
-    """How many objects the copy has, all of them equal to the first node's. Raises NotFound, Corrupt."""
-    with ExitStack() as closing:
-        ours, theirs = (open_stores(one, closing, private_folders=()).objects for one in (first, second))
-        names = [key for key in theirs.keys("") if key.split("/")[1:2] in OBJECT_FOLDERS]
-        for name in names:
-            size_max = second.object_bytes_max
-            if ours.read_bytes(name, size_max=size_max) != theirs.read_bytes(name, size_max=size_max):
-                raise Corrupt(f"{name} differs", object_name=name)
-        return len(names)
 
 
 def _flip_byte(workspace: Path) -> str:
