@@ -15,12 +15,12 @@ OdfError
 │   └── IdempotencyKeyReused the key was used with another body
 ├── Unauthenticated
 ├── AccessDenied
-├── NotFound                dataset, block, ref, object, job, subscription
+├── NotFound                dataset, block, ref, object, job, subscription, cursor
 ├── Conflict
 │   ├── HeadMoved           lost the compare-and-set; nothing was written
 │   ├── AlreadyExists
 │   ├── ChainsDiverged      neither head descends from the other
-│   └── LeaseLost           a job was taken over by another worker
+│   └── LeaseLost           a job or cursor was taken over by another
 ├── LimitExceeded           a named limit of the settings
 ├── Corrupt                 an object that we wrote is damaged: alarm, never retried
 └── External                the outside world failed
@@ -206,7 +206,7 @@ class ChainsDiverged(Conflict):
 
 
 class LeaseLost(Conflict):
-    """The job was taken over or cancelled: whoever holds the stale lease stops."""
+    """The job or cursor was taken over, or the job cancelled: whoever holds the stale lease or fence stops."""
 
     code = "lease-lost"
 

@@ -128,7 +128,7 @@ class MemoryNode:
 
     def lose_database(self, interceptor: Interceptor | None = None, **settings: int) -> None:
         """Start again on an empty database."""
-        self.use_database(MemoryStore(), interceptor, **settings)
+        self.use_database(MemoryStore(), interceptor, cursors=None, **settings)
 
     def add(self, manifest: str) -> CatalogEntry:
         """Create the dataset of a manifest."""

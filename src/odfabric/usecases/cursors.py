@@ -97,22 +97,22 @@ class CursorVerbs:
         return self._cursors.of_dataset(entry.id, limit=self._rules.cursors_max)
 
     def get(self, entry: CatalogEntry, consumer: str) -> Cursor:
-        """A cursor. Raises NotFound."""
-        found = self._cursors.get(entry.id, consumer)
+        """A cursor. Raises NotFound, InvalidName."""
+        found = self._cursors.get(entry.id, check_consumer(consumer))
         if found is None:
             raise NotFound("cursor", consumer)
         return found
 
     def delete(self, entry: CatalogEntry, consumer: str) -> None:
         """Delete a cursor, whoever holds it. Raises NotFound."""
-        if not self._cursors.delete(entry.id, consumer):
+        if not self._cursors.delete(entry.id, check_consumer(consumer)):
             raise NotFound("cursor", consumer)
 
     def claim(self, entry: CatalogEntry, consumer: str, *, fence: str | None) -> Cursor:
         """Become the holder: with the fence that the last one had, or when its lease is over. Raises LeaseLost, NotFound."""
         return self._cursors.claim(
             entry.id,
-            consumer,
+            check_consumer(consumer),
             expected=fence,
             fence=self._new_fence(),
             now=self._clock.now(),

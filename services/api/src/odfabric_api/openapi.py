@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
 from odfabric_api.json_body import JsonModel
-from odfabric_api.routes import jobs, query, subscriptions
+from odfabric_api.routes import cursors, jobs, query, subscriptions
 from odfabric_api.schemas import Problem
 
 BODY_MODELS: tuple[type[JsonModel], ...] = (
@@ -23,6 +23,10 @@ BODY_MODELS: tuple[type[JsonModel], ...] = (
     jobs.VerifyBody,
     query.QueryBody,
     subscriptions.SubscriptionBody,
+    cursors.CursorBody,
+    cursors.ClaimBody,
+    cursors.FetchBody,
+    cursors.AcknowledgeBody,
 )
 
 

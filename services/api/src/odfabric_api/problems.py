@@ -49,6 +49,7 @@ LIMIT_STATUS: Mapping[str, int] = {
     "queries_at_once_max": 429,
     "requests_at_once_max": 429,
     "subscriptions_per_dataset_max": 429,
+    "cursors_per_dataset_max": 429,
     # The request was received whole; it is its work that takes too long.
     "call_s_max": 422,
     "engine_call_s_max": 422,

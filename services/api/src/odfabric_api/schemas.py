@@ -219,6 +219,54 @@ class DeliveryList(Answer):
     deliveries: list[DeliveryView]
 
 
+class CursorView(Answer):
+    """What a consumer has acknowledged."""
+
+    consumer: str
+    mode: Literal["baseline", "listen"]
+    position: str = Field(description="Opaque; grows, and belongs to this chain alone")
+    lease_until: str = Field(description="Until then nobody else gets it without the fence")
+    created_at: str
+    updated_at: str
+
+
+class CursorHeld(CursorView):
+    """A cursor with the fence of its holder, which is told to nobody else."""
+
+    fence: str
+
+
+class CursorList(Answer):
+    """All cursors of a dataset."""
+
+    cursors: list[CursorView]
+
+
+class ConsumedEvent(Answer):
+    """A portion of a baseline (`baseline`) or of the changes of one block (`changes`), or that the dataset was made anew and has
+    to be read from a new baseline (`reset`). Rows of changes have their operation as a word."""
+
+    id: str = Field(description="The same at each delivery")
+    kind: Literal["baseline", "changes", "reset"]
+    block: str | None = None
+    sequence: int | None = Field(None, description="Number of the block")
+    system_time: str | None = None
+    last: bool | None = Field(None, description="Whether nothing of the baseline or block comes after it")
+    rows: list[dict[str, Any]] | None = None
+    from_epoch: str | None = None
+    to_epoch: str | None = None
+    common_ancestor: str | None = None
+
+
+class Fetched(Answer):
+    """What comes next for a consumer; `event` is null if there is nothing yet."""
+
+    consumer: str
+    lease_until: str
+    event: ConsumedEvent | None
+    position: str = Field(description="To be acknowledged once the event is safe with the consumer")
+
+
 def answers(
     model: type[Answer] | None, *, status: int = 200, text: str = "Done", also: dict[int, type[Answer]] | None = None
 ) -> dict[int | str, dict[str, Any]]:
