@@ -46,6 +46,9 @@ class Settings(BaseSettings):
         None, description="Key to the bucket; default: what the SDK finds (environment, profile, role of the machine)"
     )
     s3_secret_key: SecretStr | None = Field(None, description="Secret that belongs to it")
+    s3_create_bucket: bool = Field(
+        False, description="Whether `odf init` and `odf up` make the bucket if it is not there"
+    )
     s3_connect_s_max: float = Field(10.0, description="Longest wait for a connection to the S3 server")
     s3_read_s_max: float = Field(60.0, description="Longest wait for the next bytes of the S3 server")
     s3_attempts_max: int = Field(4, description="Attempts at one request to the S3 server")

@@ -76,11 +76,11 @@ def open_bucket(settings: Settings, *, exclusive: Exclusive) -> S3ObjectStore:
 
 
 def check_objects(settings: Settings) -> None:
-    """Raises Determinate, saying what to do, if the bucket that was named cannot be used."""
+    """Raises Determinate, saying what to do, if the bucket that was named cannot be used; it may be made."""
     if settings.objects_url is not None:
         bucket = open_bucket(settings, exclusive=FolderLocks(settings.workspace / LOCKS_FOLDER).exclusive)
         try:
-            bucket.check()
+            bucket.check(create=settings.s3_create_bucket)
         finally:
             bucket.close()
 

@@ -129,6 +129,14 @@ def test_a_missing_bucket_is_told_and_is_not_a_missing_object(open_bucket: Calla
         objects.open(KEY)
 
 
+def test_a_missing_bucket_is_made_if_that_is_wished(open_bucket: Callable[..., S3ObjectStore], bucket: str) -> None:
+    objects = open_bucket(f"{bucket}-new")
+    for _ in range(2):
+        objects.check(create=True)
+    objects.put_bytes(KEY, b"data")
+    objects.check()
+
+
 def test_a_server_that_is_away_is_told(open_bucket: Callable[..., S3ObjectStore], bucket: str) -> None:
     objects = open_bucket(bucket, endpoint_url="http://127.0.0.1:1")
     for call in (lambda: objects.stat(KEY), lambda: objects.put_bytes(KEY, b""), lambda: list(objects.keys(""))):

@@ -65,8 +65,15 @@ class S3ObjectStore:
         self._exclusive = exclusive
         self._part_sizes = part_sizes or PartSizes()
 
-    def check(self) -> None:
-        """Raises Determinate, saying what to do, if the bucket cannot be used."""
+    def check(self, *, create: bool = False) -> None:
+        """Raises Determinate, saying what to do, if the bucket cannot be used; `create` makes one that is missing."""
+        if create:
+            known = self._client.exceptions
+            with (
+                failing(self._bucket, changes=False),
+                suppress(known.BucketAlreadyOwnedByYou, known.BucketAlreadyExists),
+            ):
+                self._client.create_bucket(Bucket=self._bucket)
         with failing(self._bucket, changes=False):
             next(iter(self._pages(self._prefix)), None)
 
