@@ -274,6 +274,13 @@ def test_an_empty_baseline_says_so_once(tmp_path: Path) -> None:
     assert consumer.fetch()["event"] is None
 
 
+def test_a_dataset_that_never_had_data_has_an_empty_baseline(tmp_path: Path) -> None:
+    memory = MemoryNode(tmp_path)
+    consumer = Consumer.starting(Growing(memory, memory.add(ROOT)), "baseline")
+    told = consumer.fetch()
+    assert (told["event"]["rows"], told["event"]["last"]) == ([], True)
+
+
 def test_acknowledging_twice_or_late_changes_nothing(tmp_path: Path) -> None:
     growing = started(tmp_path)
     consumer = Consumer.starting(growing, "now")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 import typer
 
 from odfabric import __version__
-from odfabric.cli import dataset_commands, node_commands, persist_commands, recovery_commands, system_commands
+from odfabric.cli import cursor_commands, dataset_commands, node_commands, persist_commands, recovery_commands, system_commands
 from odfabric.cli.backend import JobFailed
 from odfabric.cli.context import GLOBAL_OPTIONS, CommandContext
 from odfabric.cli.output import WarningLines, literal
@@ -44,6 +44,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(system_commands.app, name="system")
+app.add_typer(cursor_commands.app, name="cursor")
 app.add_typer(persist_commands.app, name="persist")
 recovery_commands.register(system_commands.app)
 dataset_commands.register(app)

@@ -45,8 +45,34 @@ class PushFile:
     idempotency_key: str | None
 
 
+class CursorBackend(Protocol):
+    """Verbs of cursors."""
+
+    def create(self, ref: str, consumer: str, *, start: str) -> dict[str, object]:
+        """The cursor with its fence."""
+
+    def listed(self, ref: str) -> list[dict[str, object]]:
+        """All cursors of a dataset."""
+
+    def claim(self, ref: str, consumer: str, *, fence: str | None) -> dict[str, object]:
+        """The cursor with a new fence."""
+
+    def fetch(self, ref: str, consumer: str, *, fence: str, limit: int | None) -> dict[str, object]:
+        """`{event, position, ...}`."""
+
+    def acknowledge(self, ref: str, consumer: str, *, fence: str, position: str) -> dict[str, object]:
+        """The cursor as it is now."""
+
+    def delete(self, ref: str, consumer: str) -> dict[str, object]:
+        """`{consumer}` of what was deleted."""
+
+
 class Backend(Protocol):
     """Verbs of the command line; results are the JSON values that `-o json` prints."""
+
+    @property
+    def cursors(self) -> CursorBackend:
+        """Verbs of cursors."""
 
     def add(self, path: str) -> list[dict[str, object]]:
         """Create the datasets of a manifest file (`-` is standard input)."""

@@ -14,7 +14,8 @@ from urllib.parse import quote
 
 import httpx
 
-from odfabric.cli.backend import JobFailed, JobListener, PushFile, source_text
+from odfabric.cli.backend import CursorBackend, JobFailed, JobListener, PushFile, source_text
+from odfabric.cli.cursor_backends import NodeCursors
 from odfabric.errors import Determinate, Indeterminate, InvalidRequest, Place
 
 CONNECT_S_MAX = 10.0
@@ -44,6 +45,11 @@ class NodeBackend:
     def close(self) -> None:
         """End the connections."""
         self._http.close()
+
+    @property
+    def cursors(self) -> CursorBackend:
+        """Verbs of cursors."""
+        return NodeCursors(self._send, self._path)
 
     def add(self, path: str) -> list[dict[str, object]]:
         """Create the dataset of a manifest file."""

@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from odfabric.cli.backend import JobFailed, JobListener, PushFile, source_text
+from odfabric.cli.backend import CursorBackend, JobFailed, JobListener, PushFile, source_text
+from odfabric.cli.cursor_backends import WorkspaceCursors
 from odfabric.domain.access import LOCAL_ACCOUNT, Subject
 from odfabric.errors import InvalidRequest, NotFound, OdfError
 from odfabric.formats.block import read_block_header
@@ -38,6 +39,11 @@ class WorkspaceBackend:
     def __init__(self, node: Node, *, listener: JobListener) -> None:
         self._node = node
         self._listener = listener
+
+    @property
+    def cursors(self) -> CursorBackend:
+        """Verbs of cursors."""
+        return WorkspaceCursors(self._node)
 
     def add(self, path: str) -> list[dict[str, object]]:
         """Create all datasets of a manifest file, in order."""

@@ -48,6 +48,23 @@ class Fetched:
         }
 
 
+def cursor_value(cursor: Cursor) -> dict[str, object]:
+    """As JSON, for everybody: without the fence."""
+    return {
+        "consumer": cursor.consumer,
+        "mode": cursor.position.mode.value,
+        "position": str(cursor.position),
+        "leaseUntil": str(cursor.lease_until),
+        "createdAt": str(cursor.created_at),
+        "updatedAt": str(cursor.updated_at),
+    }
+
+
+def held_value(cursor: Cursor) -> dict[str, object]:
+    """As JSON, for its holder."""
+    return {**cursor_value(cursor), "fence": cursor.fence}
+
+
 class CursorVerbs:
     """The verbs of cursors, bound to their ports."""
 

@@ -95,7 +95,9 @@ class ChangeReader:
 
     def _baseline(self, dataset: DatasetId, position: CursorPosition, rows_max: int) -> tuple[Event, CursorPosition]:
         table = self._states.rows_at(dataset, position.epoch)
-        rows = self._bounded(_as_objects(table.slice(position.next_row, rows_max)))
+        # A table without columns takes the length of any slice of it.
+        wanted = max(0, min(rows_max, table.num_rows - position.next_row))
+        rows = self._bounded(_as_objects(table.slice(position.next_row, wanted)))
         end = position.next_row + len(rows)
         number, last = position.next_sequence - 1, end >= table.num_rows
         after = changes_after(position.epoch, number) if last else replace(position, next_row=end)

@@ -62,3 +62,20 @@ def test_a_job_that_waits_for_another_attempt_says_why(backend: NodeBackend, tol
     job = {"status": "queued", "progress": None, "error": {"message": "nobody answers"}}
     backend._tell(job)
     assert told == [{"stage": "will be tried again: nobody answers"}]
+
+
+def test_cursors_are_made_read_and_deleted(memory: MemoryNode, backend: NodeBackend) -> None:
+    memory.add(ROOT.replace("name: readings", "name: consumed-by-command"))
+    verbs, ref = backend.cursors, "consumed-by-command"
+    made = verbs.create(ref, "warehouse", start="baseline")
+    held = verbs.claim(ref, "warehouse", fence=str(made["fence"]))
+    fetched = verbs.fetch(ref, "warehouse", fence=str(held["fence"]), limit=None)
+    assert fetched["event"]["rows"] == []  # type: ignore[index]
+    moved = verbs.acknowledge(ref, "warehouse", fence=str(held["fence"]), position=str(fetched["position"]))
+    assert moved["mode"] == "listen"
+    assert [cursor["position"] for cursor in verbs.listed(ref)] == [moved["position"]]
+    with pytest.raises(JobFailed) as refused:
+        verbs.fetch(ref, "warehouse", fence=str(made["fence"]), limit=1)
+    assert refused.value.document["code"] == "lease-lost"
+    assert verbs.delete(ref, "warehouse") == {"consumer": "warehouse"}
+    assert verbs.listed(ref) == []

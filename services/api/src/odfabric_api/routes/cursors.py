@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.model.cursor import Cursor
+from odfabric.usecases.cursors import cursor_value, held_value
 from odfabric_api.auth import WritableDataset, node_of
 from odfabric_api.capacity import Capacity
 from odfabric_api.json_body import JsonModel, json_body, read_json
@@ -71,7 +71,7 @@ async def create_cursor(request: Request, entry: WritableDataset) -> Response:
     node = node_of(request)
     body = await read_json(request, CursorBody, bytes_max=node.settings.json_body_bytes_max)
     made = await to_thread.run_sync(lambda: node.cursors.create(entry, body.consumer, start=body.start))
-    return JSONResponse(_held(made), status_code=201)
+    return JSONResponse(held_value(made), status_code=201)
 
 
 @router.get(
@@ -81,7 +81,7 @@ async def create_cursor(request: Request, entry: WritableDataset) -> Response:
 )
 def list_cursors(request: Request, entry: WritableDataset) -> Response:
     """Without their fences."""
-    return JSONResponse({"cursors": [_value(found) for found in node_of(request).cursors.list(entry)]})
+    return JSONResponse({"cursors": [cursor_value(found) for found in node_of(request).cursors.list(entry)]})
 
 
 @router.get(
@@ -91,7 +91,7 @@ def list_cursors(request: Request, entry: WritableDataset) -> Response:
 )
 def get_cursor(request: Request, entry: WritableDataset, consumer: Consumer) -> Response:
     """Without its fence."""
-    return JSONResponse(_value(node_of(request).cursors.get(entry, consumer)))
+    return JSONResponse(cursor_value(node_of(request).cursors.get(entry, consumer)))
 
 
 @router.post(
@@ -105,7 +105,7 @@ async def claim_cursor(request: Request, entry: WritableDataset, consumer: Consu
     node = node_of(request)
     body = await read_json(request, ClaimBody, bytes_max=node.settings.json_body_bytes_max)
     held = await to_thread.run_sync(lambda: node.cursors.claim(entry, consumer, fence=body.fence))
-    return JSONResponse(_held(held))
+    return JSONResponse(held_value(held))
 
 
 @router.post(
@@ -139,7 +139,7 @@ async def acknowledge(request: Request, entry: WritableDataset, consumer: Consum
     moved = await to_thread.run_sync(
         lambda: node.cursors.acknowledge(entry, consumer, fence=body.fence, position=body.position)
     )
-    return JSONResponse(_value(moved))
+    return JSONResponse(cursor_value(moved))
 
 
 @router.delete(
@@ -152,18 +152,3 @@ def delete_cursor(request: Request, entry: WritableDataset, consumer: Consumer) 
     """Whoever holds it."""
     node_of(request).cursors.delete(entry, consumer)
     return Response(status_code=204)
-
-
-def _value(cursor: Cursor) -> dict[str, object]:
-    return {
-        "consumer": cursor.consumer,
-        "mode": cursor.position.mode.value,
-        "position": str(cursor.position),
-        "leaseUntil": str(cursor.lease_until),
-        "createdAt": str(cursor.created_at),
-        "updatedAt": str(cursor.updated_at),
-    }
-
-
-def _held(cursor: Cursor) -> dict[str, object]:
-    return {**_value(cursor), "fence": cursor.fence}
