@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
 
-from odfabric_persist.errors import Corrupt, UsageError
+from odfabric_persist.errors import Corrupt, LocationError, UsageError
 from odfabric_persist.frontier import MINIMUM, Frontier, at_most, before
 from odfabric_persist.keys import part_key
 from odfabric_persist.machine import Machine
@@ -109,6 +110,17 @@ class Parts:
             raise Corrupt(f"{external} has {updates.num_rows} rows, {rows} were referred to")
         return updates
 
+    @contextmanager
+    def removed_if_it_fails(self) -> Iterator[list[Part]]:
+        """A list for parts that are being written: if what writes them fails, they go, as far as the store lets them."""
+        written: list[Part] = []
+        try:
+            yield written
+        except BaseException:
+            with suppress(LocationError):
+                self.discard(Batch("", MINIMUM, None, MINIMUM, (tuple(written),)))
+            raise
+
     def discard(self, batch: Batch) -> None:
         """Remove the blobs of a batch that no version ever named."""
         for key in batch.blob_keys:
@@ -133,10 +145,12 @@ def write_batch(
     _check_times(given, lower, upper, since)
     rows = chunk_rows or parts.limits.part_rows
     written: list[tuple[Part, pa.Table]] = []
-    for start in range(0, given.num_rows, rows):
-        chunk = parts.codec.consolidated(given.slice(start, rows))
-        if chunk.num_rows:
-            written.append((parts.write(chunk), chunk))
+    with parts.removed_if_it_fails() as kept:
+        for start in range(0, given.num_rows, rows):
+            chunk = parts.codec.consolidated(given.slice(start, rows))
+            if chunk.num_rows:
+                kept.append(parts.write(chunk))
+                written.append((kept[-1], chunk))
     return Batch(new_id(), lower, upper, since, tuple(_runs(parts.codec, written)))
 
 

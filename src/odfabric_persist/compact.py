@@ -17,7 +17,7 @@ from odfabric_persist.batch import Parts, new_id
 from odfabric_persist.errors import LocationError, UsageError
 from odfabric_persist.frontier import Frontier, at_most
 from odfabric_persist.merge import MergeLimits, Window, merged
-from odfabric_persist.state import Batch, Part
+from odfabric_persist.state import Batch
 
 
 def compact(
@@ -41,16 +41,11 @@ def compact(
     if not all(at_most(batch.since, since) for batch in inputs):
         raise UsageError("since-regression", f"an input was advanced beyond {since}")
     found = level if level is not None else 1 + max(batch.level for batch in inputs)
-    written: list[Part] = []
-    try:
+    with parts.removed_if_it_fails() as written:
         tables = merged(parts, inputs, Window(to=since), limits or MergeLimits())
         for table in _cut(tables, chunk_rows or parts.limits.part_rows):
             # What was merged leaves the state, which would not stay small otherwise.
             written.append(parts.write(table, small_in_state=False))
-    except BaseException:
-        with suppress(LocationError):
-            parts.discard(Batch("", lower, upper, since, (tuple(written),)))
-        raise
     return Batch(new_id(), lower, upper, since, (tuple(written),) if written else (), found)
 
 

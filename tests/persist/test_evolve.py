@@ -8,7 +8,7 @@ import pytest
 from odfabric_persist.batch import BatchLimits
 from odfabric_persist.client import PersistClient, PersistSettings
 from odfabric_persist.compact import apply, compact
-from odfabric_persist.errors import UsageError
+from odfabric_persist.errors import Corrupt, UsageError
 from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
 from odfabric_persist.rows import DIFF, TIME, RowCodec
 from odfabric_persist.verify import verify
@@ -55,6 +55,14 @@ def test_old_rows_have_null_in_new_columns_and_can_be_taken_back(client: Persist
         stale.compare_and_append(old_rows(2, "c"), 2, 3)
     with pytest.raises(UsageError, match="codec-mismatch"):
         other(client).open("s", OLD)
+
+
+def test_a_part_without_times_or_diffs_is_damaged_not_null(client: PersistClient) -> None:
+    shard = client.open("s", NEW)
+    for column in (TIME, DIFF):
+        part = shard.parts.write(old_rows(0, "a").drop_columns([column]))
+        with pytest.raises(Corrupt, match=column):
+            shard.parts.read(part)
 
 
 def test_done_already_is_done_and_one_of_two_changes_wins(client: PersistClient) -> None:

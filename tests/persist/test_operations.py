@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 
 import pytest
 
 from odfabric_persist.batch import BatchLimits, write_batch
 from odfabric_persist.client import PersistClient, PersistSettings, Shard
+from odfabric_persist.collect import link_rollup
+from odfabric_persist.compact import apply, compact
 from odfabric_persist.errors import Corrupt, UsageError
 from odfabric_persist.inspect import existing, inspect
 from odfabric_persist.keys import PART, parse_key, part_key, rollup_key
 from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
 from odfabric_persist.location.probe import probe
+from odfabric_persist.location.unreliable import Fault, Faults, UnreliableConsensus
 from odfabric_persist.rows import RowCodec
+from odfabric_persist.state import changed
 from odfabric_persist.usage import LEAKED_AFTER_MS, Standing, audit, remove_leaked
 from odfabric_persist.verify import verify
 from tests.persist.scenario import CODEC, OTHER_CODEC, listed, updates_of
@@ -144,6 +149,52 @@ def test_damage_is_found_and_named(place: Place, shard: Shard) -> None:
     place.blob.set(rollup, b"{}")
     with pytest.raises(Corrupt):
         existing(place.blob, place.consensus, "s")
+
+
+def test_a_rollup_that_is_not_what_the_versions_come_to_is_found(place: Place, shard: Shard) -> None:
+    first = link_rollup(shard.machine)
+    shard.open_writer("later")
+    second = link_rollup(shard.machine)
+    assert second > first
+    key = shard.newest().rollups[second]
+    place.blob.set(key, (place.blob.get(key) or b"").replace(b"writers/later", b"writers/other"))
+    assert verify(place.shard("s").machine).problems, "read from the younger rollup, the versions differ"
+    place.blob.set(key, b"{}")
+    (problem,) = verify(shard.machine).problems
+    assert problem.startswith(f"rollup {key}: ")
+
+
+def test_a_part_that_only_old_versions_name_is_missed_while_they_can_be_read(place: Place, shard: Shard) -> None:
+    batches = shard.newest().batches
+    shard.open_reader("slow")
+    assert apply(shard.parts, batches, compact(shard.parts, batches, 0, 4, 1))
+    old = sorted(batches[0].blob_keys)[0]
+    place.blob.delete(old)
+    found = verify(shard.machine).problems
+    assert found
+    assert all(old in problem for problem in found)
+    for name in ("slow", "r"):
+        shard.expire(reader=name)
+    link_rollup(shard.machine)
+    assert verify(shard.machine).problems == [], "a collection may be half done"
+
+
+def test_making_a_shard_leaves_one_rollup_whatever_happens_to_the_answer(place: Place) -> None:
+    faults = Faults()
+    faults.next("consensus.compare_and_set", Fault.INDETERMINATE_AFTER)
+    ticks = count()
+    consensus = UnreliableConsensus(place.consensus, faults)
+    client = PersistClient(place.blob, consensus, now_ms=lambda: next(ticks), wait=lambda _: None)
+    shard = client.open("s", CODEC)
+    assert [entry.key for entry in place.blob.list("")] == list(shard.newest().rollups.values())
+
+
+def test_a_part_with_other_rows_than_said_is_found(shard: Shard) -> None:
+    part = replace(shard.newest().batches[0].parts[0], rows=5)
+    state = shard.newest()
+    wrong = replace(state.batches[0], runs=((part,),))
+    shard.machine.apply(lambda state: changed(state, 0, batches=(wrong, *state.batches[1:])))
+    assert verify(shard.machine).problems == [f"{part.key} has 1 rows, 5 are said to be there"]
 
 
 def test_small_parts_in_the_state_are_verified_too(place: Place) -> None:

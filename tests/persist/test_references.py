@@ -129,7 +129,8 @@ def test_states_carry_references_and_refuse_what_they_do_not_know(shard: Shard) 
     assert decode_diff(diff).seqno == state.seqno
     other = PersistClient(shard.machine.blob, shard.machine.consensus, wait=lambda _: None)
     assert other.open("s", CODEC).newest() == state
-    for known, unknown in ((b'"external"', b'"borrowed"'), (b'{"external":"block-0"}', b"7")):
+    found = b'{"external":"block-0"}'
+    for known, unknown in ((b'"external"', b'"borrowed"'), (found, b"7"), (found, b'{"external":"block-0","of":1}')):
         with pytest.raises(Corrupt, match="damaged"):
             decode_rollup(encode_rollup(state).replace(known, unknown))
 

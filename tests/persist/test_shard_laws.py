@@ -20,7 +20,7 @@ from odfabric_persist import state as transitions
 from odfabric_persist.batch import BatchLimits, write_batch
 from odfabric_persist.client import Listener, PersistClient, PersistSettings, ReadHandle, Shard, WriteHandle
 from odfabric_persist.collect import maintain
-from odfabric_persist.compact import compact
+from odfabric_persist.compact import apply, compact
 from odfabric_persist.encoding import decode_rollup, encode_rollup
 from odfabric_persist.errors import Corrupt, NotYet, SinceError, UpperMismatch, UsageError
 from odfabric_persist.keys import PART, ROLLUP
@@ -330,6 +330,19 @@ def test_a_merge_of_which_one_input_is_gone_changes_nothing(shard: Shard) -> Non
         names = tuple(batch.id for batch in inputs)
         shard.machine.apply(partial(transitions.apply_merge, inputs=names, output=output, now_ms=0))
     assert [batch.id for batch in shard.newest().batches] == [first.id, merged.id]
+
+
+def test_a_merge_that_moved_times_beyond_the_since_is_of_no_use(shard: Shard) -> None:
+    writer, reader = shard.open_writer(), shard.open_reader()
+    for upper in range(1, 3):
+        writer.compare_and_append(updates_of([["a", upper - 1, 1]]), upper - 1, upper)
+    batches = shard.newest().batches
+    early = compact(shard.parts, batches, 0, 2, 1)
+    assert not apply(shard.parts, batches, early)
+    assert {entry.key for entry in shard.machine.blob.list("")}.isdisjoint(early.blob_keys)
+    reader.downgrade_since(1)
+    assert apply(shard.parts, batches, compact(shard.parts, batches, 0, 2, 1))
+    assert listed(shard.snapshot(1)) == [["a", 1, 2]]
 
 
 def merge_all(shard: Shard, since: int) -> None:
