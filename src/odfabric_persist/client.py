@@ -17,9 +17,20 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from odfabric_persist import state as transitions
-from odfabric_persist.batch import BatchLimits, Parts, Resolve, new_id, refer_batch, rows_of, tightened, write_batch
-from odfabric_persist.errors import LocationError, NotYet, SinceError, UpperMismatch, UsageError
+from odfabric_persist.append_next import NextTimes
+from odfabric_persist.batch import (
+    BatchLimits,
+    Parts,
+    Resolve,
+    new_id,
+    refer_batch,
+    rows_of,
+    tightened,
+    write_batch,
+)
+from odfabric_persist.errors import Corrupt, LocationError, NotYet, SinceError, UpperMismatch, UsageError
 from odfabric_persist.frontier import Frontier, at_most, before
+from odfabric_persist.funnel import FunnelLimits
 from odfabric_persist.location.blob import Blob, check_key
 from odfabric_persist.location.consensus import Consensus
 from odfabric_persist.machine import Machine, Patience
@@ -43,6 +54,7 @@ class PersistSettings:
     writer_lease_ms: int = 60 * 60 * 1000
     limits: BatchLimits = field(default_factory=BatchLimits)
     maintenance: MaintenanceLimits = field(default_factory=MaintenanceLimits)
+    funnel: FunnelLimits = field(default_factory=FunnelLimits)
     attempts_max: int = 10
     pauses: Pauses = field(default_factory=Pauses)
     """Between looks while waiting for a time to be complete, or for what comes next."""
@@ -81,6 +93,7 @@ class PersistClient:
                     self.now_ms,
                     patience,
                     announce=self.notifier.publish,
+                    limits=self.settings.funnel,
                 )
                 known = Shard(machine, codec, self.settings, self.notifier)
                 known.newest()
@@ -114,6 +127,11 @@ class Shard:
     notifier: Notifier
     resolve: Resolve | None = None
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
+    next_times: NextTimes = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Who writes at the next time comes together here."""
+        self.next_times = NextTimes(self.parts, self.settings.funnel)
 
     @property
     def parts(self) -> Parts:
@@ -305,6 +323,14 @@ class WriteHandle:
         batch = write_batch(self.shard.parts, updates, expected, new_upper)
         return self.append_batches([batch], expected, new_upper, token=token, ours=True)
 
+    def append_next(self, rows: pa.Table, *, token: str | None = None) -> int:
+        """Write rows, which have no times yet, at the next time of the shard; which that is. Nobody can come first.
+
+        Those of this process who write at the same moment share a time and a version. With the `token` of an earlier attempt
+        this is the same write. Raises UpperMismatch (None) if no more can be written, Expired, UsageError (`codec-mismatch`).
+        """
+        return self.shard.next_times.append(self.name, rows, token=token or uuid.uuid4().hex)
+
     def append_batches(
         self,
         batches: Sequence[Batch],
@@ -487,7 +513,10 @@ class Listener:
             state = self.shard.newest()
         if not before(self.frontier, state.upper):
             return None
-        batch = next(one for one in state.batches if one.lower <= self.frontier and before(self.frontier, one.upper))
+        following = (one for one in state.batches if one.lower <= self.frontier and before(self.frontier, one.upper))
+        batch = next(following, None)
+        if batch is None:
+            raise Corrupt(f"version {state.seqno} has no batch at {self.frontier}, though its upper is {state.upper}")
         if not at_most(batch.since, self.frontier - 1):
             # Times at or before the since are no longer told apart: some may have been given out already.
             raise SinceError(batch.since)

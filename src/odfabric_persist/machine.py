@@ -1,8 +1,8 @@
-"""The one place where a shard changes: read the newest version, apply a command, compare and set.
+"""The one place where a shard changes: read the newest version, apply commands, compare and set.
 
-Owns the loop, its retries and the copy of the newest state. Invariants: one accepted command is exactly one version; a refusal
-was judged on the newest version; after an unknown outcome the version itself is asked, by its nonce, before anything is done
-again. Source: persist facts, sections 1, 3 and 4.
+Owns the loop, its retries and the copy of the newest state. Invariants: an accepted command is in exactly one version, alone or
+with those that came at the same time (`funnel`); a refusal was judged on the newest version; after an unknown outcome the version
+itself is asked, by its nonce, before anything is done again. Source: persist facts, sections 1, 3 and 4.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from odfabric_persist.encoding import apply_diff, decode_diff, decode_rollup, encode_diff, encode_rollup
-from odfabric_persist.errors import Corrupt, Determinate, Indeterminate, LocationError, Refusal, UsageError
+from odfabric_persist.errors import Corrupt, Determinate, Indeterminate, LocationError, UsageError
+from odfabric_persist.funnel import Funnel, FunnelLimits
 from odfabric_persist.keys import rollup_key
 from odfabric_persist.location.blob import Blob
 from odfabric_persist.location.consensus import Consensus, Version
@@ -25,7 +26,10 @@ FIRST_SEQNO = 1
 SCAN_MAX = 1000
 """Versions that are read at once."""
 
-Command = Callable[[State], State]
+Command: TypeAlias = Callable[[State], State]
+Outcome: TypeAlias = State | Exception
+"""What a command came to: the version as it was right after it, or what it raised."""
+
 T = TypeVar("T")
 
 
@@ -58,50 +62,51 @@ class Machine:
     now_ms: Callable[[], int]
     patience: Patience
     announce: Callable[[str, int], None] = lambda _shard, _seqno: None
+    limits: FunnelLimits = field(default_factory=FunnelLimits)
     _known: State | None = None
     _first: State | None = None
     _nonce: str = field(default_factory=lambda: uuid.uuid4().hex)
-    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    funnel: Funnel[Command, State] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Commands of this process come together in one funnel."""
+        self.funnel = Funnel(self._commit_together, self.limits)
 
     def newest(self) -> State:
         """The newest version; the shard is made if it is new. Raises UsageError (`codec-mismatch`), Corrupt, LocationError."""
-        with self._lock:
-            state = self.retried(self._refresh)
-            while state is None:
+        state = self.retried(self._refresh)
+        while state is None:
+            with self._lock:
                 self.retried(self._create)
-                state = self.retried(self._refresh)
-            if state.codec != self.codec:
-                raise UsageError("codec-mismatch", f"the shard has {state.codec}")
-            return state
+            state = self.retried(self._refresh)
+        if state.codec != self.codec:
+            raise UsageError("codec-mismatch", f"the shard has {state.codec}")
+        return state
 
     def cached(self) -> State:
         """The newest version that this process has seen."""
-        with self._lock:
-            return self._known if self._known is not None else self.newest()
+        return self._known or self.newest()
 
     def apply(self, command: Command) -> State:
         """Make the command's state the newest; the version that it became, or the newest if it changed nothing.
 
         Raises what the command raises on the newest version, Corrupt, LocationError when attempts are exhausted.
         """
-        with self._lock:
-            state = self.cached()
-            while True:
-                try:
-                    after = command(state)
-                except (Refusal, UsageError):
-                    after = None
-                if after is None or after is state:
-                    # Refusals and no-ops count only on the newest version: what we know may be stale.
-                    fresh = self.newest()
-                    if fresh.seqno == state.seqno:
-                        return command(fresh)
-                    state = fresh
-                    continue
-                won = self._commit(state, after)
-                if won is not None:
-                    return won
-                state = self.newest()
+        return self.funnel.ask(command)
+
+    def _commit_together(self, commands: Sequence[Command]) -> Sequence[Outcome]:
+        """One version of several commands; what each came to. Raises Corrupt, LocationError: then none is known to be done."""
+        state = self.cached()
+        while True:
+            after, outcomes = folded(state, commands)
+            if after is not state and self._commit(state, after):
+                return outcomes
+            fresh = self.newest()
+            # Refusals and no-ops count only on the newest version: what we know may be stale.
+            if after is state and fresh.seqno == state.seqno:
+                return outcomes
+            state = fresh
 
     def states_from(self, start: int) -> Iterator[State]:
         """All live versions from `start` on, oldest first."""
@@ -149,13 +154,25 @@ class Machine:
         while versions := self._scan(state.seqno + 1):
             if versions[0].seqno != state.seqno + 1:
                 # Collected while we looked away: begin again at a younger rollup.
-                self._known = None
+                self._forget(state)
                 raise Determinate("the versions after the known one are gone")
             for version in versions:
                 state = apply_diff(state, decode_diff(version.data))
-            self._known = state
-        self._known = state
+            self._learn(state)
+        self._learn(state)
         return state
+
+    def _learn(self, state: State) -> None:
+        """Several threads look at once: the newest of what they find stays."""
+        with self._lock:
+            if self._known is None or self._known.seqno < state.seqno:
+                self._known = state
+
+    def _forget(self, state: State) -> None:
+        """This version, or one before it, is of no use any more."""
+        with self._lock:
+            if self._known is not None and self._known.seqno <= state.seqno:
+                self._known = None
 
     def _load(self, rollup: tuple[int, str]) -> State:
         seqno, key = rollup
@@ -181,16 +198,15 @@ class Machine:
             if not found or decode_diff(found[0].data).nonce != self._nonce:
                 self.blob.delete(key)
 
-    def _commit(self, before: State, after: State) -> State | None:
-        """The version if it is the newest now, None if somebody else's is."""
-        if after.seqno != before.seqno + 1:
-            raise AssertionError("a command makes exactly one version")
+    def _commit(self, before: State, after: State) -> bool:
+        """Whether it is the newest version now; if not, somebody else's is."""
         nonce = uuid.uuid4().hex
         rollup = max(after.rollups.items())
         new = Version(after.seqno, encode_diff(before, after, nonce=nonce, rollup=rollup))
         unknown: Indeterminate | None = None
         for pause in [0.0, *self.patience.pauses()]:
-            self.patience.wait(pause)
+            if pause:
+                self.patience.wait(pause)
             try:
                 won = self.consensus.compare_and_set(self.shard, before.seqno, new)
             except Determinate as error:
@@ -200,10 +216,10 @@ class Machine:
                 failure = unknown = error
                 continue
             if won or (unknown is not None and self._is_ours(new.seqno, nonce)):
-                self._known = after
+                self._learn(after)
                 self.announce(self.shard, after.seqno)
-                return after
-            return None
+                return True
+            return False
         raise failure
 
     def _is_ours(self, seqno: int, nonce: str) -> bool:
@@ -212,3 +228,30 @@ class Machine:
 
     def _scan(self, start: int) -> Sequence[Version]:
         return self.consensus.scan(self.shard, start, SCAN_MAX)
+
+
+def folded(state: State, commands: Sequence[Command]) -> tuple[State, list[Outcome]]:
+    """The one version that several commands make of a state, each judged on what those before it made.
+
+    The same state comes back if none of them changes it.
+    """
+    working = state
+    walltime_ms = state.walltime_ms
+    outcomes: list[Outcome] = []
+    for command in commands:
+        try:
+            after = command(working)
+        except Exception as error:  # noqa: BLE001 - raised again in the thread of who asked
+            outcomes.append(error)
+            continue
+        if after is working:
+            outcomes.append(after if after is state else replace(after, seqno=state.seqno + 1))
+        else:
+            outcomes.append(after)
+            if after.seqno != state.seqno + 1:
+                raise AssertionError("a command makes exactly one version")
+            walltime_ms = max(walltime_ms, after.walltime_ms)
+            working = replace(after, seqno=state.seqno, walltime_ms=state.walltime_ms)
+    if working is state:
+        return state, outcomes
+    return replace(working, seqno=state.seqno + 1, walltime_ms=walltime_ms), outcomes
