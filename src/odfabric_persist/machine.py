@@ -163,7 +163,9 @@ class Machine:
         return state
 
     def _learn(self, state: State) -> None:
-        """Several threads look at once: the newest of what they find stays."""
+        """Several threads look at once: the newest of what they find stays. Raises Corrupt for what cannot be."""
+        if not state.rollups:
+            raise Corrupt(f"version {state.seqno} of {self.shard} names no rollup: versions were lost or made twice")
         with self._lock:
             if self._known is None or self._known.seqno < state.seqno:
                 self._known = state
