@@ -15,6 +15,8 @@ from typing import Any
 from odfabric_persist.errors import Corrupt
 from odfabric_persist.state import FORMAT, Batch, Claim, Critical, Part, Reader, State, Writer
 
+_HERE = "./"
+_MERGED = "batches-gone"
 _FIELDS = ("codec", "walltime_ms", "since", "upper", "tombstone")
 _HANDLES: Mapping[str, type[Writer] | type[Reader] | type[Critical] | type[Claim]] = {
     "writers": Writer,
@@ -51,11 +53,12 @@ def decode_rollup(data: bytes) -> State:
 
 def encode_diff(before: State | None, after: State, *, nonce: str, rollup: tuple[int, str]) -> bytes:
     """What changed; everything if there was nothing before."""
-    new = _entries(after, unlike=before)
-    gone = {} if before is None else dict.fromkeys(_names(before) - _names(after))
-    return _dump(
-        {"format": FORMAT, "seqno": after.seqno, "nonce": nonce, "rollup": list(rollup), "entries": {**new, **gone}}
-    )
+    entries = _entries(after, unlike=before)
+    if before is not None:
+        entries |= dict.fromkeys(_names(before) - _names(after))
+        merged = _merged(before, after)
+        entries |= {_MERGED: merged} if merged else {}
+    return _dump({"format": FORMAT, "seqno": after.seqno, "nonce": nonce, "rollup": list(rollup), "entries": entries})
 
 
 def decode_diff(data: bytes) -> Diff:
@@ -92,7 +95,9 @@ def _entries(state: State, *, unlike: State | None = None) -> dict[str, Any]:
             }
     known = {} if unlike is None or unlike.batches is state.batches else {one.id: one for one in unlike.batches}
     if unlike is None or unlike.batches is not state.batches:
-        found |= {f"batch/{one.id}": batch_document(one) for one in state.batches if known.get(one.id) is not one}
+        found |= {
+            f"batch/{one.id}": batch_document(one, state.shard) for one in state.batches if known.get(one.id) is not one
+        }
     others = {} if unlike is None else unlike.rollups
     found |= {f"rollup/{seqno}": key for seqno, key in state.rollups.items() if seqno not in others}
     return found
@@ -101,7 +106,15 @@ def _entries(state: State, *, unlike: State | None = None) -> dict[str, Any]:
 def _names(state: State) -> set[str]:
     handles = {f"{kind}/{name}" for kind in _HANDLES for name in getattr(state, kind)}
     rollups = {f"rollup/{seqno}" for seqno in state.rollups}
-    return handles | rollups | {f"batch/{one.id}" for one in state.batches}
+    return handles | rollups
+
+
+def _merged(before: State, after: State) -> list[str]:
+    """Batches that are gone, in one entry: a merge takes many away at once."""
+    if before.batches is after.batches:
+        return []
+    left = {one.id for one in after.batches}
+    return [one.id for one in before.batches if one.id not in left]
 
 
 def _applied(state: State, seqno: int, entries: Mapping[str, Any]) -> State:
@@ -116,7 +129,10 @@ def _applied(state: State, seqno: int, entries: Mapping[str, Any]) -> State:
         elif kind in handles:
             _put(handles[kind], rest, None if value is None else _HANDLES[kind](**value))
         elif kind == "batch":
-            _put(batches, rest, None if value is None else batch_of_document(rest, value))
+            batches[rest] = batch_of_document(rest, value, state.shard)
+        elif kind == _MERGED:
+            for gone in value:
+                del batches[gone]
         elif kind == "rollup":
             _put(rollups, int(rest), value)
         else:
@@ -137,25 +153,28 @@ def _handle(one: Writer | Reader | Critical | Claim) -> dict[str, Any]:
     return {name: getattr(one, name) for name in one.__slots__}
 
 
-def batch_document(one: Batch) -> dict[str, Any]:
-    """A batch without its id, as JSON has it."""
+def batch_document(one: Batch, shard: str) -> dict[str, Any]:
+    """A batch of a shard without its id, as JSON has it. Keys of its blobs are told from the shard on."""
     return {
         "bounds": [one.lower, one.upper, one.since],
         "level": one.level,
-        "runs": [[_part(part) for part in run] for run in one.runs],
+        "runs": [[_part(part, shard) for part in run] for run in one.runs],
     }
 
 
-def batch_of_document(name: str, value: Mapping[str, Any]) -> Batch:
+def batch_of_document(name: str, value: Mapping[str, Any], shard: str) -> Batch:
     """The batch again. Raises KeyError, TypeError, ValueError."""
     lower, upper, since = value["bounds"]
-    runs = tuple(tuple(_part_of(part) for part in run) for run in value["runs"])
+    runs = tuple(tuple(_part_of(part, shard) for part in run) for run in value["runs"])
     return Batch(name, lower, upper, since, runs, value["level"])
 
 
-def _part(part: Part) -> list[Any]:
+def _part(part: Part, shard: str) -> list[Any]:
     where: Any = part.key
-    if part.inline is not None:
+    if part.key is not None and part.key.startswith(f"{shard}/"):
+        # No name in a key begins with a dot, so that the short form cannot be meant for another.
+        where = _HERE + part.key.removeprefix(f"{shard}/")
+    elif part.inline is not None:
         where = {"inline": base64.b64encode(part.inline).decode()}
     elif part.external is not None:
         where = {"external": part.external}
@@ -163,12 +182,12 @@ def _part(part: Part) -> list[Any]:
     return [*stored, part.moved_to] if part.moved_to else stored
 
 
-def _part_of(value: list[Any]) -> Part:
+def _part_of(value: list[Any], shard: str) -> Part:
     rows, size, crc, where, moved_to = value if len(value) == 5 else [*value, 0]
     part = Part(int(rows), int(size), int(crc), moved_to=int(moved_to))
     match where:
         case str():
-            return replace(part, key=where)
+            return replace(part, key=f"{shard}/{where.removeprefix(_HERE)}" if where.startswith(_HERE) else where)
         case {"inline": str(text), **more} if not more:
             return replace(part, inline=base64.b64decode(text, validate=True))
         case {"external": str(text), **more} if not more:

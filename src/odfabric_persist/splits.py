@@ -24,7 +24,7 @@ class Split:
 
     def to_json(self) -> str:
         """Text for another process."""
-        batches = [[batch.id, batch_document(batch)] for batch in self.batches]
+        batches = [[batch.id, batch_document(batch, self.shard)] for batch in self.batches]
         return json.dumps({"shard": self.shard, "as_of": self.as_of, "batches": batches}, separators=(",", ":"))
 
     @classmethod
@@ -32,8 +32,9 @@ class Split:
         """Raises UsageError (`invalid-split`)."""
         try:
             document = json.loads(text)
-            batches = tuple(batch_of_document(name, value) for name, value in document["batches"])
-            return cls(str(document["shard"]), int(document["as_of"]), batches)
+            shard = str(document["shard"])
+            batches = tuple(batch_of_document(name, value, shard) for name, value in document["batches"])
+            return cls(shard, int(document["as_of"]), batches)
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError("invalid-split", repr(error)) from error
 

@@ -23,6 +23,10 @@ from tests.persist.scenario import CODEC, listed, updates_of
 COMMITS = int(os.environ.get("ODF_PERSIST_COMMITS", "2000"))
 
 
+SHARD = "index/" + "f" * 64
+"""As long as names are in use."""
+
+
 class Clock:
     now_ms = 0
 
@@ -130,7 +134,7 @@ def test_two_who_maintain_at_once_lose_nothing(shard: Shard, client: PersistClie
 def test_many_small_commits_cost_what_the_design_says(capsys: pytest.CaptureFixture[str]) -> None:
     meter, consensus = Meter(), MemoryConsensus()
     client = PersistClient(MeteredBlob(MemoryBlob(), meter), MeteredConsensus(consensus, meter), wait=lambda _: None)
-    shard = client.open("s", CODEC)
+    shard = client.open(SHARD, CODEC)
     writer = shard.open_writer("w")
     written = longest = state_bytes = diff_bytes = 0
     for number in range(COMMITS):
@@ -140,11 +144,11 @@ def test_many_small_commits_cost_what_the_design_says(capsys: pytest.CaptureFixt
             longest = max(longest, len(newest.batches))
             state_bytes = max(state_bytes, len(encode_rollup(newest)))
             written += shard.maintain().rows_written
-            diff_bytes = max(diff_bytes, *(len(one.data) for one in consensus.scan("s", newest.seqno - 16, 64)))
+            diff_bytes = max(diff_bytes, *(len(one.data) for one in consensus.scan(SHARD, newest.seqno - 16, 64)))
     sets = meter.calls["blob.set"]
     figures = (
         f"{COMMITS} commits: rows written again {written / COMMITS:.2f} x, state {state_bytes} B, diff {diff_bytes} B, "
-        f"{longest} batches, {sets / COMMITS:.3f} blobs a commit, {len(consensus.scan('s', 0, 10**6))} live versions"
+        f"{longest} batches, {sets / COMMITS:.3f} blobs a commit, {len(consensus.scan(SHARD, 0, 10**6))} live versions"
     )
     with capsys.disabled():
         print(f"\n{figures}")
