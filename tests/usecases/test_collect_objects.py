@@ -132,6 +132,7 @@ def test_an_unfinished_job_keeps_what_is_younger_than_it(tmp_path: Path) -> None
 def test_a_deleted_dataset_goes_whole_after_the_lifetime(tmp_path: Path) -> None:
     memory, entry = started(tmp_path)
     memory.objects.put_bytes(in_dataset(entry.id, "proofs/x"), b"x")
+    memory.node.cursors.create(entry, "warehouse", start="now")
     memory.node.delete(entry)
     memory.node.relay_outbox()
     assert memory.node.ports.removed.removed_at(entry.id) is not None
@@ -142,6 +143,7 @@ def test_a_deleted_dataset_goes_whole_after_the_lifetime(tmp_path: Path) -> None
     assert collected(memory) == whole
     assert keys(memory, dataset_prefix(entry.id)) == set()
     assert memory.node.ports.removed.removed_at(entry.id) is None
+    assert memory.node.ports.cursors.get(entry.id, "warehouse") is None
 
 
 def test_a_creation_that_came_to_nothing_goes(tmp_path: Path) -> None:
@@ -276,6 +278,47 @@ class Race:
             head_key(entry.id),
             alias_key(entry.id),
         }
+
+
+class BeforeTheLook(Interceptor):
+    """Does something when a commit takes the lock under which it looks whether all is there."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+
+    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
+        if call == "object.other.lock":
+            self._act()
+        return act()
+
+
+@pytest.mark.parametrize("lost", [None, "block", "slice"])
+@pytest.mark.parametrize("blocks", [2, 150])
+def test_a_commit_of_any_length_looks_whether_all_is_there(tmp_path: Path, blocks: int, lost: str | None) -> None:
+    memory, entry = started(tmp_path)
+    head = memory.node.head(entry)
+    _, state = memory.node.repository.current(entry.id)
+    slices = [example_slice(number, 1) for number in range(2, 2 + blocks)]
+    for one in slices:
+        memory.objects.put_bytes(data_key(entry.id, one.physical_hash), b"rows")
+    events = [
+        AddData(prev_offset=one.offset_interval.start - 1, new_data=one, new_watermark=state.watermark)
+        for one in slices
+    ]
+    planned = PlannedCommit(tuple(link_blocks(state, events, system_time=head.system_time)))
+    key = {
+        None: "nothing/there",
+        "block": block_key(entry.id, planned.blocks[1].hash),
+        "slice": data_key(entry.id, slices[1].physical_hash),
+    }[lost]
+    memory.restart(BeforeTheLook(lambda: memory.objects.delete(key)))
+    if lost is None:
+        memory.node.commits.commit(entry.id, lambda base: planned)
+        assert memory.node.head(entry).sequence_number == head.sequence_number + blocks
+        return
+    with pytest.raises(Determinate, match=key):
+        memory.node.commits.commit(entry.id, lambda base: planned)
+    assert memory.node.head(entry) == head
 
 
 def calls_of(folder: Path, verb: Callable[[Race], object]) -> int:

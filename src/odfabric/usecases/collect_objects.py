@@ -31,6 +31,7 @@ from odfabric.model.commit import BlockRow, Head
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.ports.clock import Clock
+from odfabric.ports.cursors import Cursors
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.removed_datasets import RemovedDatasets
@@ -38,6 +39,7 @@ from odfabric.usecases.repository import Repository
 
 UNFINISHED_JOBS_MAX = 100_000
 REMOVED_AT_ONCE_MAX = 1000
+CURSORS_AT_ONCE_MAX = 100_000
 _DATA_EVENTS = frozenset({"AddData", "ExecuteTransform"})
 
 
@@ -72,6 +74,7 @@ class CollectPorts:
 
     repository: Repository
     removed: RemovedDatasets
+    cursors: Cursors
     jobs: Jobs
     clock: Clock
     lifetime_s: float
@@ -115,6 +118,8 @@ def _oldest_kept(ports: CollectPorts) -> Instant | None:
 def _forget_collected(ports: CollectPorts, oldest_kept: Instant) -> None:
     for dataset in ports.removed.removed_before(oldest_kept, limit=REMOVED_AT_ONCE_MAX):
         if next(ports.objects.keys(dataset_prefix(dataset)), None) is None:
+            for cursor in ports.cursors.of_dataset(dataset, limit=CURSORS_AT_ONCE_MAX):
+                ports.cursors.delete(dataset, cursor.consumer)
             ports.removed.forget(dataset)
 
 

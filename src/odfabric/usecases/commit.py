@@ -13,7 +13,15 @@ from dataclasses import dataclass
 
 from odfabric.domain.chain.references import named_objects
 from odfabric.errors import Determinate, HeadMoved, Indeterminate, LimitExceeded, NotFound
-from odfabric.formats.dataset_layout import BLOCKS, alias_key, block_key, collector_lock, head_key, object_key
+from odfabric.formats.dataset_layout import (
+    BLOCKS,
+    alias_key,
+    block_key,
+    collector_lock,
+    dataset_prefix,
+    head_key,
+    object_key,
+)
 from odfabric.model.commit import CatalogEntry, ChainPage, EncodedBlock, Head, IdempotencyRecord, OutboxMessage
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
@@ -23,6 +31,9 @@ from odfabric.ports.chain_reader import ChainReader
 from odfabric.ports.chain_writer import ChainWriter
 from odfabric.ports.clock import Clock
 from odfabric.ports.object_store import ObjectStore
+
+LOOKED_UP_MAX = 100
+"""Objects of a commit that are looked up one by one, however short the chain before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +86,7 @@ class Commits:
         """Create a dataset with its first blocks. Raises AlreadyExists, having written at most unreferenced objects, LimitExceeded."""
         planned = PlannedCommit(tuple(blocks))
         self._store_blocks(entry.id, planned)
-        self._append(entry.id, None, planned, job_id=None, entry=entry)
+        self._append(entry.id, None, planned, job_ids=(), entry=entry)
         self.publish(entry.id)
         return Committed(None, planned.blocks)
 
@@ -85,13 +96,13 @@ class Commits:
         build: Callable[[Head], PlannedCommit | None],
         *,
         if_match: Multihash | None = None,
-        job_id: str | None = None,
+        job_ids: Sequence[str] = (),
     ) -> Committed | None:
         """Build on the present head and move it; a lost race builds again on the new one. None: nothing to commit.
 
         `build` may run several times, so it may write nothing but content-addressed objects. Raises HeadMoved when attempts are
-        exhausted, or at once with `if_match`; AlreadyExists if the job or an idempotency key has committed meanwhile; NotFound;
-        LimitExceeded for a block over `block_bytes_max`; Indeterminate if the outcome is unknown, in which case a retry with the same job id or key finds out.
+        exhausted, or at once with `if_match`; AlreadyExists if one of the jobs or an idempotency key has committed meanwhile; NotFound;
+        LimitExceeded for a block over `block_bytes_max`; Indeterminate if the outcome is unknown, in which case a retry with the same jobs or key finds out.
         """
         moved: HeadMoved | None = None
         for _ in range(self._attempts_max):
@@ -105,7 +116,7 @@ class Commits:
                 return None
             self._store_blocks(dataset, planned)
             try:
-                self._append(dataset, base.hash, planned, job_id=job_id, entry=None)
+                self._append(dataset, base.hash, planned, job_ids=job_ids, entry=None)
             except HeadMoved as error:
                 if if_match is not None:
                     raise
@@ -172,7 +183,7 @@ class Commits:
         expected: Multihash | None,
         planned: PlannedCommit,
         *,
-        job_id: str | None,
+        job_ids: Sequence[str],
         entry: CatalogEntry | None,
     ) -> None:
         message = OutboxMessage(dataset, expected, planned.blocks[-1].hash, self._now())
@@ -186,7 +197,7 @@ class Commits:
                     blocks=planned.blocks,
                     message=message,
                     idempotency=planned.idempotency,
-                    job_id=job_id,
+                    job_ids=job_ids,
                     entry=entry,
                 )
         except Indeterminate:
@@ -197,10 +208,18 @@ class Commits:
 
     def _check_present(self, dataset: DatasetId, blocks: Sequence[EncodedBlock]) -> None:
         """Raises Determinate if an object was collected after somebody found that it need not be stored again."""
-        for encoded in blocks:
-            for area, name in [(BLOCKS, encoded.hash), *named_objects(encoded.block.event)]:
-                if self._objects.stat(object_key(dataset, area, name)) is None:
-                    raise Determinate(f"{area} object {name} of the new blocks is gone", hint="do it again")
+        named = {
+            object_key(dataset, area, name)
+            for encoded in blocks
+            for area, name in [(BLOCKS, encoded.hash), *named_objects(encoded.block.event)]
+        }
+        if len(named) > LOOKED_UP_MAX and blocks[0].block.sequence_number < len(blocks):
+            # Most of what the dataset has is new: listing it is cheaper than asking for each.
+            named.difference_update(self._objects.keys(dataset_prefix(dataset)))
+        else:
+            named = {key for key in named if self._objects.stat(key) is None}
+        if named:
+            raise Determinate(f"object {min(named)} of the new blocks is gone", hint="do it again")
 
     def _store_blocks(self, dataset: DatasetId, planned: PlannedCommit) -> None:
         maximum = self._block_bytes_max

@@ -498,6 +498,7 @@ class Node:
         return CollectPorts(
             repository=self.repository,
             removed=self.ports.removed,
+            cursors=self.ports.cursors,
             jobs=self.ports.jobs,
             clock=self.ports.clock,
             lifetime_s=self.settings.garbage_lifetime_s,
