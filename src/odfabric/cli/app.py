@@ -18,7 +18,15 @@ from collections.abc import Callable, Sequence
 import typer
 
 from odfabric import __version__
-from odfabric.cli import cursor_commands, dataset_commands, node_commands, persist_commands, recovery_commands, system_commands
+from odfabric.cli import (
+    cursor_commands,
+    dataset_commands,
+    node_commands,
+    persist_commands,
+    recovery_commands,
+    state_commands,
+    system_commands,
+)
 from odfabric.cli.backend import JobFailed
 from odfabric.cli.context import GLOBAL_OPTIONS, CommandContext
 from odfabric.cli.output import WarningLines, literal
@@ -47,6 +55,7 @@ app.add_typer(system_commands.app, name="system")
 app.add_typer(cursor_commands.app, name="cursor")
 app.add_typer(persist_commands.app, name="persist")
 recovery_commands.register(system_commands.app)
+state_commands.register(app, system_commands.app)
 dataset_commands.register(app)
 node_commands.register(app)
 

@@ -95,6 +95,11 @@ class Backend(Protocol):
     def tail(self, ref: str, *, limit: int, skip: int) -> list[dict[str, object]]:
         """The last rows, oldest first."""
 
+    def state(
+        self, ref: str, *, as_at: str | None, as_of_block: str | None, limit: int, skip: int
+    ) -> dict[str, object]:
+        """`{block, sequenceNumber, systemTime, source, rows, data, ...}`."""
+
     def sql(self, query: str, *, limit: int) -> list[dict[str, object]]:
         """Rows of a query."""
 

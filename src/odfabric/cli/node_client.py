@@ -152,6 +152,14 @@ class NodeBackend:
         assert isinstance(rows, list)
         return rows
 
+    def state(
+        self, ref: str, *, as_at: str | None, as_of_block: str | None, limit: int, skip: int
+    ) -> dict[str, object]:
+        """The rows as of a block or a time."""
+        params = {"asAt": as_at, "asOfBlock": as_of_block, "limit": str(limit), "skip": str(skip)}
+        given = {name: value for name, value in params.items() if value is not None}
+        return dict(self._json("GET", f"{self._path(ref)}/state", params=given))
+
     def sql(self, query: str, *, limit: int) -> list[dict[str, object]]:
         """Rows of a query."""
         body = {"query": query, "limit": limit}

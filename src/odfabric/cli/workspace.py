@@ -17,15 +17,18 @@ from odfabric.domain.access import LOCAL_ACCOUNT, Subject
 from odfabric.errors import InvalidRequest, NotFound, OdfError
 from odfabric.formats.block import read_block_header
 from odfabric.formats.manifest_yaml import block_to_manifest, parse_snapshots
+from odfabric.formats.multihash import parse_multihash
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias
+from odfabric.model.instant import Instant
 from odfabric.model.job import Job, JobStatus
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.push_data import PushData
 from odfabric.usecases.query_data import QueryData
 from odfabric.usecases.query_document import QueryForm
+from odfabric.usecases.read_state import ReadState
 from odfabric.usecases.read_tail import ReadTail
 from odfabric.usecases.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
@@ -128,6 +131,18 @@ class WorkspaceBackend:
         """The last rows."""
         asked = ReadTail(skip=skip, limit=limit, data_format="JsonAoS", schema_format=None)
         return _rows(self._node.tail(self._resolve(ref), asked))
+
+    def state(
+        self, ref: str, *, as_at: str | None, as_of_block: str | None, limit: int, skip: int
+    ) -> dict[str, object]:
+        """The rows as of a block or a time."""
+        asked = ReadState(
+            as_at=Instant.parse(as_at) if as_at else None,
+            as_of_block=parse_multihash(as_of_block) if as_of_block else None,
+            skip=skip,
+            limit=limit,
+        )
+        return self._node.state(self._resolve(ref), asked)
 
     def sql(self, query: str, *, limit: int) -> list[dict[str, object]]:
         """Rows of a query."""

@@ -72,8 +72,7 @@ class Changelog:
         """A block with these changes, after some without data."""
         number = self.next_number + blocks_before
         path = self.folder / f"slice-{self.name}-{number}"
-        with SliceWriter(path, SLICE_COLUMNS) as writer:
-            writer.write(_batch(changes, self.next_offset))
+        write_changes(path, changes, self.next_offset)
         name, _ = physical_hash(path)
         self.objects.put_file(data_key(self.dataset, name), path)
         offsets = OffsetRange(self.next_offset, self.next_offset + len(changes))
@@ -110,6 +109,12 @@ def rows_of(tables: Iterable[pa.Table]) -> Counter[tuple[str, ...]]:
 
 def _shown(key: str | None, value: float | None) -> tuple[str, ...]:
     return (repr(key), repr(value))
+
+
+def write_changes(path: Path, changes: Sequence[Change], offset: int) -> None:
+    """A slice file of these changes, the first of which has this offset."""
+    with SliceWriter(path, SLICE_COLUMNS) as writer:
+        writer.write(_batch(changes, offset))
 
 
 def _batch(changes: Sequence[Change], offset: int) -> pa.RecordBatch:

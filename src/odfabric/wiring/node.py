@@ -37,6 +37,7 @@ from odfabric.usecases.push_data import PushData, accept_push, committed_push, r
 from odfabric.usecases.query_data import QueryAnswer, QueryData, QueryLimits, query_data
 from odfabric.usecases.query_document import QueryForm, query_document
 from odfabric.usecases.read_chain import read_log, read_metadata
+from odfabric.usecases.read_state import ReadState, StatePorts, read_state
 from odfabric.usecases.read_tail import ReadTail, read_tail
 from odfabric.usecases.rebuild import Listener, RebuildPorts, RebuiltDataset, rebuild
 from odfabric.usecases.relay_outbox import relay_outbox
@@ -166,6 +167,19 @@ class Node:
             exchange=self.ports.exchange,
             rows_max=self.settings.tail_rows_max,
         )
+
+    def state(self, entry: CatalogEntry, asked: ReadState) -> dict[str, object]:
+        """The state as of a block or a time."""
+        settings = self.settings
+        ports = StatePorts(
+            repository=self.repository,
+            exchange=self.ports.exchange,
+            index=self.indexes.used,
+            rows_max=settings.tail_rows_max,
+            state_rows_max=settings.state_rows_max,
+            blocks_max=settings.chain_blocks_max,
+        )
+        return read_state(entry, asked, ports=ports)
 
     def served_head(self, entry: CatalogEntry) -> Multihash:
         """What `refs/head` answers."""

@@ -25,12 +25,12 @@ from odfabric_api.edge import EdgeLimits, EdgeMiddleware
 from odfabric_api.json_body import wrong_member
 from odfabric_api.openapi import ApiApplication
 from odfabric_api.problems import document_response, plain_problem, problem_response, status_of
-from odfabric_api.routes import cursors, data, datasets, jobs, query, subscriptions, system, transfer
+from odfabric_api.routes import cursors, data, datasets, jobs, query, state, subscriptions, system, transfer
 
 _log = logging.getLogger(__name__)
 
 # Fixed first parts come before `/{account}/{dataset}/...`; accounts cannot have those names.
-ROUTERS = tuple(module.router for module in (system, datasets, jobs, query, data, transfer, subscriptions, cursors))
+ROUTERS = tuple(module.router for module in (system, datasets, jobs, query, data, state, transfer, subscriptions, cursors))
 # A page elsewhere may call the node with a token it was given: nothing here trusts cookies or the place of a caller.
 CORS_METHODS = ("GET", "POST")
 CORS_EXPOSED = ("ETag", "Link", "Location", "Retry-After", "Preference-Applied", "Content-Range")

@@ -166,6 +166,16 @@ class Rows(Answer):
     schema_format: str | None = None
 
 
+class StateAnswer(Rows):
+    """Net rows after a block; `rows` counts all of them, `data` holds the asked ones."""
+
+    block: str
+    sequence_number: int
+    system_time: str
+    source: Literal["index", "chain"]
+    rows: int
+
+
 class QueryAnswer(Answer):
     """Rows; with `Input`, the query as it was run, every dataset pinned to its block."""
 

@@ -1,7 +1,6 @@
 """Which batches of an index are made one: sizes grow by a factor from the newest to the oldest.
 
-Owns the choice, as a pure function. Invariant: the newest batch is never chosen, for its reference tells which block of the chain the
-index has come to. Not here: doing it (`state_index`).
+Owns the choice, as a pure function. Not here: doing it, and which batches may not be touched (`state_index`).
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odfabric_persist.state import Batch
+from odfabric_persist.state import Batch, Part
 
 TIER_FACTOR = 4
 """A batch is taken along unless it is this many times as large as all newer ones together: rows are rewritten log4(n) times."""
@@ -28,19 +27,23 @@ class IndexLimits:
 
 
 def chosen(batches: Sequence[Batch], limits: IndexLimits) -> Sequence[Batch]:
-    """Neighbours to be made one, oldest first; none if the tail is short."""
-    older = batches[:-1]
-    references = [part for batch in older for part in batch.parts if part.external is not None]
-    kept = sum(part.rows for batch in older for part in batch.parts if part.external is None)
+    """The newest batches, to be made one, oldest first; none if the tail is short."""
+    references = [part for batch in batches for part in batch.parts if refers(part)]
+    kept = sum(part.rows for batch in batches for part in batch.parts if not refers(part))
     referred = sum(part.rows for part in references)
     if len(references) <= limits.tail_slices_max and referred <= limits.tail_share_max * kept:
         return ()
-    start, taken = len(older), 0
-    while start and (_refers(older[start - 1]) or older[start - 1].rows < TIER_FACTOR * taken):
+    start, taken = len(batches), 0
+    while start and (_is_small(batches[start - 1]) or batches[start - 1].rows < TIER_FACTOR * taken):
         start -= 1
-        taken += older[start].rows
-    return older[start:]
+        taken += batches[start].rows
+    return batches[start:]
 
 
-def _refers(batch: Batch) -> bool:
-    return not batch.parts or any(part.external is not None for part in batch.parts)
+def refers(part: Part) -> bool:
+    """Whether a part stands for rows of a slice. One without rows is a mark: it only tells how far the index is."""
+    return part.external is not None and part.rows > 0
+
+
+def _is_small(batch: Batch) -> bool:
+    return not batch.rows or any(map(refers, batch.parts))

@@ -1,7 +1,8 @@
 """Current-state indexes on shards of the storage library.
 
 Time is the number of a block. Data blocks come in as references to their slices, so that nothing is copied until several of them are
-made one; each reference also names its block, which ties the index to its chain. Invariant: what is read is what the slices add
+made one. Each reference also names its block, and of the last one a mark without rows stays when it is no more a reference: that ties
+the index to its chain. Invariant: what is read is what the slices add
 up to, whoever brought it there and however it was compacted. Not here: which datasets have an index and when it is brought forward.
 Source: persist architecture, sections 1 and 2.
 """
@@ -9,9 +10,9 @@ Source: persist architecture, sections 1 and 2.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 
 from odfabric.adapters.persist.failures import translated
 from odfabric.adapters.persist.index_shards import IndexShards, Resolve, codec_of, column_names
-from odfabric.adapters.persist.index_tiers import IndexLimits, chosen
+from odfabric.adapters.persist.index_tiers import IndexLimits, chosen, refers
 from odfabric.errors import Corrupt as CorruptObject
 from odfabric.errors import InvalidData, NotFound
 from odfabric.formats.arrow_schema import data_schema_to_arrow
@@ -39,7 +40,7 @@ from odfabric_persist.collect import maintain
 from odfabric_persist.compact import apply, compact
 from odfabric_persist.errors import Corrupt, Determinate, Expired, SinceError, UpperMismatch
 from odfabric_persist.rows import DIFF, TIME, between
-from odfabric_persist.state import Batch, State
+from odfabric_persist.state import Batch, Part, State
 
 WRITER = "catch-up"
 """All who bring an index forward write the same, so they are one writer."""
@@ -89,7 +90,8 @@ class PersistStateIndex:
         with translated(index.epoch):
             shard = self._shards.open(index, self._resolve(index))
             self._hold(shard, since)
-            inputs = chosen(shard.newest().batches, self.limits)
+            state = shard.newest()
+            inputs = () if _frontier(state).violation is not None else chosen(state.batches, self.limits)
             if inputs:
                 self._make_one(shard, inputs)
             state = shard.newest()
@@ -125,6 +127,8 @@ class PersistStateIndex:
     def _resolve(self, index: IndexDefinition) -> Resolve:
         def resolve(external: str) -> pa.Table:
             reference = json.loads(external)
+            if "s" not in reference:
+                return codec_of(index).no_rows
             changes = self._changes(index, parse_multihash(reference["s"]))
             names = [*column_names(changes.rows.num_columns), TIME, DIFF]
             times = pa.repeat(pa.scalar(reference["t"], pa.int64()), changes.rows.num_rows)
@@ -156,9 +160,7 @@ class PersistStateIndex:
             return before
         found = self._first_ill_formed(index, shard, before, pending)
         good = [one for one in pending if found is None or one.offsets.end <= found.offset]
-        # The last slice is a batch of its own, which stays a reference when the others are made one.
-        for group in (good[:-1], good[-1:]):
-            before = self._refer(shard, before, group)
+        before = self._refer(shard, before, good)
         if found is not None:
             before = self._refer(shard, before, [pending[len(good)]], violated_key=found.key)
         return before
@@ -218,8 +220,10 @@ class PersistStateIndex:
         def work(_: State) -> Batch:
             return compact(shard.parts, inputs, inputs[0].lower, inputs[-1].upper, state.since)
 
+        output = _definite(shard, work)
+        mark = _mark(inputs)
         # Another process may have been first: then it was for nothing, and what was written is removed.
-        apply(shard.parts, inputs, _definite(shard, work))
+        apply(shard.parts, inputs, replace(output, runs=(*output.runs, (mark,))))
 
 
 def _net_rows(index: IndexDefinition, shard: Shard, state: State, sequence_number: int) -> pa.Table:
@@ -251,8 +255,9 @@ def _definite(shard: Shard, read: Callable[[State], T]) -> T:
 
 def _frontier(state: State) -> IndexFrontier:
     parts = [part for batch in state.batches for part in batch.parts]
-    tail = [part for part in parts if part.external is not None]
-    last = json.loads(tail[-1].external or "") if tail else None
+    tail = [part for part in parts if refers(part)]
+    marks = [part.external for part in parts if part.external is not None]
+    last = json.loads(marks[-1]) if marks else None
     upper = 0 if state.upper is None else state.upper
     violation = None
     if last is not None and "v" in last:
@@ -272,6 +277,13 @@ def _frontier(state: State) -> IndexFrontier:
     )
 
 
+def _mark(batches: Sequence[Batch]) -> Part:
+    """How far batches go: the last reference in them, without its slice."""
+    (*_, last) = (part.external for batch in batches for part in batch.parts if part.external is not None)
+    document = {name: value for name, value in json.loads(last).items() if name != "s"}
+    return Part(0, 0, 0, external=_text(document))
+
+
 def _reference(one: IndexedSlice, violated_key: str | None) -> str:
     """A slice as the shard refers to it: slice, block, its number as time, and the record after its last."""
     document: dict[str, object] = {
@@ -282,6 +294,10 @@ def _reference(one: IndexedSlice, violated_key: str | None) -> str:
     }
     if violated_key is not None:
         document["v"] = violated_key.encode()[:KEY_BYTES_MAX].decode(errors="ignore")
+    return _text(document)
+
+
+def _text(document: Mapping[str, object]) -> str:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -1,0 +1,70 @@
+"""The route of a dataset's state: its net rows as of a block or a time."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import JSONResponse
+
+from odfabric.errors import InvalidRequest, Place
+from odfabric.formats.multihash import parse_multihash
+from odfabric.model.instant import Instant
+from odfabric.usecases.read_state import ReadState
+from odfabric_api.auth import ReadableDataset, node_of
+from odfabric_api.capacity import Capacity
+from odfabric_api.schemas import StateAnswer, answers
+
+router = APIRouter(tags=["data"])
+
+
+@router.get(
+    "/{account}/{dataset}/state",
+    summary="The rows as of a block or a time",
+    responses=answers(StateAnswer, text="The rows, and the block that they are after"),
+)
+async def state(
+    request: Request,
+    entry: ReadableDataset,
+    as_at: Annotated[
+        str | None,
+        Query(alias="asAt", max_length=100, description="RFC 3339 time: after the last block at or before it"),
+    ] = None,
+    as_of_block: Annotated[
+        str | None, Query(alias="asOfBlock", max_length=200, description="Hash of a block; default: the head")
+    ] = None,
+    skip: Annotated[int, Query(ge=0)] = 0,
+    limit: Annotated[int, Query(ge=0)] = 100,
+    data_format: Annotated[str, Query(alias="dataFormat", description="JsonAoS, JsonSoA or JsonAoA")] = "JsonAoS",
+    schema_format: Annotated[
+        str | None,
+        Query(
+            alias="schemaFormat", description="ArrowJson, OdfJson, OdfYaml, Parquet or ParquetJson; asks for the schema"
+        ),
+    ] = None,
+) -> Response:
+    """Net rows - what appends, retractions and corrections leave - in order of key, without offset, op and system time.
+
+    `source` says whether the current-state index told them or a replay of the chain; the rows are the same.
+    """
+    asked = ReadState(
+        as_at=None if as_at is None else _instant(as_at),
+        as_of_block=None if as_of_block is None else parse_multihash(as_of_block),
+        skip=skip,
+        limit=limit,
+        data_format=data_format,
+        schema_format=schema_format,
+    )
+    capacity: Capacity = request.app.state.capacity
+    # A replay is as much work as a query, so it has a place among those.
+    with capacity.queries.taking_one():
+        return await capacity.run_query(lambda: JSONResponse(node_of(request).state(entry, asked)))
+
+
+def _instant(text: str) -> Instant:
+    try:
+        return Instant.parse(text)
+    except ValueError:
+        raise InvalidRequest(
+            f"not an RFC 3339 time: {text!r}", place=Place(field="asAt"), hint="e.g. 2026-01-31T12:00:00Z"
+        ) from None

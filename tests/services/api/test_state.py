@@ -1,0 +1,69 @@
+"""The state of a dataset over HTTP: as of a block, at a time, in portions."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from odfabric.testing.memory_node import MemoryNode
+from tests.usecases.manifests import ROOT
+
+LEDGER = ROOT.replace("merge: {kind: Append}", "merge: {kind: Ledger, primaryKey: [city]}")
+
+
+@pytest.fixture(scope="module")
+def filled(memory: MemoryNode) -> str:
+    memory.add(LEDGER)
+    return "/local/readings"
+
+
+@pytest.fixture
+def heads(client: httpx.Client, filled: str) -> list[str]:
+    """The heads after each of two pushes, which are made once."""
+    found = []
+    for city in "BA":
+        line = f'{{"event_time":"2026-01-01T00:00:00Z","city":"{city}","value":1}}\n'
+        headers = {"content-type": "application/x-ndjson", "idempotency-key": city}
+        found.append(client.post(f"{filled}/ingest", content=line, headers=headers).json()["head"])
+    return found
+
+
+def cities(client: httpx.Client, path: str, **params: str) -> list[str]:
+    answer = client.get(path, params=params)
+    assert answer.status_code == 200, answer.text
+    return [row["city"] for row in answer.json()["data"]]
+
+
+def test_a_state_is_as_of_a_block_or_the_head(client: httpx.Client, filled: str, heads: list[str]) -> None:
+    assert cities(client, f"{filled}/state") == ["A", "B"]
+    assert cities(client, f"{filled}/state", asOfBlock=heads[0]) == ["B"]
+    found = client.get(
+        f"{filled}/state", params={"asOfBlock": heads[1], "limit": "1", "schemaFormat": "OdfJson"}
+    ).json()
+    assert (found["block"], found["rows"], found["source"]) == (heads[1], 2, "chain")
+    assert list(found["data"][0]) == ["event_time", "city", "value"]
+    assert "city" in str(found["schema"])
+    assert cities(client, f"{filled}/state", skip="1") == ["B"]
+
+
+def test_a_state_is_at_a_time(client: httpx.Client, filled: str, heads: list[str]) -> None:
+    first = client.get(f"{filled}/state", params={"asOfBlock": heads[0]}).json()
+    found = client.get(f"{filled}/state", params={"asAt": first["systemTime"]}).json()
+    assert (found["block"], found["sequenceNumber"]) == (heads[0], first["sequenceNumber"])
+
+
+@pytest.mark.parametrize(
+    ("params", "status"),
+    [
+        ({"asAt": "yesterday"}, 400),
+        ({"asAt": "1970-01-01T00:00:00Z"}, 404),
+        ({"asOfBlock": "nothing"}, 400),
+        ({"asOfBlock": "f1620" + "0" * 64}, 404),
+        ({"asAt": "2030-01-01T00:00:00Z", "asOfBlock": "f1620" + "0" * 64}, 400),
+        ({"limit": "10001"}, 413),
+        ({"skip": "-1"}, 400),
+        ({"dataFormat": "Csv"}, 400),
+    ],
+)
+def test_what_cannot_be_told_is_refused(client: httpx.Client, filled: str, params: dict[str, str], status: int) -> None:
+    assert client.get(f"{filled}/state", params=params).status_code == status

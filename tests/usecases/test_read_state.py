@@ -1,0 +1,192 @@
+"""Reading a state: as of a block, at a time, from the index or from the chain, with the same rows."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odfabric.adapters.memory.exchange import MemoryExchange
+from odfabric.adapters.persist.index_tiers import IndexLimits
+from odfabric.adapters.persist.state_index import PersistStateIndex
+from odfabric.domain.chain.append import link_blocks
+from odfabric.domain.ingest_plan import plan_add_data
+from odfabric.errors import InvalidRequest, LimitExceeded, NotFound
+from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.model.commit import Head
+from odfabric.model.instant import Instant
+from odfabric.model.metadata import SetInfo
+from odfabric.model.multihash import Multihash
+from odfabric.model.offsets import OffsetRange
+from odfabric.testing.chains import physical_hash as hash_of_text
+from odfabric.testing.changelogs import C_TO, SLICE_COLUMNS, A, Change, R, well_formed, write_changes
+from odfabric.testing.memory_node import MemoryNode
+from odfabric.usecases.commit import PlannedCommit
+from odfabric.usecases.read_state import ReadState
+from odfabric.usecases.store_slice import store_slice
+from odfabric.wiring.node import Node
+from odfabric_persist.client import PersistClient
+from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
+from tests.usecases.manifests import ROOT
+
+SNAPSHOT = (
+    ROOT.replace("merge: {kind: Append}", "merge: {kind: Snapshot, primaryKey: [key]}")
+    .replace("name: city, type: String", "name: key, type: {kind: Option, inner: String}")
+    .replace("inner: Int64", "inner: Float64")
+)
+START = Instant.parse("2030-01-01T00:00:00Z")
+SECOND = 1_000_000_000
+ROWS_MAX = 1000
+
+
+class Committed:
+    """A dataset of which the changelog is written by the test, one block a second."""
+
+    def __init__(self, folder: Path, manifest: str = SNAPSHOT) -> None:
+        self.memory = MemoryNode(folder)
+        self.entry = self.memory.add(manifest)
+        self.heads: list[Head] = [self.memory.node.head(self.entry)]
+        self.changes: list[tuple[int, Change]] = []
+        self.times: list[Instant] = [self.memory.node.repository.current(self.entry.id)[1].system_time or START]
+        client = PersistClient(MemoryBlob(), MemoryConsensus())
+        scratch = MemoryExchange(folder / "scratch").session
+        index = PersistStateIndex(lambda: client, self.memory.objects, scratch, IndexLimits(tail_slices_max=1))
+        settings = self.memory.settings.model_copy(update={"index_history_blocks": 2})
+        ports = replace(self.memory.node.ports, state_index=index)
+        self.node = Node(ports, settings)
+        self.plain = Node(ports, settings.model_copy(update={"index": "off"}))
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        """A block with these changes, or without data if there are none."""
+        node, dataset = self.memory.node, self.entry.id
+        _, state = node.repository.current(dataset)
+        schema = arrow_to_data_schema(SLICE_COLUMNS)
+        data = None
+        if changes:
+            path = self.memory.folder / f"slice-{len(self.heads)}"
+            write_changes(path, changes, state.next_offset)
+            offsets = OffsetRange(state.next_offset, state.next_offset + len(changes))
+            data = store_slice(dataset, path, offsets, objects=self.memory.objects)
+        events = plan_add_data(state, data_schema=schema, new_data=data, max_event_time=None)
+        events = events if changes else [*events, SetInfo(description=f"at {len(self.heads)}")]
+        time = Instant(START.epoch_ns + len(self.heads) * SECOND)
+        blocks = link_blocks(state, events, system_time=time)
+        node.commits.commit(dataset, lambda _: PlannedCommit(tuple(blocks)))
+        self.heads.append(node.head(self.entry))
+        self.times.append(time)
+        self.changes += [(self.heads[-1].sequence_number, change) for change in changes]
+
+    def net(self, number: int) -> Counter[str]:
+        """What the changes up to a block leave, counted one by one."""
+        found: Counter[str] = Counter()
+        for at, (operation, key, value) in self.changes:
+            if at <= number:
+                found[repr((key, value))] += 1 if operation in (A, C_TO) else -1
+        return +found
+
+    def read(self, node: Node, **asked: Any) -> dict[str, Any]:
+        return node.state(self.entry, ReadState(**{"limit": ROWS_MAX, **asked}))
+
+    def rows(self, node: Node, block: Multihash) -> Counter[str]:
+        return Counter(repr((row["key"], row["value"])) for row in self.read(node, as_of_block=block)["data"])
+
+
+@pytest.fixture
+def committed(tmp_path: Path) -> Committed:
+    return Committed(tmp_path)
+
+
+wishes = st.lists(
+    st.tuples(st.sampled_from([None, "a", "b", "c"]), st.sampled_from([None, -0.0, 0.0, 1.5, float("nan")])), max_size=4
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(blocks=st.lists(st.tuples(wishes, st.booleans()), min_size=1, max_size=12))
+def test_index_and_chain_tell_the_same_rows(blocks: list[tuple[list[tuple[str | None, float | None]], bool]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        committed = Committed(Path(folder))
+        present: dict[str | None, float | None] = {}
+        for wished, follow in blocks:
+            committed.commit(well_formed(wished, present))
+            if follow:
+                committed.node.indexes.bring_forward(committed.entry, lambda _: None)
+        for head in committed.heads:
+            with_index = committed.read(committed.node, as_of_block=head.hash)
+            without = committed.read(committed.plain, as_of_block=head.hash)
+            assert repr(with_index["data"]) == repr(without["data"])
+            assert without["source"] == "chain"
+            assert committed.rows(committed.plain, head.hash) == committed.net(head.sequence_number)
+
+
+def test_the_index_tells_what_it_can(committed: Committed) -> None:
+    for number in range(6):
+        committed.commit([(A, f"k{number}", float(number))])
+    committed.node.indexes.bring_forward(committed.entry, lambda _: None)
+    committed.commit([(R, "k0", 0.0)])
+    sources = [committed.read(committed.node, as_of_block=head.hash)["source"] for head in committed.heads]
+    assert sources == ["chain"] * 4 + ["index"] * 4
+    assert committed.read(committed.node)["rows"] == 5
+
+
+def test_a_time_means_the_last_block_at_or_before_it(committed: Committed) -> None:
+    for number in range(5):
+        committed.commit([(A, f"k{number}", 1.0)])
+    for head, time in zip(committed.heads, committed.times, strict=True):
+        late = Instant(time.epoch_ns + SECOND // 2)
+        assert committed.read(committed.node, as_at=time)["block"] == str(head.hash)
+        assert committed.read(committed.node, as_at=late)["block"] == str(head.hash)
+    with pytest.raises(NotFound):
+        committed.read(committed.node, as_at=Instant(0))
+
+
+def test_rows_come_in_order_of_key_and_in_portions(committed: Committed) -> None:
+    committed.commit([(A, key, 1.0) for key in ("d", "a", None, "c", "b")])
+    found = committed.read(committed.node, skip=1, limit=3, schema_format="OdfJson")
+    assert [row["key"] for row in found["data"]] == ["a", "b", "c"]
+    assert list(found["data"][0]) == ["event_time", "key", "value"]
+    assert (found["rows"], found["schemaFormat"]) == (5, "OdfJson")
+    assert committed.read(committed.node, skip=2**70)["data"] == []
+
+
+def test_an_ill_formed_changelog_is_told_as_far_as_it_goes(committed: Committed) -> None:
+    committed.commit([(A, "a", 1.0)])
+    committed.commit([(A, "a", 1.0), (A, "b", 1.0), (R, "never", 1.0)])
+    committed.node.indexes.bring_forward(committed.entry, lambda _: None)
+    report = committed.node.indexes.inspect(committed.entry)
+    assert "'a'" in (report.reason or "") or "key = a" in (report.reason or "")
+    assert committed.node.indexes.verify(committed.entry).problem is None
+    found = committed.read(committed.node)
+    assert [row["key"] for row in found["data"]] == ["a", "a", "b"]
+    assert found["source"] == "chain"
+    assert committed.read(committed.node, as_of_block=committed.heads[1].hash)["source"] == "index"
+
+
+def test_what_cannot_be_asked_is_refused(committed: Committed) -> None:
+    committed.commit([(A, key, 1.0) for key in ("a", "b", "c")])
+    head = committed.heads[-1].hash
+    with pytest.raises(InvalidRequest):
+        committed.read(committed.node, as_of_block=head, as_at=START)
+    with pytest.raises(InvalidRequest):
+        committed.read(committed.node, skip=-1)
+    with pytest.raises(NotFound):
+        committed.read(committed.node, as_of_block=hash_of_text("nothing"))
+    with pytest.raises(LimitExceeded, match="too many rows"):
+        committed.read(committed.node, limit=10_001)
+    small = Node(committed.node.ports, committed.node.settings.model_copy(update={"state_rows_max": 2}))
+    with pytest.raises(LimitExceeded, match="more than 2 rows"):
+        committed.read(small)
+
+
+def test_a_dataset_that_only_grows_has_a_state_too(tmp_path: Path) -> None:
+    committed = Committed(tmp_path, SNAPSHOT.replace("{kind: Snapshot, primaryKey: [key]}", "{kind: Append}"))
+    assert committed.read(committed.node)["data"] == []
+    committed.commit([(A, "b", 1.0), (A, "a", 1.0), (A, "b", 1.0)])
+    assert [row["key"] for row in committed.read(committed.node)["data"]] == ["a", "b", "b"]
