@@ -121,6 +121,9 @@ class Settings(BaseSettings):
     chain_states_cached_max: int = Field(256, description="Folded chain states kept in memory")
 
     # ingest
+    push_inline_bytes_max: int = Field(64 * 1024, description="Largest body of a push that is kept in the job table")
+    push_group_jobs_max: int = Field(1000, description="Most pushes that are committed together; 1 = each by itself")
+    push_group_bytes_max: int = Field(32 * MIB, description="Most bytes of their bodies")
     staged_lifetime_s: float = Field(24 * 3600.0, description="Age at which a staged upload without a job is collected")
     source_bytes_max: int = Field(64 * GIB, description="Largest file that a polling source fetches")
     unpacked_bytes_max: int = Field(10 * GIB, description="Largest unpacked size of an archive entry")
@@ -164,6 +167,7 @@ class Settings(BaseSettings):
     fetch_bytes_max: int = Field(
         16 * MIB, description="Largest JSON of the rows that a cursor gives at once; one row is given"
     )
+    fetch_kept_bytes_max: int = Field(128 * MIB, description="Rows kept in memory for the next fetches of large slices")
     baseline_rows_max: int = Field(1_000_000, description="Most rows of a baseline")
     cursor_lease_s: float = Field(60.0, description="How long a consumer holds a cursor without a sign of life")
     cursors_per_dataset_max: int = Field(1000, description="Cursors of one dataset")

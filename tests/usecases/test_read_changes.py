@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from odfabric.adapters.unreliable.faults import FaultPlan
 from odfabric.domain.chain.append import link_blocks
 from odfabric.errors import (
     AlreadyExists,
@@ -236,6 +237,22 @@ def test_operations_are_words_and_a_portion_stays_within_a_block(tmp_path: Path)
     assert [row["op"] for row in second["event"]["rows"]] == ["retract"]
     assert second["event"]["last"] is True
     assert second["event"]["block"] == first["event"]["block"]
+
+
+def test_a_large_slice_is_read_once_for_many_portions(tmp_path: Path) -> None:
+    growing = started(tmp_path)
+    growing.commit(*((A, ("A", number)) for number in range(100)))
+    growing.commit(*((A, ("B", number)) for number in range(100)))
+    watch = FaultPlan()
+    growing.memory.restart(watch)
+    for name in ("one", "other"):
+        consumer = Consumer.starting(growing, "start", name)
+        while (fetched := consumer.fetch(limit=10))["event"]:
+            consumer.apply(fetched["event"])
+            consumer.acknowledge(fetched["position"])
+        assert consumer.offsets == list(range(growing.offset))
+    # Small slices, which take one portion, are read again by the other consumer.
+    assert sum(call.name == "object.data.read" for call in watch.calls) == 4 + 2
 
 
 def test_rows_are_bounded_by_bytes_too_but_one_is_given(tmp_path: Path) -> None:

@@ -17,9 +17,7 @@ import pyarrow as pa
 
 from odfabric.domain.cursor import baseline_at, changes_after, event_id
 from odfabric.errors import Corrupt, InvalidRequest, LimitExceeded, NotFound, Place
-from odfabric.formats.dataset_layout import DATA
 from odfabric.formats.json_rows import DataFormat, rows_to_json
-from odfabric.formats.slice_parquet import open_slice
 from odfabric.model.commit import BlockRow
 from odfabric.model.cursor import CursorMode, CursorPosition
 from odfabric.model.identity import DatasetId
@@ -27,9 +25,9 @@ from odfabric.model.metadata import AddData, DataSlice, ExecuteTransform
 from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
-from odfabric.ports.exchange import Exchange
 from odfabric.usecases.net_state import NetStates
 from odfabric.usecases.repository import Repository
+from odfabric.usecases.slice_rows import SliceRows
 
 ANCESTOR_BLOCKS_MAX = 10_000
 """Blocks of a chain that is gone among which the last common one is looked for."""
@@ -51,10 +49,10 @@ class FetchLimits:
 class ChangeReader:
     """Reads at positions."""
 
-    def __init__(self, *, repository: Repository, states: NetStates, exchange: Exchange, limits: FetchLimits) -> None:
+    def __init__(self, *, repository: Repository, states: NetStates, slices: SliceRows, limits: FetchLimits) -> None:
         self._repository = repository
         self._states = states
-        self._exchange = exchange
+        self._slices = slices
         self._limits = limits
 
     def rows_max(self, asked: int | None) -> int:
@@ -185,11 +183,8 @@ class ChangeReader:
 
     def _rows(self, dataset: DatasetId, data: DataSlice, first: int, rows_max: int) -> list[Event]:
         _, state = self._repository.current(dataset)
-        with self._exchange.session() as folder:
-            path = folder / "slice"
-            self._repository.materialize(dataset, DATA, data.physical_hash, path)
-            with open_slice(path, state.vocabulary) as reader:
-                rows = _as_objects(reader.rows_at(skip=first, limit=rows_max))
+        table = self._slices.rows_at(dataset, data.physical_hash, first=first, limit=rows_max, count=_count(data))
+        rows = _as_objects(table)
         operation = state.vocabulary.operation_type
         return [{**row, operation: OperationType(row[operation]).word} for row in rows]  # type: ignore[arg-type]
 

@@ -10,6 +10,7 @@ from odfabric.usecases.cursors import CursorRules, CursorVerbs
 from odfabric.usecases.net_state import NetStates
 from odfabric.usecases.read_changes import ChangeReader, FetchLimits
 from odfabric.usecases.repository import Repository
+from odfabric.usecases.slice_rows import SliceRows
 
 
 def cursor_verbs(
@@ -25,7 +26,7 @@ def cursor_verbs(
     reader = ChangeReader(
         repository=repository,
         states=NetStates(repository=repository, exchange=exchange, rows_max=settings.baseline_rows_max),
-        exchange=exchange,
+        slices=SliceRows(repository=repository, exchange=exchange, bytes_max=settings.fetch_kept_bytes_max),
         limits=FetchLimits(rows_max=settings.fetch_rows_max, bytes_max=settings.fetch_bytes_max),
     )
     return CursorVerbs(
