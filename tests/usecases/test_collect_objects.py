@@ -190,6 +190,18 @@ def test_a_database_that_is_behind_collects_nothing(tmp_path: Path) -> None:
     assert keys(memory) == before
 
 
+def test_a_damaged_chain_is_left_alone_and_the_others_are_looked_at(tmp_path: Path) -> None:
+    memory, entry = started(tmp_path)
+    others = [memory.add(ROOT.replace("readings", f"other{number}")) for number in range(4)]
+    lost = set().union(*(litter(memory, other) for other in [entry, *others]))
+    (row, *_) = memory.node.repository.rows_down(entry.id)
+    memory.objects.damage(block_key(entry.id, row.hash))
+    memory.clock.advance(48 * HOUR_MS)
+    told = {portion.dataset: portion.left_alone for portion in memory.node.collect(dry_run=False)}
+    assert {dataset: why for dataset, why in told.items() if why} == {entry.id: LeftAlone.DAMAGED}
+    assert keys(memory) & lost == litter(memory, entry)
+
+
 def test_house_keeping_goes_on_in_portions_and_rests_between_rounds(tmp_path: Path) -> None:
     memory, entry = started(tmp_path)
     lost = {key for number in range(5) for key in litter(memory, entry, f"lost {number}")}

@@ -14,7 +14,7 @@ from enum import Enum
 from itertools import groupby, islice
 
 from odfabric.domain.chain.references import named_objects
-from odfabric.errors import InvalidName
+from odfabric.errors import Corrupt, InvalidName
 from odfabric.formats.dataset_layout import (
     BLOCKS,
     CHECKPOINTS,
@@ -47,6 +47,7 @@ class LeftAlone(Enum):
     """Why a dataset is not touched, for people."""
 
     UNKNOWN_HEAD = "it has a published head, but the database does not know it: `odf system rebuild` takes it back"
+    DAMAGED = "its chain cannot be read: `odf verify` tells where"
     OTHER_CHAIN = "its published head is not in the chain of the database: see `odf system rebuild`"
 
 
@@ -89,7 +90,7 @@ class CollectPorts:
 def collect_objects(*, ports: CollectPorts, dry_run: bool) -> Iterator[CollectedPortion]:
     """One round over all objects, portion by portion; with `dry_run` nothing is deleted, only told.
 
-    May be left at any portion and begun again. Raises Determinate, Indeterminate, Corrupt for a chain that cannot be read.
+    May be left at any portion and begun again. Raises Determinate or Indeterminate.
     """
     oldest_kept = _oldest_kept(ports)
     if oldest_kept is None:
@@ -138,8 +139,11 @@ class _Collecting:
         head = self._chains.head(self._dataset)
         left_alone = self._left_alone(head)
         litter: Sequence[Litter] = ()
-        if left_alone is None:
-            litter = self._of_unknown(keys) if head is None else self._of_chain(head, keys)
+        try:
+            if left_alone is None:
+                litter = self._of_unknown(keys) if head is None else self._of_chain(head, keys)
+        except Corrupt:
+            left_alone = LeftAlone.DAMAGED
         return CollectedPortion(dataset=self._dataset, looked_at=len(keys), litter=tuple(litter), left_alone=left_alone)
 
     def _left_alone(self, head: Head | None) -> LeftAlone | None:

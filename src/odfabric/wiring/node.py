@@ -502,7 +502,7 @@ class Node:
 
     def keep_house(self) -> int:
         """Remove abandoned uploads, some objects that no chain names, what dead processes left behind (`sweepers`); how many."""
-        return self._collect_staged() + self._collection.step() + sum(sweep() for sweep in self.sweepers)
+        return self._collect_staged() + sum(sweep() for sweep in self.sweepers) + self._collection.step()
 
     def collect(self, *, dry_run: bool) -> Iterator[CollectedPortion]:
         """A whole round of collecting objects that no chain names."""
