@@ -424,7 +424,7 @@ class WriteHandle:
     def _discard(self, batch: Batch) -> None:
         """Remove what no version names; what fails here is found as leaked later."""
         with suppress(LocationError):
-            if not batch.blob_keys & self.shard.newest().blob_keys:
+            if batch.blob_keys and not batch.blob_keys & self.shard.newest().blob_keys:
                 self.shard.parts.discard(batch)
 
 
