@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 from odfabric_persist.canonical import comparable, is_supported
 from odfabric_persist.errors import Corrupt, UsageError
 from odfabric_persist.frontier import Frontier
+from odfabric_persist.ordering import GROUP, Ordered, added_up, in_order
 
 TIME, DIFF = "persist_time", "persist_diff"
-_ROW = "persist_row"
 _TIME_TYPE = _DIFF_TYPE = pa.int64()
 ROW_GROUP_ROWS = 128 * 1024
 """Rows of a part that are decoded at once at most."""
@@ -35,7 +35,7 @@ class RowCodec:
 
     def __post_init__(self) -> None:
         for field in self.schema:
-            if field.name in (TIME, DIFF, _ROW) or not is_supported(field.type):
+            if field.name in (TIME, DIFF, GROUP) or not is_supported(field.type):
                 raise UsageError("unsupported-column", f"{field.name}: {field.type}")
         missing = set(self.keys) - set(self.schema.names)
         if missing or len(set(self.schema.names)) != len(self.schema):
@@ -86,19 +86,14 @@ class RowCodec:
         """Equal rows of equal times added up, what comes to nothing left out; sorted by `order`, then other columns."""
         if not updates.num_rows:
             return self.no_rows
-        names = [*self.schema.names, TIME]
-        rows = self.comparable(updates, names).append_column(DIFF, updates.column(DIFF))
-        rows = rows.append_column(_ROW, _numbers(updates.num_rows))
-        summed = rows.group_by(names, use_threads=False).aggregate([(DIFF, "sum"), (_ROW, "min")])
-        kept = self._in_order(summed.filter(pc.not_equal(summed.column(f"{DIFF}_sum"), 0)))
-        found = updates.select(names).take(kept.column(f"{_ROW}_min"))
-        return found.append_column(self.update_schema.field(DIFF), kept.column(f"{DIFF}_sum")).combine_chunks()
+        ordered = self._in_order(updates)
+        rows, sums = added_up(ordered, updates.column(DIFF))
+        found = updates.select([*self.schema.names, TIME]).take(rows)
+        return found.append_column(self.update_schema.field(DIFF), sums).combine_chunks()
 
     def sorted(self, updates: pa.Table) -> pa.Table:
         """By `order`, then the other columns; null last."""
-        names = [*self.schema.names, TIME]
-        rows = self.comparable(updates, names).append_column(_ROW, _numbers(updates.num_rows))
-        return updates.take(self._in_order(rows).column(_ROW)).combine_chunks()
+        return updates.take(self._in_order(updates).rows).combine_chunks() if updates.num_rows else updates
 
     def comparable(self, updates: pa.Table, names: Sequence[str]) -> pa.Table:
         """Some columns, in a form in which kernels know equal from unequal and less from greater."""
@@ -126,9 +121,9 @@ class RowCodec:
         assert found is not None
         return int(pc.sum(found).as_py() or 0)
 
-    def _in_order(self, rows: pa.Table) -> pa.Table:
+    def _in_order(self, updates: pa.Table) -> Ordered:
         others = [name for name in self.schema.names if name not in self.order]
-        return rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in (*self.order, *others)]))
+        return in_order(self.comparable(updates, self.order), lambda: self.comparable(updates, others))
 
 
 def advanced(updates: pa.Table, to: Frontier) -> pa.Table:
@@ -226,10 +221,6 @@ def checksum(data: bytes) -> int:
 def concatenated(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     """One table of all."""
     return pa.concat_tables([schema.empty_table(), *tables])
-
-
-def _numbers(count: int) -> pa.Array:
-    return pc.subtract(pc.cumulative_sum(pa.repeat(1, count)), 1)
 
 
 def _before(column: pa.ChunkedArray, bound: pa.Scalar, later: pa.ChunkedArray | None) -> pa.ChunkedArray:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -75,6 +77,25 @@ def test_a_bounded_merge_is_the_whole_one(
     wanted = CODEC.consolidated(advanced(concatenated(tables, CODEC.update_schema), to))
     assert repr(concatenated(chunks, CODEC.update_schema).to_pylist()) == repr(wanted.to_pylist())
     assert all(0 < chunk.num_rows <= rows_max for chunk in chunks)
+
+
+@settings(max_examples=100, deadline=None)
+@given(ROWS, ROWS, st.randoms(use_true_random=False))
+def test_consolidation_adds_up_as_a_dictionary_does(rows: list[Any], more: list[Any], random: Random) -> None:
+    both = [*rows, *more, *rows]
+    found = CODEC.consolidated(pa.Table.from_pylist(both, CODEC.update_schema)).to_pylist()
+    net: Counter[str] = Counter()
+    for row in pa.Table.from_pylist(both, CODEC.update_schema).to_pylist():
+        net[repr({name: value for name, value in row.items() if name != DIFF})] += row[DIFF]
+    shown = [(repr({name: value for name, value in row.items() if name != DIFF}), row[DIFF]) for row in found]
+    assert dict(shown) == {row: diff for row, diff in net.items() if diff}
+    assert len(shown) == len(dict(shown))
+    random.shuffle(both)
+    again = CODEC.consolidated(pa.Table.from_pylist(both, CODEC.update_schema))
+    assert repr(again.to_pylist()) == repr(found), "the order is not of the rows alone"
+    assert repr(CODEC.sorted(again).to_pylist()) == repr(found)
+    ids = [(row["id"] is None, row["id"] or 0) for row in found]
+    assert ids == sorted(ids)
 
 
 @pytest.mark.parametrize(
