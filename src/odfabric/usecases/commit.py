@@ -32,6 +32,7 @@ from odfabric.ports.chain_writer import ChainWriter
 from odfabric.ports.clock import Clock
 from odfabric.ports.object_store import ObjectStore
 
+
 LOOKED_UP_MAX = 100
 """Objects of a commit that are looked up one by one, however short the chain before it."""
 
@@ -86,7 +87,7 @@ class Commits:
         """Create a dataset with its first blocks. Raises AlreadyExists, having written at most unreferenced objects, LimitExceeded."""
         planned = PlannedCommit(tuple(blocks))
         self._store_blocks(entry.id, planned)
-        self._append(entry.id, None, planned, job_ids=(), entry=entry)
+        self._append(entry.id, None, planned, job_id=None, entry=entry)
         self.publish(entry.id)
         return Committed(None, planned.blocks)
 
@@ -96,13 +97,13 @@ class Commits:
         build: Callable[[Head], PlannedCommit | None],
         *,
         if_match: Multihash | None = None,
-        job_ids: Sequence[str] = (),
+        job_id: str | None = None,
     ) -> Committed | None:
         """Build on the present head and move it; a lost race builds again on the new one. None: nothing to commit.
 
         `build` may run several times, so it may write nothing but content-addressed objects. Raises HeadMoved when attempts are
-        exhausted, or at once with `if_match`; AlreadyExists if one of the jobs or an idempotency key has committed meanwhile; NotFound;
-        LimitExceeded for a block over `block_bytes_max`; Indeterminate if the outcome is unknown, in which case a retry with the same jobs or key finds out.
+        exhausted, or at once with `if_match`; AlreadyExists if the job or an idempotency key has committed meanwhile; NotFound;
+        LimitExceeded for a block over `block_bytes_max`; Indeterminate if the outcome is unknown, in which case a retry with the same job id or key finds out.
         """
         moved: HeadMoved | None = None
         for _ in range(self._attempts_max):
@@ -116,7 +117,7 @@ class Commits:
                 return None
             self._store_blocks(dataset, planned)
             try:
-                self._append(dataset, base.hash, planned, job_ids=job_ids, entry=None)
+                self._append(dataset, base.hash, planned, job_id=job_id, entry=None)
             except HeadMoved as error:
                 if if_match is not None:
                     raise
@@ -183,7 +184,7 @@ class Commits:
         expected: Multihash | None,
         planned: PlannedCommit,
         *,
-        job_ids: Sequence[str],
+        job_id: str | None,
         entry: CatalogEntry | None,
     ) -> None:
         message = OutboxMessage(dataset, expected, planned.blocks[-1].hash, self._now())
@@ -197,7 +198,7 @@ class Commits:
                     blocks=planned.blocks,
                     message=message,
                     idempotency=planned.idempotency,
-                    job_ids=job_ids,
+                    job_id=job_id,
                     entry=entry,
                 )
         except Indeterminate:
