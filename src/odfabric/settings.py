@@ -52,6 +52,9 @@ class Settings(BaseSettings):
     s3_connect_s_max: float = Field(10.0, description="Longest wait for a connection to the S3 server")
     s3_read_s_max: float = Field(60.0, description="Longest wait for the next bytes of the S3 server")
     s3_attempts_max: int = Field(4, description="Attempts at one request to the S3 server")
+    object_cache_bytes_max: int = Field(
+        10 * GIB, description="Copies of objects in S3 that are kept in the workspace; 0 = none"
+    )
     object_link_s: int = Field(
         300,
         description="Lifetime of links to objects in S3 that peers are sent to; 0 = the api hands out the bytes itself",

@@ -38,10 +38,14 @@ READ = """
       schema: {fields: [{name: event_time, type: Timestamp}, {name: city, type: String}]}
     merge: {kind: Append}
 """
+_LEDGER = "Root\n  metadata:\n  - kind: AddPushSource\n    sourceName: default" + READ.replace(
+    "{kind: Append}", "{kind: Ledger, primaryKey: [event_time]}"
+)
 MANIFESTS = {
     name: "kind: DatasetSnapshot\nversion: 1\ncontent:\n  name: " + name + "\n  kind: " + body
     for name, body in {
         "readings": "Root\n  metadata:\n  - kind: AddPushSource\n    sourceName: default" + READ,
+        "grouped": "Root\n  metadata:\n  - kind: AddPushSource\n    sourceName: default" + READ,
         "doomed": "Root\n  metadata:\n  - kind: AddPushSource\n    sourceName: default" + READ,
         "copied": "Derivative\n  metadata:\n  - kind: SetTransform\n    inputs: [{datasetRef: readings}]\n"
         "    transform: {kind: Sql, engine: spark, query: SELECT * FROM readings}\n",
@@ -49,11 +53,15 @@ MANIFESTS = {
         + READ,
         "derived": "Derivative\n  metadata:\n  - kind: SetTransform\n    inputs: [{datasetRef: polled}]\n"
         "    transform: {kind: Sql, engine: spark, query: SELECT * FROM polled}\n",
+        "ledger": _LEDGER,
+        "passing": _LEDGER,
     }.items()
 }
 DAYS = (1, 2, 3)
 SECRET = b"drill" * 6
 LEASE_S = 30.0
+INLINE_BYTES_MAX = 60
+"""Between the rows of one day and the same with spaces behind: some bodies go with their job, some become objects."""
 HOUR_NS = 3600 * NANOS_PER_SECOND
 ROUNDS_MAX = 20
 ROUND_MS = 6 * 3600 * 1000
@@ -67,6 +75,7 @@ def settings_of(workspace: Path, receiver: str, *, crash_at: str | None = None) 
         crash_at=crash_at,
         egress_allow=(receiver,),
         lease_s=LEASE_S,
+        push_inline_bytes_max=INLINE_BYTES_MAX,
         job_retry_s=0.01,
         job_retry_s_max=0.01,
     )
@@ -97,9 +106,9 @@ def pushes_and_subscribers(node: Node, clock: SettableClock, receiver: str) -> N
     if not node.subscriptions(readings):
         node.subscribe(readings, url=f"http://{receiver}/kept", secret=SECRET)
     for day in DAYS:
-        body = json.dumps({"event_time": f"2026-01-0{day}T00:00:00Z", "city": "A"}) + "\n"
-        _push(node, readings, f"day-{day}", body)
+        _push(node, readings, f"day-{day}", _day(day) + " " * INLINE_BYTES_MAX + "\n")
         _pull(node, "copied")
+    _push_together(node)
     _push(node, readings, "bad", "not json\n", expected=JobStatus.FAILED)
     _interrupted_work(node, readings)
     node.query_document(QueryData(sql="SELECT * FROM readings"), QueryForm())
@@ -173,6 +182,20 @@ def collect(node: Node, clock: SettableClock, receiver: str) -> None:
         assert portion.left_alone is None
 
 
+def follow(node: Node, clock: SettableClock, receiver: str) -> None:
+    """Pushes to datasets that merge by key, each followed by the index; one dataset is deleted."""
+    for name in ("ledger", "passing"):
+        _create(node, name)
+        entry = node.resolve(parse_dataset_alias(name))
+        for day in DAYS:
+            _push(
+                node, entry, f"day-{day}", json.dumps({"event_time": f"2026-01-0{day}T00:00:00Z", "city": "A"}) + "\n"
+            )
+            node.indexes.bring_forward(entry, lambda _: None)
+    node.delete(entry)
+    _relay(node)
+
+
 CONSUMED = "consumed.json"
 
 
@@ -212,6 +235,25 @@ def _create(node: Node, name: str) -> None:
     (snapshot,) = parse_snapshots(MANIFESTS[name], file=None)
     if node.repository.find(snapshot.name) is None:
         node.create(snapshot, Subject(LOCAL_ACCOUNT))
+
+
+def _day(day: int) -> str:
+    return json.dumps({"event_time": f"2026-01-0{day}T00:00:00Z", "city": "A"})
+
+
+def _push_together(node: Node) -> None:
+    """Pushes that wait behind each other; whoever takes the first one commits them all."""
+    _create(node, "grouped")
+    entry = node.resolve(parse_dataset_alias("grouped"))
+    accepted = [
+        node.accept_push(
+            PushData(dataset=entry.id, account="local", body=iter([_day(day).encode()]), idempotency_key=f"g{day}")
+        )
+        for day in DAYS
+    ]
+    for job in accepted:
+        if isinstance(job, Job):
+            assert _work(node, job).status is JobStatus.SUCCEEDED
 
 
 def _push(node: Node, entry: CatalogEntry, key: str, body: str, *, expected: JobStatus = JobStatus.SUCCEEDED) -> None:

@@ -36,8 +36,8 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["tests.drills.scenario"])
 
 
-ELSEWHERE = ("chain.adopt", "removed.forget", "cursor.")
-"""Calls that this day has not: see `test_rebuild`, `test_collect` and `test_cursors`."""
+ELSEWHERE = ("chain.adopt", "removed.forget", "cursor.", "index.")
+"""Calls that this day has not: see `test_rebuild`, `test_collect`, `test_cursors` and `test_index`."""
 
 
 class Receiver:
@@ -137,7 +137,9 @@ def check(workspace: Path, receiver: Receiver) -> None:
     with opened(workspace, receiver) as node:
         for name in ("readings", "copied"):
             assert check_dataset(node, name) == len(scenario.DAYS)
-        assert [str(entry.alias) for entry in node.datasets(after=None, limit=10)] == ["local/copied", "local/readings"]
+        assert 1 <= check_dataset(node, "grouped") <= len(scenario.DAYS)
+        aliases = [str(entry.alias) for entry in node.datasets(after=None, limit=10)]
+        assert aliases == ["local/copied", "local/grouped", "local/readings"]
         assert node.relay_outbox() == 0
         readings = node.resolve(parse_dataset_alias("readings"))
         assert sorted(found.sequence for found in scenario.deliveries(node, readings)) == [1, 2, 3]

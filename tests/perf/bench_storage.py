@@ -56,7 +56,7 @@ def measure_all(folder: Path, commits: int) -> None:
     def commit(number: int) -> None:
         blocks = chain.next_blocks()
         chain.chains.append(
-            chain.id, expected=chain.head, blocks=blocks, message=chain.message(blocks), job_id=f"job-{number}"
+            chain.id, expected=chain.head, blocks=blocks, message=chain.message(blocks), job_ids=(f"job-{number}",)
         )
         chain.blocks += blocks
 

@@ -35,7 +35,10 @@ class JobKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
-    """A job to be queued. `request` is JSON text. Of unfinished jobs with one `dedup_key` only one exists."""
+    """A job to be queued. `request` is JSON text. Of unfinished jobs with one `dedup_key` only one exists.
+
+    `body` is what the job works on, if that is small: it is as durable as the row, and gone when the job has ended.
+    """
 
     id: str
     kind: JobKind
@@ -43,6 +46,7 @@ class NewJob:
     dataset_id: DatasetId | None
     request: str
     dedup_key: str | None = None
+    body: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,16 +29,16 @@ class ChainWriter(ChainReader, Protocol):
         blocks: Sequence[EncodedBlock],
         message: OutboxMessage,
         idempotency: Sequence[IdempotencyRecord] = (),
-        job_id: str | None = None,
+        job_ids: Sequence[str] = (),
         entry: CatalogEntry | None = None,
     ) -> None:
         """Index `blocks` (oldest first) and move the head to the last one if it is still `expected`.
 
-        The outbox message, idempotency records, the mark that `job_id` has committed and the catalog entry, which is given
+        The outbox message, idempotency records, the marks that `job_ids` have committed and the catalog entry, which is given
         exactly when `expected` is None, are written in the same transaction, or nothing is.
         Raises AlreadyExists if the entry's id or alias (ASCII case-insensitive, per account) is taken; otherwise, in this
         order, NotFound if the dataset does not exist, HeadMoved if the head is not `expected`, AlreadyExists if an
-        idempotency key has a record or if the job has committed. In all these cases nothing was written.
+        idempotency key has a record or if one of the jobs has committed. In all these cases nothing was written.
         Raises Determinate (nothing written) or Indeterminate (unknown: the caller looks for its block); ValueError for a call
         that `check_appendable` refuses.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from odfabric.model.identity import DatasetId
@@ -21,6 +21,15 @@ class Jobs(Protocol):
 
     def get(self, job_id: str) -> Job | None:
         """The job, or None."""
+
+    def bodies(self, job_ids: Sequence[str]) -> Mapping[str, bytes]:
+        """The bodies that came with these jobs, by job, of those that are unfinished and came with one."""
+
+    def following(self, lease: Lease, *, limit: int) -> Sequence[Job]:
+        """The jobs of the same dataset directly behind the leased one, in order: queued, due at any time, never tried.
+
+        Ends at the first that is not so. None of them can be leased while the lease holds.
+        """
 
     def page(self, *, dataset: DatasetId | None = None, unfinished_only: bool = False, limit: int) -> Sequence[Job]:
         """At most `limit` jobs, newest first."""
@@ -43,8 +52,11 @@ class Jobs(Protocol):
         A lease that has expired but was not taken by anybody is prolonged too.
         """
 
-    def succeed(self, lease: Lease, *, now: Instant, result: str) -> bool:
-        """Finish with a result. False, and nothing written, if the fence is stale."""
+    def succeed(self, lease: Lease, *, now: Instant, result: str, together: Sequence[str] = ()) -> bool:
+        """Finish with a result. False, and nothing written, if the fence is stale.
+
+        Jobs of `together` that are still queued finish with the same result.
+        """
 
     def fail(self, lease: Lease, *, now: Instant, error: str) -> bool:
         """Finish with a problem document. False if the fence is stale."""

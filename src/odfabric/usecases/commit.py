@@ -32,9 +32,12 @@ from odfabric.ports.chain_writer import ChainWriter
 from odfabric.ports.clock import Clock
 from odfabric.ports.object_store import ObjectStore
 
-
 LOOKED_UP_MAX = 100
 """Objects of a commit that are looked up one by one, however short the chain before it."""
+
+
+PUBLISHED_KNOWN_MAX = 10_000
+"""Datasets of which a process remembers what it has published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class Commits:
         self._clock = clock
         self._attempts_max = attempts_max
         self._block_bytes_max = block_bytes_max
+        self._published: dict[DatasetId, tuple[Multihash, CatalogEntry]] = {}
 
     @property
     def chains(self) -> ChainReader:
@@ -87,7 +91,7 @@ class Commits:
         """Create a dataset with its first blocks. Raises AlreadyExists, having written at most unreferenced objects, LimitExceeded."""
         planned = PlannedCommit(tuple(blocks))
         self._store_blocks(entry.id, planned)
-        self._append(entry.id, None, planned, job_id=None, entry=entry)
+        self._append(entry.id, None, planned, job_ids=(), entry=entry)
         self.publish(entry.id)
         return Committed(None, planned.blocks)
 
@@ -97,13 +101,13 @@ class Commits:
         build: Callable[[Head], PlannedCommit | None],
         *,
         if_match: Multihash | None = None,
-        job_id: str | None = None,
+        job_ids: Sequence[str] = (),
     ) -> Committed | None:
         """Build on the present head and move it; a lost race builds again on the new one. None: nothing to commit.
 
         `build` may run several times, so it may write nothing but content-addressed objects. Raises HeadMoved when attempts are
-        exhausted, or at once with `if_match`; AlreadyExists if the job or an idempotency key has committed meanwhile; NotFound;
-        LimitExceeded for a block over `block_bytes_max`; Indeterminate if the outcome is unknown, in which case a retry with the same job id or key finds out.
+        exhausted, or at once with `if_match`; AlreadyExists if one of the jobs or an idempotency key has committed meanwhile; NotFound;
+        LimitExceeded for a block over `block_bytes_max`; Indeterminate if the outcome is unknown, in which case a retry with the same jobs or key finds out.
         """
         moved: HeadMoved | None = None
         for _ in range(self._attempts_max):
@@ -117,7 +121,7 @@ class Commits:
                 return None
             self._store_blocks(dataset, planned)
             try:
-                self._append(dataset, base.hash, planned, job_id=job_id, entry=None)
+                self._append(dataset, base.hash, planned, job_ids=job_ids, entry=None)
             except HeadMoved as error:
                 if if_match is not None:
                     raise
@@ -165,18 +169,28 @@ class Commits:
     def publish(self, dataset: DatasetId) -> None:
         """Make `refs/head` and `info/alias` say what the database says now.
 
-        Never backwards, for the lock spans read and write; the alias is written before the head that makes it visible.
+        Never backwards, for the lock spans read and write; the alias is written before the head that makes it visible. What this
+        process has published itself is not published again while the database says the same of the same entry.
         """
+        head, entry = self._chains.head(dataset), self._catalog.by_id(dataset)
+        if head is None or entry is None or self._published.get(dataset) != (head.hash, entry):
+            self._publish(dataset)
+
+    def _publish(self, dataset: DatasetId) -> None:
         key, alias = head_key(dataset), alias_key(dataset)
         with self._objects.exclusive(key):
             head, entry = self._chains.head(dataset), self._catalog.by_id(dataset)
+            known = self._published.pop(dataset, None)
             if head is None or entry is None:
                 self._objects.delete(key)
                 self._objects.delete(alias)
                 return
-            if self._objects.read_ref(alias) != str(entry.alias):
+            if (known is None or known[1] != entry) and self._objects.read_ref(alias) != str(entry.alias):
                 self._objects.write_ref(alias, str(entry.alias))
             self._objects.write_ref(key, str(head.hash))
+            while len(self._published) >= PUBLISHED_KNOWN_MAX:
+                self._published.pop(next(iter(self._published)), None)
+            self._published[dataset] = (head.hash, entry)
 
     def _append(
         self,
@@ -184,7 +198,7 @@ class Commits:
         expected: Multihash | None,
         planned: PlannedCommit,
         *,
-        job_id: str | None,
+        job_ids: Sequence[str],
         entry: CatalogEntry | None,
     ) -> None:
         message = OutboxMessage(dataset, expected, planned.blocks[-1].hash, self._now())
@@ -198,7 +212,7 @@ class Commits:
                     blocks=planned.blocks,
                     message=message,
                     idempotency=planned.idempotency,
-                    job_id=job_id,
+                    job_ids=job_ids,
                     entry=entry,
                 )
         except Indeterminate:

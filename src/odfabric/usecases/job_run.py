@@ -7,7 +7,7 @@ the engine runs, so that a repeated attempt on the same base makes the same byte
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from odfabric.domain.chain.append import next_system_time
@@ -15,7 +15,7 @@ from odfabric.domain.chain.state import ChainState
 from odfabric.errors import Determinate
 from odfabric.model.engine import EngineProgress
 from odfabric.model.instant import Instant
-from odfabric.model.job import Lease
+from odfabric.model.job import Job, Lease
 from odfabric.ports.clock import Clock
 from odfabric.ports.jobs import Jobs
 
@@ -36,6 +36,12 @@ class JobRun(Protocol):
     def system_time(self, base: ChainState) -> Instant:
         """The system time of blocks to be built on `base`. Raises LeaseLost."""
 
+    def following(self, *, limit: int) -> Sequence[Job]:
+        """Jobs of the same dataset directly behind this one that nobody has tried yet."""
+
+    def take_along(self, job_ids: Sequence[str]) -> None:
+        """From now on the work of these jobs is done with this one's: they end as it does, or wait for their own turn."""
+
 
 class LeasedRun:
     """A leased job. Progress is written at most every `report_ms`, together with a longer lease.
@@ -53,6 +59,7 @@ class LeasedRun:
         self._reported_at = lease.job.updated_at
         self.listener: Callable[[Mapping[str, object]], None] = lambda _: None
         self.stopping: Callable[[], bool] = lambda: False
+        self.together: tuple[str, ...] = ()
 
     @property
     def job_id(self) -> str:
@@ -72,8 +79,20 @@ class LeasedRun:
             self.heartbeat()
 
     def confirm(self) -> None:
-        """See the protocol."""
+        """See the protocol. Raises Determinate if a job that was taken along was cancelled."""
         self.heartbeat()
+        if self.together:
+            still = {job.id for job in self.following(limit=len(self.together))}
+            if not still.issuperset(self.together):
+                raise Determinate("a push that was to be committed with others was cancelled")
+
+    def following(self, *, limit: int) -> Sequence[Job]:
+        """See the protocol."""
+        return self._jobs.following(self.lease, limit=limit)
+
+    def take_along(self, job_ids: Sequence[str]) -> None:
+        """See the protocol."""
+        self.together = tuple(job_ids)
 
     def heartbeat(self) -> None:
         """Prolong the lease and store the progress. Raises LeaseLost."""

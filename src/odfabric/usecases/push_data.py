@@ -1,8 +1,8 @@
-"""Push data to a root dataset: accept (durable), then commit exactly once.
+"""Accept pushes to a root dataset: durable before they are answered.
 
-Accepting stages the body and queues a job; the job row and the staged object are the push log until the commit. Invariant: a push
-that was accepted is in the chain exactly once, whatever dies: the commit's transaction marks the job, and a key is sealed in
-the block itself. Source: RULINGS 5, 7, 9, 12; reference behaviour of `POST /{dataset}/ingest`.
+Accepting stages the body and queues a job; the job row with its body, or with the staged object that it names, is the push log until
+the commit. Invariant: whatever was accepted is durable, and one key is one push. Not here: committing (`run_push`). Source: RULINGS
+5, 7, 9, 12; reference behaviour of `POST /{dataset}/ingest`.
 """
 
 from __future__ import annotations
@@ -11,30 +11,22 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from odfabric.domain.idempotency import IdempotencyEntry, idempotency_key_hash
+from odfabric.domain.idempotency import idempotency_key_hash
 from odfabric.domain.ingest_plan import push_source
 from odfabric.domain.media_types import read_step_for
-from odfabric.errors import Corrupt, IdempotencyKeyReused, InvalidRequest
-from odfabric.formats.did import parse_dataset_id
-from odfabric.formats.multihash import parse_multihash
-from odfabric.formats.physical_hash import physical_hash
-from odfabric.model.commit import CatalogEntry, Head
+from odfabric.errors import InvalidRequest
+from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetRef
 from odfabric.model.instant import Instant
 from odfabric.model.job import Job, JobKind, NewJob
 from odfabric.model.metadata import DatasetKind
 from odfabric.model.multihash import Multihash
 from odfabric.ports.clock import Clock, Entropy
-from odfabric.ports.engine import Engine
-from odfabric.ports.exchange import Exchange
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
-from odfabric.ports.state_index import StateIndex
-from odfabric.usecases.commit import Commits, PlannedCommit
-from odfabric.usecases.commit_result import CommitResult, result_of, result_of_block
-from odfabric.usecases.ingest import IngestInput, plan_ingest
-from odfabric.usecases.job_run import JobRun
+from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.repository import Repository
+from odfabric.usecases.run_push import key_reused, known_result
 from odfabric.usecases.staging import StagedBody, discard_staged, stage_body
 
 ROUTE = "ingest"
@@ -64,104 +56,30 @@ def accept_push(
     objects: ObjectStore,
     clock: Clock,
     entropy: Entropy,
+    inline_bytes_max: int,
 ) -> Job | CommitResult:
     """Check what can be checked, stage the body, queue the job. A key that was committed answers what it answered then.
+
+    A body of `inline_bytes_max` bytes or fewer goes with the job.
 
     Raises NotFound, SourceNotFound, UnsupportedMediaType, InvalidRequest before the body is read; IdempotencyKeyReused.
     """
     entry = repository.resolve(request.dataset)
     _check_acceptable(entry, request, repository=repository)
-    staged = stage_body(request.body, objects=objects, entropy=entropy)
+    staged = stage_body(request.body, objects=objects, entropy=entropy, inline_bytes_max=inline_bytes_max)
     key_hash = _key_hash(entry, request)
     if key_hash is not None:
-        known = _known_result(entry, key_hash, staged.digest, repository=repository)
+        known = known_result(entry.id, key_hash, staged.digest, repository=repository)
         if known is not None:
-            discard_staged(staged.key, objects=objects)
+            discard_staged(staged, objects=objects)
             return known
-    job = jobs.enqueue(_new_job(entry, request, staged, key_hash, entropy=entropy), now=clock.now())
-    accepted = json.loads(job.request)
-    if accepted["staged"] != staged.key:
-        discard_staged(staged.key, objects=objects)
-        if accepted["digest"] != staged.digest.hex():
-            raise _key_reused()
+    new = _new_job(entry, request, staged, key_hash, entropy=entropy)
+    job = jobs.enqueue(new, now=clock.now())
+    if job.id != new.id:
+        discard_staged(staged, objects=objects)
+        if json.loads(job.request)["digest"] != staged.digest.hex():
+            raise key_reused()
     return job
-
-
-def run_push(
-    job: Job,
-    run: JobRun,
-    *,
-    repository: Repository,
-    commits: Commits,
-    engine: Engine,
-    exchange: Exchange,
-    objects: ObjectStore,
-    index: StateIndex | None = None,
-) -> CommitResult:
-    """Commit an accepted push, or find that it is committed already. Raises what `plan_ingest` and `commit` raise."""
-    pushed = json.loads(job.request)
-    dataset = parse_dataset_id(pushed["dataset"])
-    entry = repository.resolve(dataset)
-    earlier = _committed_by(job, repository=repository, commits=commits)
-    if earlier is not None:
-        return earlier
-    digest = bytes.fromhex(pushed["digest"])
-    entries: tuple[IdempotencyEntry, ...] = ()
-    if pushed["keyHash"] is not None:
-        key_hash = bytes.fromhex(pushed["keyHash"])
-        known = _known_result(entry, key_hash, digest, repository=repository)
-        if known is not None:
-            return known
-        entries = (IdempotencyEntry(key_hash, digest),)
-    with exchange.session() as folder:
-        path = folder / "pushed"
-        objects.materialize(pushed["staged"], path)
-        if physical_hash(path)[0].digest != digest:
-            raise Corrupt("the staged body is damaged", object_name=pushed["staged"])
-
-        def build(base: Head) -> PlannedCommit | None:
-            source = push_source(repository.state(dataset, base.hash), pushed["sourceName"])
-            given = IngestInput(
-                folder=folder,
-                paths=(path,),
-                names=(pushed["fileName"],),
-                read=read_step_for(source.read, pushed["mediaType"]),
-                preprocess=source.preprocess,
-                merge=source.merge,
-                source_name=source.source_name,
-                event_time=Instant.parse(pushed["eventTime"]) if pushed["eventTime"] else None,
-                idempotency=entries,
-            )
-            return plan_ingest(
-                dataset,
-                base,
-                given,
-                run=run,
-                repository=repository,
-                engine=engine,
-                exchange=exchange,
-                objects=objects,
-                index=index,
-            )
-
-        if_match = parse_multihash(pushed["ifMatch"]) if "ifMatch" in pushed else None
-        committed = commits.commit(dataset, build, if_match=if_match, job_id=run.job_id)
-    return result_of(committed) if committed else CommitResult(head=repository.head(dataset).hash)
-
-
-def committed_push(job: Job, *, repository: Repository, commits: Commits) -> dict[str, object] | None:
-    """The result of a push that has committed, published; None for one that has not, and for other jobs."""
-    found = _committed_by(job, repository=repository, commits=commits) if job.kind is JobKind.PUSH else None
-    return found.to_value() if found else None
-
-
-def _committed_by(job: Job, *, repository: Repository, commits: Commits) -> CommitResult | None:
-    dataset = parse_dataset_id(json.loads(job.request)["dataset"])
-    block = commits.chains.commit_of_job(job.id)
-    if block is None:
-        return None
-    commits.publish(dataset)
-    return result_of_block(block, blocks=repository.blocks(dataset))
 
 
 def _check_acceptable(entry: CatalogEntry, request: PushData, *, repository: Repository) -> None:
@@ -187,23 +105,6 @@ def _key_hash(entry: CatalogEntry, request: PushData) -> bytes | None:
     return idempotency_key_hash(account=request.account.lower(), route=route, key=request.idempotency_key)
 
 
-def _known_result(
-    entry: CatalogEntry, key_hash: bytes, digest: bytes, *, repository: Repository
-) -> CommitResult | None:
-    record = repository.chains.idempotency(entry.id, key_hash)
-    if record is None:
-        return None
-    if record.body_digest != digest:
-        raise _key_reused()
-    return result_of_block(record.block_hash, blocks=repository.blocks(entry.id))
-
-
-def _key_reused() -> IdempotencyKeyReused:
-    return IdempotencyKeyReused(
-        "the idempotency key was used for another body", hint="send the same body again, or choose a new key"
-    )
-
-
 def _new_job(
     entry: CatalogEntry, request: PushData, staged: StagedBody, key_hash: bytes | None, *, entropy: Entropy
 ) -> NewJob:
@@ -211,6 +112,7 @@ def _new_job(
         "dataset": str(entry.id),
         "staged": staged.key,
         "digest": staged.digest.hex(),
+        "size": staged.size,
         "fileName": request.file_name,
         "sourceName": request.source_name,
         "mediaType": request.media_type,
@@ -226,4 +128,5 @@ def _new_job(
         dataset_id=entry.id,
         request=json.dumps(document),
         dedup_key=f"push/{key_hash.hex()}" if key_hash else None,
+        body=staged.body,
     )

@@ -19,7 +19,6 @@ from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.usecases.job_run import LeasedRun
 from odfabric.usecases.problem import internal_problem, problem_document
-from odfabric.usecases.staging import discard_staged
 
 _log = logging.getLogger(__name__)
 
@@ -68,10 +67,10 @@ def run_job(
         _log.exception("job %s", job.id)
         final = jobs.fail(run.lease, now=clock.now(), error=json.dumps(internal_problem(bug)))
     else:
-        final = jobs.succeed(run.lease, now=clock.now(), result=json.dumps(result))
+        final = jobs.succeed(run.lease, now=clock.now(), result=json.dumps(result), together=run.together)
     staged = json.loads(job.request).get("staged")
     if final and staged is not None:
-        discard_staged(staged, objects=objects)
+        objects.delete(staged)
 
 
 def _record_failure(

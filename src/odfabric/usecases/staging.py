@@ -1,7 +1,8 @@
 """Staged uploads: bodies that were received but not committed yet (RULINGS 8, 9).
 
-Owns their prefix, lifetime and collection. Invariant: a staged object is durable before any job names it, and the collector never
-touches one that an unfinished job names. Staged bytes are untrusted and never served.
+Owns their prefix, lifetime and collection. A small body goes with its job, a larger one becomes an object. Invariant: a staged
+object is durable before any job names it, and the collector never touches one that an unfinished job names. Staged bytes are
+untrusted and never served.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.ports.clock import Clock, Entropy
@@ -22,11 +24,12 @@ _UNFINISHED_JOBS_MAX = 100_000
 
 @dataclass(frozen=True, slots=True)
 class StagedBody:
-    """A durable upload: its key, size in bytes and SHA3-256."""
+    """An upload: size in bytes and SHA3-256; the key of the object that holds it, or the bytes themselves if they are few."""
 
-    key: str
     size: int
     digest: bytes
+    key: str | None = None
+    body: bytes | None = None
 
 
 class _DigestingStream:
@@ -50,17 +53,28 @@ class _DigestingStream:
         return out
 
 
-def stage_body(chunks: Iterator[bytes], *, objects: ObjectStore, entropy: Entropy) -> StagedBody:
-    """Store a body as it arrives. An exception out of `chunks` leaves nothing visible behind."""
+def stage_body(chunks: Iterator[bytes], *, objects: ObjectStore, entropy: Entropy, inline_bytes_max: int) -> StagedBody:
+    """Take a body in as it arrives; up to `inline_bytes_max` bytes are left to be stored with the job.
+
+    An exception out of `chunks` leaves nothing visible behind.
+    """
+    begun = bytearray()
+    for chunk in chunks:
+        begun += chunk
+        if len(begun) > inline_bytes_max:
+            break
+    else:
+        return StagedBody(len(begun), hashlib.sha3_256(begun).digest(), body=bytes(begun))
     key = STAGING_PREFIX + entropy.random_bytes(16).hex()
-    stream = _DigestingStream(chunks)
+    stream = _DigestingStream(chain([bytes(begun)], chunks))
     size = objects.put_stream(key, stream)
-    return StagedBody(key, size, stream.digest.digest())
+    return StagedBody(size, stream.digest.digest(), key=key)
 
 
-def discard_staged(key: str, *, objects: ObjectStore) -> None:
-    """Remove a staged object whose job is finished."""
-    objects.delete(key)
+def discard_staged(staged: StagedBody, *, objects: ObjectStore) -> None:
+    """Remove what no job needs: a body that was refused, or whose job is finished."""
+    if staged.key is not None:
+        objects.delete(staged.key)
 
 
 def collect_staged(*, objects: ObjectStore, jobs: Jobs, clock: Clock, lifetime_s: float) -> int:

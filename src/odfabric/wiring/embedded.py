@@ -21,7 +21,6 @@ from odfabric.adapters.http.webhook import HttpWebhookSender
 from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
 from odfabric.adapters.local_fs.dataset_keys import KeyFileDatasetKeys
 from odfabric.adapters.local_fs.exchange import FolderExchange
-from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.adapters.local_fs.poll_folder import PollFolder
 from odfabric.adapters.local_fs.remote_folder import FolderRemoteDatasets
 from odfabric.adapters.memory.signals import MemorySignals
@@ -112,16 +111,20 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         node = Node(ports, settings)
         node.token = _token(settings)
         node.account_id = _account_id(settings)
-        node.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores.folder, node))
+        node.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores, node))
         yield node
 
 
-def _sweep(objects: FolderObjectStore | None, node: Node) -> int:
-    if objects is None:
+def _sweep(stores: Stores, node: Node) -> int:
+    """Remove what dead processes left in the folder of objects, and copies that are too many."""
+    if stores.folder is None:
         return 0
     lifetime_ns = int(node.settings.leftover_lifetime_s * NANOS_PER_SECOND)
     oldest = Instant(node.ports.clock.now().epoch_ns - lifetime_ns)
-    return objects.remove_leftovers(older_than=oldest, entries_max=node.settings.leftover_entries_max)
+    removed = stores.folder.remove_leftovers(older_than=oldest, entries_max=node.settings.leftover_entries_max)
+    if stores.cache is not None:
+        removed += stores.cache.shrink(bytes_max=node.settings.object_cache_bytes_max)
+    return removed
 
 
 def _ports(
@@ -153,6 +156,7 @@ def _ports(
         chains=SqlChains(stores.database),
         catalog=SqlCatalog(stores.database),
         objects=stores.objects,
+        stored=stores.stored,
         jobs=SqlJobs(stores.database),
         outbox=SqlOutbox(stores.database),
         removed=SqlRemovedDatasets(stores.database),

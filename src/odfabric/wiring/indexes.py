@@ -26,7 +26,7 @@ from odfabric.domain.state_index import IndexPace
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineProgress
 from odfabric.model.identity import DatasetId
-from odfabric.model.job import Job
+from odfabric.model.job import Job, JobKind
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.jobs import Jobs
@@ -41,6 +41,7 @@ from odfabric.usecases.repository import Repository
 
 VERSIONS_FILE = "persist.sqlite3"
 BLOBS_FOLDER = "persist"
+QUEUED_JOBS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,16 @@ class IndexVerbs:
         )
         if queued is not None:
             self.signals.send(Topic.JOBS)
+
+    def lease(self, worker: str) -> LeasedRun | None:
+        """Take a queued job of this kind: a command that found one due does it, for there may be no worker."""
+        lease_ms = int(self.settings.lease_s * 1000)
+        for job in self.jobs.page(unfinished_only=True, limit=QUEUED_JOBS_MAX):
+            if job.kind is JobKind.INDEX:
+                lease = self.jobs.lease_one(job.id, worker, now=self.clock.now(), lease_ms=lease_ms)
+                if lease is not None:
+                    return LeasedRun(lease, jobs=self.jobs, clock=self.clock, lease_ms=lease_ms)
+        return None
 
     def run(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
         """A job of this kind."""

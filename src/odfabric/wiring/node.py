@@ -22,6 +22,7 @@ from odfabric.model.job import Job, JobKind
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.multihash import Multihash
 from odfabric.model.subscription import Delivery, Subscription
+from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.signals import Topic
 from odfabric.settings import Settings
 from odfabric.usecases.collect_objects import CollectedPortion, Collection, CollectPorts, collect_objects
@@ -33,7 +34,7 @@ from odfabric.usecases.job_run import JobRun, LeasedRun
 from odfabric.usecases.poll_source import poll_source
 from odfabric.usecases.pull_dataset import PullRequest, PullVerbs, enqueue_pull, run_pull
 from odfabric.usecases.pull_remote import pull_remote
-from odfabric.usecases.push_data import PushData, accept_push, committed_push, run_push
+from odfabric.usecases.push_data import PushData, accept_push
 from odfabric.usecases.query_data import QueryAnswer, QueryData, QueryLimits, query_data
 from odfabric.usecases.query_document import QueryForm, query_document
 from odfabric.usecases.read_chain import read_log, read_metadata
@@ -43,6 +44,7 @@ from odfabric.usecases.rebuild import Listener, RebuildPorts, RebuiltDataset, re
 from odfabric.usecases.relay_outbox import relay_outbox
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.run_job import RetryRule, run_job
+from odfabric.usecases.run_push import PushGroupLimits, PushPorts, committed_push, run_push
 from odfabric.usecases.run_transform import run_transform
 from odfabric.usecases.serve_objects import ServedObject, serve_head, serve_object
 from odfabric.usecases.staging import collect_staged
@@ -75,14 +77,7 @@ class Node:
             attempts_max=settings.commit_attempts_max,
             block_bytes_max=settings.block_bytes_max,
         )
-        self.repository = Repository(
-            catalog=ports.catalog,
-            chains=ports.chains,
-            objects=ports.objects,
-            account=self.account,
-            block_bytes_max=settings.block_bytes_max,
-            states_cached_max=settings.chain_states_cached_max,
-        )
+        self.repository = self._repository(ports.objects)
         self.cursors = cursor_verbs(
             settings,
             repository=self.repository,
@@ -109,6 +104,16 @@ class Node:
             JobKind.VERIFY: self._run_verify,
             JobKind.INDEX: self.indexes.run,
         }
+
+    def _repository(self, objects: ObjectStore) -> Repository:
+        return Repository(
+            catalog=self.ports.catalog,
+            chains=self.ports.chains,
+            objects=objects,
+            account=self.account,
+            block_bytes_max=self.settings.block_bytes_max,
+            states_cached_max=self.settings.chain_states_cached_max,
+        )
 
     @property
     def manifest_limits(self) -> TextLimits:
@@ -200,6 +205,7 @@ class Node:
             objects=self.ports.objects,
             clock=self.ports.clock,
             entropy=self.ports.entropy,
+            inline_bytes_max=self.settings.push_inline_bytes_max,
         )
         self.ports.signals.send(Topic.JOBS)
         return accepted
@@ -362,18 +368,18 @@ class Node:
         return job
 
     def _run_push(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
-        ports = self.ports
-        result = run_push(
-            job,
-            run,
+        given, settings = self.ports, self.settings
+        ports = PushPorts(
             repository=self.repository,
             commits=self.commits,
-            engine=ports.engine,
-            exchange=ports.exchange,
-            objects=ports.objects,
+            engine=given.engine,
+            exchange=given.exchange,
+            objects=given.objects,
+            jobs=given.jobs,
             index=self.indexes.used,
         )
-        return result.to_value()
+        group = PushGroupLimits(jobs_max=settings.push_group_jobs_max, bytes_max=settings.push_group_bytes_max)
+        return run_push(job, run, ports=ports, group=group).to_value()
 
     def _run_pull(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
         verbs = PullVerbs(poll=self._poll, transform=self._transform, sync=self._sync)
@@ -384,7 +390,7 @@ class Node:
         return run_verify(
             job,
             run,
-            repository=self.repository,
+            repository=self._repository(ports.stored) if ports.stored else self.repository,
             engine=ports.engine,
             exchange=ports.exchange,
             clock=ports.clock,

@@ -47,6 +47,8 @@ class NodePorts:
     clock: Clock
     entropy: Entropy
     signals: Signals = field(default_factory=MemorySignals)
+    stored: ObjectStore | None = None
+    """`objects` without copies nearby, which verification must not trust; None if there are none."""
 
 
 def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
@@ -76,4 +78,5 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         clock=ports.clock,
         entropy=ports.entropy,
         signals=ports.signals,
+        stored=interceptor.objects(ports.stored) if ports.stored else None,
     )

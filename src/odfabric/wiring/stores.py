@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from odfabric.adapters.cached.object_store import CachedObjectStore
+from odfabric.adapters.local_fs.folder_cache import FolderCache
 from odfabric.adapters.local_fs.folder_locks import FolderLocks
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.adapters.s3.client import S3Access
@@ -24,16 +26,23 @@ from odfabric.settings import Settings
 DATABASE_FILE = "odf.sqlite3"
 OBJECTS_FOLDER = "objects"
 LOCKS_FOLDER = "locks"
+CACHE_FOLDER = "cache"
 _LOCKS_AT_ONCE_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The stores of one process. `folder` is the object store if that is a folder, which has leftovers to be swept."""
+    """The stores of one process.
+
+    `objects` is what work uses; `stored`, if there is one, the same without copies nearby: what is verified. `folder` is the folder in which either
+    objects or their copies lie, which has leftovers to be swept; `cache` is it if it holds copies.
+    """
 
     database: Database
     objects: ObjectStore
-    folder: FolderObjectStore | None
+    stored: ObjectStore | None = None
+    folder: FolderObjectStore | None = None
+    cache: FolderCache | None = None
 
 
 def database_url(settings: Settings) -> str:
@@ -56,10 +65,13 @@ def open_stores(settings: Settings, closing: ExitStack, *, private_folders: Sequ
     closing.callback(database.close)
     if settings.objects_url is None:
         folder = FolderObjectStore(settings.workspace / OBJECTS_FOLDER, private_folders=private_folders)
-        return Stores(database, folder, folder)
+        return Stores(database, folder, folder=folder)
     bucket = open_bucket(settings, exclusive=_locks(settings, closing))
     closing.callback(bucket.close)
-    return Stores(database, bucket, None)
+    if settings.object_cache_bytes_max == 0:
+        return Stores(database, bucket)
+    cache = FolderCache(settings.workspace / CACHE_FOLDER, private_folders=tuple(private_folders))
+    return Stores(database, CachedObjectStore(bucket, cache), stored=bucket, folder=cache, cache=cache)
 
 
 def open_bucket(settings: Settings, *, exclusive: Exclusive) -> S3ObjectStore:

@@ -80,20 +80,19 @@ class MemoryChains:
         blocks: Sequence[EncodedBlock],
         message: OutboxMessage,
         idempotency: Sequence[IdempotencyRecord] = (),
-        job_id: str | None = None,
+        job_ids: Sequence[str] = (),
         entry: CatalogEntry | None = None,
     ) -> None:
         """See the port."""
         check_appendable(expected=expected, blocks=blocks, message=message, entry=entry)
         with self._store.lock:
             stored = self._expect(dataset, expected) if entry is None else self._new_dataset(dataset, entry)
-            self._check_unused(stored, idempotency, job_id)
+            self._check_unused(stored, idempotency, job_ids)
             self._store.datasets[dataset] = stored
             self._store.removed.pop(dataset, None)
             _index(stored, blocks)
             stored.records.update((record.key_hash, record) for record in idempotency)
-            if job_id is not None:
-                self._store.job_commits[job_id] = blocks[-1].hash
+            self._store.job_commits.update(dict.fromkeys(job_ids, blocks[-1].hash))
             self._store.outbox.append(StoredMessage(message))
 
     def adopt(
@@ -142,12 +141,14 @@ class MemoryChains:
             raise HeadMoved(expected=str(expected), actual=str(stored.head.hash))
         return stored
 
-    def _check_unused(self, stored: StoredDataset, records: Sequence[IdempotencyRecord], job_id: str | None) -> None:
+    def _check_unused(
+        self, stored: StoredDataset, records: Sequence[IdempotencyRecord], job_ids: Sequence[str]
+    ) -> None:
         keys = [record.key_hash for record in records]
         if len(set(keys)) < len(keys) or any(key in stored.records for key in keys):
             raise AlreadyExists("an idempotency key of this commit has been committed already")
-        if job_id is not None and job_id in self._store.job_commits:
-            raise AlreadyExists(f"job {job_id} has committed already")
+        if any(job_id in self._store.job_commits for job_id in job_ids):
+            raise AlreadyExists("a job of this commit has committed already")
 
 
 def _index(stored: StoredDataset, blocks: Sequence[EncodedBlock]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, takewhile
 
 from odfabric.errors import LeaseLost
 from odfabric.model.identity import DatasetId
@@ -17,6 +18,7 @@ class _StoredJob:
     job: Job
     due_at: Instant
     fence: int = 0
+    body: bytes | None = None
     worker: str = ""
     leased_until: Instant | None = None
 
@@ -49,7 +51,7 @@ class MemoryJobs:
                 created_at=now,
                 updated_at=now,
             )
-            self._jobs[job.id] = _StoredJob(queued, due_at=now)
+            self._jobs[job.id] = _StoredJob(queued, due_at=now, body=job.body)
             return queued
 
     def get(self, job_id: str) -> Job | None:
@@ -57,6 +59,23 @@ class MemoryJobs:
         with self._lock:
             stored = self._jobs.get(job_id)
             return stored.job if stored else None
+
+    def bodies(self, job_ids: Sequence[str]) -> Mapping[str, bytes]:
+        """See the port."""
+        with self._lock:
+            found = [self._jobs[job_id] for job_id in job_ids if job_id in self._jobs]
+        return {
+            stored.job.id: stored.body for stored in found if stored.body is not None and not stored.job.status.final
+        }
+
+    def following(self, lease: Lease, *, limit: int) -> Sequence[Job]:
+        """See the port."""
+        with self._lock:
+            jobs = [stored.job for stored in self._jobs.values() if stored.job.dataset_id == lease.job.dataset_id]
+        behind = jobs[next(place for place, job in enumerate(jobs) if job.id == lease.job.id) + 1 :]
+        unfinished = (job for job in behind if not job.status.final)
+        found = takewhile(lambda job: job.status is JobStatus.QUEUED and job.attempts == 0, unfinished)
+        return list(islice(found, limit))
 
     def page(self, *, dataset: DatasetId | None = None, unfinished_only: bool = False, limit: int) -> Sequence[Job]:
         """See the port."""
@@ -95,13 +114,16 @@ class MemoryJobs:
             stored.job = replace(stored.job, updated_at=now, progress=progress or stored.job.progress)
             return replace(lease, job=stored.job, until=stored.leased_until)
 
-    def succeed(self, lease: Lease, *, now: Instant, result: str) -> bool:
+    def succeed(self, lease: Lease, *, now: Instant, result: str, together: Sequence[str] = ()) -> bool:
         """See the port."""
         with self._lock:
             stored = self._held(lease)
-            if stored is not None:
-                stored.job = replace(stored.job, status=JobStatus.SUCCEEDED, result=result, error=None, updated_at=now)
-            return stored is not None
+            if stored is None:
+                return False
+            along = [self._jobs[job_id] for job_id in together]
+            for ended in (stored, *(one for one in along if one.job.status is JobStatus.QUEUED)):
+                ended.job = replace(ended.job, status=JobStatus.SUCCEEDED, result=result, error=None, updated_at=now)
+            return True
 
     def fail(self, lease: Lease, *, now: Instant, error: str) -> bool:
         """See the port."""

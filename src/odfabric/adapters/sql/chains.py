@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from odfabric.adapters.sql.catalog import entry_values
-from odfabric.adapters.sql.database import Database, insert_new
+from odfabric.adapters.sql.database import Database, insert_all_new, insert_new
 from odfabric.adapters.sql.deliveries import drop_subscriptions
 from odfabric.adapters.sql.removed_datasets import mark_removed, unmark_removed
 from odfabric.adapters.sql.tables import blocks, datasets, heads, idempotency, job_commits, outbox
@@ -87,7 +87,7 @@ class SqlChains:
         blocks: Sequence[EncodedBlock],
         message: OutboxMessage,
         idempotency: Sequence[IdempotencyRecord] = (),
-        job_id: str | None = None,
+        job_ids: Sequence[str] = (),
         entry: CatalogEntry | None = None,
     ) -> None:
         """See the port."""
@@ -100,7 +100,7 @@ class SqlChains:
             else:
                 _move(connection, dataset, expected=expected, to=head)
             _index(connection, dataset, rows)
-            _record(connection, dataset, idempotency, job_id, rows[-1].hash)
+            _record(connection, dataset, idempotency, job_ids, rows[-1].hash)
             _send(connection, message)
 
     def adopt(
@@ -203,16 +203,15 @@ def _record(
     connection: Connection,
     dataset: DatasetId,
     records: Sequence[IdempotencyRecord],
-    job_id: str | None,
+    job_ids: Sequence[str],
     head: Multihash,
 ) -> None:
-    for record in records:
-        if not insert_new(connection, idempotency, _record_values(dataset, record)):
-            raise AlreadyExists("an idempotency key of this commit has been committed already")
-    if job_id is not None:
-        mark = {"job_id": job_id, "dataset_id": dataset, "block_hash": head}
-        if not insert_new(connection, job_commits, mark):
-            raise AlreadyExists(f"job {job_id} has committed already")
+    keys = [_record_values(dataset, record) for record in records]
+    if not insert_all_new(connection, idempotency, keys):
+        raise AlreadyExists("an idempotency key of this commit has been committed already")
+    marks = [{"job_id": job_id, "dataset_id": dataset, "block_hash": head} for job_id in job_ids]
+    if not insert_all_new(connection, job_commits, marks):
+        raise AlreadyExists("a job of this commit has committed already")
 
 
 def _record_values(dataset: DatasetId, record: IdempotencyRecord) -> dict[str, object]:

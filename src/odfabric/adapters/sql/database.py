@@ -10,7 +10,7 @@ rely on row locks and constraints. Not here: tables and statements.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -26,6 +26,7 @@ from odfabric.errors import Corrupt, Determinate, Indeterminate
 _BEGIN = "odf_begin"
 _DAMAGED = ("malformed", "not a database")
 _DRIVER = "postgresql+psycopg"
+_INSERT_ROWS = 1000  # of few columns each: databases bound the values of one statement
 _CONNECT_S_MIN = 2  # the driver knows no shorter one
 
 
@@ -134,10 +135,16 @@ def _with_driver(url: URL) -> URL:
 
 def insert_new(connection: Connection, table: Table, values: Mapping[str, object]) -> bool:
     """Insert a row unless one of its unique values is taken; waits for whoever is taking it. Whether it was inserted."""
+    return insert_all_new(connection, table, [values])
+
+
+def insert_all_new(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]) -> bool:
+    """The same for many; those that are new are inserted even if others are not. Whether all were."""
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    insertion = dialect.insert(table).on_conflict_do_nothing().values(values)
+    insertion = dialect.insert(table).on_conflict_do_nothing().returning(literal(1))
     # Row counts of an INSERT are not reported by every driver; rows that it returns are.
-    return connection.execute(insertion.returning(literal(1))).first() is not None
+    portions = (rows[start : start + _INSERT_ROWS] for start in range(0, len(rows), _INSERT_ROWS))
+    return sum(len(connection.execute(insertion.values(list(portion))).all()) for portion in portions) == len(rows)
 
 
 @contextmanager

@@ -7,13 +7,14 @@ which a unique index keeps on databases where two workers may look at the same t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, exists, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, delete, exists, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from odfabric.adapters.sql.database import Database, insert_new
-from odfabric.adapters.sql.tables import is_unfinished, jobs
+from odfabric.adapters.sql.tables import is_unfinished, job_bodies, jobs
 from odfabric.errors import Determinate, LeaseLost
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
@@ -38,6 +39,8 @@ class SqlJobs:
                 if known is not None:
                     return known
                 if insert_new(connection, jobs, _new_values(job, now)):
+                    if job.body is not None:
+                        connection.execute(insert(job_bodies).values(job_id=job.id, body=job.body))
                     return _job(connection.execute(select(jobs).where(jobs.c.id == job.id)).one())
             raise Determinate("the job table is busy")
 
@@ -46,6 +49,22 @@ class SqlJobs:
         with self._database.read() as connection:
             found = connection.execute(select(jobs).where(jobs.c.id == job_id)).one_or_none()
         return _job(found) if found else None
+
+    def bodies(self, job_ids: Sequence[str]) -> Mapping[str, bytes]:
+        """See the port."""
+        with self._database.read() as connection:
+            rows = connection.execute(select(job_bodies).where(job_bodies.c.job_id.in_(job_ids))).all()
+        return {row.job_id: row.body for row in rows}
+
+    def following(self, lease: Lease, *, limit: int) -> Sequence[Job]:
+        """See the port."""
+        own = select(jobs.c.position).where(jobs.c.id == lease.job.id).scalar_subquery()
+        behind = select(jobs).where(
+            jobs.c.dataset_id == lease.job.dataset_id, jobs.c.position > own, is_unfinished(jobs.c.status)
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(behind.order_by(jobs.c.position).limit(limit)).all()
+        return [_job(row) for row in takewhile(lambda row: row.status == _QUEUED and row.attempts == 0, rows)]
 
     def page(self, *, dataset: DatasetId | None = None, unfinished_only: bool = False, limit: int) -> Sequence[Job]:
         """See the port."""
@@ -78,9 +97,10 @@ class SqlJobs:
                 raise LeaseLost(f"job {lease.job.id} is no longer ours")
             return Lease(job=_job(found), worker=lease.worker, fence=lease.fence, until=until)
 
-    def succeed(self, lease: Lease, *, now: Instant, result: str) -> bool:
+    def succeed(self, lease: Lease, *, now: Instant, result: str, together: Sequence[str] = ()) -> bool:
         """See the port."""
-        return self._change(lease, now, {"status": JobStatus.SUCCEEDED.value, "result": result, "error": None})
+        values = {"status": JobStatus.SUCCEEDED.value, "result": result, "error": None}
+        return self._change(lease, now, values, together=together)
 
     def fail(self, lease: Lease, *, now: Instant, error: str) -> bool:
         """See the port."""
@@ -105,6 +125,7 @@ class SqlJobs:
             connection.execute(
                 cancelled.values(status=JobStatus.CANCELLED.value, leased_until=None, worker=None, updated_at=now)
             )
+            connection.execute(delete(job_bodies).where(job_bodies.c.job_id == job_id))
             found = connection.execute(select(jobs).where(jobs.c.id == job_id)).one_or_none()
             return _job(found) if found else None
 
@@ -126,10 +147,19 @@ class SqlJobs:
             # Another worker has just begun a job of the same dataset.
             return None
 
-    def _change(self, lease: Lease, now: Instant, values: dict[str, object]) -> bool:
-        changed = update(jobs).where(*_held(lease)).values(leased_until=None, worker=None, updated_at=now, **values)
+    def _change(
+        self, lease: Lease, now: Instant, values: Mapping[str, object], *, together: Sequence[str] = ()
+    ) -> bool:
+        changed = update(jobs).values(leased_until=None, worker=None, updated_at=now, **values)
         with self._database.write() as connection:
-            return connection.execute(changed).rowcount == 1
+            if connection.execute(changed.where(*_held(lease))).rowcount == 0:
+                return False
+            if together:
+                connection.execute(changed.where(jobs.c.id.in_(together), jobs.c.status == _QUEUED))
+            if values["status"] != _QUEUED:
+                ended = (lease.job.id, *together)
+                connection.execute(delete(job_bodies).where(job_bodies.c.job_id.in_(ended)))
+            return True
 
 
 def _take(connection: Connection, ready: Select[tuple[str]], worker: str, now: Instant, lease_ms: int) -> Lease | None:

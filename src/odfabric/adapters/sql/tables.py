@@ -34,7 +34,7 @@ from odfabric.adapters.sql.column_types import (
     folded_text,
 )
 
-SCHEMA_REVISION = "0002"
+SCHEMA_REVISION = "0003"
 """The newest migration that this code needs."""
 
 NAME_CHARACTERS_MAX = 100
@@ -216,6 +216,15 @@ jobs = Table(
     Column("updated_at", InstantNanos, nullable=False),
     sqlite_autoincrement=True,
 )
+
+# Small bodies of jobs, apart from the rows that are listed and polled; they go when their job has ended.
+job_bodies = Table(
+    "job_bodies",
+    metadata,
+    Column("job_id", String(ID_CHARACTERS_MAX), primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+
 _UNFINISHED = text("status IN ('queued', 'running')")
 _RUNNING = text("status = 'running'")
 Index(

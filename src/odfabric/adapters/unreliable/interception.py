@@ -92,7 +92,7 @@ JOBS = PortCalls(
         "give_back": "job.retry",
         "cancel": "job.cancel",
     },
-    reads={"get": "job.get", "page": "job.page"},
+    reads={"get": "job.get", "page": "job.page", "bodies": "job.bodies", "following": "job.following"},
 )
 OUTBOX = PortCalls(effects={"fan_out": "outbox.fan_out"}, reads={"pending": "outbox.pending"})
 REMOVED = PortCalls(

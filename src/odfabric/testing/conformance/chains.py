@@ -99,7 +99,7 @@ class ChainWriterContract:
                 blocks=stale,
                 message=chain.message(stale),
                 idempotency=[RECORD],
-                job_id="job-1",
+                job_ids=("job-1",),
             )
         assert (moved.value.expected, moved.value.actual) == (str(chain.blocks[0].hash), str(chain.head))
         assert state_of(storage, chain) == before
@@ -154,7 +154,7 @@ class ChainWriterContract:
                     blocks=blocks,
                     message=chain.message(blocks),
                     idempotency=records,
-                    job_id="job-1",
+                    job_ids=("job-1",),
                 )
         assert state_of(storage, chain, other) == before
         assert storage.chains.idempotency(chain.id, fresh.key_hash) is None
@@ -163,7 +163,7 @@ class ChainWriterContract:
         chain, other = new_chain(storage.chains), new_chain(storage.chains, "weather")
         blocks = chain.next_blocks(2)
         storage.chains.append(
-            chain.id, expected=chain.head, blocks=blocks, message=chain.message(blocks), job_id="job-1"
+            chain.id, expected=chain.head, blocks=blocks, message=chain.message(blocks), job_ids=("job-1",)
         )
         chain.blocks += blocks
         assert storage.chains.commit_of_job("job-1") == chain.head
@@ -176,7 +176,7 @@ class ChainWriterContract:
                     expected=each.head,
                     blocks=blocks,
                     message=each.message(blocks),
-                    job_id="job-1",
+                    job_ids=("job-1",),
                     idempotency=[RECORD],
                 )
         assert state_of(storage, chain, other) == before
@@ -184,7 +184,7 @@ class ChainWriterContract:
     def test_a_stale_head_is_told_before_a_used_key(self, storage: StoragePorts) -> None:
         chain = new_chain(storage.chains)
         blocks = chain.next_blocks()
-        arguments = {"blocks": blocks, "message": chain.message(blocks), "idempotency": [RECORD], "job_id": "job-1"}
+        arguments = {"blocks": blocks, "message": chain.message(blocks), "idempotency": [RECORD], "job_ids": ("job-1",)}
         storage.chains.append(chain.id, expected=chain.head, **arguments)  # type: ignore[arg-type]
         with pytest.raises(HeadMoved):
             storage.chains.append(chain.id, expected=chain.head, **arguments)  # type: ignore[arg-type]
@@ -252,7 +252,7 @@ class ChainWriterContract:
             chain = chains[number]
             blocks = chain.next_blocks()
             storage.chains.append(
-                chain.id, expected=chain.head, blocks=blocks, message=chain.message(blocks), job_id="job-1"
+                chain.id, expected=chain.head, blocks=blocks, message=chain.message(blocks), job_ids=("job-1",)
             )
             return "won"
 
@@ -320,7 +320,7 @@ class ChainRowsContract:
             blocks=blocks,
             message=chain.message(blocks),
             idempotency=[RECORD],
-            job_id="job-1",
+            job_ids=("job-1",),
         )
         chain.blocks += blocks
         chain.remove()

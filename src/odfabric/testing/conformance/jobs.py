@@ -19,7 +19,9 @@ FLIGHTS, WEATHER = entry_of("flights").id, entry_of("weather").id
 LEASE_MS = 1000
 
 
-def new_job(name: str, *, dataset: DatasetId | None = FLIGHTS, dedup_key: str | None = None) -> NewJob:
+def new_job(
+    name: str, *, dataset: DatasetId | None = FLIGHTS, dedup_key: str | None = None, body: bytes | None = None
+) -> NewJob:
     """A push."""
     return NewJob(
         id=name,
@@ -28,6 +30,7 @@ def new_job(name: str, *, dataset: DatasetId | None = FLIGHTS, dedup_key: str | 
         dataset_id=dataset,
         request='{"body": "é"}',
         dedup_key=dedup_key,
+        body=body,
     )
 
 
@@ -191,6 +194,76 @@ class JobsContract:
         assert (failed.status, failed.result, failed.error) == (JobStatus.FAILED, None, '{"code": "x"}')
         assert (succeeded.updated_at, failed.updated_at) == (later(3), later(4))
         assert take(jobs, now=later(10 * LEASE_MS)) is None
+
+    def test_a_body_is_there_until_its_job_has_ended(self, jobs: Jobs) -> None:
+        bodies = {"j1": b"one", "j2": b"", "j3": bytes(range(256)) * 256}
+        for name, body in bodies.items():
+            jobs.enqueue(new_job(name, dataset=None, body=body), now=NOW)
+        jobs.enqueue(new_job("j4", dataset=None), now=NOW)
+        assert jobs.bodies([*bodies, "j4", "j5"]) == bodies
+        jobs.retry(taken(jobs), now=NOW, due_at=later(1), error="{}")
+        assert jobs.bodies(["j1"]) == {"j1": b"one"}
+        jobs.succeed(taken(jobs), now=NOW, result="{}")
+        jobs.fail(taken(jobs), now=NOW, error="{}")
+        jobs.cancel("j1", now=NOW)
+        assert jobs.bodies([*bodies]) == {}
+
+    def test_a_job_that_is_known_already_keeps_its_body(self, jobs: Jobs) -> None:
+        jobs.enqueue(new_job("j1", dedup_key="k", body=b"one"), now=NOW)
+        assert jobs.enqueue(new_job("j2", dedup_key="k", body=b"two"), now=NOW).id == "j1"
+        assert jobs.bodies(["j1", "j2"]) == {"j1": b"one"}
+
+    def test_what_follows_a_job_are_the_untried_ones_of_its_dataset_in_order(self, jobs: Jobs) -> None:
+        for name in ("j1", "j2", "j3", "j4", "j5"):
+            jobs.enqueue(new_job(name), now=NOW)
+            jobs.enqueue(new_job(f"{name}-other", dataset=WEATHER), now=NOW)
+        jobs.cancel("j3", now=NOW)
+        first = taken(jobs)
+        assert [job.id for job in jobs.following(first, limit=10)] == ["j2", "j4", "j5"]
+        assert [job.id for job in jobs.following(first, limit=2)] == ["j2", "j4"]
+        jobs.succeed(first, now=NOW, result="{}")
+        second = taken(jobs, now=NOW)
+        while second.job.dataset_id != FLIGHTS:
+            second = taken(jobs, now=NOW)
+        assert [job.id for job in jobs.following(second, limit=10)] == ["j4", "j5"]
+
+    def test_nothing_follows_over_a_job_that_was_tried(self, jobs: Jobs) -> None:
+        for name in ("j1", "j2", "j3"):
+            jobs.enqueue(new_job(name), now=NOW)
+        first = taken(jobs)
+        jobs.retry(first, now=NOW, due_at=NOW, error="{}")
+        jobs.cancel("j1", now=NOW)
+        tried = taken(jobs)
+        jobs.retry(tried, now=NOW, due_at=NOW, error="{}")
+        again = taken(jobs)
+        assert (again.job.id, [job.id for job in jobs.following(again, limit=10)]) == ("j2", ["j3"])
+
+    def test_jobs_that_were_taken_along_end_together(self, jobs: Jobs) -> None:
+        for name in ("j1", "j2", "j3", "j4"):
+            jobs.enqueue(new_job(name, body=b"body"), now=NOW)
+        lease = taken(jobs)
+        jobs.cancel("j3", now=NOW)
+        assert jobs.succeed(lease, now=later(1), result='{"rows": 1}', together=["j2", "j3"])
+        ended = {name: jobs.get(name) for name in ("j1", "j2", "j3", "j4")}
+        assert [job.status for job in ended.values() if job] == [
+            JobStatus.SUCCEEDED,
+            JobStatus.SUCCEEDED,
+            JobStatus.CANCELLED,
+            JobStatus.QUEUED,
+        ]
+        assert [job.result for job in ended.values() if job] == ['{"rows": 1}', '{"rows": 1}', None, None]
+        assert jobs.bodies(["j1", "j2", "j3", "j4"]) == {"j4": b"body"}
+        assert taken(jobs).job.id == "j4"
+
+    def test_a_stale_lease_ends_nothing_that_it_took_along(self, jobs: Jobs) -> None:
+        jobs.enqueue(new_job("j1"), now=NOW)
+        jobs.enqueue(new_job("j2"), now=NOW)
+        stale = taken(jobs)
+        taken(jobs, now=later(LEASE_MS + 1))
+        assert not jobs.succeed(stale, now=later(LEASE_MS + 2), result="{}", together=["j2"])
+        behind = jobs.get("j2")
+        assert behind is not None
+        assert behind.status is JobStatus.QUEUED
 
     def test_success_forgets_the_error_of_an_earlier_attempt(self, jobs: Jobs) -> None:
         jobs.enqueue(new_job("j1"), now=NOW)

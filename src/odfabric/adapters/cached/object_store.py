@@ -1,0 +1,113 @@
+"""Objects that are far away, kept near while they are used.
+
+Owns which objects are kept: blocks, slices and checkpoints, which are named by their hash and never change. Invariant: the far store is
+asked whenever the near one does not have something, and everything is written there first, so the near one may be emptied at any
+time. A near object that was damaged is found by whoever hashes it, as a far one would be. Not here: how much is kept
+(`local_fs.folder_cache`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from odfabric.errors import External, NotFound
+from odfabric.ports.object_store import ObjectStat, ObjectStore, ReadableBytes
+
+KEPT = frozenset({"blocks", "data", "checkpoints"})
+"""Second parts of keys (`formats.dataset_layout`) whose objects never change."""
+
+
+class CachedObjectStore:
+    """An ObjectStore: `far`, with copies in `near`. Failures of the near store are never told: it is a matter of speed."""
+
+    def __init__(self, far: ObjectStore, near: ObjectStore) -> None:
+        self._far = far
+        self._near = near
+
+    def put_bytes(self, key: str, data: bytes) -> None:
+        """See the port."""
+        self._far.put_bytes(key, data)
+        if _is_kept(key):
+            with suppress(External):
+                self._near.put_bytes(key, data)
+
+    def put_file(self, key: str, path: Path) -> None:
+        """See the port."""
+        self._far.put_file(key, path)
+        self._keep_file(key, path)
+
+    def put_stream(self, key: str, stream: ReadableBytes) -> int:
+        """See the port."""
+        return self._far.put_stream(key, stream)
+
+    def read_bytes(self, key: str, *, size_max: int) -> bytes:
+        """See the port."""
+        if not _is_kept(key):
+            return self._far.read_bytes(key, size_max=size_max)
+        try:
+            return self._near.read_bytes(key, size_max=size_max)
+        except (NotFound, External):
+            data = self._far.read_bytes(key, size_max=size_max)
+        with suppress(External):
+            self._near.put_bytes(key, data)
+        return data
+
+    def open(self, key: str) -> BinaryIO:
+        """See the port."""
+        if _is_kept(key):
+            with suppress(NotFound, External):
+                return self._near.open(key)
+        return self._far.open(key)
+
+    def stat(self, key: str) -> ObjectStat | None:
+        """See the port."""
+        return self._far.stat(key)
+
+    def materialize(self, key: str, path: Path) -> None:
+        """See the port."""
+        if not _is_kept(key):
+            self._far.materialize(key, path)
+            return
+        try:
+            self._near.materialize(key, path)
+        except (NotFound, External):
+            self._far.materialize(key, path)
+            self._keep_file(key, path)
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """See the port."""
+        return self._far.keys(prefix)
+
+    def delete(self, key: str) -> None:
+        """See the port."""
+        self._far.delete(key)
+        with suppress(External):
+            self._near.delete(key)
+
+    def write_ref(self, key: str, text: str) -> None:
+        """See the port."""
+        self._far.write_ref(key, text)
+
+    def exclusive(self, key: str) -> AbstractContextManager[None]:
+        """See the port."""
+        return self._far.exclusive(key)
+
+    def read_ref(self, key: str) -> str | None:
+        """See the port."""
+        return self._far.read_ref(key)
+
+    def link(self, key: str, *, lifetime_s: int) -> str | None:
+        """See the port."""
+        return self._far.link(key, lifetime_s=lifetime_s)
+
+    def _keep_file(self, key: str, path: Path) -> None:
+        if _is_kept(key):
+            with suppress(External):
+                self._near.put_file(key, path)
+
+
+def _is_kept(key: str) -> bool:
+    return key.partition("/")[2].partition("/")[0] in KEPT
