@@ -37,7 +37,6 @@ def _client(url: str) -> redis.Redis:
         url,
         socket_connect_timeout=ANSWER_S_MAX,
         socket_timeout=ANSWER_S_MAX,
-        socket_keepalive=True,
         health_check_interval=CHECK_S,
         # Who lost a connection must know it: something may have been missed.
         retry=Retry(NoBackoff(), 0),

@@ -21,7 +21,7 @@ PENDING_MAX = 10_000
 """Shards with an announcement that is not sent yet; beyond that announcements are dropped."""
 
 RECEIVE_S = 0.25
-"""A wait for messages, and so the longest time that `close` takes."""
+"""A wait for messages; `close` takes as long, or as long as an attempt to reach the server."""
 
 _PAUSE_S, _PAUSE_S_MAX = 0.1, 5.0
 

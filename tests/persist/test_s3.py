@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 from botocore.exceptions import ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 
+from odfabric_persist.client import PersistClient
 from odfabric_persist.errors import Corrupt, Determinate, Indeterminate, UsageError
 from odfabric_persist.location.consensus import Version
+from odfabric_persist.location.postgres_consensus import PostgresConsensus
 from odfabric_persist.location.s3_access import MIB, S3Place, s3_client
 from odfabric_persist.location.s3_blob import S3Blob
 from odfabric_persist.location.s3_consensus import S3Consensus
+from tests.persist.scenario import CODEC, updates_of
 from tests.persist.stores import fresh_place
+from tests.support.loopback_http import LoopbackServer, reply
 
 
 @pytest.fixture
@@ -220,6 +224,38 @@ def test_a_server_that_is_not_there_surely_did_nothing(place: S3Place) -> None:
     nowhere = replace(place, endpoint="http://127.0.0.1:1")
     with closing(S3Blob(nowhere)) as blob, pytest.raises(Determinate, match="EndpointConnectionError"):
         blob.set("k", b"1")
+
+
+def test_answers_that_are_cut_off_or_errors_of_the_store_are_told_apart(place: S3Place) -> None:
+    answers: list[bytes | Iterator[bytes]] = []
+    with LoopbackServer(lambda _: answers.pop(0)).serving() as server:
+        nowhere = replace(place, endpoint=server.url("").rstrip("/"))
+        with closing(S3Blob(nowhere)) as blob:
+            answers.append(iter([b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", b"half"]))
+            with pytest.raises(Determinate):
+                blob.get("k")
+            answers.append(reply(503, b"<Error><Code>SlowDown</Code></Error>"))
+            with pytest.raises(Determinate, match="SlowDown"):
+                blob.set("k", b"1")
+            answers.append(reply(500, b"<Error><Code>InternalError</Code></Error>"))
+            with pytest.raises(Indeterminate, match="InternalError"):
+                blob.set("k", b"1")
+            answers.append(iter([b""]))
+            with pytest.raises(Indeterminate, match="ConnectionClosed"):
+                blob.set("k", b"1")
+        assert [one.method for one in server.seen] == ["GET", "PUT", "PUT", "PUT"], "a request was tried again"
+
+
+def test_moves_of_frontiers_ask_nothing_of_the_bucket(place: S3Place, client: Any, postgres_url: str) -> None:
+    with closing(PostgresConsensus(postgres_url)) as consensus:
+        shard = PersistClient(S3Blob(place, client=client), consensus).open("s", CODEC)
+        writer, reader = shard.open_writer(), shard.open_reader()
+        counted = requests_counted(client)
+        for upper in range(1, 21):
+            writer.compare_and_append(updates_of([["a", upper - 1, 1]]), upper - 1, upper)
+            reader.downgrade_since(upper - 1)
+            reader.heartbeat()
+        assert counted == [], "small rows and frontiers are versions only"
 
 
 def test_a_place_keeps_its_secret_and_its_limits(place: S3Place) -> None:

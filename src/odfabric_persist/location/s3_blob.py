@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -35,18 +35,15 @@ class S3Blob:
 
     def get(self, key: str) -> bytes | None:
         """See the protocol."""
-        try:
-            with located(f"get {key}", writes=False):
-                try:
-                    answer = self._client.get_object(**self._object(key))
-                except ClientError as error:
-                    if code_of(error) == "NoSuchKey":
-                        return None
-                    raise
-                with answer["Body"] as body:
-                    return bytes(body.read())
-        except OSError as error:
-            raise Determinate(f"S3: get {key}: {type(error).__name__}") from error
+        with located(f"get {key}", writes=False):
+            try:
+                answer = self._client.get_object(**self._object(key))
+            except ClientError as error:
+                if code_of(error) == "NoSuchKey":
+                    return None
+                raise
+            with closing(answer["Body"]) as body:
+                return bytes(body.read())
 
     def set(self, key: str, value: bytes) -> None:
         """See the protocol."""

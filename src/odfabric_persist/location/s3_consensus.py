@@ -13,7 +13,7 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,8 @@ _KNOWN_MAX = 1024
 _ATTEMPTS_MAX = 100
 _REFUSED = frozenset({"PreconditionFailed", "NoSuchKey"})
 """Answers to a condition that does not hold. Some stores say 404 for `If-Match` where there is no object."""
+
+_UNCHANGED = frozenset({"304", "NotModified"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,22 +156,18 @@ class S3Consensus:
         """The object now; it is not sent again while it is the one that we know."""
         known = self._remembered(key)
         condition = {} if known is None else {"IfNoneMatch": known.etag}
-        try:
-            with located(f"versions of {key}", writes=False):
+        with located(f"versions of {key}", writes=False):
+            try:
                 answer = self._client.get_object(**self._object(key), **condition)
-                with answer["Body"] as body:
-                    data = bytes(body.read())
-        except Determinate as error:
-            code = code_of(error.__cause__) if isinstance(error.__cause__, ClientError) else ""
-            if known is not None and code in ("304", "NotModified"):
-                return known
-            if code != "NoSuchKey":
-                raise
-            found = None
-        except OSError as error:
-            raise Determinate(f"S3: versions of {key}: {type(error).__name__}") from error
-        else:
-            found = _Found(str(answer["ETag"]), _decoded(key, data))
+            except ClientError as error:
+                if known is not None and code_of(error) in _UNCHANGED:
+                    return known
+                if code_of(error) != "NoSuchKey":
+                    raise
+                found = None
+            else:
+                with closing(answer["Body"]) as body:
+                    found = _Found(str(answer["ETag"]), _decoded(key, bytes(body.read())))
         self._remember(key, found)
         return found
 
