@@ -234,8 +234,29 @@ def test_the_index_of_a_deleted_dataset_goes(memory: MemoryNode, readings: Catal
     do_jobs(memory)
     definition = definition_of(memory, readings)
     assert memory.state_index.frontier(definition) is not None
+    jobs = len(index_jobs(memory))
     memory.node.delete(readings)
     memory.node.relay_outbox()
+    assert memory.state_index.frontier(definition) is None
+    assert len(index_jobs(memory)) == jobs, "nothing is left to be done"
+
+
+def test_an_index_that_could_not_be_dropped_is_dropped_by_a_job(
+    memory: MemoryNode, readings: CatalogEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for city in "ABCD":
+        push(memory, readings, city)
+    do_jobs(memory)
+    definition = definition_of(memory, readings)
+    memory.node.delete(readings)
+
+    def fail(dataset: DatasetId, *, but: IndexDefinition | None = None) -> int:
+        raise Determinate("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(memory.state_index, "drop", fail)
+        memory.node.relay_outbox()
+    assert memory.state_index.frontier(definition) is not None
     do_jobs(memory)
     assert memory.state_index.frontier(definition) is None
 

@@ -160,6 +160,12 @@ class WorkspaceBackend:
         self._node.delete(entry)
         return {"id": str(entry.id), "alias": str(entry.alias)}
 
+    def _follow(self) -> None:
+        """Bring indexes forward that the work has put behind."""
+        while (run := self._node.indexes.lease(f"cli/{os.getpid()}")) is not None:
+            run.listener = self._listener
+            self._node.run_job(run)
+
     def _resolve(self, ref: str) -> CatalogEntry:
         return self._node.resolve(parse_dataset_ref(ref))
 
@@ -167,6 +173,7 @@ class WorkspaceBackend:
         """Work until the job has ended; raises JobFailed with its problem."""
         ended = self._node.work_until_ended(job, worker=f"cli/{os.getpid()}", listener=self._listener)
         self._node.relay_outbox()
+        self._follow()
         if ended.status is JobStatus.SUCCEEDED:
             result: Mapping[str, object] = json.loads(ended.result or "{}")
             return result

@@ -57,14 +57,19 @@ def enqueue_index(
 ) -> Job | None:
     """Queue the work on a dataset's index if it is worth it, None otherwise. Never raises for what is wrong with the index.
 
-    The job names no dataset: pushes do not wait for it.
+    The job names no dataset: pushes do not wait for it. Indexes of a dataset that is gone are dropped at once, or by the job if that fails.
     """
+    gone = False
     try:
-        if not _worth_it(dataset, repository=repository, index=index, pace=pace):
+        gone = repository.find(dataset) is None
+        if gone:
+            index.drop(dataset)
+        if gone or not _worth_it(dataset, repository=repository, index=index, pace=pace):
             return None
     except OdfError as error:
         _log.warning("the index of %s was not looked at: %s", dataset, error)
-        return None
+        if not gone:
+            return None
     new = NewJob(
         id=entropy.random_bytes(16).hex(),
         kind=JobKind.INDEX,
@@ -122,8 +127,6 @@ def usable_frontier(definition: IndexDefinition, *, repository: Repository, inde
 
 
 def _worth_it(dataset: DatasetId, *, repository: Repository, index: StateIndex, pace: IndexPace) -> bool:
-    if repository.find(dataset) is None:
-        return True  # to be dropped
     _, state = repository.current(dataset)
     definition = index_definition(state)
     if isinstance(definition, NoIndex):

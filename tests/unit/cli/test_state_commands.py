@@ -35,12 +35,12 @@ class Command:
     def json(self, *arguments: str, code: int = 0) -> Any:
         return json.loads(self(*arguments, "-o", "json", code=code))
 
-    def push(self, *cities: str) -> None:
+    def push(self, *cities: str, **given: Any) -> None:
         path = self.workspace.parent / "rows.ndjson"
         rows = [{"event_time": "2026-01-01T00:00:00Z", "city": city, "value": 1} for city in cities]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         engine = MemoryEngine(self.workspace / "exchange")
-        with open_node(Settings(workspace=self.workspace), engine=engine) as node:
+        with open_node(Settings(workspace=self.workspace, **given), engine=engine) as node:
             push = PushFile(path=str(path), source_name=None, media_type=None, event_time=None, idempotency_key=None)
             WorkspaceBackend(node, listener=lambda _: None).push("readings", push)
 
@@ -108,7 +108,7 @@ def test_a_state_is_shown_with_its_block(odf: Command) -> None:
 
 
 def test_a_worker_brings_an_index_forward_and_merges_read_it(odf: Command) -> None:
-    odf.push("new")
+    odf.push("new", index="off")
     settings = Settings(workspace=odf.workspace, index_tail_blocks_max=1)
     engine = MemoryEngine(odf.workspace / "exchange")
     with open_node(settings, engine=engine) as node:
@@ -123,6 +123,13 @@ def test_a_worker_brings_an_index_forward_and_merges_read_it(odf: Command) -> No
 
 def odf_blocks(odf: Command) -> int:
     return len(odf.json("log", "readings", "-n", "100"))
+
+
+def test_a_command_brings_an_index_forward_by_itself(odf: Command) -> None:
+    odf.push("new", index_tail_blocks_max=1)
+    assert odf.index()["behind"] == 0
+    with open_node(Settings(workspace=odf.workspace)) as node:
+        assert node.ports.jobs.page(unfinished_only=True, limit=10) == []
 
 
 WRONG: tuple[tuple[str, ...], ...] = (
