@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from odfabric.adapters.cached.object_store import CachedObjectStore
+from odfabric.adapters.local_fs.folder_cache import FolderCache
 from odfabric.adapters.local_fs.folder_locks import FolderLocks
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.adapters.memory.clock import SettableClock
@@ -121,6 +123,20 @@ class TestBucketRefs(InBucket, RefsContract): ...
 
 
 class TestBucketBetweenProcesses(InBucket, ObjectStoreProcessContract): ...
+
+
+class NearBucket:
+    """Objects of a bucket with copies in a folder."""
+
+    @pytest.fixture
+    def objects(self, s3: S3Server, bucket: str, tmp_path: Path) -> ObjectStore:
+        return CachedObjectStore(open_bucket(s3, bucket, tmp_path / "locks"), FolderCache(tmp_path / "cache"))
+
+
+class TestCachedObjects(NearBucket, ObjectStoreContract): ...
+
+
+class TestCachedRefs(NearBucket, RefsContract): ...
 
 
 class TestFolderBetweenProcesses(ObjectStoreProcessContract):
