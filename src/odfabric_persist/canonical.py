@@ -4,8 +4,8 @@ Owns the rules: floats by their bits, nested values by a text that no other valu
 same form if and only if they are the same value (null equals null, NaN itself, 0.0 is not -0.0; lists and maps in the order in
 which they are stored), and the form depends on nothing but the value. The order of nested values is some order, always the same.
 
-The text of a nested value is the text of each child in brackets; `\\N` is a null, and brackets and backslashes of a leaf have a
-backslash before them. Not here: which columns are keys (`rows`).
+The text of a nested value is the text of each child in brackets; `\\N` is a null. The text of a leaf ends at the first closing bracket
+without a backslash before it, and how deep leaves are is known from the type. Not here: which columns are keys (`rows`).
 """
 
 from __future__ import annotations
@@ -116,6 +116,6 @@ def _leaf_text(values: pa.Array) -> pa.Array:
 
 
 def _escaped(texts: pa.Array) -> pa.Array:
-    for sign in (b"\\", b"(", b")"):
+    for sign in (b"\\", b")"):
         texts = pc.replace_substring(texts, pattern=sign, replacement=b"\\" + sign)
     return texts

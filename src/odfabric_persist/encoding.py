@@ -15,7 +15,6 @@ from typing import Any
 from odfabric_persist.errors import Corrupt
 from odfabric_persist.state import FORMAT, Batch, Claim, Critical, Part, Reader, State, Writer
 
-_HERE = "./"
 _MERGED = "batches-gone"
 _FIELDS = ("codec", "walltime_ms", "since", "upper", "tombstone")
 _HANDLES: Mapping[str, type[Writer] | type[Reader] | type[Critical] | type[Claim]] = {
@@ -170,14 +169,15 @@ def batch_of_document(name: str, value: Mapping[str, Any], shard: str) -> Batch:
 
 
 def _part(part: Part, shard: str) -> list[Any]:
-    where: Any = part.key
-    if part.key is not None and part.key.startswith(f"{shard}/"):
-        # No name in a key begins with a dot, so that the short form cannot be meant for another.
-        where = _HERE + part.key.removeprefix(f"{shard}/")
-    elif part.inline is not None:
+    where: Any
+    if part.inline is not None:
         where = {"inline": base64.b64encode(part.inline).decode()}
     elif part.external is not None:
         where = {"external": part.external}
+    else:
+        assert part.key is not None
+        assert part.key.startswith(f"{shard}/"), "a shard names blobs of its own only"
+        where = part.key.removeprefix(f"{shard}/")
     stored = [part.rows, part.size, part.crc, where]
     return [*stored, part.moved_to] if part.moved_to else stored
 
@@ -187,7 +187,7 @@ def _part_of(value: list[Any], shard: str) -> Part:
     part = Part(int(rows), int(size), int(crc), moved_to=int(moved_to))
     match where:
         case str():
-            return replace(part, key=f"{shard}/{where.removeprefix(_HERE)}" if where.startswith(_HERE) else where)
+            return replace(part, key=f"{shard}/{where}")
         case {"inline": str(text), **more} if not more:
             return replace(part, inline=base64.b64decode(text, validate=True))
         case {"external": str(text), **more} if not more:

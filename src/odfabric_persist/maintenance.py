@@ -7,12 +7,14 @@ persist architecture, section 3.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from odfabric_persist import state as transitions
 from odfabric_persist.batch import Parts
 from odfabric_persist.collect import Collected, collect, link_rollup
 from odfabric_persist.compact import apply, compact
+from odfabric_persist.errors import LocationError
 from odfabric_persist.merge import MergeLimits
 from odfabric_persist.state import State
 from odfabric_persist.tiers import FanOut, choose
@@ -69,7 +71,9 @@ def maintain(parts: Parts, holder: str, limits: MaintenanceLimits) -> Maintained
         if to is not None:
             done.collected = collect(machine, to)
     finally:
-        machine.apply(lambda state: transitions.drop_claim(state, WORK, holder, now_ms=machine.now_ms()))
+        # What cannot be given back ends by itself.
+        with suppress(LocationError):
+            machine.apply(lambda state: transitions.drop_claim(state, WORK, holder, now_ms=machine.now_ms()))
     return done
 
 

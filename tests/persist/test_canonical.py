@@ -24,7 +24,21 @@ def form(values: list[Any], kind: pa.DataType) -> list[bytes | None]:
     [
         (TEXTS, [None, [], [""], ["", ""], [None], ["\\N"], ["\\\\N"], ["a", "b"], ["a)(b"], ["a)", "(b"], ["ab"]]),
         (PAIR, [None, *({"a": a, "b": b} for a in (None, [], ["("], [")"]) for b in (None, 0.0, -0.0, 1.0))]),
-        (pa.list_(TEXTS), [[], [[]], [[], []], [None], [["a"], ["b"]], [["a", "b"]], [["a)", "b"]], [["a"], ["(b"]]]),
+        (
+            pa.list_(TEXTS),
+            [
+                [],
+                [[]],
+                [[], []],
+                [None],
+                [["a"], ["b"]],
+                [["a", "b"]],
+                [["a)", "b"]],
+                [["a"], ["(b"]],
+                [["a", ""]],
+                [["a"], []],
+            ],
+        ),
         (pa.map_(pa.string(), pa.string()), [None, [], [("a", None)], [("a", "")], [("a", "b"), ("b", "a")]]),
     ],
     ids=str,

@@ -14,6 +14,7 @@ from odfabric_persist import state as transitions
 from odfabric_persist.batch import BatchLimits
 from odfabric_persist.client import PersistClient, PersistSettings, Shard
 from odfabric_persist.encoding import encode_rollup
+from odfabric_persist.keys import PART
 from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
 from odfabric_persist.location.metered import Meter, MeteredBlob, MeteredConsensus
 from odfabric_persist.maintenance import WORK, MaintenanceLimits, is_due
@@ -83,6 +84,16 @@ def test_a_rollup_is_written_in_time_and_what_it_makes_useless_goes(shard: Shard
     live = shard.machine.consensus.scan("s", 0, 10_000)
     assert live[0].seqno == done.rollup
     assert shard.maintain().rollup is None
+
+
+def test_a_finalized_shard_is_cleared_once(shard: Shard) -> None:
+    commit(shard, 20)
+    shard.finalize()
+    assert shard.maintain().collected.parts == 20
+    seqno = shard.newest().seqno
+    done = shard.maintain()
+    assert (done.rollup, shard.newest().seqno) == (None, seqno)
+    assert not [entry for entry in shard.machine.blob.list("") if PART in entry.key]
 
 
 def test_what_a_reader_holds_is_collected_when_it_lets_go(shard: Shard) -> None:

@@ -123,6 +123,13 @@ def test_blobs_of_a_shard_that_cannot_be_read_are_never_leaked(place: Place, sha
     assert list(remove_leaked(place.blob, place.consensus, now_ms=place.now_ms)) == []
 
 
+def test_a_shard_whose_blobs_are_all_gone_is_listed(place: Place, shard: Shard) -> None:
+    for entry in list(place.blob.list("")):
+        place.blob.delete(entry.key)
+    (usage,) = audit(place.blob, place.consensus, now_ms=0).shards
+    assert (usage.shard, usage.problem != "") == (shard.machine.shard, True)
+
+
 def test_a_shard_that_was_never_finished_making_leaves_a_leak(place: Place) -> None:
     place.blob.set(rollup_key("half", 1, 0), b"{}")
     usage = audit(place.blob, place.consensus, now_ms=2 * HOUR_MS, leaked_after_ms=HOUR_MS)

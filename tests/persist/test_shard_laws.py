@@ -230,7 +230,7 @@ class ShardMachine(RuleBasedStateMachine):
 
 
 TestShard = ShardMachine.TestCase
-TestShard.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestShard.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
 @pytest.fixture

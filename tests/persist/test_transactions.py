@@ -1,6 +1,6 @@
 """Transactions on one shard are strictly serialisable whatever fails, and the check would notice if they were not.
 
-`ODF_PERSIST_HISTORIES` sets how many histories are played (6 by default), each of 48 transactions by four clients.
+`ODF_PERSIST_HISTORIES` sets how many histories are played (4 by default), each of 48 transactions by four clients.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from odfabric_persist.state import Batch, State
 from tests.persist.histories import Append, Outcome, Read, Transaction, anomalies
 from tests.persist.transactions import IllFormedError, play
 
-HISTORIES = int(os.environ.get("ODF_PERSIST_HISTORIES", "6"))
+HISTORIES = int(os.environ.get("ODF_PERSIST_HISTORIES", "4"))
 
 
 @pytest.mark.timeout(300 + 10 * HISTORIES)
