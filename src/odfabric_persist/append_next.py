@@ -61,15 +61,19 @@ class NextTimes:
                 time = self._append(accepted)
             except UpperMismatch as error:
                 return [UpperMismatch(error.current) if answer is None else answer for answer in known]
-            except (Expired, UsageError):
+            except (Expired, UsageError) as error:
+                if isinstance(error, UsageError) and error.kind != "written":
+                    raise
                 # One of them is not what we took it for: who is refused is judged on the newest version.
                 state = self._machine.newest()
                 continue
             return [time if answer is None else answer for answer in known]
 
     def _append(self, accepted: Sequence[NextRows]) -> int:
-        """One batch of all; its time. Raises UpperMismatch if the shard is closed, Expired, UsageError."""
-        batch = write_batch(self._parts, _at_zero(pa.concat_tables([one.rows for one in accepted])), 0, 1)
+        """One batch of all; its time. Raises UpperMismatch if the shard is closed, Expired, UsageError (`written`)."""
+        # The same write may be asked for twice at once, by who lost patience.
+        once = {(one.writer, one.token): one.rows for one in accepted}
+        batch = write_batch(self._parts, _at_zero(pa.concat_tables(once.values())), 0, 1)
         tokens = {one.writer: one.token for one in accepted}
 
         def command(state: State) -> State:

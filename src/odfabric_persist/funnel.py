@@ -90,15 +90,13 @@ class Funnel(Generic[T, R]):
         with self._lock:
             count = min(self._limits.group_max, len(self._waiting))
             group = [self._waiting.popleft() for _ in range(count)]
-        outcomes: Sequence[R | Exception] | None = None
+        outcomes: Sequence[R | Exception] = [Indeterminate("whoever did this was interrupted") for _ in group]
         try:
             outcomes = self._work([request.asked for request in group])
         except PersistError as error:
             # Each caller raises its own: one exception in several threads would mix their tracebacks.
             outcomes = [_copied(error) for _ in group]
         finally:
-            if outcomes is None:
-                outcomes = [Indeterminate("whoever did this was interrupted") for _ in group]
             for request, outcome in zip(group, outcomes, strict=True):
                 request.outcome = outcome
                 request.changed.set()

@@ -68,17 +68,22 @@ class Machine:
     _nonce: str = field(default_factory=lambda: uuid.uuid4().hex)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     funnel: Funnel[Command, State] = field(init=False)
+    looks: Funnel[None, State] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Commands of this process come together in one funnel."""
+        """Commands of this process come together in one funnel, looks at the newest version in another."""
         self.funnel = Funnel(self._commit_together, self.limits)
+        self.looks = Funnel(lambda group: [self._look()] * len(group), self.limits)
 
     def newest(self) -> State:
         """The newest version; the shard is made if it is new. Raises UsageError (`codec-mismatch`), Corrupt, LocationError."""
+        # One look serves all who asked before it began.
+        return self.looks.ask(None)
+
+    def _look(self) -> State:
         state = self.retried(self._refresh)
         while state is None:
-            with self._lock:
-                self.retried(self._create)
+            self.retried(self._create)
             state = self.retried(self._refresh)
         if state.codec != self.codec:
             raise UsageError("codec-mismatch", f"the shard has {state.codec}")

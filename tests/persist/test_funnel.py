@@ -278,6 +278,7 @@ def test_rows_of_writers_that_come_together_share_a_time(
         (writers[1], rows_of("a"), "t1"),
         (WriteHandle(shard, "nobody"), rows_of("x"), "t2"),
         (writers[2], rows_of(), "t3"),
+        (writers[1], rows_of("a"), "t1"),
     ]
     for count, (writer, rows, token) in enumerate(acts, 1):
         working.append(pool.submit(writer.append_next, rows, token=token))
@@ -286,9 +287,9 @@ def test_rows_of_writers_that_come_together_share_a_time(
         writers[3].append_next(pa.table({"other": [1]}))
     before = shard.newest().seqno
     consensus.open.set()
-    assert [one.exception(20) is None for one in working] == [True, True, True, False, True]
+    assert [one.exception(20) is None for one in working] == [True, True, True, False, True, True]
     assert isinstance(working[3].exception(), Expired)
-    assert [working[number].result() for number in (0, 1, 2, 4)] == [0, 1, 1, 1]
+    assert [working[number].result() for number in (0, 1, 2, 4, 5)] == [0, 1, 1, 1, 1]
     state = shard.newest()
     assert state.seqno == before + 2
     assert [state.writers[f"w{number}"].last_token for number in range(3)] == ["t0", "t1", "t3"]
@@ -311,7 +312,26 @@ def test_nothing_is_written_to_a_closed_shard_and_no_blob_stays_behind() -> None
     assert [entry.key for entry in blob.list("")] == blobs
 
 
-def test_threads_of_several_processes_write_each_row_once_under_faults(pool: ThreadPoolExecutor) -> None:
+def at_the_next_time(writer: WriteHandle, key: str) -> int:
+    return writer.append_next(rows_of(key))
+
+
+def compared_until_won(writer: WriteHandle, key: str) -> int:
+    upper = writer.recent_upper()
+    while True:
+        assert upper is not None
+        try:
+            writer.compare_and_append(updates_of([[key, upper, 1]]), upper, upper + 1)
+        except UpperMismatch as error:
+            upper = error.current
+        else:
+            return upper
+
+
+@pytest.mark.parametrize("write", [at_the_next_time, compared_until_won])
+def test_threads_of_several_processes_write_each_row_once_under_faults(
+    write: Callable[[WriteHandle, str], int], pool: ThreadPoolExecutor
+) -> None:
     processes, threads, each = 3, 4, 12
     faults = Faults(seed=5, chance=0.05)
     blob, consensus = MemoryBlob(), MemoryConsensus()
@@ -326,10 +346,13 @@ def test_threads_of_several_processes_write_each_row_once_under_faults(pool: Thr
     ]
 
     def work(process: int, thread: int) -> list[tuple[str, int]]:
-        writer, found = shards[process].open_writer(), []
+        writer, reader = shards[process].open_writer(), shards[process].open_reader()
+        found = []
         for turn in range(each):
             key = f"{process}-{thread}-{turn}"
-            found.append((key, writer.append_next(rows_of(key))))
+            found.append((key, write(writer, key)))
+            reader.heartbeat()
+        reader.expire()
         return found
 
     working = [pool.submit(work, process, thread) for process in range(processes) for thread in range(threads)]
@@ -341,3 +364,29 @@ def test_threads_of_several_processes_write_each_row_once_under_faults(pool: Thr
         heard += listed(updates)
     assert {key: time for key, time, _ in heard} == told
     assert [diff for _, _, diff in heard] == [1] * (processes * threads * each)
+    assert list(shard.machine.states_from(0))[-1] == shard.newest()
+
+
+def test_one_look_serves_all_who_asked_before_it_began(pool: ThreadPoolExecutor) -> None:
+    class Counting(Slow):
+        """Counts looks, which take as long as it is closed."""
+
+        looks = 0
+
+        def scan(self, key: str, start: int, limit: int) -> Sequence[Version]:
+            Counting.looks += 1
+            assert self.open.wait(20)
+            return super().scan(key, start, limit)
+
+    consensus = Counting()
+    shard = opened(MemoryBlob(), consensus)
+    before = Counting.looks
+    consensus.open.clear()
+    looks = [pool.submit(shard.newest)]
+    wait_until(lambda: Counting.looks == before + 1, what="the first look")
+    for count in range(1, 6):
+        looks.append(pool.submit(shard.newest))
+        wait_until(lambda count=count: shard.machine.looks.waiting == count, what="a look in the queue")
+    consensus.open.set()
+    assert len({one.result(20).seqno for one in looks}) == 1
+    assert Counting.looks == before + 2
