@@ -11,14 +11,22 @@ from odfabric.adapters.memory.clock import SettableClock
 from odfabric.adapters.memory.exchange import MemoryExchange
 from odfabric.adapters.memory.object_store import MemoryObjectStore
 from odfabric.adapters.memory.state_index import MemoryStateIndex
-from odfabric.adapters.persist.location import PersistLocation, blobs_in_folder, versions_in_file, versions_in_postgres
+from odfabric.adapters.persist.location import (
+    BucketPlace,
+    PersistLocation,
+    blobs_in_bucket,
+    blobs_in_folder,
+    versions_in_file,
+    versions_in_postgres,
+)
 from odfabric.adapters.persist.state_index import PersistStateIndex
 from odfabric.ports.state_index import StateIndex
 from odfabric.testing.changelogs import Changelog
 from odfabric.testing.conformance.examples import NOW
-from odfabric.testing.conformance.state_index import StateIndexContract
+from odfabric.testing.conformance.state_index import StateIndexContract, StateIndexHandlesContract
 from odfabric_persist.client import PersistClient
 from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
+from tests.support.servers.s3 import S3Server
 
 
 @pytest.fixture
@@ -73,19 +81,33 @@ class TestPersistStateIndexOnDisk(StateIndexContract):
         return opened
 
 
-class TestPersistStateIndexOnPostgres(StateIndexContract):
+class TestPersistStateIndexOnServers(StateIndexHandlesContract):
     @pytest.fixture
     def changelog(self, changelog: Changelog) -> Changelog:
         return changelog
 
     @pytest.fixture
     def open_index(
-        self, changelog: Changelog, tmp_path: Path, postgres_url: str, request: pytest.FixtureRequest
+        self,
+        changelog: Changelog,
+        tmp_path: Path,
+        postgres_url: str,
+        s3: S3Server,
+        bucket: str,
+        request: pytest.FixtureRequest,
     ) -> Callable[[], StateIndex]:
         scratch = MemoryExchange(tmp_path / "scratch").session
+        place = BucketPlace(
+            bucket=bucket,
+            prefix="persist/",
+            endpoint_url=s3.endpoint,
+            region="us-east-1",
+            access_key=s3.access_key,
+            secret_key=s3.secret_key,
+        )
 
         def opened() -> StateIndex:
-            location = PersistLocation(blobs_in_folder(tmp_path / "blobs"), versions_in_postgres(postgres_url))
+            location = PersistLocation(blobs_in_bucket(place), versions_in_postgres(postgres_url))
             request.addfinalizer(location.close)
             return PersistStateIndex(location.client, changelog.objects, scratch)
 
