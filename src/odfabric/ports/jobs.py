@@ -25,6 +25,9 @@ class Jobs(Protocol):
     def bodies(self, job_ids: Sequence[str]) -> Mapping[str, bytes]:
         """The bodies that came with these jobs, by job, of those that are unfinished and came with one."""
 
+    def queued(self, job_ids: Sequence[str]) -> frozenset[str]:
+        """Which of these jobs are queued."""
+
     def following(self, lease: Lease, *, limit: int) -> Sequence[Job]:
         """The jobs of the same dataset directly behind the leased one, in order: queued, due at any time, never tried.
 

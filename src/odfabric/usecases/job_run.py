@@ -81,10 +81,8 @@ class LeasedRun:
     def confirm(self) -> None:
         """See the protocol. Raises Determinate if a job that was taken along was cancelled."""
         self.heartbeat()
-        if self.together:
-            still = {job.id for job in self.following(limit=len(self.together))}
-            if not still.issuperset(self.together):
-                raise Determinate("a push that was to be committed with others was cancelled")
+        if self.together and self._jobs.queued(self.together) != frozenset(self.together):
+            raise Determinate("a push that was to be committed with others was cancelled")
 
     def following(self, *, limit: int) -> Sequence[Job]:
         """See the protocol."""

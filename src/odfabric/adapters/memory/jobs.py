@@ -68,6 +68,12 @@ class MemoryJobs:
             stored.job.id: stored.body for stored in found if stored.body is not None and not stored.job.status.final
         }
 
+    def queued(self, job_ids: Sequence[str]) -> frozenset[str]:
+        """See the port."""
+        with self._lock:
+            known = (self._jobs[job_id].job for job_id in job_ids if job_id in self._jobs)
+            return frozenset(job.id for job in known if job.status is JobStatus.QUEUED)
+
     def following(self, lease: Lease, *, limit: int) -> Sequence[Job]:
         """See the port."""
         with self._lock:

@@ -56,6 +56,12 @@ class SqlJobs:
             rows = connection.execute(select(job_bodies).where(job_bodies.c.job_id.in_(job_ids))).all()
         return {row.job_id: row.body for row in rows}
 
+    def queued(self, job_ids: Sequence[str]) -> frozenset[str]:
+        """See the port."""
+        wanted = select(jobs.c.id).where(jobs.c.id.in_(job_ids), jobs.c.status == _QUEUED)
+        with self._database.read() as connection:
+            return frozenset(connection.execute(wanted).scalars())
+
     def following(self, lease: Lease, *, limit: int) -> Sequence[Job]:
         """See the port."""
         own = select(jobs.c.position).where(jobs.c.id == lease.job.id).scalar_subquery()

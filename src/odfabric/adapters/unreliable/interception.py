@@ -92,7 +92,13 @@ JOBS = PortCalls(
         "give_back": "job.retry",
         "cancel": "job.cancel",
     },
-    reads={"get": "job.get", "page": "job.page", "bodies": "job.bodies", "following": "job.following"},
+    reads={
+        "get": "job.get",
+        "page": "job.page",
+        "bodies": "job.bodies",
+        "following": "job.following",
+        "queued": "job.queued",
+    },
 )
 OUTBOX = PortCalls(effects={"fan_out": "outbox.fan_out"}, reads={"pending": "outbox.pending"})
 REMOVED = PortCalls(

@@ -221,6 +221,8 @@ class JobsContract:
         first = taken(jobs)
         assert [job.id for job in jobs.following(first, limit=10)] == ["j2", "j4", "j5"]
         assert [job.id for job in jobs.following(first, limit=2)] == ["j2", "j4"]
+        assert jobs.queued(["j1", "j2", "j3", "j4", "unknown"]) == {"j2", "j4"}
+        assert jobs.queued([]) == frozenset()
         jobs.succeed(first, now=NOW, result="{}")
         second = taken(jobs, now=NOW)
         while second.job.dataset_id != FLIGHTS:
