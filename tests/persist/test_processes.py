@@ -1,4 +1,4 @@
-"""What one process begins another one finishes: portions of a snapshot travel, and a hold on the since is taken over."""
+"""What one process begins another one finishes: portions of a snapshot travel, a hold is taken over, a writer dies."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from odfabric_persist.client import PersistClient, PersistSettings, Shard
 from odfabric_persist.errors import OpaqueMismatch
 from odfabric_persist.location.folder_blob import FolderBlob
 from odfabric_persist.location.sqlite_consensus import SqliteConsensus
+from odfabric_persist.rows import DIFF
+from odfabric_persist.verify import verify
 from tests.persist.scenario import CODEC, updates_of
 
 OTHER_PROCESS = """
@@ -36,6 +38,58 @@ since, mark = shard.open_critical("only").hold
 shard.open_critical("only").compare_and_downgrade_since(mark, mark + 1, 2)
 json.dump(sorted(row["key"] for row in rows), sys.stdout)
 """
+
+WRITER = """
+import sys
+from pathlib import Path
+from odfabric_persist.batch import BatchLimits
+from odfabric_persist.client import PersistClient, PersistSettings
+from odfabric_persist.location.folder_blob import FolderBlob
+from odfabric_persist.location.sqlite_consensus import SqliteConsensus
+from odfabric_persist.maintenance import MaintenanceLimits
+from odfabric_persist.rows import DIFF, TIME, RowCodec
+from odfabric_persist.tiers import FanOut
+import pyarrow as pa
+
+folder = Path(sys.argv[1])
+# Claims of the dead are not waited for.
+limits = MaintenanceLimits(rollup_every=6, claim_ms=0, fan_out=FanOut(fresh=3, above=2))
+settings = PersistSettings(limits=BatchLimits(inline_bytes_max=0), maintenance=limits)
+client = PersistClient(FolderBlob(folder / "blobs"), SqliteConsensus(folder / "versions.db"), settings)
+codec = RowCodec(pa.schema([pa.field("key", pa.string())]), ("key",))
+shard = client.open("s", codec)
+writer = shard.open_writer("w")
+while True:
+    upper = writer.recent_upper()
+    rows = pa.table({"key": [f"k{upper}"], TIME: [upper], DIFF: [1]}, codec.update_schema)
+    writer.compare_and_append(rows, upper, upper + 1)
+    print(upper, flush=True)
+    shard.maintain()
+"""
+
+
+def acknowledged_before_death(folder: Path, count: int) -> int:
+    """Let a process write, kill it after so many commits were acknowledged; the last of them."""
+    command = [sys.executable, "-P", "-c", WRITER, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(count)]
+        process.kill()
+        # What was acknowledged between the look and the kill counts too.
+        lines += process.stdout.read().splitlines()
+    return int(lines[-1])
+
+
+def test_a_killed_writer_leaves_a_sound_shard_with_all_that_was_acknowledged(shard: Shard, tmp_path: Path) -> None:
+    for count in (5, 13, 8):
+        last = acknowledged_before_death(tmp_path, count)
+        state = shard.newest()
+        assert verify(shard.machine).problems == []
+        assert state.upper is not None
+        assert state.upper - last in (1, 2)
+        rows = shard.snapshot(state.upper - 1)
+        assert sorted(rows.column("key").to_pylist()) == sorted(f"k{number}" for number in range(state.upper))
+        assert set(rows.column(DIFF).to_pylist()) == {1}
 
 
 @pytest.fixture

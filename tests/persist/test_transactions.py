@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +18,14 @@ from odfabric_persist import state as transitions
 from odfabric_persist.batch import retimed
 from odfabric_persist.errors import PersistError
 from odfabric_persist.frontier import Frontier
+from odfabric_persist.location.blob import Blob
 from odfabric_persist.location.consensus import Version
+from odfabric_persist.location.folder_blob import FolderBlob
 from odfabric_persist.location.memory import MemoryConsensus
+from odfabric_persist.location.s3_blob import S3Blob
 from odfabric_persist.state import Batch, State
 from tests.persist.histories import Append, Outcome, Read, Transaction, anomalies
+from tests.persist.stores import address_of, closing_consensus, fresh_place
 from tests.persist.transactions import IllFormedError, play
 
 HISTORIES = int(os.environ.get("ODF_PERSIST_HISTORIES", "4"))
@@ -46,6 +52,20 @@ def test_transactions_are_strictly_serialisable(capsys: pytest.CaptureFixture[st
     assert outcomes[Outcome.DONE] > 40 * HISTORIES * 0.8
     assert mismatches
     assert HISTORIES < 6 or outcomes[Outcome.UNKNOWN] > 0
+
+
+@pytest.mark.parametrize(("blobs", "versions"), [("folder", "sqlite"), ("s3", "postgres")])
+def test_they_are_on_stores_that_last(
+    blobs: str, versions: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        blob: Blob = FolderBlob(tmp_path / "blobs")
+        if blobs == "s3":
+            blob = stack.enter_context(closing(S3Blob(fresh_place(request))))
+        consensus = stack.enter_context(closing_consensus(address_of(versions, request, tmp_path)))()
+        played = play(11, clients=3, transactions=6, chance=0.1, blob=blob, consensus=consensus)
+    assert anomalies(played.history, played.final) == []
+    assert played.final
 
 
 def test_the_same_seed_is_the_same_history() -> None:
