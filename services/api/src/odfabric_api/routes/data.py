@@ -59,7 +59,10 @@ async def ingest(
     entry: WritableDataset,
     source_name: Annotated[str | None, Query(alias="sourceName", description="Of several push sources, which")] = None,
 ) -> Response:
-    """200 once the data is committed, 202 with a job if that takes longer than the caller waits."""
+    """200 once the data is committed, 202 with a job if that takes longer than the caller waits.
+
+    Blocks, offsets and rows are those of the commit, which may hold other pushes that arrived at the same time.
+    """
     node = node_of(request)
     capacity: Capacity = request.app.state.capacity
     started = time.monotonic()
