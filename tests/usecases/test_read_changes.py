@@ -327,12 +327,15 @@ def test_places_that_the_chain_does_not_have_are_refused(tmp_path: Path) -> None
     for wrong in (
         f"listen.{number}.0.{head.hash}",
         f"listen.{number + 1}.1.{head.hash}",
-        f"baseline.{number + 1}.1.{head.hash}",
         f"listen.{number + 9}.0.{head.hash}",
         f"listen.{10**30}.0.{head.hash}",
     ):
         with pytest.raises(InvalidRequest):
             consumer.acknowledge(wrong)
+    beyond = consumer.acknowledge(f"baseline.{number + 1}.7.{head.hash}")
+    assert beyond.position.next_row == 7
+    told = consumer.fetch()
+    assert (told["event"]["rows"], told["event"]["last"]) == ([], True)
     assert consumer.acknowledge(f"listen.{number + 1}.0.{head.hash}").position.mode is CursorMode.LISTEN
 
 

@@ -10,12 +10,16 @@ from random import Random
 import pytest
 
 from odfabric.adapters.unreliable.faults import Fault, FaultPlan
+from odfabric.domain.chain.append import link_blocks
+from odfabric.domain.idempotency import idempotency_key_hash
 from odfabric.errors import ChainsDiverged, Corrupt, External, IdempotencyKeyReused
+from odfabric.formats.block import block_hash, encode_block
 from odfabric.formats.dataset_layout import alias_key, block_key, data_key, head_key
 from odfabric.formats.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry, IdempotencyRecord
+from odfabric.model.instant import Instant
 from odfabric.model.job import Job, JobStatus
-from odfabric.model.metadata import AddData
+from odfabric.model.metadata import AddData, MetadataBlock, SetInfo
 from odfabric.model.multihash import Multihash
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.commit_result import CommitResult
@@ -74,8 +78,6 @@ def database(memory: MemoryNode, names: Sequence[str] = NAMES, keys: int = 8) ->
 
 
 def record_of(memory: MemoryNode, entry: CatalogEntry, key: str) -> IdempotencyRecord | None:
-    from odfabric.domain.idempotency import idempotency_key_hash
-
     key_hash = idempotency_key_hash(account="local", route=f"ingest/{entry.id}/", key=key)
     return memory.node.ports.chains.idempotency(entry.id, key_hash)
 
@@ -202,6 +204,31 @@ def test_a_chain_of_another_dataset_is_refused(tmp_path: Path) -> None:
     assert found["local/readings"].outcome is RebuildOutcome.REBUILT
 
 
+def test_a_block_that_breaks_a_rule_of_chains_is_refused(tmp_path: Path) -> None:
+    memory = grown(tmp_path)
+    empty = entry_of(memory, "empty")
+    head = memory.node.head(empty)
+    block = MetadataBlock(
+        system_time=Instant(head.system_time.epoch_ns - 1_000_000),
+        prev_block_hash=head.hash,
+        sequence_number=head.sequence_number + 1,
+        event=SetInfo(description="before its time"),
+    )
+    data = encode_block(block)
+    memory.objects.put_bytes(block_key(empty.id, block_hash(data)), data)
+    memory.lose_database()
+    told = rebuilt(memory, adopt=True)["local/empty"]
+    assert (told.head, told.adopted) == (head.hash, False)
+    assert isinstance(told.problem, Corrupt)
+    memory.objects.write_ref(head_key(empty.id), str(block_hash(data)))
+    memory.lose_database()
+    told = rebuilt(memory)["local/empty"]
+    assert told.outcome is RebuildOutcome.REFUSED
+    assert isinstance(told.problem, Corrupt)
+    assert told.problem.object_name == str(block_hash(data))
+    assert memory.node.repository.find(empty.id) is None
+
+
 def test_a_database_with_another_chain_is_refused_and_left_alone(tmp_path: Path) -> None:
     memory = grown(tmp_path)
     readings = entry_of(memory, "readings")
@@ -218,9 +245,6 @@ def test_a_database_with_another_chain_is_refused_and_left_alone(tmp_path: Path)
 
 def another_block(memory: MemoryNode, entry: CatalogEntry, *, after: Multihash) -> Multihash:
     """A valid block on top of `after` that is in no chain; its hash."""
-    from odfabric.domain.chain.append import link_blocks
-    from odfabric.model.metadata import SetInfo
-
     state = memory.node.repository.state(entry.id, after)
     (block,) = link_blocks(state, [SetInfo(description="aside")], system_time=state.system_time)  # type: ignore[arg-type]
     memory.objects.put_bytes(block_key(entry.id, block.hash), block.data)
