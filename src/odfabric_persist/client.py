@@ -211,7 +211,8 @@ class Shard:
         self.change(lambda state: transitions.finalize(state, last, now_ms=self.machine.now_ms()))
 
     def maintain(self) -> Maintained:
-        """Compact, write a rollup and collect, as far as that is due and nobody else does it."""
+        """Expire dead leases, compact, write a rollup and collect, as far as that is due and nobody else does it."""
+        self.expire_due()
         return maintain(self.parts, self.id, self.settings.maintenance)
 
     def snapshot_splits(self, as_of: int, count: int, *, wait_s: float = 0.0) -> list[Split]:

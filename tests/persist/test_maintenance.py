@@ -86,6 +86,16 @@ def test_a_rollup_is_written_in_time_and_what_it_makes_useless_goes(shard: Shard
     assert shard.maintain().rollup is None
 
 
+def test_a_reader_that_died_holds_nothing_for_longer_than_its_lease(shard: Shard, clock: Clock) -> None:
+    shard.open_reader("dead")
+    commit(shard, 200)
+    clock.now_ms = shard.settings.reader_lease_ms
+    assert shard.maintain().collected.truncated is None
+    clock.now_ms += 1
+    assert shard.maintain().collected.truncated is not None
+    assert not shard.newest().readers
+
+
 def test_a_finalized_shard_is_cleared_once(shard: Shard) -> None:
     commit(shard, 20)
     shard.finalize()
