@@ -159,14 +159,15 @@ def _definition(
 
 
 def _epoch(state: ChainState, mode: IndexMode, keys: tuple[str, ...], columns: tuple[DataField, ...]) -> str:
+    """Not in it: columns that are no keys, for a chain admits no change of them but further ones that may be null."""
     assert state.seed is not None
     vocabulary = state.vocabulary
     document = [
         FORMAT,
         str(state.seed.block_hash),
         mode.value,
+        [[one.name, repr(one.type)] for one in columns if one.name in keys],
         list(keys),
-        [[one.name, repr(one.type)] for one in columns],
         [vocabulary.offset, vocabulary.operation_type],
     ]
     return hashlib.sha3_256(json.dumps(document).encode()).hexdigest()[:32]

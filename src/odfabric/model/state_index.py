@@ -25,7 +25,8 @@ class IndexMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexDefinition:
-    """Which index. `columns` are those of its rows, all optional; `epoch` changes with everything that makes it another one.
+    """Which index. `columns` are those of its rows, all optional; `epoch` changes with everything that makes it another one;
+    further columns do not.
 
     `epoch` is hexadecimal text. `vocabulary` says what offset and op are called in slices.
     """

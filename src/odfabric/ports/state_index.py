@@ -16,6 +16,9 @@ class StateIndex(Protocol):
 
     The content of an index up to a block is fixed by the chain, so whoever brings it there first has done it for all. Raises Corrupt
     if something that an index wrote, or a slice that it refers to, is damaged or gone; Determinate or Indeterminate.
+
+    A definition of the same epoch with further columns gives them to the index: they are null in what it has. One that lacks columns
+    that the index has is older than somebody else's: Determinate.
     """
 
     def frontier(self, index: IndexDefinition) -> IndexFrontier | None:

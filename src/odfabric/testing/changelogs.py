@@ -56,9 +56,12 @@ class Changelog:
         """Its dataset."""
         return example_id(self.name)
 
-    def definition(self, mode: IndexMode = IndexMode.STATE, *, epoch: str = "first") -> IndexDefinition:
-        """An index of it."""
+    def definition(
+        self, mode: IndexMode = IndexMode.STATE, *, epoch: str = "first", without: str | None = None
+    ) -> IndexDefinition:
+        """An index of it; `without` a column that its schema did not have yet."""
         columns = COLUMNS if mode is IndexMode.STATE else pa.schema([COLUMNS.field("key")])
+        columns = pa.schema([one for one in columns if one.name != without])
         return IndexDefinition(
             dataset=self.dataset,
             epoch=hashlib.sha3_256(f"{epoch} {mode.value}".encode()).hexdigest()[:32],

@@ -101,10 +101,15 @@ def test_an_epoch_is_what_an_index_depends_on() -> None:
     builder.append(builder.next_add_data(rows=3))
     builder.append(source(replace(SNAPSHOT, compare_columns=("count",)), "source0"))
     assert definition(builder) == first
-    wider = chain(SNAPSHOT, fields=(CITY, COUNT, DataField(name="more", type=DataTypeOption(inner=DataTypeInt64()))))
+    more = DataField(name="more", type=DataTypeOption(inner=DataTypeInt64()))
+    builder.append(SetDataSchema(schema=example_schema(more, CITY, COUNT)))
+    assert definition(builder).epoch == first.epoch
+    assert [one.name for one in definition(builder).columns.fields] == ["event_time", "more", "city", "count"]
+    text = DataField(name="city", type=DataTypeInt64())
+    other = chain(SNAPSHOT, fields=(text, COUNT))
     keyed = chain(MergeStrategySnapshot(primary_key=("count",)))
     ledger = chain(LEDGER)
-    assert len({one.epoch for one in (first, *map(definition, (wider, keyed, ledger)))}) == 4
+    assert len({one.epoch for one in (first, *map(definition, (other, keyed, ledger)))}) == 4
 
 
 def test_only_the_merge_that_asks_the_same_is_served() -> None:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from odfabric.errors import Corrupt, InvalidData, NotFound
+from odfabric.errors import Corrupt, Determinate, InvalidData, NotFound
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.dataset_layout import data_key
 from odfabric.formats.slice_parquet import open_slice
@@ -25,12 +25,14 @@ from odfabric.model.state_index import IndexDefinition, IndexedSlice, IndexFront
 from odfabric.ports.object_store import ObjectStore
 
 Row = tuple[Any, ...]
+"""Names and values of a row, those that are not null."""
 
 
 @dataclass
 class _Content:
     """One index: changes by block, and the present row of each key."""
 
+    columns: frozenset[str] = frozenset()
     changes: list[tuple[int, Row, int]] = field(default_factory=list)
     present: dict[Row, Row] = field(default_factory=dict)
     since: int = 0
@@ -51,13 +53,13 @@ class MemoryStateIndex:
     def frontier(self, index: IndexDefinition) -> IndexFrontier | None:
         """See the port."""
         with self._lock:
-            content = self._contents.get((index.dataset, index.epoch))
+            content = self._find(index)
             return None if content is None else _frontier(content)
 
     def extend(self, index: IndexDefinition, slices: Sequence[IndexedSlice]) -> IndexFrontier:
         """See the port."""
         with self._lock:
-            content = self._contents.setdefault((index.dataset, index.epoch), _Content())
+            content = self._open(index)
             for one in slices:
                 if one.sequence_number >= content.upper and content.violation is None:
                     self._take_in(index, content, one)
@@ -66,14 +68,14 @@ class MemoryStateIndex:
     def maintain(self, index: IndexDefinition, *, since: int) -> IndexFrontier:
         """See the port."""
         with self._lock:
-            content = self._contents.setdefault((index.dataset, index.epoch), _Content())
+            content = self._open(index)
             content.since = max(content.since, since)
             return _frontier(content)
 
     def rows_at(self, index: IndexDefinition, sequence_number: int) -> Iterator[pa.Table]:
         """See the port."""
         with self._lock:
-            content = self._contents.get((index.dataset, index.epoch))
+            content = self._find(index)
             if content is None or not content.since <= sequence_number < content.upper:
                 raise NotFound("state", f"after block number {sequence_number}")
             counts: Counter[Row] = Counter()
@@ -82,7 +84,7 @@ class MemoryStateIndex:
                     counts[row] += diff
         rows = [_restored(row) for row, count in counts.items() if count]
         schema = data_schema_to_arrow(index.columns)
-        columns = [pa.array([row[at] for row in rows], one.type) for at, one in enumerate(schema)]
+        columns = [pa.array([row.get(one.name) for row in rows], one.type) for one in schema]
         yield pa.table(columns, schema=schema)
 
     def drop(self, dataset: DatasetId, *, but: IndexDefinition | None = None) -> int:
@@ -94,14 +96,27 @@ class MemoryStateIndex:
                 del self._contents[key]
             return len(dropped)
 
+    def _find(self, index: IndexDefinition) -> _Content | None:
+        content = self._contents.get((index.dataset, index.epoch))
+        if content is not None:
+            columns = frozenset(one.name for one in index.columns.fields)
+            if not content.columns <= columns:
+                raise Determinate("the index has further columns already")
+            content.columns = columns
+        return content
+
+    def _open(self, index: IndexDefinition) -> _Content:
+        self._contents.setdefault((index.dataset, index.epoch), _Content())
+        found = self._find(index)
+        assert found is not None
+        return found
+
     def _take_in(self, index: IndexDefinition, content: _Content, one: IndexedSlice) -> None:
         changes: list[tuple[int, Row, int]] = []
         present = dict(content.present)
         for row, diff in self._changes(index, one):
             if index.mode is IndexMode.STATE:
-                key = tuple(
-                    _key_value(row[at]) for at, column in enumerate(index.columns.fields) if column.name in index.keys
-                )
+                key = tuple((name, _key_value(value)) for name, value in row if name in index.keys)
                 if (present.get(key) is not None) if diff > 0 else (present.get(key) != row):
                     content.violation = Violation(
                         sequence_number=one.sequence_number, block_hash=one.block_hash, key=str(key)
@@ -120,10 +135,11 @@ class MemoryStateIndex:
     def _changes(self, index: IndexDefinition, one: IndexedSlice) -> Iterator[tuple[Row, int]]:
         names = [column.name for column in index.columns.fields]
         try:
-            with self._open(index, one) as stream, open_slice(stream, index.vocabulary) as reader:
+            with self._read(index, one) as stream, open_slice(stream, index.vocabulary) as reader:
                 for batch in reader.batches():
                     for record in batch.to_pylist():
-                        row = tuple(_comparable(record.get(name)) for name in names)
+                        values = ((name, _comparable(record.get(name))) for name in sorted(names))
+                        row = tuple((name, value) for name, value in values if value is not None)
                         added = record[index.vocabulary.operation_type] in (
                             OperationType.APPEND,
                             OperationType.CORRECT_TO,
@@ -132,7 +148,7 @@ class MemoryStateIndex:
         except InvalidData as error:
             raise Corrupt(error.message, object_name=str(one.physical_hash)) from error
 
-    def _open(self, index: IndexDefinition, one: IndexedSlice) -> BinaryIO:
+    def _read(self, index: IndexDefinition, one: IndexedSlice) -> BinaryIO:
         try:
             return self._objects.open(data_key(index.dataset, one.physical_hash))
         except NotFound as error:
@@ -144,8 +160,8 @@ def _comparable(value: Any) -> Any:
     return ("float", math.copysign(1.0, value), repr(value)) if isinstance(value, float) else value
 
 
-def _restored(row: Row) -> Row:
-    return tuple(float(value[2]) if isinstance(value, tuple) else value for value in row)
+def _restored(row: Row) -> dict[str, Any]:
+    return {name: float(value[2]) if isinstance(value, tuple) else value for name, value in row}
 
 
 def _key_value(value: Any) -> Any:

@@ -15,12 +15,19 @@ from odfabric_persist import errors as persist
 
 @contextmanager
 def translated(name: str) -> Iterator[None]:
-    """Raises Corrupt (of the object `name`), Indeterminate, Determinate for what the library raises; UsageError is a bug."""
+    """Raises Corrupt (of the object `name`), Indeterminate, Determinate for what the library raises.
+
+    UsageError is a bug, unless the columns have changed meanwhile.
+    """
     try:
         yield
     except persist.Corrupt as error:
         raise errors.Corrupt(error.message, object_name=name) from error
     except persist.Indeterminate as error:
         raise errors.Indeterminate(error.message) from error
+    except persist.UsageError as error:
+        if error.kind != "codec-mismatch":
+            raise
+        raise errors.Determinate("another process has given this further columns") from error
     except (persist.LocationError, persist.Refusal) as error:
         raise errors.Determinate(error.message) from error

@@ -7,8 +7,10 @@ what a shard holds (`state_index`).
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -19,7 +21,7 @@ from odfabric.model.state_index import IndexDefinition
 from odfabric_persist import state as transitions
 from odfabric_persist.client import PersistClient, Shard
 from odfabric_persist.collect import maintain
-from odfabric_persist.errors import Corrupt, UsageError
+from odfabric_persist.errors import Corrupt, Determinate, UsageError
 from odfabric_persist.machine import Machine, Patience
 from odfabric_persist.rows import RowCodec
 from odfabric_persist.state import Batch, State
@@ -28,18 +30,25 @@ _log = logging.getLogger(__name__)
 
 Resolve = Callable[[str], pa.Table]
 
+_COLUMN = re.compile(r"(?:^|,)(c[0-9a-f]{16}):")
+"""A column in the name of a codec."""
 
-def column_names(count: int) -> list[str]:
-    """Names of columns in shards: those of datasets could be anything."""
-    return [f"c{index}" for index in range(count)]
+_OPENINGS_MAX = 5
 
 
-def codec_of(index: IndexDefinition) -> RowCodec:
-    """Columns of the shard."""
+def column_name(name: str) -> str:
+    """The name of a column in shards: those of datasets could be anything."""
+    return f"c{hashlib.sha3_256(name.encode()).hexdigest()[:16]}"
+
+
+def _fields(index: IndexDefinition) -> dict[str, pa.Field]:
+    """The columns of an index by their names in shards."""
     schema = data_schema_to_arrow(index.columns, encodings=False)
-    names = column_names(len(schema))
-    keys = tuple(name for name, field in zip(names, schema, strict=True) if field.name in index.keys)
-    return RowCodec(pa.schema([pa.field(name, one.type) for name, one in zip(names, schema, strict=True)]), keys)
+    return {column_name(one.name): pa.field(column_name(one.name), one.type) for one in schema}
+
+
+def _codec(index: IndexDefinition, fields: Sequence[pa.Field]) -> RowCodec:
+    return RowCodec(pa.schema(fields), tuple(map(column_name, index.keys)))
 
 
 @dataclass(slots=True)
@@ -48,7 +57,7 @@ class IndexShards:
 
     open_client: Callable[[], PersistClient]
     _generations: dict[tuple[DatasetId, str], int] = field(default_factory=dict)
-    _seen: set[str] = field(default_factory=set)
+    _codecs: dict[str, RowCodec] = field(default_factory=dict)
 
     @property
     def client(self) -> PersistClient:
@@ -57,13 +66,13 @@ class IndexShards:
 
     def find(self, index: IndexDefinition, resolve: Resolve) -> Shard | None:
         """The shard of an index, None if it has none. Raises errors of the library."""
-        name, exists = self._current(index, resolve)
-        return self.client.open(name, codec_of(index), resolve=resolve) if exists else None
+        return self._current(index, resolve, make=False)
 
     def open(self, index: IndexDefinition, resolve: Resolve) -> Shard:
         """The shard of an index, made if it is new. Raises errors of the library."""
-        name, _ = self._current(index, resolve)
-        return self.client.open(name, codec_of(index), resolve=resolve)
+        found = self._current(index, resolve, make=True)
+        assert found is not None
+        return found
 
     def drop(self, dataset: DatasetId, *, but: IndexDefinition | None) -> int:
         """Close all shards of a dataset but those of one epoch; how many."""
@@ -74,23 +83,64 @@ class IndexShards:
                 dropped += self._close(name)
         return dropped
 
-    def _current(self, index: IndexDefinition, resolve: Resolve) -> tuple[str, bool]:
-        """The name of the generation that counts, and whether it is there."""
+    def _current(self, index: IndexDefinition, resolve: Resolve, *, make: bool) -> Shard | None:
+        """The generation that counts."""
         known = (index.dataset, index.epoch)
         generation = self._generations.get(known, 0)
         while True:
             name = _name(index, generation)
             self._generations[known] = generation
-            if name not in self._seen:
-                if self.client.consensus.head(name) is None:
-                    return name, False
-                self._seen.add(name)
+            if name not in self._codecs and self.client.consensus.head(name) is None:
+                if not make:
+                    return None
+                self._codecs[name] = _codec(index, list(_fields(index).values()))
             try:
-                if not self.client.open(name, codec_of(index), resolve=resolve).newest().tombstone:
-                    return name, True
+                shard = self._opened(name, index, resolve)
+                if shard is not None and not shard.newest().tombstone:
+                    return shard
             except Corrupt as error:
                 _log.warning("the index in shard %s cannot be read and is passed over: %s", name, error)
             generation += 1
+
+    def _opened(self, name: str, index: IndexDefinition, resolve: Resolve) -> Shard | None:
+        """The shard with all columns of the index, None if its columns are of other types."""
+        for _ in range(_OPENINGS_MAX):
+            codec = self._codecs.get(name)
+            if codec is None or set(codec.schema.names) != _fields(index).keys():
+                codec = self._evolved(name, index)
+                if codec is None:
+                    return None
+                self._codecs[name] = codec
+            try:
+                shard = self.client.open(name, codec, resolve=resolve)
+                shard.newest()
+                return shard
+            except UsageError:
+                # Made or evolved by another process since we looked.
+                del self._codecs[name]
+        raise Determinate(f"the columns of shard {name} change too fast")
+
+    def _evolved(self, name: str, index: IndexDefinition) -> RowCodec | None:
+        """The codec of a shard that is there, after it was given the columns that it lacks.
+
+        None if its columns are of other types. Raises Determinate if it has columns of which the definition knows nothing: that one is old.
+        """
+        machine = self._machine_of(name)
+        if machine is None:
+            return None
+        fields, stored = _fields(index), machine.newest().codec
+        names = _COLUMN.findall(stored)
+        if not fields.keys() >= set(names):
+            raise Determinate("the index has further columns already")
+        expected = _codec(index, [fields[one] for one in names])
+        if expected.name != stored:
+            return None
+        added = [one for one_name, one in fields.items() if one_name not in names]
+        if not added:
+            return expected
+        evolved = _codec(index, [*expected.schema, *added])
+        self.client.compare_and_evolve_schema(name, expected, evolved)
+        return evolved
 
     def _names(self, dataset: DatasetId) -> Iterator[str]:
         listed = self.client.consensus.keys()

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric.adapters.persist.failures import translated
-from odfabric.adapters.persist.index_shards import IndexShards, Resolve, codec_of, column_names
+from odfabric.adapters.persist.index_shards import IndexShards, Resolve, column_name
 from odfabric.adapters.persist.index_tiers import IndexLimits, chosen, refers
 from odfabric.errors import Corrupt as CorruptObject
 from odfabric.errors import InvalidData, NotFound
@@ -127,12 +127,13 @@ class PersistStateIndex:
     def _resolve(self, index: IndexDefinition) -> Resolve:
         def resolve(external: str) -> pa.Table:
             reference = json.loads(external)
-            if "s" not in reference:
-                return codec_of(index).no_rows
-            changes = self._changes(index, parse_multihash(reference["s"]))
-            names = [*column_names(changes.rows.num_columns), TIME, DIFF]
-            times = pa.repeat(pa.scalar(reference["t"], pa.int64()), changes.rows.num_rows)
-            return pa.table([*changes.rows.columns, times, changes.diffs], names=names)
+            columns = data_schema_to_arrow(index.columns, encodings=False)
+            rows, diffs = columns.empty_table(), pa.chunked_array([[]], pa.int64())
+            if "s" in reference:
+                changes = self._changes(index, parse_multihash(reference["s"]))
+                rows, diffs = changes.rows, changes.diffs
+            times = pa.repeat(pa.scalar(reference["t"], pa.int64()), rows.num_rows)
+            return pa.table([*rows.columns, times, diffs], names=[*map(column_name, columns.names), TIME, DIFF])
 
         return resolve
 
@@ -227,13 +228,14 @@ class PersistStateIndex:
 
 
 def _net_rows(index: IndexDefinition, shard: Shard, state: State, sequence_number: int) -> pa.Table:
-    codec = codec_of(index)
+    columns = data_schema_to_arrow(index.columns, encodings=False)
+    names = [column_name(name) for name in columns.names]
     pieces = []
     for batch in state.batches:
         if batch.lower <= sequence_number:
             found = between(rows_of(shard.parts, batch), 0, sequence_number + 1)
-            pieces.append((found.select(codec.schema.names), found.column(DIFF)))
-    rows, diffs = added_up(pieces, data_schema_to_arrow(index.columns, encodings=False))
+            pieces.append((found.select(names), found.column(DIFF)))
+    rows, diffs = added_up(pieces, columns)
     if index.mode is IndexMode.STATE and not pc.all(pc.equal(diffs, 1), min_count=0).as_py():
         raise Corrupt("rows of the index do not add up")
     return rows

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from odfabric.errors import Corrupt, NotFound
+from odfabric.errors import Corrupt, External, NotFound
 from odfabric.formats.dataset_layout import data_key
 from odfabric.model.state_index import IndexMode
 from odfabric.ports.state_index import StateIndex
@@ -76,6 +76,29 @@ class StateIndexHandlesContract:
             assert index.drop(changelog.dataset) == 0
         index.extend(changelog.definition(), changelog.slices)
         assert rows_of(other.rows_at(changelog.definition(), one.sequence_number)) == changelog.net(99)
+
+    def test_a_column_that_came_later_is_null_in_what_was_there(
+        self, open_index: Callable[[], StateIndex], changelog: Changelog
+    ) -> None:
+        index, late = open_index(), open_index()
+        former = changelog.definition(without="event_time")
+        changelog.add((A, "a", 1.0), (A, "b", 2.0))
+        for number in range(20):
+            changelog.add((A, f"k{number}", 1.0))
+        upper = index.extend(former, changelog.slices).upper
+        assert late.frontier(former) is not None
+        index.maintain(former, since=upper - 1)
+        last = changelog.add((A, "c", 1.0))
+        assert index.extend(changelog.definition(), changelog.slices).since == upper - 1, "it was not made again"
+        rows = [
+            row for table in index.rows_at(changelog.definition(), last.sequence_number) for row in table.to_pylist()
+        ]
+        times = {row["key"]: row["event_time"] for row in rows}
+        assert (len(times), times["c"] is None) == (23, False)
+        assert {times[key] for key in times if key != "c"} == {None}
+        with pytest.raises(External):
+            late.extend(former, changelog.slices)
+        assert late.frontier(changelog.definition()) == index.frontier(changelog.definition())
 
 
 class StateIndexContract(StateIndexHandlesContract):
