@@ -171,7 +171,6 @@ class Settings(BaseSettings):
         16 * MIB, description="Largest JSON of the rows that a cursor gives at once; one row is given"
     )
     fetch_kept_bytes_max: int = Field(128 * MIB, description="Rows kept in memory for the next fetches of large slices")
-    baseline_rows_max: int = Field(1_000_000, description="Most rows of a baseline")
     cursor_lease_s: float = Field(60.0, description="How long a consumer holds a cursor without a sign of life")
     cursors_per_dataset_max: int = Field(1000, description="Cursors of one dataset")
 
@@ -180,6 +179,10 @@ class Settings(BaseSettings):
     job_poll_s: float = Field(0.05, description="Pause between looks at an empty job table")
     job_fallback_s: float = Field(
         2.0, description="The same where Redis wakes workers: what a lost signal costs at most"
+    )
+    worker_metrics_port: int | None = Field(
+        None,
+        description="Port of 127.0.0.1 on which a worker tells its metrics; the api tells its own at /system/metrics",
     )
     job_threads: int = Field(2, ge=1, description="Jobs that one worker does at once")
     job_attempts_max: int = Field(8, description="Attempts at a job that fails for outside reasons")

@@ -450,11 +450,11 @@ def test_what_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_a_baseline_has_a_limit_that_is_named(tmp_path: Path) -> None:
-    growing = started(tmp_path, baseline_rows_max=3)
+    growing = started(tmp_path, state_rows_max=3)
     growing.commit(*((A, ("A", number)) for number in range(3)))
     assert len(Consumer.starting(growing, "baseline", "three").fetch()["event"]["rows"]) == 3
     growing.commit((A, ("A", 3)))
-    with pytest.raises(LimitExceeded, match="baseline_rows_max"):
+    with pytest.raises(LimitExceeded, match="state_rows_max"):
         Consumer.starting(growing, "baseline", "four").fetch()
 
 

@@ -1,27 +1,26 @@
 """The net state of a dataset at a block: what its changelog adds up to, by reading it from the beginning.
 
-Invariant: the rows and their order are a function of the chain up to the block alone, so any process that is asked again gives the
-same. Every slice is hashed on the way. Source: RULINGS 29; persist architecture, section 4.
+Invariant: the rows, their columns and their order are a function of the chain up to the block alone, so any process that is asked again
+gives the same. Not here: a state under the schema of today, by the index where there is one (`usecases.read_state`). Source: RULINGS
+29; persist architecture, section 4.
 """
 
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 
 import pyarrow as pa
 
-from odfabric.domain.chain.walk import data_slices_down
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.domain.state_index import not_indexable, row_columns
-from odfabric.errors import Corrupt, InvalidData, InvalidRequest, LimitExceeded
+from odfabric.errors import InvalidRequest
 from odfabric.formats.arrow_schema import data_schema_to_arrow
-from odfabric.formats.dataset_layout import DATA
-from odfabric.formats.state_rows import added_up, in_order, read_changes, repeated
+from odfabric.formats.state_rows import in_order, repeated
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.identity import DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.ports.exchange import Exchange
+from odfabric.usecases.replay import changes_of, net_rows, slices_up
 from odfabric.usecases.repository import Repository
 
 STATES_KEPT_MAX = 2
@@ -31,10 +30,11 @@ STATES_KEPT_MAX = 2
 class NetStates:
     """Net states by dataset and block."""
 
-    def __init__(self, *, repository: Repository, exchange: Exchange, rows_max: int) -> None:
+    def __init__(self, *, repository: Repository, exchange: Exchange, rows_max: int, blocks_max: int) -> None:
         self._repository = repository
         self._exchange = exchange
         self._rows_max = rows_max
+        self._blocks_max = blocks_max
         self._lock = threading.Lock()
         self._kept: dict[tuple[DatasetId, Multihash], pa.Table] = {}
 
@@ -65,27 +65,10 @@ class NetStates:
                 f"rows with the nested column `{refused.name}` cannot be added up to a baseline",
                 hint="make the cursor from `start`, and read all changes",
             )
-        arrow = data_schema_to_arrow(DataSchema(fields=columns))
-        names = [one.physical_hash for one in data_slices_down(self._repository.blocks(dataset), block)]
-        rows, diffs = arrow.empty_table(), pa.array([], pa.int64())
-        with self._exchange.session() as folder:
-            for name in reversed(names):
-                changes = self._read(dataset, name, arrow, folder)
-                rows, diffs = added_up([(rows, pa.chunked_array([diffs])), changes], arrow)
-                if rows.num_rows > self._rows_max:
-                    raise LimitExceeded(
-                        "the baseline has too many rows", limit="baseline_rows_max", maximum=self._rows_max
-                    )
-        return in_order(repeated(rows, diffs), ())
-
-    def _read(
-        self, dataset: DatasetId, name: Multihash, columns: pa.Schema, folder: Path
-    ) -> tuple[pa.Table, pa.ChunkedArray]:
-        path = folder / str(name)
-        self._repository.materialize(dataset, DATA, name, path)
-        try:
-            changes = read_changes(path, columns, self._repository.current(dataset)[1].vocabulary)
-        except InvalidData as error:
-            raise Corrupt(f"slice {name} of {dataset} cannot be read: {error}", object_name=str(name)) from error
-        path.unlink()
-        return changes.rows, changes.diffs
+        arrow = data_schema_to_arrow(DataSchema(fields=columns), encodings=False)
+        slices = slices_up(dataset, block, after=None, repository=self._repository, blocks_max=self._blocks_max)
+        changes = changes_of(
+            dataset, slices, arrow, state.vocabulary, repository=self._repository, exchange=self._exchange
+        )
+        rows, counts = net_rows([], changes, arrow, rows_max=self._rows_max)
+        return in_order(repeated(rows, counts), ())

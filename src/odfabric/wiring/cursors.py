@@ -25,7 +25,12 @@ def cursor_verbs(
     """With the limits of the node."""
     reader = ChangeReader(
         repository=repository,
-        states=NetStates(repository=repository, exchange=exchange, rows_max=settings.baseline_rows_max),
+        states=NetStates(
+            repository=repository,
+            exchange=exchange,
+            rows_max=settings.state_rows_max,
+            blocks_max=settings.chain_blocks_max,
+        ),
         slices=SliceRows(repository=repository, exchange=exchange, bytes_max=settings.fetch_kept_bytes_max),
         limits=FetchLimits(rows_max=settings.fetch_rows_max, bytes_max=settings.fetch_bytes_max),
     )

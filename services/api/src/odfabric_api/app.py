@@ -30,7 +30,9 @@ from odfabric_api.routes import cursors, data, datasets, jobs, query, state, sub
 _log = logging.getLogger(__name__)
 
 # Fixed first parts come before `/{account}/{dataset}/...`; accounts cannot have those names.
-ROUTERS = tuple(module.router for module in (system, datasets, jobs, query, data, state, transfer, subscriptions, cursors))
+ROUTERS = tuple(
+    module.router for module in (system, datasets, jobs, query, data, state, transfer, subscriptions, cursors)
+)
 # A page elsewhere may call the node with a token it was given: nothing here trusts cookies or the place of a caller.
 CORS_METHODS = ("GET", "POST")
 CORS_EXPOSED = ("ETag", "Link", "Location", "Retry-After", "Preference-Applied", "Content-Range")
