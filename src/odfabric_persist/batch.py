@@ -118,11 +118,22 @@ class Parts:
             yield written
         except BaseException:
             with suppress(LocationError):
-                self.discard(Batch("", MINIMUM, None, MINIMUM, (tuple(written),)))
+                self._remove(Batch("", MINIMUM, None, MINIMUM, (tuple(written),)))
             raise
 
     def discard(self, batch: Batch) -> None:
-        """Remove the blobs of a batch that no version ever named."""
+        """Remove the blobs of a batch that was refused; what fails here is found as leaked later.
+
+        Not if a live version names one of them: with an outcome that was unknown for long, the batch may have been accepted after
+        all, and merged away since.
+        """
+        if not batch.blob_keys:
+            return
+        with suppress(LocationError):
+            if not any(batch.blob_keys & state.blob_keys for state in self.machine.states_from(0)):
+                self._remove(batch)
+
+    def _remove(self, batch: Batch) -> None:
         for key in batch.blob_keys:
             self.machine.blob.delete(key)
 

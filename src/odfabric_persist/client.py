@@ -28,7 +28,7 @@ from odfabric_persist.batch import (
     tightened,
     write_batch,
 )
-from odfabric_persist.errors import Corrupt, LocationError, NotYet, SinceError, UpperMismatch, UsageError
+from odfabric_persist.errors import Corrupt, NotYet, SinceError, UpperMismatch, UsageError
 from odfabric_persist.frontier import Frontier, at_most, before
 from odfabric_persist.funnel import FunnelLimits
 from odfabric_persist.location.blob import Blob, check_key
@@ -308,7 +308,7 @@ class WriteHandle:
                 return reached
         finally:
             if not committed:
-                self._discard(batch)
+                self.shard.parts.discard(batch)
 
     def compare_and_append(
         self, updates: pa.Table, expected: Frontier, new_upper: Frontier, *, token: str | None = None
@@ -368,7 +368,7 @@ class WriteHandle:
         except UpperMismatch:
             if ours:
                 for batch in batches:
-                    self._discard(batch)
+                    self.shard.parts.discard(batch)
             raise
 
     def recent_upper(self) -> Frontier:
@@ -421,12 +421,6 @@ class WriteHandle:
             )
         )
         return state.upper
-
-    def _discard(self, batch: Batch) -> None:
-        """Remove what no version names; what fails here is found as leaked later."""
-        with suppress(LocationError):
-            if batch.blob_keys and not batch.blob_keys & self.shard.newest().blob_keys:
-                self.shard.parts.discard(batch)
 
 
 @dataclass(slots=True)

@@ -8,13 +8,12 @@ merge is given up at any point, for until it is applied only blobs were written 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
 import pyarrow as pa
 
 from odfabric_persist import state as transitions
 from odfabric_persist.batch import Parts, new_id
-from odfabric_persist.errors import LocationError, UsageError
+from odfabric_persist.errors import UsageError
 from odfabric_persist.frontier import Frontier, at_most
 from odfabric_persist.merge import MergeLimits, Window, merged
 from odfabric_persist.state import Batch
@@ -74,6 +73,5 @@ def apply(parts: Parts, inputs: Sequence[Batch], output: Batch) -> bool:
     after = machine.apply(lambda state: transitions.apply_merge(state, names, output, now_ms=machine.now_ms()))
     if any(batch.id == output.id for batch in after.batches):
         return True
-    with suppress(LocationError):
-        parts.discard(output)
+    parts.discard(output)
     return False

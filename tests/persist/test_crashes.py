@@ -30,7 +30,7 @@ from odfabric_persist.usage import Standing, audit, remove_leaked
 from odfabric_persist.verify import verify
 from tests.persist.scenario import CODEC, listed, updates_of
 
-COMMITS = int(os.environ.get("ODF_PERSIST_CRASH_COMMITS", "4"))
+COMMITS = int(os.environ.get("ODF_PERSIST_CRASH_COMMITS", "3"))
 T = TypeVar("T")
 
 
@@ -136,7 +136,7 @@ def test_death_after_any_call_loses_and_doubles_nothing(
             break
         tried += 1
         found_by_the_next(blob, consensus, acknowledged, calls)
-    assert tried > (60 if in_memory else 9)
+    assert tried > (50 if in_memory else 7)
 
 
 def found_by_the_next(blob: Blob, consensus: Consensus, acknowledged: list[int], calls: int) -> None:

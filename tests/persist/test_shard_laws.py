@@ -303,6 +303,18 @@ def test_what_nobody_needs_any_more_is_removed(shard: Shard) -> None:
     assert listed(shard.snapshot(7)) == [["a", 7, 8]]
 
 
+def test_what_was_accepted_after_all_and_merged_since_is_not_removed(shard: Shard) -> None:
+    writer, reader = shard.open_writer(), shard.open_reader()
+    writer.compare_and_append(updates_of([["a", 0, 1]]), 0, 1)
+    writer.compare_and_append(updates_of([["b", 1, 1]]), 1, 2)
+    reader.downgrade_since(0)
+    portion = shard.snapshot_splits(1, 1)
+    accepted = shard.newest().batches[0]
+    merge_all(shard, 0)
+    shard.parts.discard(accepted)
+    assert listed(shard.fetch_split(portion[0])) == [["a", 1, 1], ["b", 1, 1]]
+
+
 def test_a_late_merge_and_a_merge_of_what_was_merged_change_nothing(shard: Shard) -> None:
     writer = shard.open_writer()
     for upper in range(1, 4):
