@@ -24,6 +24,7 @@ from odfabric.adapters.local_fs.exchange import FolderExchange
 from odfabric.adapters.local_fs.poll_folder import PollFolder
 from odfabric.adapters.local_fs.remote_folder import FolderRemoteDatasets
 from odfabric.adapters.memory.signals import MemorySignals
+from odfabric.adapters.persist.metrics import PersistCollector
 from odfabric.adapters.redis.signals import RedisSignals
 from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
@@ -45,7 +46,8 @@ from odfabric.ports.state_index import StateIndex
 from odfabric.settings import Settings
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.engine_on_demand import EngineOnDemand
-from odfabric.wiring.indexes import open_state_index
+from odfabric.wiring.indexes import open_state_index, persist_location
+from odfabric.wiring.metrics import registry_of
 from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
 from odfabric.wiring.remotes import RemotesByScheme
@@ -104,13 +106,16 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         stores = open_stores(settings, closing, private_folders=[exchange.root])
         used = engine or _engine(settings, closing)
         signals = _signals(settings, closing)
-        index = open_state_index(settings, closing, objects=stores.objects, exchange=exchange)
+        location = persist_location(settings)
+        closing.callback(location.close)
+        index = open_state_index(settings, location, objects=stores.objects, exchange=exchange)
         ports = _ports(settings, stores, egress, exchange, used, clock or SystemClock(), signals, index)
         if settings.crash_at is not None and settings.crash_at.partition("@")[0] not in ENGINE_CRASH_POINTS:
             ports = intercepted(ports, CrashPoints(settings.crash_at))
         node = Node(ports, settings)
         node.token = _token(settings)
         node.account_id = _account_id(settings)
+        node.registry = registry_of(ports.jobs, PersistCollector(location.meter))
         node.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores, node))
         yield node
 

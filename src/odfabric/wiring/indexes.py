@@ -6,7 +6,6 @@ Owns the binding, like `node`, for one subject. Invariant: with `index` off noth
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -141,11 +140,9 @@ class IndexVerbs:
 
 
 def open_state_index(
-    settings: Settings, closing: ExitStack, *, objects: ObjectStore, exchange: Exchange
+    settings: Settings, location: PersistLocation, *, objects: ObjectStore, exchange: Exchange
 ) -> PersistStateIndex:
-    """The indexes of a node, beside its other stores. Nothing is opened before it is needed."""
-    location = persist_location(settings)
-    closing.callback(location.close)
+    """The indexes of a node, where its shards lie."""
     limits = IndexLimits(tail_slices_max=settings.index_tail_blocks_max, tail_share_max=settings.index_tail_share_max)
     return PersistStateIndex(location.client, objects, exchange.session, limits)
 

@@ -52,6 +52,7 @@ from odfabric.usecases.subscribe import subscribe, unsubscribe
 from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify, run_verify
 from odfabric.wiring.cursors import cursor_verbs
 from odfabric.wiring.indexes import IndexVerbs
+from odfabric.wiring.metrics import metrics_text, registry_of
 from odfabric.wiring.node_ports import NodePorts
 
 WAITING_JOBS_MAX = 1000
@@ -67,6 +68,7 @@ class Node:
         self.account = LOCAL_ACCOUNT
         self.token = ""
         self.account_id = ""
+        self.registry = registry_of(ports.jobs)
         self.sweepers: Sequence[Callable[[], int]] = ()
         self.policy = AccessPolicy(anonymous_read=settings.anonymous_read)
         self.commits = Commits(
@@ -505,6 +507,10 @@ class Node:
             page_blocks_max=self.settings.rebuild_page_blocks_max,
         )
         return rebuild(ports=ports, adopt=adopt, listener=listener)
+
+    def metrics(self) -> bytes:
+        """What this process tells about itself, in the text format of Prometheus."""
+        return metrics_text(self.registry)
 
     def keep_house(self) -> int:
         """Remove abandoned uploads, some objects that no chain names, what dead processes left behind (`sweepers`); how many."""

@@ -25,8 +25,8 @@ from tests.usecases.manifests import ROOT
 # Everybody's. This list may only shrink.
 PUBLIC = {("GET", "/docs"), ("GET", "/info"), ("GET", "/system/health")}
 
-# Readers of an open node do not see what others subscribe to or have read.
-NOT_EVERYBODYS = ("/jobs", "/{account}/{dataset}/subscriptions", "/{account}/{dataset}/cursors")
+# Readers of an open node do not see what others subscribe to or have read, nor how the node works.
+NOT_EVERYBODYS = ("/jobs", "/system/metrics", "/{account}/{dataset}/subscriptions", "/{account}/{dataset}/cursors")
 
 ANY_HASH = "f1620" + "ab" * 32
 ANY_ID = "did:odf:fed01df230b49615d175307d580c33d6fda61fc7b9aec91df0f5c1a5ebe3b8cbfee02"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from odfabric.errors import Corrupt, Determinate, Indeterminate
 from odfabric.settings import Settings
@@ -83,6 +84,21 @@ def test_health_does_not_wait_for_a_part_that_hangs(troubled: Troubled, client_o
             assert client_of_troubled.get("/system/health").status_code == 503
     finally:
         release.set()
+
+
+def test_metrics_are_what_prometheus_reads(troubled: Troubled) -> None:
+    with troubled.served.client() as client:
+        client.post("/local/readings/verify")
+        answer = client.get("/system/metrics")
+        assert answer.status_code == 200
+        families = {family.name: family for family in text_string_to_metric_families(answer.text)}
+        (waiting,) = families["odf_jobs_unfinished"].samples
+        assert (waiting.labels, waiting.value) == ({"kind": "verify", "status": "queued"}, 1.0)
+        assert "process_resident_memory_bytes" in families
+        troubled.around.before["job.page"] = raising(Determinate("the database is away"))  # type: ignore[assignment]
+        answer = client.get("/system/metrics")
+    assert answer.status_code == 200
+    assert "odf_jobs_unfinished" not in answer.text
 
 
 def test_a_node_is_multi_tenant(stranger: httpx.Client) -> None:

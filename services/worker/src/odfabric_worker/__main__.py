@@ -9,6 +9,8 @@ import socket
 import sys
 import threading
 
+from prometheus_client import start_http_server
+
 from odfabric.adapters.system.owner import end_with_owner
 from odfabric.settings import Settings
 from odfabric.telemetry import start_logging
@@ -56,6 +58,8 @@ def main(arguments: list[str]) -> int:
     with open_node(settings) as node:
         if options.predecessor_pid is not None:
             node.give_back_jobs(f"{_name(options.predecessor_pid)}/")
+        if settings.worker_metrics_port is not None:
+            start_http_server(settings.worker_metrics_port, addr="127.0.0.1", registry=node.registry)
         runner = _runner(node)
         runner.start()
         if options.ready_file:

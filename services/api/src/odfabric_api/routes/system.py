@@ -1,4 +1,4 @@
-"""Routes about the node itself: health, info, the list of routes. They are everybody's."""
+"""Routes about the node itself: health, info, the list of routes, which are everybody's, and metrics, which are not."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import base64
 import hashlib
 import html
 
+from anyio import to_thread
 from fastapi import APIRouter, Request
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from odfabric_api.auth import node_of
+from odfabric_api.auth import Writer, node_of
 from odfabric_api.capacity import Capacity
 from odfabric_api.schemas import Health, NodeInfo, answers
 
@@ -35,6 +37,23 @@ async def health(request: Request) -> Response:
     except TimeoutError:
         report = {"ok": False, "parts": {"database": False, "objects": False}}
     return JSONResponse(report, status_code=200 if report["ok"] else 503)
+
+
+@router.get(
+    "/system/metrics",
+    summary="What the api process tells about itself",
+    responses={
+        **answers(None),
+        200: {
+            "description": "The text format of Prometheus",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        },
+    },
+)
+async def metrics(request: Request, caller: Writer) -> Response:
+    """Jobs that wait, calls of stores, the process itself. A worker tells its own at `ODF_WORKER_METRICS_PORT`."""
+    text = await to_thread.run_sync(node_of(request).metrics)
+    return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 @router.get("/info", summary="What kind of node this is", responses=answers(NodeInfo, text="The node"))
