@@ -16,6 +16,7 @@ from odfabric_persist.location.s3_access import s3_client
 from odfabric_persist.location.s3_blob import S3Blob
 from odfabric_persist.location.unreliable import Faults, UnreliableBlob, UnreliableConsensus
 from tests.persist.stores import OpenBlob, OpenConsensus, address_of, closing_consensus, fresh_place
+from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.s3 import S3Server
 
 
@@ -76,3 +77,9 @@ def shared_bucket_with_versions(s3: S3Server) -> str:
     bucket = s3.create_bucket()
     s3.client().put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     return bucket
+
+
+@pytest.fixture(scope="session")
+def shared_database(postgres: PostgresServer) -> str:
+    """URL of a database in which each test has a schema of its own."""
+    return postgres.create_database()

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeAlias
 
+import psycopg
 import pytest
 
 from odfabric_persist.location.blob import Blob
@@ -54,7 +55,15 @@ def address_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
         return f"sqlite:{folder / 'versions.db'}"
     if kind == "s3":
         return f"s3:{json.dumps(asdict(fresh_place(request)))}"
-    return str(request.getfixturevalue("postgres_url"))
+    return fresh_schema(str(request.getfixturevalue("shared_database")))
+
+
+def fresh_schema(url: str) -> str:
+    """The database as sessions see it that know one empty schema only; a database for each test would cost more."""
+    name = f"s{uuid.uuid4().hex}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+    return f"{url}?options=-c%20search_path%3D{name}"
 
 
 @contextmanager
