@@ -8,7 +8,7 @@ batches made into one (`compact`). Source: persist facts, section 3.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -31,6 +31,7 @@ from odfabric_persist.rows import (
     decode_inline,
     encode_blob,
     encode_inline,
+    in_pieces,
 )
 from odfabric_persist.state import Batch, Part
 
@@ -144,24 +145,30 @@ def new_id() -> str:
 
 
 def write_batch(
-    parts: Parts, updates: pa.Table, lower: int, upper: Frontier, *, since: Frontier = 0, chunk_rows: int | None = None
+    parts: Parts,
+    updates: pa.Table | Iterable[pa.Table],
+    lower: int,
+    upper: Frontier,
+    *,
+    since: Frontier = 0,
+    chunk_rows: int | None = None,
 ) -> Batch:
-    """A batch of updates, which no version names yet.
+    """A batch of updates, which no version names yet. Of tables that come one by one no more than a part is in memory.
 
     Raises UsageError: `invalid-bounds`, `update-not-beyond-lower`, `update-beyond-upper`, `codec-mismatch`.
     """
     if not before(lower, upper):
         raise UsageError("invalid-bounds", f"[{lower}, {upper})")
-    given = parts.codec.updates(updates)
-    _check_times(given, lower, upper, since)
-    rows = chunk_rows or parts.limits.part_rows
-    written: list[tuple[Part, pa.Table]] = []
+    tables = [updates] if isinstance(updates, pa.Table) else updates
+    written: list[tuple[Part, pa.Table, pa.Table]] = []
     with parts.removed_if_it_fails() as kept:
-        for start in range(0, given.num_rows, rows):
-            chunk = parts.codec.consolidated(given.slice(start, rows))
+        given = (_checked(parts.codec.updates(table), lower, upper, since) for table in tables)
+        for piece in in_pieces(given, chunk_rows or parts.limits.part_rows):
+            chunk = parts.codec.consolidated(piece)
             if chunk.num_rows:
                 kept.append(parts.write(chunk))
-                written.append((kept[-1], chunk))
+                ends = parts.codec.position(chunk, 0), parts.codec.position(chunk, chunk.num_rows - 1)
+                written.append((kept[-1], *ends))
     return Batch(new_id(), lower, upper, since, tuple(_runs(parts.codec, written)))
 
 
@@ -179,26 +186,27 @@ def refer_batch(parts: Parts, references: Sequence[tuple[str, int]], lower: int,
     return Batch(new_id(), lower, upper, 0, runs)
 
 
-def _check_times(updates: pa.Table, lower: int, upper: Frontier, since: Frontier) -> None:
+def _checked(updates: pa.Table, lower: int, upper: Frontier, since: Frontier) -> pa.Table:
     if not updates.num_rows:
-        return
+        return updates
     times = pa.compute.min_max(updates.column(TIME)).as_py()
     if times["min"] < lower:
         raise UsageError("update-not-beyond-lower", f"time {times['min']} is before {lower}")
     if upper is not None and times["max"] >= upper and not before(upper, since):
         raise UsageError("update-beyond-upper", f"time {times['max']} is not before {upper}")
+    return updates
 
 
-def _runs(codec: RowCodec, written: Sequence[tuple[Part, pa.Table]]) -> Iterator[tuple[Part, ...]]:
-    """Parts that follow one another in the order of rows, together."""
+def _runs(codec: RowCodec, written: Sequence[tuple[Part, pa.Table, pa.Table]]) -> Iterator[tuple[Part, ...]]:
+    """Parts, given with their first and last position, that follow one another in the order of rows, together."""
     run: list[Part] = []
     last: pa.Table | None = None
-    for part, rows in written:
-        if last is not None and not codec.is_at_or_after(codec.position(rows, 0), last):
+    for part, first, end in written:
+        if last is not None and not codec.is_at_or_after(first, last):
             yield tuple(run)
             run = []
         run.append(part)
-        last = codec.position(rows, rows.num_rows - 1)
+        last = end
     if run:
         yield tuple(run)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -331,6 +331,10 @@ class WriteHandle:
         this is the same write. Raises UpperMismatch (None) if no more can be written, Expired, UsageError (`codec-mismatch`).
         """
         return self.shard.next_times.append(self.name, rows, token=token or uuid.uuid4().hex)
+
+    def write_batch(self, updates: Iterable[pa.Table], lower: int, upper: Frontier) -> Batch:
+        """Write what does not fit into memory, table by table, to be committed by `append_batches`. Raises as `compare_and_append`."""
+        return write_batch(self.shard.parts, updates, lower, upper)
 
     def append_batches(
         self,

@@ -7,15 +7,14 @@ merge is given up at any point, for until it is applied only blobs were written 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-import pyarrow as pa
+from collections.abc import Sequence
 
 from odfabric_persist import state as transitions
 from odfabric_persist.batch import Parts, new_id
 from odfabric_persist.errors import UsageError
 from odfabric_persist.frontier import Frontier, at_most
 from odfabric_persist.merge import MergeLimits, Window, merged
+from odfabric_persist.rows import in_pieces
 from odfabric_persist.state import Batch
 
 
@@ -42,28 +41,10 @@ def compact(
     found = level if level is not None else 1 + max(batch.level for batch in inputs)
     with parts.removed_if_it_fails() as written:
         tables = merged(parts, inputs, Window(to=since), limits or MergeLimits())
-        for table in _cut(tables, chunk_rows or parts.limits.part_rows):
+        for table in in_pieces(tables, chunk_rows or parts.limits.part_rows):
             # What was merged leaves the state, which would not stay small otherwise.
             written.append(parts.write(table, small_in_state=False))
     return Batch(new_id(), lower, upper, since, (tuple(written),) if written else (), found)
-
-
-def _cut(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """The same rows in tables of exactly `rows` rows, but for the last."""
-    waiting: list[pa.Table] = []
-    count = 0
-    for table in tables:
-        waiting.append(table)
-        count += table.num_rows
-        if count < rows:
-            continue
-        together = pa.concat_tables(waiting)
-        whole = count - count % rows
-        for start in range(0, whole, rows):
-            yield together.slice(start, rows)
-        waiting, count = [together.slice(whole)], count - whole
-    if count:
-        yield pa.concat_tables(waiting)
 
 
 def apply(parts: Parts, inputs: Sequence[Batch], output: Batch) -> bool:

@@ -76,8 +76,9 @@ def _counted(updates: pa.Table, batch: Batch, window: Window) -> pa.Table:
 def _sorted_runs(parts: Parts, batches: Sequence[Batch], window: Window) -> Iterator[Run]:
     for batch in batches:
         for run in batch.runs:
-            if all(part.external is None for part in run):
-                yield _run_of(parts, batch, run, window)
+            sorted_parts = [part for part in run if part.external is None]
+            if sorted_parts:
+                yield _run_of(parts, batch, sorted_parts, window)
 
 
 def _run_of(parts: Parts, batch: Batch, run: Sequence[Part], window: Window) -> Run:

@@ -8,7 +8,7 @@ Source: persist facts, section 5; persist architecture, section 1.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -231,3 +231,21 @@ def _before(column: pa.ChunkedArray, bound: pa.Scalar, later: pa.ChunkedArray | 
         less = pc.fill_null(pc.less(column, bound), False)
         equal = pc.fill_null(pc.equal(column, bound), False)
     return less if later is None else pc.or_(less, pc.and_(equal, later))
+
+
+def in_pieces(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of exactly `rows` rows, but for the last."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
+        if count < rows:
+            continue
+        together = pa.concat_tables(waiting)
+        whole = count - count % rows
+        for start in range(0, whole, rows):
+            yield together.slice(start, rows)
+        waiting, count = [together.slice(whole)], count - whole
+    if count:
+        yield pa.concat_tables(waiting)

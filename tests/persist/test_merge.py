@@ -193,6 +193,29 @@ def test_one_run_of_several_parts_comes_out_and_its_input_may_be_larger_than_mem
     assert keys == list(range(500))
 
 
+def test_tables_that_come_one_by_one_are_one_batch() -> None:
+    codec = RowCodec(pa.schema([pa.field("k", pa.int64())]), ("k",))
+    shard = open_shard(codec, part_rows=100)
+    taken = 0
+
+    def tables() -> Iterator[pa.Table]:
+        nonlocal taken
+        for start in range(0, 1000, 30):
+            stored = sum(1 for _ in shard.machine.blob.list("s/part-"))
+            assert taken - 100 * stored < 130, "more than a part is in memory"
+            keys = list(range(start, min(start + 30, 1000)))
+            taken += len(keys)
+            yield pa.table({"k": keys, TIME: [0] * len(keys), DIFF: [1] * len(keys)})
+
+    writer = shard.open_writer()
+    batch = writer.write_batch(tables(), 0, 1)
+    assert [[part.rows for part in run] for run in batch.runs] == [[100] * 10]
+    assert writer.append_batches([batch], 0, 1) == 1
+    assert shard.snapshot(0).column("k").to_pylist() == list(range(1000))
+    with pytest.raises(UsageError, match="update-beyond-upper"):
+        writer.write_batch(iter([pa.table({"k": [1], TIME: [2], DIFF: [1]})]), 1, 2)
+
+
 class FullBlob(MemoryBlob):
     """A store that takes so many values more, then none."""
 
