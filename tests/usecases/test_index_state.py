@@ -12,7 +12,7 @@ import pytest
 
 from odfabric.adapters.memory.state_index import MemoryStateIndex
 from odfabric.domain.state_index import index_definition
-from odfabric.errors import Corrupt, Determinate, OdfError
+from odfabric.errors import Corrupt, Determinate
 from odfabric.formats.slice_parquet import open_slice
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import IngestRequest, IngestResult
@@ -138,7 +138,7 @@ def test_without_indexes_nothing_is_made_or_read(
 class Failing(MemoryStateIndex):
     """An index of which reading fails."""
 
-    def __init__(self, inner: MemoryStateIndex, error: OdfError, where: str) -> None:
+    def __init__(self, inner: MemoryStateIndex, error: Exception, where: str) -> None:
         self._inner, self._error, self._where = inner, error, where
         self.dropped = 0
 
@@ -164,11 +164,11 @@ class Failing(MemoryStateIndex):
 @pytest.mark.parametrize("where", ["frontier", "rows_at"])
 @pytest.mark.parametrize(
     ("error", "dropped"),
-    [(Corrupt("damaged", object_name="part"), 1), (Determinate("away"), 0)],
-    ids=["corrupt", "away"],
+    [(Corrupt("damaged", object_name="part"), 1), (Determinate("away"), 0), (RuntimeError("a bug"), 0)],
+    ids=["corrupt", "away", "bug"],
 )
 def test_a_merge_goes_on_without_an_index_that_fails(
-    memory: MemoryNode, readings: CatalogEntry, histories: list[list[str]], where: str, error: OdfError, dropped: int
+    memory: MemoryNode, readings: CatalogEntry, histories: list[list[str]], where: str, error: Exception, dropped: int
 ) -> None:
     for city in "ABCD":
         push(memory, readings, city)

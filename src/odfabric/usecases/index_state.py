@@ -70,6 +70,9 @@ def enqueue_index(
         _log.warning("the index of %s was not looked at: %s", dataset, error)
         if not gone:
             return None
+    except Exception:  # noqa: BLE001  # a bug in what only makes merges faster must not stop the relay
+        _log.exception("the index of %s was not looked at", dataset)
+        return None
     new = NewJob(
         id=entropy.random_bytes(16).hex(),
         kind=JobKind.INDEX,

@@ -99,6 +99,9 @@ def _indexed_state(
     except (External, NotFound) as error:
         _log.warning("the index of %s is not read: %s", dataset, error)
         return None
+    except Exception:  # noqa: BLE001  # a bug in what only makes it faster must not stop a push
+        _log.exception("the index of %s is not read", dataset)
+        return None
     path = folder / STATE_FILE
     write_state_file(str(path), rows, definition.vocabulary)
     return _IndexedState(rows.num_rows, path, tail)

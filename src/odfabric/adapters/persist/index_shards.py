@@ -117,7 +117,7 @@ class IndexShards:
                 return shard
             except UsageError:
                 # Made or evolved by another process since we looked.
-                del self._codecs[name]
+                self._codecs.pop(name, None)
         raise Determinate(f"the columns of shard {name} change too fast")
 
     def _evolved(self, name: str, index: IndexDefinition) -> RowCodec | None:

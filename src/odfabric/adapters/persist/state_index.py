@@ -38,7 +38,7 @@ from odfabric_persist.batch import rows_of
 from odfabric_persist.client import PersistClient, Shard, WriteHandle
 from odfabric_persist.collect import maintain
 from odfabric_persist.compact import apply, compact
-from odfabric_persist.errors import Corrupt, Determinate, Expired, SinceError, UpperMismatch
+from odfabric_persist.errors import Corrupt, Determinate, Expired, UpperMismatch
 from odfabric_persist.rows import DIFF, TIME, between
 from odfabric_persist.state import Batch, Part, State
 
@@ -250,8 +250,6 @@ def _definite(shard: Shard, read: Callable[[State], T]) -> T:
         except Corrupt:
             if shard.newest().seqno == state.seqno:
                 raise
-        except SinceError as error:
-            raise _no_state(error.since or 0) from error
     raise Determinate("the index changes faster than it can be read")
 
 
