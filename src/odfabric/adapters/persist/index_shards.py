@@ -132,6 +132,8 @@ class IndexShards:
         names = _COLUMN.findall(stored)
         if not fields.keys() >= set(names):
             raise Determinate("the index has further columns already")
+        if not set(map(column_name, index.keys)) <= set(names):
+            return None
         expected = _codec(index, [fields[one] for one in names])
         if expected.name != stored:
             return None
