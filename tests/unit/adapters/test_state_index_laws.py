@@ -21,7 +21,7 @@ from odfabric.adapters.memory.exchange import MemoryExchange
 from odfabric.adapters.memory.object_store import MemoryObjectStore
 from odfabric.adapters.persist.index_tiers import IndexLimits
 from odfabric.adapters.persist.state_index import PersistStateIndex
-from odfabric.errors import External, OdfError
+from odfabric.errors import External, NotFound, OdfError
 from odfabric.model.state_index import IndexDefinition, IndexMode
 from odfabric.testing.changelogs import Changelog, rows_of, well_formed
 from odfabric.testing.conformance.examples import NOW
@@ -64,9 +64,10 @@ class Workers:
         blob, consensus = MemoryBlob(), MemoryConsensus()
         self.faults = Faults(seed=1, chance=self.chance)
         scratch = MemoryExchange(self.folder / "scratch").session
-        self.indexes = [self._worker(blob, consensus, scratch) for _ in range(WORKERS)]
+        self.indexes = [self.worker(blob, consensus, scratch) for _ in range(WORKERS)]
 
-    def _worker(self, blob: MemoryBlob, consensus: MemoryConsensus, scratch: Scratch) -> PersistStateIndex:
+    def worker(self, blob: MemoryBlob, consensus: MemoryConsensus, scratch: Scratch) -> PersistStateIndex:
+        """A process on a location."""
         client = PersistClient(
             UnreliableBlob(blob, self.faults),
             UnreliableConsensus(consensus, self.faults),
@@ -137,6 +138,42 @@ def test_a_state_is_what_the_slices_add_up_to(listed: list[tuple[object, ...]], 
         frontier = found.indexes[1].frontier(found.definition)
         last = found.changelog.slices[-1].sequence_number if found.changelog.slices else -1
         assert frontier is None or frontier.upper == last + 1
+
+
+class Hooked(MemoryBlob):
+    """Does something else once, just before a value is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hook: Callable[[], object] | None = None
+
+    def get(self, key: str) -> bytes | None:
+        hook, self.hook = self.hook, None
+        if hook is not None:
+            hook()
+        return super().get(key)
+
+
+def test_what_is_collected_while_it_is_read_is_read_again_elsewhere() -> None:
+    with workers(IndexMode.STATE) as found:
+        blob, consensus = Hooked(), MemoryConsensus()
+        scratch = MemoryExchange(found.folder / "reading").session
+        reader, other = (found.worker(blob, consensus, scratch) for _ in range(2))
+        found.indexes = [reader, other]
+        found.run([("block", [(key, 1.0) for key in "abcd"]), ("extend", 0, 1), ("maintain", 0, 0)])
+
+        def replace_and_collect() -> None:
+            for number in range(8):
+                found.run([("block", [("a", float(number) + 2)]), ("extend", 1, 9), ("maintain", 1, 0)])
+
+        last = found.changelog.slices[-1].sequence_number
+        parts = {entry.key for entry in blob.list("")}
+        found.run([("block", [("b", 5.0)]), ("extend", 0, 1)])
+        blob.hook = replace_and_collect
+        with pytest.raises(NotFound):
+            list(reader.rows_at(found.definition, last))
+        assert not parts & {entry.key for entry in blob.list("")}, "nothing was collected"
+        found.check(0)
 
 
 def test_an_index_that_forgets_a_row_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from odfabric_persist.state import Batch, Part
 
 TIER_FACTOR = 4
-"""A batch is taken along unless it is this many times as large as all newer ones together: rows are rewritten log4(n) times."""
+"""A batch is taken along unless it is this many times as large as all newer ones together.
+
+Reading adds up at most a third more rows than the largest batch has, and the tail; for that a row is rewritten about twice for each time
+that the index grows fourfold.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

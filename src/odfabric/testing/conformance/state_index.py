@@ -140,7 +140,12 @@ class StateIndexContract(StateIndexHandlesContract):
             present += 1
         index.extend(changelog.definition(), changelog.slices)
         last = changelog.slices[-1].sequence_number
-        assert index.maintain(changelog.definition(), since=last - 5).since == last - 5
+        before = index.frontier(changelog.definition())
+        after = index.maintain(changelog.definition(), since=last - 5)
+        assert before is not None
+        assert after.since == last - 5
+        assert (after.upper, after.next_offset) == (before.upper, before.next_offset)
+        assert after.block_hash == changelog.slices[-1].block_hash, "it no longer says which chain it is of"
         assert index.maintain(changelog.definition(), since=2).since == last - 5
         with pytest.raises(NotFound):
             list(index.rows_at(changelog.definition(), last - 6))
