@@ -10,6 +10,7 @@ without a backslash before it, and how deep leaves are is known from the type. N
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -40,6 +41,24 @@ def is_supported(kind: pa.DataType) -> bool:
         or _is_bytes(kind)
         or types.is_null(kind)
     )
+
+
+def quoted(name: str) -> str:
+    """The name of a column or field as part of a longer text: in quotes if it could be taken for something else."""
+    return name if name.isidentifier() else json.dumps(name)
+
+
+def type_name(kind: pa.DataType) -> str:
+    """The name of a type, which no other type has; Arrow's own does not tell names of fields from what is around them."""
+    if types.is_struct(kind):
+        return f"struct<{','.join(f'{quoted(field.name)}:{type_name(field.type)}' for field in _fields(kind))}>"
+    if types.is_map(kind):
+        return f"map<{type_name(kind.key_type)},{type_name(kind.item_type)}>"
+    if types.is_fixed_size_list(kind):
+        return f"list<{type_name(kind.value_type)},{kind.list_size}>"
+    if _is_list(kind):
+        return f"{'large_' if types.is_large_list(kind) else ''}list<{type_name(kind.value_type)}>"
+    return str(kind)
 
 
 def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from odfabric_persist.canonical import comparable, is_supported
+from odfabric_persist.canonical import comparable, is_supported, quoted, type_name
 from odfabric_persist.errors import Corrupt, UsageError
 from odfabric_persist.frontier import Frontier
 from odfabric_persist.ordering import GROUP, Ordered, added_up, in_order
@@ -43,9 +43,9 @@ class RowCodec:
 
     @property
     def name(self) -> str:
-        """Equal for equal codecs; stored with the shard."""
-        columns = ",".join(f"{field.name}:{field.type}" for field in self.schema)
-        return f"{columns}|{','.join(self.keys)}"
+        """Equal for equal codecs only; stored with the shard."""
+        columns = ",".join(f"{quoted(field.name)}:{type_name(field.type)}" for field in self.schema)
+        return f"{columns}|{','.join(quoted(key) for key in self.keys)}"
 
     def evolves_to(self, other: RowCodec) -> bool:
         """Whether `other` has the same columns and keys, and perhaps further columns after them that may be null."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from odfabric_persist.canonical import comparable
+from odfabric_persist.rows import RowCodec
 
 TEXTS = pa.list_(pa.string())
 PAIR = pa.struct([pa.field("a", TEXTS), pa.field("b", pa.float64())])
@@ -47,6 +48,35 @@ def test_different_values_have_different_forms(kind: pa.DataType, values: list[A
     forms = form(values, kind)
     assert all(one != other for one, other in combinations(forms, 2))
     assert [one is None for one in forms] == [value is None for value in values]
+
+
+def test_different_codecs_have_different_names() -> None:
+    text, number = pa.string(), pa.int64()
+    schemas = [
+        pa.schema([("a", number), ("b", text)]),
+        pa.schema([("a:int64,b", text)]),
+        pa.schema([("a", number), ("b", text), ("c", text)]),
+        *(
+            pa.schema([("a", kind)])
+            for kind in (
+                pa.struct([("x", number), ("y", text)]),
+                pa.struct([("x:int64,y", text)]),
+                pa.struct([("x: int64, y", text)]),
+                pa.list_(number),
+                pa.large_list(number),
+                pa.list_(number, 2),
+                pa.list_(number, 3),
+                pa.map_(text, number),
+                pa.timestamp("us"),
+                pa.timestamp("us", "UTC"),
+            )
+        ),
+    ]
+    names = [RowCodec(schema, ()).name for schema in schemas]
+    assert len(set(names)) == len(schemas)
+    assert names[0] == "a:int64,b:string|"
+    both = pa.schema([("a", text), ("b", text), ("a,b", text)])
+    assert RowCodec(both, ("a", "b")).name != RowCodec(both, ("a,b",)).name
 
 
 def test_bits_of_floats_count_wherever_they_are() -> None:
