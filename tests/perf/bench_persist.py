@@ -3,7 +3,7 @@
     PYTHONPATH=src:. .odf/venv/bin/python tests/perf/bench_persist.py [--appends 200] [--folder DIR] [--only NAME ...]
 
 Prints p50 and p95 of small appends until they are acknowledged (SQLite with FULL synchronisation, PostgreSQL with its fsyncs, S3;
-parts in the state or in blobs) and their ratio to a bare fsync, a bare commit of one row and a bare PUT of the same run; of the
+parts in the state or in blobs) and their ratio to a bare fsync, a bare commit of one row and a bare PUT, taken in turns; of the
 way from a write to who listens; the rate of 32 threads on one shard and of 24 on shards of their own; requests to S3 for 1,000
 moves of the since. NAME is one of: append, listen, contended, shards, requests. The folder decides which disk is measured;
 PostgreSQL and the S3 server keep their data below /tmp. The load average is printed: figures of a busy machine say little.
@@ -28,7 +28,7 @@ import psycopg
 import pyarrow as pa
 
 from odfabric_persist.batch import BatchLimits
-from odfabric_persist.client import PersistClient, PersistSettings, Shard
+from odfabric_persist.client import PersistClient, PersistSettings, Shard, WriteHandle
 from odfabric_persist.errors import UpperMismatch
 from odfabric_persist.location.blob import Blob
 from odfabric_persist.location.consensus import Consensus, Version
@@ -54,6 +54,7 @@ PAYLOAD = 300
 THREADS = 32
 MOVES = 1000
 MAINTAIN_EVERY = 16
+Act = Callable[[int], object]
 SECTIONS = ("append", "listen", "contended", "shards", "requests")
 
 
@@ -116,7 +117,7 @@ def percentiles(taken: list[float]) -> tuple[float, float]:
     return taken[len(taken) // 2] * 1e3, taken[len(taken) * 95 // 100] * 1e3
 
 
-def timed(act: Callable[[int], object], times: int, between: Callable[[int], object] = lambda _: None) -> list[float]:
+def timed(act: Act, times: int, between: Act = lambda _: None) -> list[float]:
     """Seconds of each call; what is done between calls does not count."""
     taken = []
     for number in range(times):
@@ -133,73 +134,70 @@ def show(name: str, taken: list[float], bare: list[float] | None = None) -> None
     print(f"  {name:52} p50 {p50:8.2f} ms   p95 {p95:8.2f} ms{ratio}")
 
 
-def bare_fsync(stores: Stores, times: int) -> list[float]:
+def bare_fsync(stores: Stores) -> Act:
     opened = os.open(stores.folder / "bare", os.O_RDWR | os.O_CREAT)
+    stores.stack.callback(os.close, opened)
 
     def act(_: int) -> None:
         os.write(opened, bytes(4096))
         os.fdatasync(opened)
 
-    try:
-        return timed(act, times)
-    finally:
-        os.close(opened)
+    return act
 
 
-def bare_commit(stores: Stores, times: int) -> list[float]:
-    with psycopg.connect(stores.postgres_url, autocommit=True, prepare_threshold=1) as connection:
-        connection.execute("CREATE TABLE IF NOT EXISTS bare (data bytea)")
-        return timed(lambda _: connection.execute("INSERT INTO bare VALUES (%s)", (bytes(PAYLOAD),)), times)
+def bare_commit(stores: Stores) -> Act:
+    connection = stores.stack.enter_context(psycopg.connect(stores.postgres_url, autocommit=True, prepare_threshold=1))
+    connection.execute("CREATE TABLE IF NOT EXISTS bare (data bytea)")
+    return lambda _: connection.execute("INSERT INTO bare VALUES (%s)", (bytes(PAYLOAD),))
 
 
-def bare_put(stores: Stores, times: int) -> list[float]:
+def bare_put(stores: Stores) -> Act:
     place = stores.place()
-    with closing(s3_client(place)) as client:
-        return timed(
-            lambda number: client.put_object(
-                Bucket=place.bucket, Key=f"{place.prefix}{number % 8}", Body=bytes(PAYLOAD)
-            ),
-            times,
-        )
+    client = stores.stack.enter_context(closing(s3_client(place)))
+    return lambda number: client.put_object(Bucket=place.bucket, Key=f"{place.prefix}{number % 8}", Body=bytes(PAYLOAD))
+
+
+def show_beside(name: str, act: Act, bare: Act, times: int, shard: Shard) -> None:
+    """Taken in turns with the bare operation: a disk that others use is now quick, now slow."""
+    beside: list[float] = []
+
+    def between(number: int) -> None:
+        beside.extend(timed(lambda _: bare(number), 1))
+        if number % MAINTAIN_EVERY == MAINTAIN_EVERY - 1:
+            shard.maintain()
+
+    show(name, timed(act, times, between), beside)
 
 
 def measure_append(stores: Stores, times: int) -> None:
-    fsync, commit, put = (bare(stores, times) for bare in (bare_fsync, bare_commit, bare_put))
-    print("bare operations")
-    show("fdatasync of 4 KiB", fsync)
-    show("PostgreSQL: commit of one row", commit)
-    show("S3: PUT of 300 B", put)
-    print("compare_and_append of 300 B until acknowledged, maintained in between")
-    pairs: list[tuple[str, Blob, Consensus, int, list[float] | None]] = [
-        ("memory", MemoryBlob(), MemoryConsensus(), 4096, None),
-        ("folder + SQLite, part in the state", stores.folder_blob(), stores.sqlite(), 4096, fsync),
-        ("folder + SQLite, part in a blob", stores.folder_blob(), stores.sqlite(), 0, fsync),
-        ("S3 + PostgreSQL, part in the state", stores.s3_blob(), stores.postgres(), 4096, commit),
-        ("S3 + PostgreSQL, part in a blob", stores.s3_blob(), stores.postgres(), 0, put),
-        ("S3 + S3, part in the state", stores.s3_blob(), stores.s3_consensus(), 4096, put),
+    fsync, commit, put = bare_fsync(stores), bare_commit(stores), bare_put(stores)
+    print("bare operations: fdatasync of 4 KiB, commit of one row in PostgreSQL, PUT of 300 B")
+    for name, bare in (("fdatasync", fsync), ("commit", commit), ("PUT", put)):
+        show(name, timed(bare, times))
+    print("compare_and_append of 300 B until acknowledged, in turns with what it has to wait for")
+    pairs: list[tuple[str, Blob, Consensus, int, Act]] = [
+        ("folder + SQLite, part in the state / fdatasync", stores.folder_blob(), stores.sqlite(), 4096, fsync),
+        ("folder + SQLite, part in a blob / fdatasync", stores.folder_blob(), stores.sqlite(), 0, fsync),
+        ("S3 + PostgreSQL, part in the state / commit", stores.s3_blob(), stores.postgres(), 4096, commit),
+        ("S3 + PostgreSQL, part in a blob / PUT", stores.s3_blob(), stores.postgres(), 0, put),
+        ("S3 + S3, part in the state / PUT", stores.s3_blob(), stores.s3_consensus(), 4096, put),
+        ("memory / fdatasync", MemoryBlob(), MemoryConsensus(), 4096, fsync),
     ]
     for name, blob, consensus, inline, bare in pairs:
         shard = stores.shard(blob, consensus, inline_bytes_max=inline)
         writer = shard.open_writer()
 
-        def maintain(number: int, shard: Shard = shard) -> None:
-            if number % MAINTAIN_EVERY == MAINTAIN_EVERY - 1:
-                shard.maintain()
+        def act(upper: int, writer: WriteHandle = writer) -> None:
+            writer.compare_and_append(updates(upper), upper, upper + 1)
 
-        show(
-            name,
-            timed(
-                lambda upper, writer=writer: writer.compare_and_append(updates(upper), upper, upper + 1),
-                times,
-                maintain,
-            ),
-            bare,
-        )
+        show_beside(name, act, bare, times, shard)
     shard = stores.shard(stores.s3_blob(), stores.postgres())
     writer, reader = shard.open_writer(), shard.open_reader()
     writer.compare_and_append(updates(0), 0, 1)
-    show("S3 + PostgreSQL: snapshot of a small shard", timed(lambda _: shard.snapshot(0), times), commit)
-    show("S3 + PostgreSQL: move of the since", timed(reader.downgrade_since, times), commit)
+    show_beside(
+        "S3 + PostgreSQL: snapshot of a small shard / commit", lambda _: shard.snapshot(0), commit, times, shard
+    )
+    show_beside("S3 + PostgreSQL: move of the since / commit", reader.downgrade_since, commit, times, shard)
 
 
 class Deaf(LocalNotifier):
@@ -210,7 +208,7 @@ class Deaf(LocalNotifier):
 
 
 def measure_listen(stores: Stores, times: int) -> None:
-    print("from the write to who listens in another process (PostgreSQL)")
+    print("from the write to who listens in another client (PostgreSQL)")
     kinds: list[tuple[str, Callable[[], Notifier], int]] = [
         ("told by PostgreSQL", lambda: postgres_notifier(stores.postgres_url), times),
         ("told by Redis", lambda: redis_notifier(stores.redis_url), times),
