@@ -147,10 +147,11 @@ class Dataset:
 
     def export(self) -> SliceFile:
         """What a merge asks for."""
-        rows = pa.concat_tables(self.index.rows_at(self.definition, len(self.slices) - 1))
         path = self.exchange.root / "indexed-state"
-        write_state_file(str(path), rows, DatasetVocabulary())
-        return SliceFile(path=path.name, offsets=OffsetRange(0, rows.num_rows))
+        tables = self.index.rows_at(self.definition, len(self.slices) - 1)
+        columns = data_schema_to_arrow(self.definition.columns, encodings=False)
+        rows = write_state_file(str(path), tables, columns, DatasetVocabulary())
+        return SliceFile(path=path.name, offsets=OffsetRange(0, rows))
 
     def read_history(self) -> None:
         """The same rows from all slices."""

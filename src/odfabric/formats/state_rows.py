@@ -8,7 +8,7 @@ Source: persist architecture, section 1; RFC-015.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,7 @@ _ADDED = pa.array([OperationType.APPEND.value, OperationType.CORRECT_TO.value], 
 _KNOWN = pa.array([operation.value for operation in OperationType], OPERATION_TYPE)
 _BITS = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 _KEY_CHARACTERS_MAX = 100
+_STATE_FILE = {"compression": "lz4", "use_dictionary": False, "write_page_checksum": True}
 
 _U64 = npt.NDArray[np.uint64]
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -233,13 +234,20 @@ def _powers(base: int, count: int) -> _U64:
     return np.cumprod(factors, dtype=np.uint64)
 
 
-def write_state_file(path: str, rows: pa.Table, vocabulary: DatasetVocabulary) -> None:
-    """Rows in the shape of a slice, for an engine: all appended, with offsets from 0. It has no system time and is never stored."""
-    offsets = pa.array(np.arange(rows.num_rows, dtype=np.int64), OFFSET_TYPE)
-    operations = pa.repeat(pa.scalar(OperationType.APPEND.value, OPERATION_TYPE), rows.num_rows)
-    names = [vocabulary.offset, vocabulary.operation_type, *rows.schema.names]
-    table = pa.table([offsets, operations, *rows.columns], names=names)
-    pq.write_table(table, path, compression="lz4", use_dictionary=False, write_page_checksum=True)
+def write_state_file(path: str, tables: Iterable[pa.Table], columns: pa.Schema, vocabulary: DatasetVocabulary) -> int:
+    """Rows in the shape of a slice, for an engine: all appended, with offsets from 0; how many.
+
+    The file has no system time and is never stored.
+    """
+    system = [pa.field(vocabulary.offset, OFFSET_TYPE), pa.field(vocabulary.operation_type, OPERATION_TYPE)]
+    count = 0
+    with pq.ParquetWriter(path, pa.schema([*system, *columns]), **_STATE_FILE) as writer:
+        for rows in tables:
+            offsets = pa.array(np.arange(count, count + rows.num_rows, dtype=np.int64), OFFSET_TYPE)
+            operations = pa.repeat(pa.scalar(OperationType.APPEND.value, OPERATION_TYPE), rows.num_rows)
+            writer.write_table(pa.table([offsets, operations, *rows.columns], schema=writer.schema))
+            count += rows.num_rows
+    return count
 
 
 def _as_bits(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -11,12 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.walk import data_slices_down
 from odfabric.domain.state_index import NoIndex, index_definition, serves
 from odfabric.errors import ChainsDiverged, Corrupt, External, NotFound, OdfError
+from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.dataset_layout import DATA
 from odfabric.formats.state_rows import write_state_file
 from odfabric.model.engine import SliceFile
@@ -90,7 +89,10 @@ def _indexed_state(
         tail = _slices_after(dataset, state, frontier.block_hash, repository)
         if tail is None:
             return None
-        rows = pa.concat_tables(index.rows_at(definition, frontier.upper - 1))
+        path = folder / STATE_FILE
+        columns = data_schema_to_arrow(definition.columns, encodings=False)
+        tables = index.rows_at(definition, frontier.upper - 1)
+        rows = write_state_file(str(path), tables, columns, definition.vocabulary)
     except Corrupt as error:
         _log.warning("the index of %s is dropped, to be made again: %s", dataset, error)
         with suppress(OdfError):  # whoever makes it again drops it too
@@ -102,9 +104,7 @@ def _indexed_state(
     except Exception:  # noqa: BLE001  # a bug in what only makes it faster must not stop a push
         _log.exception("the index of %s is not read", dataset)
         return None
-    path = folder / STATE_FILE
-    write_state_file(str(path), rows, definition.vocabulary)
-    return _IndexedState(rows.num_rows, path, tail)
+    return _IndexedState(rows, path, tail)
 
 
 def _slices_after(

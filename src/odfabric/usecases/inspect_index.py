@@ -110,7 +110,7 @@ def verify_index(
     if usable_frontier(definition, repository=repository, index=index) is None:
         return VerifiedIndex(report=report, problem=report.reason)
     try:
-        tables = list(index.rows_at(definition, report.frontier.upper - 1))
+        found = _summed(index.rows_at(definition, report.frontier.upper - 1))
     except Corrupt as error:
         return VerifiedIndex(report=report, problem=f"damaged: {error.message}")
     except NotFound:
@@ -123,7 +123,6 @@ def verify_index(
         right = _summed([keys])
     else:
         right = _summed_changes(changes)
-    found = _summed(tables)
     return VerifiedIndex(report=report, problem=None if found == right else f"it has {found}, the chain has {right}")
 
 
@@ -139,8 +138,11 @@ class _Sum:
 
 
 def _summed(tables: Iterable[pa.Table]) -> _Sum:
-    found = [(rows.num_rows, check_sum(rows, pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))) for rows in tables]
-    return _Sum(sum(rows for rows, _ in found), sum(one for _, one in found) % SUMS)
+    count = total = 0
+    for rows in tables:
+        count += rows.num_rows
+        total = (total + check_sum(rows, pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))) % SUMS
+    return _Sum(count, total)
 
 
 def _summed_changes(changes: Iterable[Changes]) -> _Sum:

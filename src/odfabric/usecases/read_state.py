@@ -7,7 +7,7 @@ in force now; what an ill-formed changelog owes is left out. Not here: SQL over 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -151,6 +151,16 @@ def _rows(
     return in_order(repeated(rows, counts), keys), "chain" if base is None else "index"
 
 
+def _few(tables: Iterable[pa.Table], rows_max: int) -> Iterator[pa.Table]:
+    """The tables, as long as all their rows are no more than may be sorted for an answer."""
+    count = 0
+    for rows in tables:
+        count += rows.num_rows
+        if count > rows_max:
+            raise LimitExceeded(f"the state has more than {rows_max} rows", limit="state_rows_max", maximum=rows_max)
+        yield rows
+
+
 def _from_index(
     definition: IndexDefinition, block: BlockRow, index: StateIndex, ports: StatePorts
 ) -> tuple[Sequence[pa.Table] | None, Multihash | None]:
@@ -160,7 +170,7 @@ def _from_index(
         if frontier is None or (frontier.violation is not None and block.sequence_number >= frontier.upper):
             return None, None
         number = min(block.sequence_number, frontier.upper - 1)
-        rows = list(index.rows_at(definition, number))
+        rows = list(_few(index.rows_at(definition, number), ports.state_rows_max))
     except (Corrupt, External, NotFound) as error:
         _log.info("the index of %s does not tell a state: %s", definition.dataset, error)
         return None, None

@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,6 +17,7 @@ from odfabric.adapters.persist.index_tiers import IndexLimits
 from odfabric.adapters.persist.state_index import PersistStateIndex
 from odfabric.domain.chain.walk import read_state
 from odfabric.domain.state_index import index_definition
+from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.dataset_layout import data_key
 from odfabric.formats.physical_hash import physical_hash
 from odfabric.formats.state_rows import write_state_file
@@ -81,9 +81,10 @@ class Indexed:
         slices = [self._stored(definition, number) for number in range(count)]
         frontier = self._index.extend(definition, slices)
         self._index.maintain(definition, since=frontier.upper - 1)
-        rows = pa.concat_tables(self._index.rows_at(definition, count - 1))
-        write_state_file(str(self._root / "indexed-state"), rows, self._dataset.vocabulary)
-        states = [SliceFile(path="indexed-state", offsets=OffsetRange(0, rows.num_rows))] if rows.num_rows else []
+        tables = self._index.rows_at(definition, count - 1)
+        columns = data_schema_to_arrow(definition.columns, encodings=False)
+        rows = write_state_file(str(self._root / "indexed-state"), tables, columns, self._dataset.vocabulary)
+        states = [SliceFile(path="indexed-state", offsets=OffsetRange(0, rows))] if rows else []
         return (*states, *self._dataset.history[count:])
 
     def _defined(self) -> IndexDefinition:

@@ -57,6 +57,7 @@ class Workers:
     folder: Path
     mode: IndexMode
     chance: float
+    rows_at_once_max: int = 2_000_000
     present: dict[str | None, float | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -64,6 +65,7 @@ class Workers:
         blob, consensus = MemoryBlob(), MemoryConsensus()
         self.faults = Faults(seed=1, chance=self.chance)
         scratch = MemoryExchange(self.folder / "scratch").session
+        self.clients: list[PersistClient] = []
         self.indexes = [self.worker(blob, consensus, scratch) for _ in range(WORKERS)]
 
     def worker(self, blob: MemoryBlob, consensus: MemoryConsensus, scratch: Scratch) -> PersistStateIndex:
@@ -74,7 +76,8 @@ class Workers:
             PersistSettings(limits=BatchLimits(part_rows=3, inline_bytes_max=0)),
             wait=lambda _: None,
         )
-        limits = IndexLimits(tail_slices_max=2, rollup_versions=3)
+        self.clients.append(client)
+        limits = IndexLimits(tail_slices_max=2, rollup_versions=3, rows_at_once_max=self.rows_at_once_max)
         return PersistStateIndex(lambda: client, self.changelog.objects, scratch, limits)
 
     @property
@@ -121,15 +124,22 @@ class Workers:
 
 
 @contextmanager
-def workers(mode: IndexMode, *, chance: float = 0.0) -> Iterator[Workers]:
+def workers(mode: IndexMode, *, chance: float = 0.0, rows_at_once_max: int = 2_000_000) -> Iterator[Workers]:
     with tempfile.TemporaryDirectory() as folder:
-        yield Workers(Path(folder), mode, chance)
+        yield Workers(Path(folder), mode, chance, rows_at_once_max)
 
 
 @settings(max_examples=int(os.environ.get("ODF_INDEX_CASES", "30")), deadline=None)
-@given(listed=steps, mode=st.sampled_from(IndexMode), chance=st.sampled_from([0.0, 0.02]))
-def test_a_state_is_what_the_slices_add_up_to(listed: list[tuple[object, ...]], mode: IndexMode, chance: float) -> None:
-    with workers(mode, chance=chance) as found:
+@given(
+    listed=steps,
+    mode=st.sampled_from(IndexMode),
+    chance=st.sampled_from([0.0, 0.02]),
+    rows_at_once_max=st.sampled_from([5, 2_000_000]),
+)
+def test_a_state_is_what_the_slices_add_up_to(
+    listed: list[tuple[object, ...]], mode: IndexMode, chance: float, rows_at_once_max: int
+) -> None:
+    with workers(mode, chance=chance, rows_at_once_max=rows_at_once_max) as found:
         found.run(listed)
         found.faults.stop()
         found.extend(0, 99)
@@ -174,6 +184,21 @@ def test_what_is_collected_while_it_is_read_is_read_again_elsewhere() -> None:
             list(reader.rows_at(found.definition, last))
         assert not parts & {entry.key for entry in blob.list("")}, "nothing was collected"
         found.check(0)
+
+
+def test_a_reader_that_died_holds_history_for_the_time_of_its_lease_only() -> None:
+    with workers(IndexMode.STATE) as found:
+        client, index = found.clients[0], found.indexes[0]
+        found.run([("block", [("a", 1.0)]), ("block", [("b", 1.0)]), ("extend", 0, 9)])
+        (name,) = client.consensus.keys()
+        upper = index.maintain(found.definition, since=0).upper
+        shard = next(iter(client._shards.values()))
+        assert shard.machine.shard == name
+        shard.open_reader("died")
+        assert index.maintain(found.definition, since=upper - 1).since == 0
+        client.now_ms = shard.machine.now_ms = lambda: 1 << 50
+        found.run([("block", [("c", 1.0)]), ("extend", 0, 9)])
+        assert index.maintain(found.definition, since=upper).since == upper
 
 
 def test_an_index_that_forgets_a_row_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

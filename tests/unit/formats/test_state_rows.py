@@ -186,7 +186,7 @@ def test_a_slice_with_other_operations_or_types_is_refused(tmp_path: Path) -> No
 
 def test_a_file_of_states_reads_as_a_slice_of_appends(tmp_path: Path) -> None:
     path = tmp_path / "state"
-    write_state_file(str(path), table(row("a"), row("b")), DatasetVocabulary())
+    assert write_state_file(str(path), [table(row("a")), table(row("b"))], SCHEMA, DatasetVocabulary()) == 2
     with open_slice(path, DatasetVocabulary()) as reader:
         found = [one for batch in reader.batches() for one in batch.to_pylist()]
     assert [(one["offset"], one["op"], one["key"]) for one in found] == [(0, 0, "a"), (1, 0, "b")]

@@ -22,12 +22,13 @@ that the index grows fourfold.
 class IndexLimits:
     """References are turned into parts of the index beyond `tail_slices_max` of them, or `tail_share_max` of its rows.
 
-    After `rollup_versions` versions of a shard a rollup is made and what nobody can read any more is removed.
+    A state of more than `rows_at_once_max` rows is read and compacted in pieces, sorted runs lying in files meanwhile. After `rollup_versions` versions of a shard a rollup is made and what nobody can read any more is removed.
     """
 
     tail_slices_max: int = 16
     tail_share_max: float = 0.25
     rollup_versions: int = 32
+    rows_at_once_max: int = 2_000_000
 
 
 def chosen(batches: Sequence[Batch], limits: IndexLimits) -> Sequence[Batch]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,8 @@ from odfabric_persist.batch import rows_of
 from odfabric_persist.client import PersistClient, Shard, WriteHandle
 from odfabric_persist.collect import maintain
 from odfabric_persist.compact import apply, compact
-from odfabric_persist.errors import Corrupt, Determinate, Expired, UpperMismatch
+from odfabric_persist.errors import Corrupt, Determinate, Expired, PersistError, UpperMismatch
+from odfabric_persist.merge import MergeLimits, Window, merged
 from odfabric_persist.rows import DIFF, TIME, between
 from odfabric_persist.state import Batch, Part, State
 
@@ -89,6 +90,7 @@ class PersistStateIndex:
         """See the port."""
         with translated(index.epoch):
             shard = self._shards.open(index, self._resolve(index))
+            shard.expire_due()  # readers that died hold history
             self._hold(shard, since)
             state = shard.newest()
             inputs = () if _frontier(state).violation is not None else chosen(state.batches, self.limits)
@@ -105,8 +107,7 @@ class PersistStateIndex:
             shard = self._shards.find(index, self._resolve(index))
             if shard is None:
                 raise _no_state(sequence_number)
-            rows = self._rows(index, shard, sequence_number)
-        yield rows
+            yield from self._tables(index, shard, sequence_number)
 
     def drop(self, dataset: DatasetId, *, but: IndexDefinition | None = None) -> int:
         """See the port."""
@@ -115,14 +116,31 @@ class PersistStateIndex:
 
     # reading
 
-    def _rows(self, index: IndexDefinition, shard: Shard, sequence_number: int) -> pa.Table:
-        def read(state: State) -> pa.Table:
-            frontier = _frontier(state)
-            if state.tombstone or not frontier.since <= sequence_number < frontier.upper:
-                raise _no_state(sequence_number)
-            return _net_rows(index, shard, state, sequence_number)
+    def _tables(self, index: IndexDefinition, shard: Shard, sequence_number: int) -> Iterator[pa.Table]:
+        """Net rows: all at once if they are few, else in pieces, in bounded memory."""
+        batches = _batches_until(shard.newest(), sequence_number)
+        if sum(batch.rows for batch in batches) <= self.limits.rows_at_once_max:
+            yield _definite(
+                shard, lambda state: _net_rows(index, shard, _batches_until(state, sequence_number), sequence_number)
+            )
+            return
+        # This takes long enough for what is read to be collected, unless somebody holds it.
+        reader = shard.open_reader()
+        try:
+            batches = _batches_until(shard.newest(), sequence_number)
+            window = Window(until=sequence_number + 1, to=sequence_number)
+            with self._merge_limits() as limits:
+                for updates in merged(shard.parts, batches, window, limits):
+                    yield _checked(index, updates)
+                    reader.heartbeat()
+        finally:
+            with suppress(PersistError):
+                reader.expire()
 
-        return _definite(shard, read)
+    @contextmanager
+    def _merge_limits(self) -> Iterator[MergeLimits]:
+        with self.scratch() as folder:
+            yield MergeLimits(rows_max=self.limits.rows_at_once_max, spill_folder=folder)
 
     def _resolve(self, index: IndexDefinition) -> Resolve:
         def resolve(external: str) -> pa.Table:
@@ -180,7 +198,8 @@ class PersistStateIndex:
         )
         present = rows.schema.empty_table()
         if before.upper:
-            present = of_keys_in(self._rows(index, shard, before.upper - 1), rows, index.keys)
+            tables = self._tables(index, shard, before.upper - 1)
+            present = pa.concat_tables([of_keys_in(table, rows, index.keys) for table in tables] or [present])
         return first_ill_formed(present, changes, index.keys)
 
     def _refer(
@@ -219,7 +238,8 @@ class PersistStateIndex:
             return
 
         def work(_: State) -> Batch:
-            return compact(shard.parts, inputs, inputs[0].lower, inputs[-1].upper, state.since)
+            with self._merge_limits() as limits:
+                return compact(shard.parts, inputs, inputs[0].lower, inputs[-1].upper, state.since, limits=limits)
 
         output = _definite(shard, work)
         mark = _mark(inputs)
@@ -227,18 +247,36 @@ class PersistStateIndex:
         apply(shard.parts, inputs, replace(output, runs=(*output.runs, (mark,))))
 
 
-def _net_rows(index: IndexDefinition, shard: Shard, state: State, sequence_number: int) -> pa.Table:
+def _batches_until(state: State, sequence_number: int) -> Sequence[Batch]:
+    """Batches that say what is there after a block. Raises NotFound if the state of that time cannot be told."""
+    frontier = _frontier(state)
+    if state.tombstone or not frontier.since <= sequence_number < frontier.upper:
+        raise _no_state(sequence_number)
+    return [batch for batch in state.batches if batch.lower <= sequence_number]
+
+
+def _net_rows(index: IndexDefinition, shard: Shard, batches: Sequence[Batch], sequence_number: int) -> pa.Table:
     columns = data_schema_to_arrow(index.columns, encodings=False)
     names = [column_name(name) for name in columns.names]
     pieces = []
-    for batch in state.batches:
-        if batch.lower <= sequence_number:
-            found = between(rows_of(shard.parts, batch), 0, sequence_number + 1)
-            pieces.append((found.select(names), found.column(DIFF)))
+    for batch in batches:
+        found = between(rows_of(shard.parts, batch), 0, sequence_number + 1)
+        pieces.append((found.select(names), found.column(DIFF)))
     rows, diffs = added_up(pieces, columns)
+    _check_diffs(index, diffs)
+    return rows
+
+
+def _checked(index: IndexDefinition, updates: pa.Table) -> pa.Table:
+    """The rows of consolidated updates under their own names."""
+    columns = data_schema_to_arrow(index.columns, encodings=False)
+    _check_diffs(index, updates.column(DIFF))
+    return pa.table([updates.column(column_name(name)) for name in columns.names], schema=columns)
+
+
+def _check_diffs(index: IndexDefinition, diffs: pa.Array | pa.ChunkedArray) -> None:
     if index.mode is IndexMode.STATE and not pc.all(pc.equal(diffs, 1), min_count=0).as_py():
         raise Corrupt("rows of the index do not add up")
-    return rows
 
 
 def _definite(shard: Shard, read: Callable[[State], T]) -> T:
