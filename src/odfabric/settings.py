@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from odfabric.errors import InvalidRequest, Place
@@ -20,6 +20,8 @@ GIB = 1024 * MIB
 
 
 OBJECTS_URL_PATTERN = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9._-]+)*/?$"
+
+HTTP_URL_PATTERN = r"^https?://[^/@\s]+/?$"
 
 
 class Settings(BaseSettings):
@@ -37,9 +39,13 @@ class Settings(BaseSettings):
         pattern=OBJECTS_URL_PATTERN,
         description="Objects, `s3://bucket/prefix`; default: a folder in the workspace",
     )
-    s3_endpoint_url: str | None = Field(None, description="S3 server; default: the one of AWS")
+    s3_endpoint_url: str | None = Field(
+        None, pattern=HTTP_URL_PATTERN, description="S3 server, `http(s)://host:port`; default: the one of AWS"
+    )
     s3_public_endpoint_url: str | None = Field(
-        None, description="The same server as peers and browsers reach it, for links; default: the same address"
+        None,
+        pattern=HTTP_URL_PATTERN,
+        description="The same server as peers and browsers reach it, for links; default: links with AWS only",
     )
     s3_region: str = Field("us-east-1", description="Region of the bucket")
     s3_access_key: SecretStr | None = Field(
@@ -60,7 +66,9 @@ class Settings(BaseSettings):
         description="Lifetime of links to objects in S3 that peers are sent to; 0 = the api hands out the bytes itself",
     )
     redis_url: str | None = Field(
-        None, description="Redis that wakes workers, `redis://host:6379/0`; default: they look every `job_poll_s`"
+        None,
+        pattern=r"^(rediss?|unix)://",
+        description="Redis that wakes workers, `redis://host:6379/0`; default: they look every `job_poll_s`",
     )
     redis_name: str = Field("node", description="Tells this node from others that use the same Redis")
     poll_folder: Path | None = Field(
@@ -72,7 +80,12 @@ class Settings(BaseSettings):
     egress_allow: tuple[str, ...] = Field((), description="Non-public `host:port` or networks that requests may reach")
 
     database_busy_s_max: float = Field(10.0, description="Longest wait for a lock of the database")
-    database_connections_max: int = Field(16, description="Connections of one process to the database")
+    database_connections_max: int = Field(16, description="Connections of one process to the database, for its work")
+    database_locks_max: int = Field(
+        8,
+        ge=1,
+        description="Further connections that hold locks where objects are in S3 and the database is PostgreSQL",
+    )
 
     # identity
     token: SecretStr | None = Field(
@@ -220,6 +233,12 @@ class Settings(BaseSettings):
     )
     engine_call_s_max: float = Field(4 * 3600.0, description="Longest ingest or transform")
 
+    @model_validator(mode="after")
+    def _keys_come_in_pairs(self) -> Self:
+        if (self.s3_access_key is None) != (self.s3_secret_key is None):
+            raise ValueError("ODF_S3_ACCESS_KEY and ODF_S3_SECRET_KEY belong together")
+        return self
+
     # drills
     crash_at: str | None = Field(
         None, description="Crash point at which the process kills itself (see `odf system crash-points`)"
@@ -232,7 +251,8 @@ def read_settings(**given: object) -> Settings:
         return Settings(**given)  # type: ignore[arg-type]
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise InvalidRequest(str(first["msg"]), place=_variable(str(first["loc"][0])), hint=_HINT) from None
+        place = _variable(str(first["loc"][0])) if first["loc"] else None
+        raise InvalidRequest(str(first["msg"]), place=place, hint=_HINT) from None
     except SettingsError as error:
         name = re.search(r'field "(\w+)"', str(error))
         raise InvalidRequest("not JSON", place=_variable(name[1] if name else ""), hint=_HINT) from None

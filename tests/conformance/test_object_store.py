@@ -130,7 +130,9 @@ class NearBucket:
 
     @pytest.fixture
     def objects(self, s3: S3Server, bucket: str, tmp_path: Path) -> ObjectStore:
-        return CachedObjectStore(open_bucket(s3, bucket, tmp_path / "locks"), FolderCache(tmp_path / "cache"))
+        return CachedObjectStore(
+            open_bucket(s3, bucket, tmp_path / "locks"), FolderCache(tmp_path / "cache", bytes_max=1 << 20)
+        )
 
 
 class TestCachedObjects(NearBucket, ObjectStoreContract): ...

@@ -104,6 +104,62 @@ def test_one_that_is_wrong_is_told_and_the_others_are_committed(memory: MemoryNo
     assert cities(memory, readings) == ["C0", "C2"]
 
 
+def test_one_that_is_wrong_costs_few_attempts(memory: MemoryNode, readings: CatalogEntry) -> None:
+    jobs = [accept(memory, readings, number) for number in range(32)] + [accept(memory, readings, 99, b"{not json")]
+    attempts = 0
+    ingest = memory.engine.ingest
+
+    def counted(request, *, progress):  # type: ignore[no-untyped-def]
+        nonlocal attempts
+        attempts += 1
+        return ingest(request, progress=progress)
+
+    memory.engine.ingest = counted  # type: ignore[method-assign]
+    while memory.node.job(jobs[-1].id).status is JobStatus.QUEUED:
+        run_next(memory)
+    assert statuses(memory, jobs) == [JobStatus.SUCCEEDED] * 32 + [JobStatus.FAILED]
+    assert attempts <= 20
+
+
+def test_what_a_member_breaks_is_not_told_to_the_others(memory: MemoryNode, readings: CatalogEntry) -> None:
+    jobs = [accept(memory, readings, number) for number in range(3)]
+    ingest = memory.engine.ingest
+
+    def broken(request, *, progress):  # type: ignore[no-untyped-def]
+        (path,) = request.data_paths
+        if b"C1" in (memory.node.ports.exchange.root / path).read_bytes():
+            raise RuntimeError("a bug")
+        return ingest(request, progress=progress)
+
+    memory.engine.ingest = broken  # type: ignore[method-assign]
+    for _ in jobs:
+        run_next(memory)
+    assert statuses(memory, jobs) == [JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.SUCCEEDED]
+    assert cities(memory, readings) == ["C0", "C2"]
+
+
+def test_a_bug_after_the_commit_does_not_hide_it(memory: MemoryNode, readings: CatalogEntry) -> None:
+    jobs = [accept(memory, readings, number) for number in range(2)]
+    publish = memory.node.commits._published_at_last
+
+    def fail(dataset):  # type: ignore[no-untyped-def]
+        memory.node.commits._published_at_last = publish  # type: ignore[method-assign]
+        raise RuntimeError("a bug")
+
+    memory.node.commits._published_at_last = fail  # type: ignore[method-assign]
+    run_next(memory)
+    if memory.node.job(jobs[1].id).status is JobStatus.QUEUED:
+        run_next(memory)
+    assert statuses(memory, jobs) == [JobStatus.SUCCEEDED] * 2
+    assert cities(memory, readings) == ["C0", "C1"]
+
+
+def test_byte_order_marks_stand_at_the_beginning_only(memory: MemoryNode, readings: CatalogEntry) -> None:
+    jobs = [accept(memory, readings, number, b"\xef\xbb\xbf" + row(number)) for number in range(3)]
+    run_next(memory)
+    assert statuses(memory, jobs) == [JobStatus.SUCCEEDED] * 3
+
+
 def test_what_is_read_otherwise_is_not_taken_along(memory: MemoryNode, readings: CatalogEntry) -> None:
     head = memory.node.head(readings).hash
     others: list[dict[str, object]] = [

@@ -81,6 +81,12 @@ class ObjectStore(Protocol):
     def write_ref(self, key: str, text: str) -> None:
         """Replace the small text at `key` atomically. Raises LimitExceeded above REF_BYTES_MAX bytes of UTF-8."""
 
+    def replace_ref(self, key: str, text: str, *, expected: str | None) -> bool:
+        """Write the text at `key` if the one that is there is `expected` (None: there is none); whether it is there now.
+
+        Of several that expect the same one wins, and one that arrives late, whenever that is, changes nothing. Raises as `write_ref`.
+        """
+
     def exclusive(self, key: str) -> AbstractContextManager[None]:
         """A lock named by `key` that spans threads and processes; held while the context is open, freed if its holder dies.
 

@@ -92,7 +92,8 @@ class Commits:
         planned = PlannedCommit(tuple(blocks))
         self._store_blocks(entry.id, planned)
         self._append(entry.id, None, planned, job_ids=(), entry=entry)
-        self.publish(entry.id)
+        self._published.pop(entry.id, None)
+        self._published_at_last(entry.id)
         return Committed(None, planned.blocks)
 
     def commit(
@@ -127,7 +128,7 @@ class Commits:
                     raise
                 moved = error
                 continue
-            self.publish(dataset)
+            self._published_at_last(dataset)
             return Committed(base.hash, planned.blocks)
         raise moved or ValueError("a commit needs at least one attempt")
 
@@ -164,13 +165,14 @@ class Commits:
         except Indeterminate:
             if self._chains.head(dataset) is not None:
                 raise
-        self.publish(dataset)
+        self._published_at_last(dataset)
 
     def publish(self, dataset: DatasetId) -> None:
         """Make `refs/head` and `info/alias` say what the database says now.
 
-        Never backwards, for the lock spans read and write; the alias is written before the head that makes it visible. What this
-        process has published itself is not published again while the database says the same of the same entry.
+        Never backwards: the ref that is replaced was read before the database was asked, so whoever is late changes nothing, even
+        without the lock that makes others wait. The alias is written before the head that makes it visible. What this process
+        has published itself is not published again while the database says the same of the same entry.
         """
         head, entry = self._chains.head(dataset), self._catalog.by_id(dataset)
         if head is None or entry is None or self._published.get(dataset) != (head.hash, entry):
@@ -179,18 +181,34 @@ class Commits:
     def _publish(self, dataset: DatasetId) -> None:
         key, alias = head_key(dataset), alias_key(dataset)
         with self._objects.exclusive(key):
-            head, entry = self._chains.head(dataset), self._catalog.by_id(dataset)
             known = self._published.pop(dataset, None)
-            if head is None or entry is None:
-                self._objects.delete(key)
-                self._objects.delete(alias)
-                return
-            if (known is None or known[1] != entry) and self._objects.read_ref(alias) != str(entry.alias):
-                self._objects.write_ref(alias, str(entry.alias))
-            self._objects.write_ref(key, str(head.hash))
-            while len(self._published) >= PUBLISHED_KNOWN_MAX:
-                self._published.pop(next(iter(self._published)), None)
-            self._published[dataset] = (head.hash, entry)
+            for _ in range(self._attempts_max):
+                before = str(known[0]) if known is not None else self._objects.read_ref(key)
+                head, entry = self._chains.head(dataset), self._catalog.by_id(dataset)
+                if head is None or entry is None:
+                    self._objects.delete(key)
+                    self._objects.delete(alias)
+                    return
+                if (known is None or known[1] != entry) and self._objects.read_ref(alias) != str(entry.alias):
+                    self._objects.write_ref(alias, str(entry.alias))
+                text = str(head.hash)
+                if before == text or self._objects.replace_ref(key, text, expected=before):
+                    self._remember(dataset, head, entry)
+                    return
+                known = None
+        raise Determinate(f"{key} is written by others all the time")
+
+    def _published_at_last(self, dataset: DatasetId) -> None:
+        """Publish what is committed already: whatever fails now, the caller must not believe that nothing happened."""
+        try:
+            self.publish(dataset)
+        except Determinate as error:
+            raise Indeterminate(f"it is committed, but not published yet: {error.message}", hint=error.hint) from error
+
+    def _remember(self, dataset: DatasetId, head: Head, entry: CatalogEntry) -> None:
+        while len(self._published) >= PUBLISHED_KNOWN_MAX:
+            self._published.pop(next(iter(self._published)), None)
+        self._published[dataset] = (head.hash, entry)
 
     def _append(
         self,

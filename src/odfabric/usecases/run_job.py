@@ -65,12 +65,30 @@ def run_job(
         final = _record_failure(run, error, committed=committed, jobs=jobs, clock=clock, retry=retry)
     except Exception as bug:  # noqa: BLE001  # a bug in one verb must neither hide nor stop the jobs behind it
         _log.exception("job %s", job.id)
-        final = jobs.fail(run.lease, now=clock.now(), error=json.dumps(internal_problem(bug)))
+        final = _record_bug(run, bug, committed=committed, jobs=jobs, clock=clock)
     else:
         final = jobs.succeed(run.lease, now=clock.now(), result=json.dumps(result), together=run.together)
     staged = json.loads(job.request).get("staged")
     if final and staged is not None:
         objects.delete(staged)
+
+
+def _record_bug(
+    run: LeasedRun,
+    bug: Exception,
+    *,
+    committed: Callable[[Job], Mapping[str, object] | None],
+    jobs: Jobs,
+    clock: Clock,
+) -> bool:
+    """Whether the job has ended. What was committed before the bug is told: whoever hears "failed" pushes again."""
+    try:
+        result = committed(run.lease.job)
+    except OdfError:
+        result = None
+    if result is not None:
+        return jobs.succeed(run.lease, now=clock.now(), result=json.dumps(result), together=run.together)
+    return jobs.fail(run.lease, now=clock.now(), error=json.dumps(internal_problem(bug)))
 
 
 def _record_failure(
@@ -95,7 +113,7 @@ def _record_failure(
         return False
     result = committed(job)
     if result is not None:
-        return jobs.succeed(run.lease, now=now, result=json.dumps(result))
+        return jobs.succeed(run.lease, now=now, result=json.dumps(result), together=run.together)
     return jobs.fail(run.lease, now=now, error=json.dumps(problem_document(error)))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from odfabric.domain.idempotency import IdempotencyEntry
 from odfabric.domain.ingest_plan import push_source
 from odfabric.domain.media_types import read_step_for
 from odfabric.domain.push_group import joined_bodies, may_be_joined
-from odfabric.errors import AlreadyExists, Corrupt, Determinate, IdempotencyKeyReused, InvalidInput, LimitExceeded
+from odfabric.errors import Corrupt, Determinate, External, IdempotencyKeyReused, LeaseLost
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.multihash import parse_multihash
 from odfabric.formats.physical_hash import physical_hash
@@ -36,6 +37,8 @@ from odfabric.usecases.commit_result import CommitResult, result_of, result_of_b
 from odfabric.usecases.ingest import IngestInput, plan_ingest
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.repository import Repository
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,13 +121,20 @@ def run_push(job: Job, run: JobRun, *, ports: PushPorts, group: PushGroupLimits)
     if known is not None:
         return known
     together = _followers(job, push, run, ports, group)
-    if together:
+    while together:
         run.take_along([other.job_id for other in together])
         try:
             return _commit([push, *together], run, ports)
-        except (InvalidInput, LimitExceeded, AlreadyExists):
-            # One of them is wrong, or was committed with others before: each finds that out for itself.
-            run.take_along(())
+        except (LeaseLost, External):
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever is wrong with one of them is not told to the others
+            earlier = committed_by(job, repository=ports.repository, commits=ports.commits)
+            if earlier is not None:
+                return earlier  # all of it, and what went wrong came afterwards
+            # By halves: one that is wrong costs a few attempts, not one for each that is right.
+            together = together[: len(together) // 2]
+            _log.info("%d pushes are not committed together: %s", len(together) + 1, error)
+    run.take_along(())
     return _commit([push], run, ports)
 
 

@@ -32,7 +32,7 @@ from odfabric.adapters.sql.cursors import SqlCursors
 from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
 from odfabric.adapters.sql.jobs import SqlJobs
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
-from odfabric.adapters.sql.upgrade import upgrade
+from odfabric.adapters.sql.upgrade import check_upgraded, upgrade
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CrashPoints
 from odfabric.errors import InvalidRequest
@@ -98,12 +98,15 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
 
     `engine` stands in for the workspace's own, whose exchange folder it must share, and `clock` for the system's: drills.
     """
+    if not settings.workspace.is_dir():
+        raise InvalidRequest(f"there is no workspace {settings.workspace}", hint="`odf init` makes one")
     with ExitStack() as closing:
         egress = Egress(limits=egress_limits(settings), allow=settings.egress_allow)
         closing.callback(egress.close)
         exchange = FolderExchange(_exchange_folder(settings))
         closing.callback(exchange.close)
         stores = open_stores(settings, closing, private_folders=[exchange.root])
+        check_upgraded(stores.database)
         used = engine or _engine(settings, closing)
         signals = _signals(settings, closing)
         location = persist_location(settings)
@@ -121,15 +124,12 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
 
 
 def _sweep(stores: Stores, node: Node) -> int:
-    """Remove what dead processes left in the folder of objects, and copies that are too many."""
+    """Remove what dead processes left in the folder of objects or copies."""
     if stores.folder is None:
         return 0
     lifetime_ns = int(node.settings.leftover_lifetime_s * NANOS_PER_SECOND)
     oldest = Instant(node.ports.clock.now().epoch_ns - lifetime_ns)
-    removed = stores.folder.remove_leftovers(older_than=oldest, entries_max=node.settings.leftover_entries_max)
-    if stores.cache is not None:
-        removed += stores.cache.shrink(bytes_max=node.settings.object_cache_bytes_max)
-    return removed
+    return stores.folder.remove_leftovers(older_than=oldest, entries_max=node.settings.leftover_entries_max)
 
 
 def _ports(

@@ -27,7 +27,6 @@ DATABASE_FILE = "odf.sqlite3"
 OBJECTS_FOLDER = "objects"
 LOCKS_FOLDER = "locks"
 CACHE_FOLDER = "cache"
-_LOCKS_AT_ONCE_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +34,13 @@ class Stores:
     """The stores of one process.
 
     `objects` is what work uses; `stored`, if there is one, the same without copies nearby: what is verified. `folder` is the folder in which either
-    objects or their copies lie, which has leftovers to be swept; `cache` is it if it holds copies.
+    objects or their copies lie, which has leftovers to be swept.
     """
 
     database: Database
     objects: ObjectStore
     stored: ObjectStore | None = None
     folder: FolderObjectStore | None = None
-    cache: FolderCache | None = None
 
 
 def database_url(settings: Settings) -> str:
@@ -70,8 +68,12 @@ def open_stores(settings: Settings, closing: ExitStack, *, private_folders: Sequ
     closing.callback(bucket.close)
     if settings.object_cache_bytes_max == 0:
         return Stores(database, bucket)
-    cache = FolderCache(settings.workspace / CACHE_FOLDER, private_folders=tuple(private_folders))
-    return Stores(database, CachedObjectStore(bucket, cache), stored=bucket, folder=cache, cache=cache)
+    cache = FolderCache(
+        settings.workspace / CACHE_FOLDER,
+        bytes_max=settings.object_cache_bytes_max,
+        private_folders=tuple(private_folders),
+    )
+    return Stores(database, CachedObjectStore(bucket, cache), stored=bucket, folder=cache)
 
 
 def open_bucket(settings: Settings, *, exclusive: Exclusive) -> S3ObjectStore:
@@ -101,7 +103,9 @@ def _locks(settings: Settings, closing: ExitStack) -> Exclusive:
     if settings.database_url is None or settings.database_url.startswith("sqlite"):
         return FolderLocks(settings.workspace.absolute() / LOCKS_FOLDER).exclusive
     # Connections of their own: whoever holds a lock asks the database for other things meanwhile.
-    held = Database(settings.database_url, busy_s_max=settings.database_busy_s_max, connections_max=_LOCKS_AT_ONCE_MAX)
+    held = Database(
+        settings.database_url, busy_s_max=settings.database_busy_s_max, connections_max=settings.database_locks_max
+    )
     closing.callback(held.close)
     return SqlLocks(held).exclusive
 

@@ -52,6 +52,7 @@ def small(folder: Path, **other: object) -> Settings:
     values: dict[str, object] = {
         "workspace": folder,
         "push_body_bytes_max": PUSH_BYTES_MAX,
+        "push_inline_bytes_max": 0,  # every upload is an object, which can be looked for
         "manifest_bytes_max": 2048,
         "json_body_bytes_max": 512,
         "query_body_bytes_max": 1024,

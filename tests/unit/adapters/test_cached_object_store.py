@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -13,9 +14,16 @@ from odfabric.adapters.memory.clock import SettableClock
 from odfabric.adapters.memory.object_store import MemoryObjectStore
 from odfabric.adapters.unreliable.faults import Fault, FaultPlan
 from odfabric.errors import NotFound
+from odfabric.model.multihash import sha3_256_multihash
 from odfabric.testing.conformance.examples import NOW
 
-BLOCK, SLICE, REF = "dataset/blocks/one", "dataset/data/one", "dataset/refs/head"
+BLOCK_BYTES, ROWS = b"block", b"rows"
+BLOCK, SLICE = (
+    f"dataset/{folder}/{sha3_256_multihash(hashlib.sha3_256(data).digest())}"
+    for folder, data in (("blocks", BLOCK_BYTES), ("data", ROWS))
+)
+REF = "dataset/refs/head"
+CACHE_BYTES = 1 << 20
 
 
 @pytest.fixture
@@ -26,7 +34,7 @@ def watched() -> FaultPlan:
 
 @pytest.fixture
 def near(tmp_path: Path) -> FolderCache:
-    return FolderCache(tmp_path / "cache")
+    return FolderCache(tmp_path / "cache", bytes_max=CACHE_BYTES)
 
 
 @pytest.fixture
@@ -59,7 +67,8 @@ def test_what_was_written_elsewhere_is_fetched_once(
 ) -> None:
     objects.put_bytes(BLOCK, b"block")
     objects.put_bytes(SLICE, b"rows")
-    near.shrink(bytes_max=0)
+    for key in list(near.keys("")):
+        near.delete(key)
     before = len(asked(watched))
     for number in range(3):
         assert objects.read_bytes(BLOCK, size_max=10) == b"block"
@@ -87,7 +96,7 @@ def test_a_deleted_object_is_gone_here_too(objects: CachedObjectStore, tmp_path:
 
 def test_a_near_store_that_fails_costs_time_only(tmp_path: Path) -> None:
     failing = FaultPlan.seeded(1, rate=1.0)
-    near = failing.objects(FolderCache(tmp_path / "cache"))
+    near = failing.objects(FolderCache(tmp_path / "cache", bytes_max=CACHE_BYTES))
     objects = CachedObjectStore(MemoryObjectStore(SettableClock(NOW)), near)
     objects.put_bytes(BLOCK, b"block")
     objects.put_bytes(SLICE, b"rows")
@@ -100,13 +109,35 @@ def test_a_near_store_that_fails_costs_time_only(tmp_path: Path) -> None:
     assert Fault.AFTER in failing.calls[0].faults or Fault.BEFORE in failing.calls[0].faults
 
 
-def test_what_was_used_longest_ago_goes(near: FolderCache, tmp_path: Path) -> None:
+def test_a_damaged_copy_is_replaced(objects: CachedObjectStore, tmp_path: Path) -> None:
+    objects.put_bytes(BLOCK, BLOCK_BYTES)
+    objects.put_bytes(SLICE, ROWS)
+    for key in (BLOCK, SLICE):
+        copy = tmp_path / "cache" / key
+        copy.chmod(0o600)
+        copy.write_bytes(b"damaged")
+    assert objects.read_bytes(BLOCK, size_max=10) == BLOCK_BYTES
+    objects.materialize(SLICE, tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == ROWS
+    assert (tmp_path / "cache" / BLOCK).read_bytes() == BLOCK_BYTES
+    assert (tmp_path / "cache" / SLICE).read_bytes() == ROWS
+
+
+def test_what_was_used_longest_ago_goes(tmp_path: Path) -> None:
+    near = FolderCache(tmp_path / "cache", bytes_max=1 << 40)
     for number in range(10):
-        near.put_bytes(f"dataset/data/{number}", b"x" * 100)
+        near.put_bytes(f"dataset/data/{number}", b"x" * 4096)
         os.utime(tmp_path / "cache" / f"dataset/data/{number}", (number, number))
-    assert near.shrink(bytes_max=1000) == 0
-    near.read_bytes("dataset/data/0", size_max=100)
+    assert near.shrink() == 0
+    near.read_bytes("dataset/data/0", size_max=4096)
     near.materialize("dataset/data/1", tmp_path / "out")
-    assert near.shrink(bytes_max=500) == 6
+    assert FolderCache(tmp_path / "cache", bytes_max=20_000).shrink() == 6
     assert [key[-1] for key in near.keys("")] == ["0", "1", "8", "9"]
-    assert (tmp_path / "out").read_bytes() == b"x" * 100
+    assert (tmp_path / "out").read_bytes() == b"x" * 4096
+
+
+def test_a_cache_keeps_itself_small(tmp_path: Path) -> None:
+    near = FolderCache(tmp_path / "cache", bytes_max=100_000)
+    for number in range(200):
+        near.put_bytes(f"dataset/data/{number}", b"x" * 4096)
+    assert sum(path.stat().st_size for path in (tmp_path / "cache").rglob("*") if path.is_file()) <= 110_000

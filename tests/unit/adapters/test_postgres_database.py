@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.locks import SqlLocks
-from odfabric.errors import Determinate, Indeterminate
+from odfabric.errors import Determinate, Indeterminate, InvalidRequest
 from odfabric.testing.conformance.together import outcomes_of_processes
 
 END_OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
@@ -112,18 +112,40 @@ def test_a_lock_is_waited_for(database: Database) -> None:
         waiting.result(10)
 
 
-def test_a_lock_that_was_lost_is_told_and_free(database: Database, postgres_url: str) -> None:
+def test_what_was_done_under_a_lock_that_was_lost_is_what_was_done(database: Database, postgres_url: str) -> None:
     other = Database(postgres_url)
+    with SqlLocks(database).exclusive("name"):
+        cut_off(postgres_url)
+        with SqlLocks(other).exclusive("name"):
+            pass
 
-    def lose() -> None:
+    def fail() -> None:
         with SqlLocks(database).exclusive("name"):
             cut_off(postgres_url)
-            with SqlLocks(other).exclusive("name"):
-                pass
+            raise Indeterminate("the outcome of the body")
 
-    with pytest.raises(Determinate):
-        lose()
+    with pytest.raises(Indeterminate, match="the outcome of the body"):
+        fail()
     other.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["garbage", "mysql://user:secret@host/name", "postgresql://user:secret@host:port/name", "postgresql://host"]
+)
+def test_what_is_no_url_of_a_database_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        Database(url)
+    assert "ODF_DATABASE_URL" in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_strangers_are_not_told_where_the_database_is() -> None:
+    away = Database("postgresql://somebody:secret@127.0.0.1:1/name", busy_s_max=1.0)
+    with pytest.raises(Determinate) as told, away.read():
+        pass
+    assert "127.0.0.1" not in str(told.value)
+    assert "somebody" not in str(told.value)
+    away.close()
 
 
 class Opening:

@@ -33,9 +33,7 @@ def open_bucket(s3: S3Server, tmp_path: Path) -> Callable[..., S3ObjectStore]:
     def opened(bucket: str, **changes: str) -> S3ObjectStore:
         locks = FolderLocks(tmp_path / "locks")
         access = access_to(s3, **changes)
-        return S3ObjectStore(
-            access, bucket, exclusive=locks.exclusive, part_sizes=SMALL_PARTS, public=access_to(s3)
-        )
+        return S3ObjectStore(access, bucket, exclusive=locks.exclusive, part_sizes=SMALL_PARTS, public=access_to(s3))
 
     return opened
 

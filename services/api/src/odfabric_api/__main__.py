@@ -11,7 +11,7 @@ from pathlib import Path
 
 from odfabric.adapters.system.owner import end_with_owner
 from odfabric.errors import OdfError
-from odfabric.settings import Settings
+from odfabric.settings import Settings, read_settings
 from odfabric.telemetry import start_logging
 from odfabric.wiring import open_node
 from odfabric_api.app import create_app
@@ -31,10 +31,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--owner-pid", type=int, help="end when this process has ended")
     parser.add_argument("--ready-file", type=Path, help="file to be written once the node serves")
     options = parser.parse_args(arguments)
-    settings = Settings()
     start_logging("api")
     try:
-        _serve(settings, options)
+        _serve(read_settings(), options)
     except (OdfError, OSError) as error:
         _log.error("%s", error)
         return 1

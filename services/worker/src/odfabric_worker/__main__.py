@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import socket
@@ -12,11 +13,14 @@ import threading
 from prometheus_client import start_http_server
 
 from odfabric.adapters.system.owner import end_with_owner
-from odfabric.settings import Settings
+from odfabric.errors import OdfError
+from odfabric.settings import Settings, read_settings
 from odfabric.telemetry import start_logging
 from odfabric.wiring import Node, open_node
 from odfabric_worker.hinted import HintedRunner
 from odfabric_worker.runner import Runner, RunnerPace
+
+_log = logging.getLogger(__name__)
 
 STOP_PATIENCE_S = 10.0
 
@@ -40,7 +44,10 @@ def _runner(node: Node) -> Runner | HintedRunner:
 
 
 def main(arguments: list[str]) -> int:
-    """Run until SIGTERM, SIGINT or the end of the owner process. Settings come from the environment (`ODF_...`)."""
+    """Run until SIGTERM, SIGINT or the end of the owner process. Settings come from the environment (`ODF_...`).
+
+    Exit code 1: it could not begin, and the log says why.
+    """
     parser = argparse.ArgumentParser(prog="odfabric-worker", description=main.__doc__)
     parser.add_argument("--owner-pid", type=int, help="end when this process has ended")
     parser.add_argument(
@@ -48,8 +55,16 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--ready-file", help="file to be written once the worker runs")
     options = parser.parse_args(arguments)
-    settings = Settings()
     start_logging("worker")
+    try:
+        _work(read_settings(), options)
+    except (OdfError, OSError) as error:
+        _log.error("%s", error)
+        return 1
+    return 0
+
+
+def _work(settings: Settings, options: argparse.Namespace) -> None:
     stopping = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda *_: stopping.set())
@@ -68,7 +83,6 @@ def main(arguments: list[str]) -> int:
         stopping.wait()
         # What is not done by now is taken over by the next worker when its lease ends.
         runner.stop(patience_s=STOP_PATIENCE_S)
-    return 0
 
 
 if __name__ == "__main__":

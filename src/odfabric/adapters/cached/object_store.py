@@ -2,7 +2,7 @@
 
 Owns which objects are kept: blocks, slices and checkpoints, which are named by their hash and never change. Invariant: the far store is
 asked whenever the near one does not have something, and everything is written there first, so the near one may be emptied at any
-time. A near object that was damaged is found by whoever hashes it, as a far one would be. Not here: how much is kept
+time. A copy that does not hash to its name is removed, and the far store is asked. Not here: how much is kept
 (`local_fs.folder_cache`).
 """
 
@@ -13,7 +13,11 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from odfabric.errors import External, NotFound
+from odfabric.errors import External, InvalidName, NotFound
+from odfabric.formats.block import block_hash
+from odfabric.formats.multihash import parse_multihash
+from odfabric.formats.physical_hash import physical_hash
+from odfabric.model.multihash import Multihash
 from odfabric.ports.object_store import ObjectStat, ObjectStore, ReadableBytes
 
 KEPT = frozenset({"blocks", "data", "checkpoints"})
@@ -47,10 +51,12 @@ class CachedObjectStore:
         """See the port."""
         if not _is_kept(key):
             return self._far.read_bytes(key, size_max=size_max)
-        try:
-            return self._near.read_bytes(key, size_max=size_max)
-        except (NotFound, External):
-            data = self._far.read_bytes(key, size_max=size_max)
+        with suppress(NotFound, External):
+            data = self._near.read_bytes(key, size_max=size_max)
+            if block_hash(data) == _name(key):
+                return data
+            self._near.delete(key)
+        data = self._far.read_bytes(key, size_max=size_max)
         with suppress(External):
             self._near.put_bytes(key, data)
         return data
@@ -71,11 +77,14 @@ class CachedObjectStore:
         if not _is_kept(key):
             self._far.materialize(key, path)
             return
-        try:
+        with suppress(NotFound, External):
             self._near.materialize(key, path)
-        except (NotFound, External):
-            self._far.materialize(key, path)
-            self._keep_file(key, path)
+            if physical_hash(path)[0] == _name(key):
+                return
+            path.unlink()
+            self._near.delete(key)
+        self._far.materialize(key, path)
+        self._keep_file(key, path)
 
     def keys(self, prefix: str) -> Iterator[str]:
         """See the port."""
@@ -90,6 +99,10 @@ class CachedObjectStore:
     def write_ref(self, key: str, text: str) -> None:
         """See the port."""
         self._far.write_ref(key, text)
+
+    def replace_ref(self, key: str, text: str, *, expected: str | None) -> bool:
+        """See the port."""
+        return self._far.replace_ref(key, text, expected=expected)
 
     def exclusive(self, key: str) -> AbstractContextManager[None]:
         """See the port."""
@@ -111,3 +124,11 @@ class CachedObjectStore:
 
 def _is_kept(key: str) -> bool:
     return key.partition("/")[2].partition("/")[0] in KEPT
+
+
+def _name(key: str) -> Multihash | None:
+    """The hash that a key ends with; None if it is no hash, and nothing is equal to it."""
+    try:
+        return parse_multihash(key.rpartition("/")[2])
+    except InvalidName:
+        return None

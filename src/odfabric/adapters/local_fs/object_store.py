@@ -152,6 +152,15 @@ class FolderObjectStore:
         with _failing(Indeterminate, key):
             sync_folder(target.parent)
 
+    def replace_ref(self, key: str, text: str, *, expected: str | None) -> bool:
+        """See the port."""
+        check_key(key)
+        with self._locks.exclusive(f"{key} is replaced"):
+            if self.read_ref(key) != expected:
+                return False
+            self.write_ref(key, text)
+            return True
+
     def exclusive(self, key: str) -> AbstractContextManager[None]:
         """See the port."""
         check_key(key)

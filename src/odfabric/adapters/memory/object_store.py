@@ -93,12 +93,19 @@ class MemoryObjectStore:
 
     def write_ref(self, key: str, text: str) -> None:
         """See the port."""
-        check_key(key)
-        data = text.encode()
-        if len(data) > REF_BYTES_MAX:
-            raise LimitExceeded(f"the text of ref {key} is too long", limit="ref_bytes_max", maximum=REF_BYTES_MAX)
+        data = _ref(key, text)
         with self._lock:
             self._objects[key] = (data, self._clock.now())
+
+    def replace_ref(self, key: str, text: str, *, expected: str | None) -> bool:
+        """See the port."""
+        data = _ref(key, text)
+        with self._lock:
+            found = self._objects.get(key)
+            if (None if found is None else found[0].decode()) != expected:
+                return False
+            self._objects[key] = (data, self._clock.now())
+            return True
 
     @contextmanager
     def exclusive(self, key: str) -> Iterator[None]:
@@ -147,3 +154,11 @@ class MemoryObjectStore:
         if found is None:
             raise NotFound("object", key)
         return found[0]
+
+
+def _ref(key: str, text: str) -> bytes:
+    check_key(key)
+    data = text.encode()
+    if len(data) > REF_BYTES_MAX:
+        raise LimitExceeded(f"the text of ref {key} is too long", limit="ref_bytes_max", maximum=REF_BYTES_MAX)
+    return data

@@ -38,6 +38,8 @@ from odfabric.ports.object_store import REF_BYTES_MAX, ObjectStat, ReadableBytes
 Exclusive = Callable[[str], AbstractContextManager[None]]
 
 PENDING = ".pending-"
+TAGS_KNOWN_MAX = 10_000
+"""Refs of which a process remembers the entity tag that it wrote."""
 _COPY_BYTES = 1024 * 1024
 
 
@@ -64,6 +66,7 @@ class S3ObjectStore:
         self._prefix = prefix
         self._exclusive = exclusive
         self._part_sizes = part_sizes or PartSizes()
+        self._tags: dict[str, tuple[str, str]] = {}
 
     def check(self, *, create: bool = False) -> None:
         """Raises Determinate, saying what to do, if the bucket cannot be used; `create` makes one that is missing."""
@@ -157,12 +160,54 @@ class S3ObjectStore:
 
     def write_ref(self, key: str, text: str) -> None:
         """See the port."""
+        self._write_ref(key, text)
+
+    def replace_ref(self, key: str, text: str, *, expected: str | None) -> bool:
+        """See the port: by entity tag, which is known without asking if this process has written the text that is expected."""
+        known = self._tags.pop(key, None)
+        if known is not None and known[0] == expected and self._replaced(key, text, known[1]):
+            return True
+        found, tag = self._tagged_ref(key)
+        # What was written, and of which the answer was lost, is there now.
+        return found == text or (found == expected and self._replaced(key, text, tag))
+
+    def _replaced(self, key: str, text: str, tag: str | None) -> bool:
+        """Write on the condition that the object has this tag (None: that there is none); whether it held."""
+        try:
+            written = self._write_ref(key, text, **({"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}))
+        except ClientError as error:
+            if is_taken(error) or is_absent(error):
+                return False
+            raise
+        while len(self._tags) >= TAGS_KNOWN_MAX:
+            self._tags.pop(next(iter(self._tags)), None)
+        self._tags[key] = (text, written)
+        return True
+
+    def _write_ref(self, key: str, text: str, **conditions: str) -> str:
+        """The new entity tag. Raises ClientError for a condition that does not hold."""
         check_key(key)
         data = text.encode()
         if len(data) > REF_BYTES_MAX:
             raise LimitExceeded(f"the text of ref {key} is too long", limit="ref_bytes_max", maximum=REF_BYTES_MAX)
+        refused: ClientError | None = None
         with failing(key, changes=True):
-            self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=data)
+            try:
+                answer = self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=data, **conditions)
+                return str(answer["ETag"])
+            except ClientError as error:
+                if not (conditions and (is_taken(error) or is_absent(error))):
+                    raise
+                refused = error
+        raise refused
+
+    def _tagged_ref(self, key: str) -> tuple[str | None, str | None]:
+        """Text and entity tag of a ref, None for one that is not there."""
+        try:
+            with ObjectStream(key, self._read_from(key)) as stream:
+                return stream.readall().decode(), stream.version
+        except NotFound:
+            return None, None
 
     def exclusive(self, key: str) -> AbstractContextManager[None]:
         """See the port."""

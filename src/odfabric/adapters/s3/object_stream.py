@@ -21,7 +21,7 @@ ReadFrom = Callable[[int, str | None], Any]
 
 
 class ObjectStream(io.RawIOBase):
-    """Opened when made: raises what `read_from` raises. Reading raises Determinate. `size` is that of the object in bytes."""
+    """Opened when made: raises what `read_from` raises. Reading raises Determinate. `size` is that of the object in bytes, `version` its entity tag."""
 
     _body: Any = None
 
@@ -30,7 +30,7 @@ class ObjectStream(io.RawIOBase):
         self._key = key
         self._read_from = read_from
         answer = read_from(0, None)
-        self._version = str(answer["ETag"])
+        self.version = str(answer["ETag"])
         self.size = int(answer["ContentLength"])
         self._body = answer["Body"]
         self._position = 0
@@ -75,7 +75,7 @@ class ObjectStream(io.RawIOBase):
         for _ in range(ATTEMPTS_MAX):
             try:
                 if self._body is None:
-                    self._body = self._read_from(self._position, self._version)["Body"]
+                    self._body = self._read_from(self._position, self.version)["Body"]
                 if data := self._body.read(size):
                     return bytes(data)
             except (BotoCoreError, OSError) as error:

@@ -9,6 +9,7 @@ rely on row locks and constraints. Not here: tables and statements.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,16 +18,20 @@ from typing import Any
 from sqlalchemy import URL, Connection, Table, create_engine, event, literal, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from odfabric.errors import Corrupt, Determinate, Indeterminate
+from odfabric.errors import Corrupt, Determinate, Indeterminate, InvalidRequest, Place
+
+_log = logging.getLogger(__name__)
 
 _BEGIN = "odf_begin"
 _DAMAGED = ("malformed", "not a database")
 _DRIVER = "postgresql+psycopg"
 _INSERT_ROWS = 1000  # of few columns each: databases bound the values of one statement
+_KEEPALIVE_S = 10
+_GONE_MS = 30_000
 _CONNECT_S_MIN = 2  # the driver knows no shorter one
 
 
@@ -37,7 +42,7 @@ class Database:
     """
 
     def __init__(self, url: str, *, busy_s_max: float = 10.0, connections_max: int = 16) -> None:
-        self._url = _with_driver(make_url(url))
+        self._url = _parsed(url)
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
         self._busy_s_max = busy_s_max
         # SQLite polls for its lock with growing pauses; threads of one process take turns here instead.
@@ -105,7 +110,12 @@ class Database:
         limit_ms = int(self._busy_s_max * 1000)
         return {
             "connect_timeout": max(_CONNECT_S_MIN, int(self._busy_s_max)),
-            "options": f"-c lock_timeout={limit_ms} -c statement_timeout={limit_ms}",
+            # A peer that is gone is noticed; the server's own limits bound what it does for us.
+            "keepalives_idle": _KEEPALIVE_S,
+            "keepalives_interval": _KEEPALIVE_S,
+            "tcp_user_timeout": _GONE_MS,
+            "options": f"-c lock_timeout={limit_ms} -c statement_timeout={limit_ms}"
+            " -c idle_in_transaction_session_timeout=0",
         }
 
     @contextmanager
@@ -128,9 +138,18 @@ class Database:
             raise Determinate("the database is busy")
 
 
-def _with_driver(url: URL) -> URL:
-    """`postgresql://` as everybody writes it means the driver that we have."""
-    return url.set(drivername=_DRIVER) if url.drivername in ("postgresql", "postgres") else url
+def _parsed(text: str) -> URL:
+    """`postgresql://` as everybody writes it means the driver that we have. Raises InvalidRequest, which does not repeat the URL."""
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise InvalidRequest("not the URL of a database", place=Place(field="ODF_DATABASE_URL")) from None
+    if url.drivername in ("postgresql", "postgres"):
+        url = url.set(drivername=_DRIVER)
+    if url.drivername not in ("sqlite", _DRIVER) or not url.database:
+        hint = "postgresql://user:password@host/name or sqlite:///file"
+        raise InvalidRequest("not a database that this node uses", place=Place(field="ODF_DATABASE_URL"), hint=hint)
+    return url
 
 
 def insert_new(connection: Connection, table: Table, values: Mapping[str, object]) -> bool:
@@ -157,13 +176,22 @@ def _before_commit() -> Iterator[None]:
     except IntegrityError:
         raise
     except DatabaseError as error:
+        if error.connection_invalidated:
+            raise Determinate(f"the database failed: {_reason(error)}") from error
         if any(sign in str(error.orig) for sign in _DAMAGED):
             raise Corrupt("the database file is damaged", object_name="database") from error
         raise
 
 
 def _reason(error: Exception) -> str:
-    return str(error.orig) if isinstance(error, DBAPIError) else "all connections are in use"
+    """What may be told to strangers; hosts and names of the database are for the log."""
+    if not isinstance(error, DBAPIError):
+        return "all connections are in use"
+    _log.warning("the database failed: %s", error.orig)
+    state = getattr(error.orig, "sqlstate", "")
+    if state == "":  # SQLite
+        return str(error.orig)
+    return f"SQLSTATE {state}" if state else "it does not answer"
 
 
 def _set_up_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:

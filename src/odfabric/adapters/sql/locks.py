@@ -1,19 +1,23 @@
 """Locks by name for all processes that share a PostgreSQL database.
 
 Owns the mapping of names to numbers of advisory locks. Invariant: a lock belongs to a transaction of its own, so the server frees it
-with the connection of a process that dies, and a pooler between us and the server may give connections to others in between. Two
-names of one number only wait for each other. On SQLite, files do this (`local_fs.folder_locks`).
+with the connection of a process that dies. Two names of one number only wait for each other. On SQLite, files do this
+(`local_fs.folder_locks`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from sqlalchemy import text
 
 from odfabric.adapters.sql.database import Database
+from odfabric.errors import Determinate
+
+_log = logging.getLogger(__name__)
 
 _TAKE = text("SELECT pg_advisory_xact_lock(:number)")
 _NUMBER_BYTES = 8
@@ -27,12 +31,20 @@ class SqlLocks:
 
     @contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
-        """Hold the lock of `name` while the context is open.
+        """Hold the lock of `name` while the context is open. Raises Determinate if it is not had in time.
 
-        Raises Determinate if it is not had in time, or if the connection that held it was lost meanwhile.
+        Whether it was lost meanwhile, with its connection, is not told: what was done under it was done, and must be right by
+        its own conditions.
         """
         digest = hashlib.sha3_256(name.encode()).digest()
         number = int.from_bytes(digest[:_NUMBER_BYTES], "big", signed=True)
-        with self._database.read() as connection:
+        with ExitStack() as held:
+            connection = held.enter_context(self._database.read())
             connection.execute(_TAKE, {"number": number})
-            yield
+            try:
+                yield
+            finally:
+                try:
+                    held.close()
+                except Determinate as error:
+                    _log.warning("the lock of %s was lost while it was held: %s", name, error)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, inspect, text
 
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.tables import SCHEMA_REVISION
-from odfabric.errors import Determinate
+from odfabric.errors import Determinate, InvalidRequest
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 REVISION_TABLE = "alembic_version"
@@ -40,6 +40,14 @@ def upgrade(database_url: str, *, busy_s_max: float = 30.0) -> None:
         _migrate(database, to="head")
     finally:
         database.close()
+
+
+def check_upgraded(database: Database) -> None:
+    """Raises InvalidRequest for a database that does not have the tables which this code needs, Determinate."""
+    if _current(database) < SCHEMA_REVISION:
+        raise InvalidRequest(
+            "the database is not prepared for this release", hint="`odf init` does that, also for services"
+        )
 
 
 def downgrade(database_url: str, *, to: str, busy_s_max: float = 30.0) -> None:

@@ -68,7 +68,14 @@ CHAINS = PortCalls(
 )
 CATALOG = PortCalls(reads={name: f"catalog.{name}" for name in ("by_id", "by_alias", "page")})
 OBJECTS = PortCalls(
-    effects={"put_bytes": "put", "put_file": "put", "put_stream": "put", "write_ref": "put", "delete": "delete"},
+    effects={
+        "put_bytes": "put",
+        "put_file": "put",
+        "put_stream": "put",
+        "write_ref": "put",
+        "replace_ref": "put",
+        "delete": "delete",
+    },
     reads={
         "read_bytes": "read",
         "open": "read",

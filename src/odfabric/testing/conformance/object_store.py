@@ -309,6 +309,35 @@ class RefsContract:
         assert len(seen) == 8
         assert texts <= {str(number) * 1000 for number in range(4)}
 
+    def test_a_ref_is_replaced_only_if_it_is_as_expected(self, objects: ObjectStore) -> None:
+        assert not objects.replace_ref(REF, "two", expected="one")
+        assert objects.read_ref(REF) is None
+        assert objects.replace_ref(REF, "one", expected=None)
+        assert not objects.replace_ref(REF, "two", expected=None)
+        assert objects.replace_ref(REF, "two", expected="one")
+        assert not objects.replace_ref(REF, "three", expected="one")
+        assert objects.read_ref(REF) == "two"
+        objects.write_ref(REF, "from elsewhere")
+        assert not objects.replace_ref(REF, "three", expected="two")
+        assert objects.replace_ref(REF, "three", expected="from elsewhere")
+        objects.delete(REF)
+        assert not objects.replace_ref(REF, "four", expected="three")
+        assert objects.replace_ref(REF, "four", expected=None)
+        with pytest.raises(LimitExceeded):
+            objects.replace_ref(REF, "x" * (REF_BYTES_MAX + 1), expected="four")
+
+    def test_of_those_that_expect_the_same_one_wins(self, objects: ObjectStore) -> None:
+        before: str | None = None
+
+        def replace(thread: int) -> str:
+            text = f"{before}/{thread}"
+            return text if objects.replace_ref(REF, text, expected=before) else ""
+
+        for _ in range(5):
+            won = [outcome for outcome in outcomes_of_threads(replace) if outcome]
+            before = objects.read_ref(REF)
+            assert won == [before]
+
     def test_a_lock_is_held_by_one(self, objects: ObjectStore) -> None:
         objects.write_ref(REF, "0")
 
