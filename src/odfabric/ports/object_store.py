@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from odfabric.errors import InvalidName
+from odfabric.errors import InvalidName, LimitExceeded
 from odfabric.model.instant import Instant
 
 KEY_CHARACTERS_MAX = 512
@@ -113,6 +113,14 @@ def check_key(key: str) -> None:
         raise InvalidName(
             f"not a key of an object: {key[:KEY_CHARACTERS_MAX]!r}", hint="keys are built by dataset_layout"
         )
+
+
+def ref_bytes(key: str, text: str) -> bytes:
+    """The text of a ref as it is stored. Raises LimitExceeded above REF_BYTES_MAX bytes."""
+    data = text.encode()
+    if len(data) > REF_BYTES_MAX:
+        raise LimitExceeded(f"the text of ref {key} is too long", limit="ref_bytes_max", maximum=REF_BYTES_MAX)
+    return data
 
 
 def check_prefix(prefix: str) -> None:

@@ -31,7 +31,7 @@ from odfabric.errors import (
     NotFound,
 )
 from odfabric.model.instant import Instant
-from odfabric.ports.object_store import REF_BYTES_MAX, ObjectStat, ReadableBytes, check_key, check_prefix
+from odfabric.ports.object_store import REF_BYTES_MAX, ObjectStat, ReadableBytes, check_key, check_prefix, ref_bytes
 from odfabric_persist.location.durable import DurableFolders, sync_file, sync_folder
 
 PENDING = ".pending-"
@@ -141,9 +141,7 @@ class FolderObjectStore:
     def write_ref(self, key: str, text: str) -> None:
         """See the port."""
         target = self._path(key)
-        data = text.encode()
-        if len(data) > REF_BYTES_MAX:
-            raise LimitExceeded(f"the text of ref {key} is too long", limit="ref_bytes_max", maximum=REF_BYTES_MAX)
+        data = ref_bytes(key, text)
         with self._pending_file(key, target) as (pending, file), _failing(Determinate, key):
             file.write(data)
             file.flush()

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from odfabric.errors import AlreadyExists, Corrupt, Determinate, LimitExceeded, NotFound
 from odfabric.model.instant import Instant
 from odfabric.ports.clock import Clock
-from odfabric.ports.object_store import REF_BYTES_MAX, ObjectStat, ReadableBytes, check_key, check_prefix
+from odfabric.ports.object_store import REF_BYTES_MAX, ObjectStat, ReadableBytes, check_key, check_prefix, ref_bytes
 
 
 class MemoryObjectStore:
@@ -93,13 +93,15 @@ class MemoryObjectStore:
 
     def write_ref(self, key: str, text: str) -> None:
         """See the port."""
-        data = _ref(key, text)
+        check_key(key)
+        data = ref_bytes(key, text)
         with self._lock:
             self._objects[key] = (data, self._clock.now())
 
     def replace_ref(self, key: str, text: str, *, expected: str | None) -> bool:
         """See the port."""
-        data = _ref(key, text)
+        check_key(key)
+        data = ref_bytes(key, text)
         with self._lock:
             found = self._objects.get(key)
             if (None if found is None else found[0].decode()) != expected:
@@ -154,11 +156,3 @@ class MemoryObjectStore:
         if found is None:
             raise NotFound("object", key)
         return found[0]
-
-
-def _ref(key: str, text: str) -> bytes:
-    check_key(key)
-    data = text.encode()
-    if len(data) > REF_BYTES_MAX:
-        raise LimitExceeded(f"the text of ref {key} is too long", limit="ref_bytes_max", maximum=REF_BYTES_MAX)
-    return data

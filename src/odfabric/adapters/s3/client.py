@@ -31,6 +31,8 @@ _HINTS = {
     "AccessDenied": "the keys must be allowed to read, write, list and delete in the bucket",
     "InvalidAccessKeyId": "check ODF_S3_ACCESS_KEY",
     "SignatureDoesNotMatch": "check ODF_S3_SECRET_KEY",
+    "EndpointConnectionError": "is the S3 server running at ODF_S3_ENDPOINT_URL?",
+    "NoCredentialsError": "set ODF_S3_ACCESS_KEY and ODF_S3_SECRET_KEY, or give the machine a role",
 }
 
 

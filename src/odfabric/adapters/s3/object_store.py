@@ -33,7 +33,7 @@ from odfabric.errors import (
     NotFound,
 )
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.ports.object_store import REF_BYTES_MAX, ObjectStat, ReadableBytes, check_key, check_prefix
+from odfabric.ports.object_store import REF_BYTES_MAX, ObjectStat, ReadableBytes, check_key, check_prefix, ref_bytes
 
 Exclusive = Callable[[str], AbstractContextManager[None]]
 
@@ -187,9 +187,7 @@ class S3ObjectStore:
     def _write_ref(self, key: str, text: str, **conditions: str) -> str:
         """The new entity tag. Raises ClientError for a condition that does not hold."""
         check_key(key)
-        data = text.encode()
-        if len(data) > REF_BYTES_MAX:
-            raise LimitExceeded(f"the text of ref {key} is too long", limit="ref_bytes_max", maximum=REF_BYTES_MAX)
+        data = ref_bytes(key, text)
         refused: ClientError | None = None
         with failing(key, changes=True):
             try:
@@ -300,7 +298,7 @@ class S3ObjectStore:
     def _pages(self, prefix: str) -> Iterator[list[str]]:
         after: dict[str, str] = {}
         while True:
-            with failing(prefix, changes=False):
+            with failing(f"{self._bucket}/{prefix}", changes=False):
                 answer = self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, Delimiter="/", **after)
             page, after = page_of(answer)
             yield page
