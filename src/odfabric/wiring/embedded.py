@@ -25,7 +25,6 @@ from odfabric.adapters.local_fs.poll_folder import PollFolder
 from odfabric.adapters.local_fs.remote_folder import FolderRemoteDatasets
 from odfabric.adapters.memory.signals import MemorySignals
 from odfabric.adapters.persist.metrics import PersistCollector
-from odfabric.adapters.redis.signals import RedisSignals
 from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.cursors import SqlCursors
@@ -206,6 +205,8 @@ def _ports(
 def _signals(settings: Settings, closing: ExitStack) -> Signals:
     if settings.redis_url is None:
         return MemorySignals()
+    from odfabric.adapters.redis.signals import RedisSignals  # no command without Redis waits for its client to load
+
     signals = RedisSignals(settings.redis_url, local=MemorySignals(), name=settings.redis_name)
     closing.callback(signals.close)
     signals.listen()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from odfabric.adapters.persist.index_tiers import IndexLimits
 from odfabric.adapters.persist.location import (
@@ -37,6 +36,7 @@ from odfabric.usecases.index_state import IndexWork, bring_forward, enqueue_inde
 from odfabric.usecases.inspect_index import IndexReport, VerifiedIndex, inspect_index, verify_index
 from odfabric.usecases.job_run import LeasedRun
 from odfabric.usecases.repository import Repository
+from odfabric.wiring.stores import bucket_and_prefix, database_server, s3_keys
 
 VERSIONS_FILE = "persist.sqlite3"
 BLOBS_FOLDER = "persist"
@@ -153,26 +153,25 @@ def persist_location(settings: Settings) -> PersistLocation:
 
 
 def _versions(settings: Settings) -> OpenConsensus:
-    url = settings.database_url
-    if url is None or url.startswith("sqlite"):
+    server = database_server(settings)
+    if server is None:
         return versions_in_file(settings.workspace.absolute() / VERSIONS_FILE)
-    return versions_in_postgres(url.replace("postgresql+psycopg://", "postgresql://", 1))
+    return versions_in_postgres(server.replace("postgresql+psycopg://", "postgresql://", 1))
 
 
 def _blobs(settings: Settings) -> OpenBlob:
     if settings.objects_url is None:
         return blobs_in_folder(settings.workspace.absolute() / BLOBS_FOLDER)
-    place = urlsplit(settings.objects_url)
-    prefix = place.path.strip("/")
-    access_key, secret_key = settings.s3_access_key, settings.s3_secret_key
+    bucket, prefix = bucket_and_prefix(settings)
+    access_key, secret_key = s3_keys(settings)
     return blobs_in_bucket(
         BucketPlace(
-            bucket=place.netloc,
-            prefix=f"{prefix}/{BLOBS_FOLDER}/" if prefix else f"{BLOBS_FOLDER}/",
+            bucket=bucket,
+            prefix=f"{prefix}{BLOBS_FOLDER}/",
             endpoint_url=settings.s3_endpoint_url,
             region=settings.s3_region,
-            access_key=access_key.get_secret_value() if access_key else None,
-            secret_key=secret_key.get_secret_value() if secret_key else None,
+            access_key=access_key,
+            secret_key=secret_key,
             connect_s_max=settings.s3_connect_s_max,
             read_s_max=settings.s3_read_s_max,
         )

@@ -10,18 +10,21 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from odfabric.adapters.cached.object_store import CachedObjectStore
 from odfabric.adapters.local_fs.folder_cache import FolderCache
 from odfabric.adapters.local_fs.folder_locks import FolderLocks
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
-from odfabric.adapters.s3.client import S3Access
-from odfabric.adapters.s3.object_store import Exclusive, S3ObjectStore
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.locks import SqlLocks
 from odfabric.ports.object_store import ObjectStore
 from odfabric.settings import Settings
+
+if TYPE_CHECKING:
+    from odfabric.adapters.s3.client import S3Access
+    from odfabric.adapters.s3.object_store import Exclusive, S3ObjectStore
 
 DATABASE_FILE = "odf.sqlite3"
 OBJECTS_FOLDER = "objects"
@@ -33,8 +36,8 @@ CACHE_FOLDER = "cache"
 class Stores:
     """The stores of one process.
 
-    `objects` is what work uses; `stored`, if there is one, the same without copies nearby: what is verified. `folder` is the folder in which either
-    objects or their copies lie, which has leftovers to be swept.
+    `objects` is what work uses; `stored`, if there is one, the same without copies nearby: what is verified. `folder` is the folder
+    in which either objects or their copies lie, which has leftovers to be swept.
     """
 
     database: Database
@@ -76,14 +79,38 @@ def open_stores(settings: Settings, closing: ExitStack, *, private_folders: Sequ
     return Stores(database, CachedObjectStore(bucket, cache), stored=bucket, folder=cache)
 
 
-def open_bucket(settings: Settings, *, exclusive: Exclusive) -> S3ObjectStore:
-    """The bucket of `objects_url`."""
+def bucket_and_prefix(settings: Settings) -> tuple[str, str]:
+    """Of `objects_url`; the prefix is empty or ends with a slash."""
     place = urlsplit(settings.objects_url or "")
     prefix = place.path.strip("/")
+    return place.netloc, f"{prefix}/" if prefix else ""
+
+
+def s3_keys(settings: Settings) -> tuple[str | None, str | None]:
+    """Key and secret, None to let the SDK find them."""
+    access_key, secret_key = settings.s3_access_key, settings.s3_secret_key
+    return (
+        access_key.get_secret_value() if access_key else None,
+        secret_key.get_secret_value() if secret_key else None,
+    )
+
+
+def database_server(settings: Settings) -> str | None:
+    """URL of the database if that is a server."""
+    url = settings.database_url
+    return None if url is None or url.startswith("sqlite") else url
+
+
+def open_bucket(settings: Settings, *, exclusive: Exclusive) -> S3ObjectStore:
+    """The bucket of `objects_url`."""
+    # Imported when needed: the client of S3 takes longer to load than most commands run.
+    from odfabric.adapters.s3.object_store import S3ObjectStore
+
+    bucket, prefix = bucket_and_prefix(settings)
     return S3ObjectStore(
         _access(settings, settings.s3_endpoint_url),
-        place.netloc,
-        prefix=f"{prefix}/" if prefix else "",
+        bucket,
+        prefix=prefix,
         exclusive=exclusive,
         public=_access(settings, settings.s3_public_endpoint_url) if settings.s3_public_endpoint_url else None,
     )
@@ -100,23 +127,24 @@ def check_objects(settings: Settings) -> None:
 
 
 def _locks(settings: Settings, closing: ExitStack) -> Exclusive:
-    if settings.database_url is None or settings.database_url.startswith("sqlite"):
+    server = database_server(settings)
+    if server is None:
         return FolderLocks(settings.workspace.absolute() / LOCKS_FOLDER).exclusive
     # Connections of their own: whoever holds a lock asks the database for other things meanwhile.
-    held = Database(
-        settings.database_url, busy_s_max=settings.database_busy_s_max, connections_max=settings.database_locks_max
-    )
+    held = Database(server, busy_s_max=settings.database_busy_s_max, connections_max=settings.database_locks_max)
     closing.callback(held.close)
     return SqlLocks(held).exclusive
 
 
 def _access(settings: Settings, endpoint_url: str | None) -> S3Access:
-    access_key, secret_key = settings.s3_access_key, settings.s3_secret_key
+    from odfabric.adapters.s3.client import S3Access
+
+    access_key, secret_key = s3_keys(settings)
     return S3Access(
         endpoint_url=endpoint_url,
         region=settings.s3_region,
-        access_key=access_key.get_secret_value() if access_key else None,
-        secret_key=secret_key.get_secret_value() if secret_key else None,
+        access_key=access_key,
+        secret_key=secret_key,
         connect_s_max=settings.s3_connect_s_max,
         read_s_max=settings.s3_read_s_max,
         attempts_max=settings.s3_attempts_max,
