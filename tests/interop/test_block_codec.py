@@ -23,6 +23,7 @@ from odfabric.formats.block import (
     read_block_header,
 )
 from odfabric.formats.block_tables import METADATA_EVENT, TABLES, Manifest
+from odfabric.formats.engine_contract_tables import ENGINE_TABLES
 from odfabric.formats.flatbuffer_layout import SHAPES
 from odfabric.formats.flatbuffer_writer import FlatBufferWriter
 from odfabric.model.data_schema import (
@@ -412,4 +413,4 @@ class TestUnencodable:
 
 
 def test_every_noun_of_the_model_has_a_shape() -> None:
-    assert SHAPES.keys() == TABLES.keys()
+    assert SHAPES.keys() == (TABLES | ENGINE_TABLES).keys()

@@ -1,4 +1,4 @@
-"""`proto/odf.fbs`, the documented schema, says what the tables of the codec say."""
+"""`proto/odf.fbs` and `proto/odf-engine.fbs`, the documented schemas, say what the tables of the codec say."""
 
 from __future__ import annotations
 
@@ -8,16 +8,33 @@ from pathlib import Path
 import pytest
 
 from odfabric.formats.block_tables import ENUMS, TABLES, UNIONS, EnumStorage, Kind, Slot, Table, Union
+from odfabric.formats.engine_contract_tables import ENGINE_TABLES, ENGINE_UNIONS
 from odfabric.formats.manifest_schema import enum_names
 
-TEXT = re.sub(r"//[^\n]*", "", (Path(__file__).parents[2] / "proto" / "odf.fbs").read_text())
-DECLARED_TABLES = {
-    name: [tuple(line.split(":", 1)) for line in re.findall(r"([^;{}]+);", body)]
-    for name, body in re.findall(r"table (\w+) \{([^}]*)\}", TEXT)
-}
-DECLARED_UNIONS = {
-    name: [member.strip() for member in body.split(",")] for name, body in re.findall(r"union (\w+) \{([^}]*)\}", TEXT)
-}
+
+def text_of(name: str) -> str:
+    return re.sub(r"//[^\n]*", "", (Path(__file__).parents[2] / "proto" / name).read_text())
+
+
+def tables_in(text: str) -> dict[str, list[tuple[str, str]]]:
+    return {
+        name: [
+            (field.strip(), declared.strip())
+            for field, declared in (line.split(":", 1) for line in re.findall(r"([^;{}]+);", body))
+        ]
+        for name, body in re.findall(r"table (\w+) \{([^}]*)\}", text)
+    }
+
+
+def unions_in(text: str) -> dict[str, list[str]]:
+    return {
+        name: [member.strip() for member in body.split(",")]
+        for name, body in re.findall(r"union (\w+) \{([^}]*)\}", text)
+    }
+
+
+TEXT, ENGINE_TEXT = text_of("odf.fbs"), text_of("odf-engine.fbs")
+DECLARED_TABLES = tables_in(TEXT) | tables_in(ENGINE_TEXT)
 DECLARED_ENUMS = {
     name: (storage, [value.strip() for value in body.split(",")])
     for name, storage, body in re.findall(r"enum (\w+): (\w+) \{([^}]*)\}", TEXT)
@@ -49,17 +66,18 @@ def declaration(slot: Slot) -> str:
 
 
 def test_the_file_declares_all_tables_and_no_other() -> None:
-    assert sorted(DECLARED_TABLES) == sorted(table.name for table in TABLES.values())
+    assert sorted(tables_in(TEXT)) == sorted(table.name for table in TABLES.values())
+    assert sorted(tables_in(ENGINE_TEXT)) == sorted(table.name for table in ENGINE_TABLES.values())
 
 
-@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
+@pytest.mark.parametrize("table", (TABLES | ENGINE_TABLES).values(), ids=lambda table: table.name)
 def test_slots_agree(table: Table) -> None:
-    declared = [(name.strip(), text.strip()) for name, text in DECLARED_TABLES[table.name]]
-    assert declared == [(slot.name, declaration(slot)) for slot in table.slots]
+    assert DECLARED_TABLES[table.name] == [(slot.name, declaration(slot)) for slot in table.slots]
 
 
 def test_unions_and_enums_agree() -> None:
-    assert {union.name: [member.__name__ for member in union.members] for union in UNIONS} == DECLARED_UNIONS
+    for unions, text in ((UNIONS, TEXT), (ENGINE_UNIONS, ENGINE_TEXT)):
+        assert {union.name: [member.__name__ for member in union.members] for union in unions} == unions_in(text)
     assert {enum.type.__name__: (enum.fbs_type, enum_names(enum)) for enum in ENUMS} == DECLARED_ENUMS
     assert [member.value for enum in ENUMS for member in enum.type] == [
         number for enum in ENUMS for number in range(len(enum.type))

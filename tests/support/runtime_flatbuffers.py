@@ -1,4 +1,4 @@
-"""Blocks built with the FlatBuffers runtime of another project: the oracle for our own layout of tables.
+"""Blocks and messages built with the FlatBuffers runtime of another project: the oracle for our own layout of tables.
 
 Knows the order of calls (children first, then fields in slot order) and leaves padding, offsets and vtables to the runtime.
 """
@@ -12,6 +12,7 @@ import flatbuffers
 
 from odfabric.formats.block import MANIFEST_VERSION
 from odfabric.formats.block_tables import METADATA_BLOCK_KIND, TABLES, Kind, PrepStepWrapper, Slot
+from odfabric.formats.engine_contract_tables import ENGINE_TABLES
 from odfabric.model.instant import NANOS_PER_DAY, NANOS_PER_SECOND, Instant
 from odfabric.model.metadata import MetadataBlock
 
@@ -31,8 +32,15 @@ def build_block(block: MetadataBlock, *, manifest_version: int) -> bytes:
     return bytes(outer.Output())
 
 
+def build_message(noun: object) -> bytes:
+    """A message of the engine contract, without the protobuf around it."""
+    builder = flatbuffers.Builder()
+    builder.Finish(_table(builder, noun, 4))
+    return bytes(builder.Output())
+
+
 def _table(builder: flatbuffers.Builder, noun: Any, moment_alignment: int) -> int:
-    slots = TABLES[type(noun)].slots
+    slots = (TABLES | ENGINE_TABLES)[type(noun)].slots
     members = [getattr(noun, slot.name) for slot in slots]
     offsets = [
         None if member is None else _child(builder, slot, member, moment_alignment)

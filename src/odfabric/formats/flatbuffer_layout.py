@@ -12,9 +12,11 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from odfabric.formats.block_tables import TABLES, Kind, Slot, Table
+from odfabric.formats.engine_contract_tables import ENGINE_TABLES
 
 MOMENT_ALIGNMENT = 4
 """Alignment of the Timestamp struct in bytes. In manifests of version 2 it was 1."""
@@ -88,6 +90,16 @@ class Layout:
     unpack_from: Callable[[bytes, int], tuple[Any, ...]]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FreeLayout:
+    """An arrangement that another writer chose: what a reader needs of a `Layout`, with the same meaning."""
+
+    present: int
+    size: int
+    entries: tuple[int, ...]
+    unpack_from: Callable[[bytes, int], tuple[Any, ...]]
+
+
 def _cells(slot: Slot) -> tuple[Cell, ...]:
     if slot.kind is Kind.UNION:
         return (Cell("B", 1, 1, False), Cell(*_OFFSET, True))
@@ -113,7 +125,7 @@ def _shape(table: Table) -> TableShape:
     return TableShape(table, tuple(cells), tuple(fields), required)
 
 
-SHAPES: dict[type, TableShape] = {noun: _shape(table) for noun, table in TABLES.items()}
+SHAPES: dict[type, TableShape] = {noun: _shape(table) for noun, table in (TABLES | ENGINE_TABLES).items()}
 
 
 @lru_cache(maxsize=LAYOUTS_CACHED_MAX)
@@ -170,3 +182,33 @@ def layout_of_vtable(shape: TableShape, vtable: bytes) -> Layout | None:
             if found.vtable == vtable:
                 return found
     return None
+
+
+def free_layout_of_vtable(shape: TableShape, vtable: bytes) -> FreeLayout | None:
+    """The arrangement that a vtable describes, canonical or not; None if its fields leave the object or overlap.
+
+    The vtable has no more slots than the table has cells.
+    """
+    if len(vtable) < _VTABLE_HEAD_BYTES or len(vtable) % 2:
+        return None
+    _, size, *slots = struct.unpack(f"<{len(vtable) // 2}H", vtable)
+    placed = sorted((entry, index) for index, entry in enumerate(slots) if entry)
+    formats, end = ["<i"], _VTABLE_HEAD_BYTES
+    for entry, index in placed:
+        if entry < end:
+            return None
+        formats.append(f"{entry - end}x{shape.cells[index].format}")
+        end = entry + shape.cells[index].size
+    if end > size:
+        return None
+    in_memory = [index for _, index in placed]
+    by_slot = sorted(in_memory)
+    order = [0, *(1 + in_memory.index(index) for index in reversed(by_slot))]
+    unpack_from = struct.Struct("".join(formats)).unpack_from
+    pick = itemgetter(*order) if len(order) > 1 else tuple
+    return FreeLayout(
+        present=sum(1 << index for index in by_slot),
+        size=size,
+        entries=tuple(slots[index] for index in by_slot),
+        unpack_from=lambda data, position: pick(unpack_from(data, position)),
+    )

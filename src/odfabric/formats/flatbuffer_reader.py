@@ -2,7 +2,8 @@
 
 Owns bounds: every offset, vtable, vector and string lies inside the buffer, nothing is read twice (a budget of the buffer's
 own length), nesting is limited. Invariant: any bytes give a value or `Damaged`, in time and memory proportional to their
-length. Not here: padding, order, and which vtables are shared, which `formats.block` checks by writing the value again.
+length. Of blocks only canonical tables are read; messages may come from writers that place fields in another order. Not here:
+padding, order, and which vtables are shared, which `formats.block` checks by writing the value again.
 Source: FlatBuffers internals; the specification's reference schema.
 """
 
@@ -23,8 +24,10 @@ from odfabric.formats.flatbuffer_layout import (
     LAYOUTS_CACHED_MAX,
     SHAPES,
     Field,
+    FreeLayout,
     Layout,
     TableShape,
+    free_layout_of_vtable,
     layout_of_vtable,
     vtable_bytes_max,
 )
@@ -62,9 +65,10 @@ class Damaged(ValueError):
 class FlatBufferReader:
     """One FlatBuffer being read. Positions are offsets from its start, in bytes."""
 
-    __slots__ = ("_budget", "_data", "_depth_left")
+    __slots__ = ("_any_layout", "_budget", "_data", "_depth_left")
 
-    def __init__(self, data: bytes, *, depth_max: int) -> None:
+    def __init__(self, data: bytes, *, depth_max: int, any_layout: bool = False) -> None:
+        self._any_layout = any_layout
         self._data = data
         self._depth_left = depth_max
         self._budget = len(data)
@@ -120,7 +124,7 @@ class FlatBufferReader:
         size = _UINT16(data, vtable_position)[0]
         if size < _VTABLE_BYTES_MIN or size > plan.vtable_bytes_max:
             raise Damaged(self._vtable_problem(plan, vtable_position, size), where=plan.name)
-        found = _arrangement(plan, data[vtable_position : vtable_position + size])
+        found = _arrangement(plan, data[vtable_position : vtable_position + size], any_layout=self._any_layout)
         if found is None:
             raise Damaged("the vtable is not the canonical one", where=plan.name)
         return found
@@ -202,8 +206,8 @@ class _TablePlan:
 
 
 @lru_cache(maxsize=LAYOUTS_CACHED_MAX)
-def _arrangement(plan: _TablePlan, vtable: bytes) -> _Arrangement | None:
-    found = layout_of_vtable(plan.shape, vtable)
+def _arrangement(plan: _TablePlan, vtable: bytes, *, any_layout: bool) -> _Arrangement | None:
+    found = (free_layout_of_vtable if any_layout else layout_of_vtable)(plan.shape, vtable)
     if found is None:
         return None
     missing = plan.shape.required & ~found.present
@@ -215,7 +219,7 @@ def _arrangement(plan: _TablePlan, vtable: bytes) -> _Arrangement | None:
     return _Arrangement(found.size, found.unpack_from, tuple(_take_fields(plan, found)))
 
 
-def _take_fields(plan: _TablePlan, found: Layout) -> Iterator[_TakeField]:
+def _take_fields(plan: _TablePlan, found: Layout | FreeLayout) -> Iterator[_TakeField]:
     for field, (place, take) in zip(plan.shape.fields, plan.takes, strict=True):
         if not found.present & field.bits:
             continue

@@ -21,6 +21,7 @@ from odfabric.formats.block_tables import (
     Union,
 )
 from odfabric.formats.canonical_json import JSON_INT_MAX, JSON_INT_MIN, JsonValue, canonical_json
+from odfabric.formats.engine_contract_tables import ENGINE_TABLES
 from odfabric.model.data_schema import (
     DataField,
     DataSchema,
@@ -141,7 +142,7 @@ def nouns(noun: type) -> st.SearchStrategy[Any]:
     if noun is SetDataSchema:
         modern = st.builds(SetDataSchema, schema=data_schemas())
         return modern | st.builds(SetDataSchema, raw_arrow_schema=st.binary(max_size=64))
-    members = {slot.name: _slot(slot) for slot in TABLES[noun].slots}
+    members = {slot.name: _slot(slot) for slot in (TABLES | ENGINE_TABLES)[noun].slots}
     return st.builds(partial(_make, noun), st.fixed_dictionaries(members))
 
 
