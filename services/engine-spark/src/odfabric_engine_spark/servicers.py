@@ -55,6 +55,11 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Broken:
+    """A call that a bug of ours has ended; the log says which."""
+
+
+@dataclass(frozen=True, slots=True)
 class Done(Generic[ResultT]):
     """A call that ends with a result."""
 
@@ -132,6 +137,20 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
         context: grpc.ServicerContext,
     ) -> Iterator[EngineProgress | Refused | Done[ResultT]]:
         """Progress, then the result or the error of a call; a bug of ours ends the call with INTERNAL."""
+        for event in self.events(decode, operation, message, context):
+            if isinstance(event, Broken):
+                context.abort(grpc.StatusCode.INTERNAL, wire.BUG)
+            else:
+                yield event
+
+    def events(
+        self,
+        decode: Callable[[MessageT], RequestT],
+        operation: Callable[[RequestT, EngineCall], ResultT],
+        message: MessageT,
+        context: grpc.ServicerContext,
+    ) -> Iterator[EngineProgress | Refused | Broken | Done[ResultT]]:
+        """Progress, then exactly one end of a call, for any form of messages."""
         try:
             request = decode(message)
             wall = self._wall(request, context)
@@ -150,7 +169,7 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
                 yield event
             elif event.bug is not None:
                 _report(event.bug)
-                context.abort(grpc.StatusCode.INTERNAL, wire.BUG)
+                yield Broken()
             elif event.error is not None:
                 if event.cause is not None:
                     _report(event.cause)
@@ -173,7 +192,8 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
 
 
 def _output(request: object) -> str | None:
-    path = getattr(request, "new_data_path", None) or getattr(request, "output_path", None)
+    names = ("new_data_path", "output_path", "output_data_path")
+    path = next((found for name in names if (found := getattr(request, name, None))), None)
     return str(path) if path else None
 
 

@@ -43,9 +43,21 @@ class EngineSettings:
     owner_pid: int = 0
     """Process that the engine does not outlive; 0 means none."""
 
+    # the contract `engine.Engine`, which knows no token
+    compat: bool = False
+    """Whether coordinators of the reference are served."""
+    compat_listen: str = "127.0.0.1:5544"
+    """Where they are, `host:port` (port 0: a free one) or `unix:path`."""
+    compat_beyond_loopback: bool = False
+    """Whether that may be an address which other machines reach: whoever reaches it may use the engine."""
+    compat_folder: str = "/opt/engine"
+    """What paths of the contract call the exchange folder."""
+
     # calls
     message_bytes_max: int = 16 * MIB
     """Largest request or answer: a request names every slice of its history."""
+    connections_max: int = 256
+    """Connections at once through the forwarder of a sandbox."""
     calls_at_once_max: int = 4
     """Calls that run at once, each in its own fair-scheduled pool."""
     calls_waiting_max: int = 64

@@ -1,0 +1,147 @@
+"""The gRPC service `engine.Engine`, for coordinators of the reference.
+
+Owns its two methods, the names that it gives to files of the exchange folder, its kinds of errors, and where it may listen.
+Invariant: every stream ends with exactly one of Success, InvalidQuery and InternalError; whoever calls is unknown, for the
+contract has no token, so it is offered only where settings say so, and beyond the loopback only if they say that too. Not
+here: bytes (`odfabric.formats.engine_contract`), the work (`contract_transform`, `contract_query`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+import grpc
+
+from odfabric.errors import IncompatibleSchema, InvalidData, InvalidQuery, InvalidRequest, OdfError
+from odfabric.formats import engine_wire as wire
+from odfabric.formats.engine_contract import (
+    EXECUTE_RAW_QUERY,
+    EXECUTE_TRANSFORM,
+    SERVICE,
+    decode_message,
+    encode_message,
+)
+from odfabric.model import engine_contract as contract
+from odfabric.model.engine import EngineProgress
+from odfabric_engine_spark.contract_query import execute_contract_query
+from odfabric_engine_spark.contract_transform import execute_contract_transform
+from odfabric_engine_spark.crash_points import TRANSFORM_BEFORE_RESULT, crash_point
+from odfabric_engine_spark.servicers import Done, EngineServicer, Refused
+from odfabric_engine_spark.settings import EngineSettings
+
+RequestT = TypeVar("RequestT")
+ResultT = TypeVar("ResultT")
+
+_OF_THE_STATE = "checkpoint-"
+"""How rules begin by which a checkpoint is refused: the query is not to blame."""
+
+
+def check_contract_address(settings: EngineSettings) -> None:
+    """Raises InvalidRequest if strangers of other machines could call and nobody has said that they may."""
+    listen = settings.compat_listen
+    if not settings.compat or settings.compat_beyond_loopback or listen.startswith("unix:") or _on_loopback(listen):
+        return
+    raise InvalidRequest(
+        f"engine.Engine has no authentication and {listen} can be reached by other machines",
+        hint="listen on 127.0.0.1, or set compat_beyond_loopback where the network is private",
+    )
+
+
+def _on_loopback(listen: str) -> bool:
+    host = listen.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def contract_handler(servicer: EngineServicer, settings: EngineSettings) -> grpc.GenericRpcHandler:
+    """The methods of the service, which share places and limits with our own."""
+    methods = _ContractMethods(servicer, settings)
+    return grpc.method_handlers_generic_handler(
+        SERVICE,
+        {
+            EXECUTE_TRANSFORM: grpc.unary_stream_rpc_method_handler(methods.execute_transform),
+            EXECUTE_RAW_QUERY: grpc.unary_stream_rpc_method_handler(methods.execute_raw_query),
+        },
+    )
+
+
+class _ContractMethods:
+    """Messages come and go as bytes."""
+
+    def __init__(self, servicer: EngineServicer, settings: EngineSettings) -> None:
+        self._servicer = servicer
+        self._settings = settings
+        folders = (settings.compat_folder, str(settings.exchange.absolute()), str(settings.exchange.resolve()))
+        self._prefixes = tuple(f"{folder.rstrip('/')}/" for folder in folders)
+
+    def execute_transform(self, message: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+        """One transaction of a derivative dataset."""
+        for event in self._servicer.events(self._transform_request, execute_contract_transform, message, context):
+            match event:
+                case EngineProgress():
+                    value: contract.TransformResponse = contract.TransformResponseProgress()
+                case Done(result=result):
+                    crash_point(TRANSFORM_BEFORE_RESULT, armed=self._settings.crash_at)
+                    value = result
+                case Refused(error=error) if _is_of_the_query(error):
+                    value = contract.TransformResponseInvalidQuery(message=str(error))
+                case Refused(error=error):
+                    value = contract.TransformResponseInternalError(message=str(error))
+                case _:
+                    value = contract.TransformResponseInternalError(message=wire.BUG)
+            yield encode_message(contract.TransformResponseRoot(value=value))
+
+    def execute_raw_query(self, message: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+        """A query over files."""
+        for event in self._servicer.events(self._query_request, execute_contract_query, message, context):
+            match event:
+                case EngineProgress():
+                    value: contract.RawQueryResponse = contract.RawQueryResponseProgress()
+                case Done(result=result):
+                    value = result
+                case Refused(error=error) if _is_of_the_query(error):
+                    value = contract.RawQueryResponseInvalidQuery(message=str(error))
+                case Refused(error=error):
+                    value = contract.RawQueryResponseInternalError(message=str(error))
+                case _:
+                    value = contract.RawQueryResponseInternalError(message=wire.BUG)
+            yield encode_message(contract.RawQueryResponseRoot(value=value))
+
+    def _transform_request(self, message: bytes) -> contract.TransformRequest:
+        request = decode_message(contract.TransformRequest, message)
+        path = self._path
+        return replace(
+            request,
+            query_inputs=tuple(
+                replace(one, data_paths=tuple(map(path, one.data_paths)), schema_file=path(one.schema_file))
+                for one in request.query_inputs
+            ),
+            prev_checkpoint_path=None if request.prev_checkpoint_path is None else path(request.prev_checkpoint_path),
+            new_checkpoint_path=path(request.new_checkpoint_path),
+            new_data_path=path(request.new_data_path),
+        )
+
+    def _query_request(self, message: bytes) -> contract.RawQueryRequest:
+        request = decode_message(contract.RawQueryRequest, message)
+        return replace(
+            request,
+            input_data_paths=tuple(map(self._path, request.input_data_paths)),
+            output_data_path=self._path(request.output_data_path),
+        )
+
+    def _path(self, path: str) -> str:
+        """The path below the exchange folder, which judges it; one that is elsewhere stays as it is and is refused."""
+        prefix = next((prefix for prefix in self._prefixes if path.startswith(prefix)), "")
+        return path.removeprefix(prefix)
+
+
+def _is_of_the_query(error: OdfError) -> bool:
+    """Whether whoever wrote the query can act on the error, or on the rows that it names."""
+    if isinstance(error, InvalidData):
+        return not (error.place.rule or "").startswith(_OF_THE_STATE)
+    return isinstance(error, InvalidQuery | IncompatibleSchema)
