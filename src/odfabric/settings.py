@@ -223,6 +223,10 @@ class Settings(BaseSettings):
     )
     engine_token: SecretStr | None = Field(None, description="Token of a running engine")
     engine_memory_mib: int = Field(3072, description="Heap of the engine's JVM")
+    engine_sandbox: Literal["auto", "sealed", "unsealed"] = Field(
+        "auto",
+        description="How a workspace's engine is shut in: the strongest that is possible, nothing less than that, or not",
+    )
     engine_idle_s: float = Field(300.0, description="Idle time after which a workspace's engine on demand ends")
     engine_start_s_max: float = Field(120.0, description="Longest wait for an engine to start")
     engine_owner_pid: int | None = Field(
@@ -232,6 +236,8 @@ class Settings(BaseSettings):
         None, description="Folder for the engine's class archive; default: in the workspace"
     )
     engine_call_s_max: float = Field(4 * 3600.0, description="Longest ingest or transform")
+    validate_line_bytes_max: int = Field(4 * MIB, description="Longest line of `odf engine validate --batch`")
+    validate_at_once_max: int = Field(4, ge=1, description="Queries of a batch that are judged at once")
 
     @model_validator(mode="after")
     def _keys_come_in_pairs(self) -> Self:

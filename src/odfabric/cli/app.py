@@ -21,6 +21,7 @@ from odfabric import __version__
 from odfabric.cli import (
     cursor_commands,
     dataset_commands,
+    engine_commands,
     node_commands,
     persist_commands,
     recovery_commands,
@@ -54,6 +55,7 @@ app = typer.Typer(
 app.add_typer(system_commands.app, name="system")
 app.add_typer(cursor_commands.app, name="cursor")
 app.add_typer(persist_commands.app, name="persist")
+app.add_typer(engine_commands.app, name="engine")
 recovery_commands.register(system_commands.app)
 state_commands.register(app, system_commands.app)
 dataset_commands.register(app)

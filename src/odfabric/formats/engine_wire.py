@@ -43,9 +43,14 @@ from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import (
     EngineInfo,
     EngineProgress,
+    EvolutionVerdict,
     IngestRequest,
     IngestResult,
+    MigrateRequest,
+    MigrateResult,
+    QueryEvolution,
     QueryInput,
+    QueryOperator,
     QueryProblem,
     QueryRequest,
     QueryResult,
@@ -66,6 +71,8 @@ MessageT = TypeVar("MessageT")
 
 BUG = "the engine failed; its log says why"
 """Details of the status INTERNAL when a bug of the engine ended a call."""
+
+_KEPT, _REBUILT = "kept", "rebuilt"
 
 _PLAIN_FAILURES: dict[str, type[OdfError]] = {
     leaf.code: leaf
@@ -360,6 +367,7 @@ def validate_request_to_wire(request: ValidateRequest) -> pb.ValidateQueryReques
         vocabulary=_vocabulary_to_wire(request.vocabulary),
         transform_json=_to_json(request.transform),
         inputs=[_query_input_to_wire(item) for item in request.inputs],
+        previous_transform_json=_optional(request.previous, _to_json),
     )
 
 
@@ -369,6 +377,9 @@ def validate_request_from_wire(message: pb.ValidateQueryRequest) -> ValidateRequ
         vocabulary=_vocabulary_from_wire(message.vocabulary),
         transform=transform_from_value(_json_of(message.transform_json)),
         inputs=tuple(_query_input_from_wire(item) for item in message.inputs),
+        previous=transform_from_value(_json_of(message.previous_transform_json))
+        if message.HasField("previous_transform_json")
+        else None,
     )
 
 
@@ -383,12 +394,26 @@ def validate_result_to_wire(result: ValidateResult) -> pb.ValidateQueryResponse:
                 step=problem.step,
                 line=problem.line,
                 column=problem.column,
+                suggestion=problem.suggestion,
             )
             for problem in result.problems
         ],
         data_schema_json=_optional_schema(result.data_schema),
         operator_class=result.operator_class,
         keys=result.keys,
+        operators=[
+            pb.QueryOperator(
+                operator_class=operator.operator_class,
+                name=operator.name,
+                keys=operator.keys,
+                detail=operator.detail,
+                step=operator.step,
+                line=operator.line,
+                column=operator.column,
+            )
+            for operator in result.operators
+        ],
+        evolution=_optional(result.evolution, _evolution_to_wire),
     )
 
 
@@ -401,6 +426,66 @@ def validate_result_from_wire(message: pb.ValidateQueryResponse) -> ValidateResu
         data_schema=_optional_schema_of(message),
         operator_class=message.operator_class if message.HasField("operator_class") else None,
         keys=tuple(message.keys),
+        operators=tuple(_operator_from_wire(operator) for operator in message.operators),
+        evolution=_evolution_from_wire(message.evolution) if message.HasField("evolution") else None,
+    )
+
+
+def migrate_request_to_wire(request: MigrateRequest) -> pb.MigrateQueryRequest:
+    """A migration to be done."""
+    return pb.MigrateQueryRequest(
+        next=transform_request_to_wire(request.next),
+        previous_transform_json=_to_json(request.previous),
+        output=_slices_to_wire(request.output),
+    )
+
+
+def migrate_request_from_wire(message: pb.MigrateQueryRequest) -> MigrateRequest:
+    """A migration to be done. Raises InvalidRequest, InvalidManifest, InvalidName."""
+    return MigrateRequest(
+        next=transform_request_from_wire(message.next),
+        previous=transform_from_value(_json_of(message.previous_transform_json)),
+        output=_slices_from_wire(message.output),
+    )
+
+
+def migrate_result_to_wire(result: MigrateResult) -> pb.MigrateQuerySuccess:
+    """Outcome of a migration."""
+    return pb.MigrateQuerySuccess(
+        result=transform_result_to_wire(result.result), state=_KEPT if result.state_kept else _REBUILT
+    )
+
+
+def migrate_result_from_wire(message: pb.MigrateQuerySuccess) -> MigrateResult:
+    """Outcome of a migration. Raises InvalidRequest."""
+    if message.state not in (_KEPT, _REBUILT):
+        raise InvalidRequest(f"a state is {_KEPT} or {_REBUILT}")
+    return MigrateResult(result=transform_result_from_wire(message.result), state_kept=message.state == _KEPT)
+
+
+def _evolution_to_wire(evolution: QueryEvolution) -> pb.QueryEvolution:
+    return pb.QueryEvolution(verdict=evolution.verdict.value, reason=evolution.reason, hint=evolution.hint)
+
+
+def _evolution_from_wire(message: pb.QueryEvolution) -> QueryEvolution:
+    try:
+        verdict = EvolutionVerdict(message.verdict)
+    except ValueError:
+        raise InvalidRequest("a change of a query has one of three verdicts") from None
+    return QueryEvolution(
+        verdict=verdict, reason=message.reason, hint=message.hint if message.HasField("hint") else None
+    )
+
+
+def _operator_from_wire(operator: pb.QueryOperator) -> QueryOperator:
+    return QueryOperator(
+        operator_class=operator.operator_class,
+        name=operator.name,
+        keys=tuple(operator.keys),
+        detail=operator.detail,
+        step=operator.step,
+        line=operator.line if operator.HasField("line") else None,
+        column=operator.column if operator.HasField("column") else None,
     )
 
 
@@ -412,6 +497,7 @@ def _problem_from_wire(problem: pb.QueryProblem) -> QueryProblem:
         step=problem.step,
         line=problem.line if problem.HasField("line") else None,
         column=problem.column if problem.HasField("column") else None,
+        suggestion=problem.suggestion if problem.HasField("suggestion") else None,
     )
 
 
@@ -421,6 +507,7 @@ def _query_input_to_wire(item: QueryInput) -> pb.QueryInput:
         vocabulary=_vocabulary_to_wire(item.vocabulary),
         data_schema_json=_to_json(item.data_schema) if item.data_schema is not None else None,
         slices=_slices_to_wire(item.slices),
+        ddl=item.ddl,
     )
 
 
@@ -432,6 +519,7 @@ def _query_input_from_wire(message: pb.QueryInput) -> QueryInput:
         if message.HasField("data_schema_json")
         else None,
         slices=_slices_from_wire(message.slices),
+        ddl=message.ddl if message.HasField("ddl") else None,
     )
 
 

@@ -7,6 +7,7 @@ that both sides share. proto/odfabric/engine/v1/engine.proto is the same contrac
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.identity import DatasetId
@@ -132,26 +133,36 @@ class QueryInput:
     """A table of a query: all slices of a dataset up to a pinned block.
 
     `data_schema` is None for a dataset without data; a transform over such an input is judged by its text alone.
+    `ddl` may describe the columns in its place where a transform is judged: `id BIGINT NOT NULL, name STRING`.
     """
 
     alias: str
     vocabulary: DatasetVocabulary
     data_schema: DataSchema | None
     slices: tuple[SliceFile, ...] = ()
+    ddl: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateRequest:
-    """A transform to be judged against the schemas of its inputs (their slices are not needed)."""
+    """A transform to be judged against the schemas of its inputs (their slices are not needed).
+
+    System columns that a schema leaves out are there all the same. `previous` is the transform that is to be replaced: with it
+    the answer tells what that means.
+    """
 
     vocabulary: DatasetVocabulary
     transform: TransformSql
     inputs: tuple[QueryInput, ...]
+    previous: TransformSql | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryProblem:
-    """Why SQL is refused. `step` counts the transform's statements from 0; line and column from 1 within it."""
+    """Why SQL is refused. `step` counts the transform's statements from 0; line and column from 1 within it.
+
+    `suggestion` is a statement that says the same and is accepted, where one is known.
+    """
 
     rule: str
     message: str
@@ -159,16 +170,76 @@ class QueryProblem:
     step: int
     line: int | None
     column: int | None
+    suggestion: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryOperator:
+    """One operator of a query: its class (`linear`, `keyed`, `timed`), what it is called, its keys, and where it stands."""
+
+    operator_class: str
+    name: str
+    keys: tuple[str, ...]
+    detail: str
+    step: int
+    line: int | None
+    column: int | None
+
+
+class EvolutionVerdict(Enum):
+    """What replacing a transform by another means for the rows that are there."""
+
+    COMPATIBLE = "compatible"
+    """Both say the same: state and rows stay."""
+    MIGRATION = "migration"
+    """The next transaction computes the result anew and corrects the rows that differ."""
+    REFUSED = "refused"
+    """The output no longer fits the dataset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryEvolution:
+    """The verdict on a change of a transform, and why."""
+
+    verdict: EvolutionVerdict
+    reason: str
+    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateResult:
-    """Either problems, or the output schema with the operator class (`linear`, `keyed`, `timed`) and its keys."""
+    """Either problems, or the output schema with the operator class (`linear`, `keyed`, `timed`), its keys and its operators.
+
+    `evolution` is there if the request names a previous transform.
+    """
 
     problems: tuple[QueryProblem, ...]
     data_schema: DataSchema | None
     operator_class: str | None
     keys: tuple[str, ...]
+    operators: tuple[QueryOperator, ...] = ()
+    evolution: QueryEvolution | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrateRequest:
+    """The transaction after a change of a transform: its result over what the previous one has read becomes the net output.
+
+    `next` holds the inputs from their first record to the last that was read; its checkpoints are those of the previous
+    transform, its offsets and schema those of the output. `output` is every slice of the output, oldest first.
+    """
+
+    next: TransformRequest
+    previous: TransformSql
+    output: tuple[SliceFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrateResult:
+    """Outcome of a migration. `state_kept`: both transforms say the same, so nothing was computed."""
+
+    result: TransformResult
+    state_kept: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

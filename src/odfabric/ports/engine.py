@@ -10,6 +10,8 @@ from odfabric.model.engine import (
     EngineProgress,
     IngestRequest,
     IngestResult,
+    MigrateRequest,
+    MigrateResult,
     QueryRequest,
     QueryResult,
     TransformRequest,
@@ -39,6 +41,9 @@ class Engine(Protocol):
 
     def validate_query(self, request: ValidateRequest) -> ValidateResult:
         """Judge a transform without data."""
+
+    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> MigrateResult:
+        """The transaction after a change of a transform: what the output must lose and gain, and the next state."""
 
     def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
         """Run a read-only query."""

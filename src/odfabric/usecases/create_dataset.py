@@ -10,21 +10,18 @@ from odfabric.domain.access import AccessPolicy, Action, Subject
 from odfabric.domain.chain.append import fold_blocks
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.names import check_account_name
-from odfabric.domain.schema_evolution import current_schema
 from odfabric.domain.snapshot import plan_creation
-from odfabric.errors import AccessDenied, AlreadyExists, InvalidQuery, InvalidRequest, NotFound, Place
+from odfabric.errors import AccessDenied, AlreadyExists, InvalidRequest, NotFound
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.commit import CatalogEntry, EncodedBlock
-from odfabric.model.engine import QueryInput, ValidateRequest
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.manifest import DatasetSnapshot
-from odfabric.model.metadata import SetTransform
 from odfabric.model.multihash import Multihash
-from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.clock import Clock
 from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.engine import Engine
 from odfabric.usecases.commit import Commits
+from odfabric.usecases.judge_transform import refuse_problems, validate_request
 from odfabric.usecases.repository import Repository
 
 
@@ -83,34 +80,8 @@ def _resolve_input(text: str, repository: Repository) -> DatasetId | None:
 def _check_transform(blocks: list[EncodedBlock], *, repository: Repository, engine: Engine) -> None:
     state = fold_blocks(ChainState.empty(), blocks)
     if state.transform is not None:
-        _validate(state.transform.event, state.vocabulary, repository=repository, engine=engine)
-
-
-def _validate(event: SetTransform, vocabulary: DatasetVocabulary, *, repository: Repository, engine: Engine) -> None:
-    inputs = []
-    for declared in event.inputs:
-        entry = repository.resolve(parse_dataset_ref(declared.dataset_ref))
-        _, state = repository.current(entry.id)
-        inputs.append(
-            QueryInput(
-                alias=declared.alias or declared.dataset_ref,
-                vocabulary=state.vocabulary,
-                data_schema=current_schema(state),
-            )
-        )
-    result = engine.validate_query(
-        ValidateRequest(vocabulary=vocabulary, transform=event.transform, inputs=tuple(inputs))
-    )
-    if result.problems:
-        first = result.problems[0]
-        others = "".join(f"; {problem.message}" for problem in result.problems[1:])
-        raise InvalidQuery(
-            first.message + others,
-            place=Place(
-                field=f"transform.queries[{first.step}]", line=first.line, column=first.column, rule=first.rule
-            ),
-            hint=first.hint,
-        )
+        request = validate_request(state.transform.event, state.vocabulary, repository=repository)
+        refuse_problems(engine.validate_query(request))
 
 
 def _all_entries(repository: Repository) -> list[CatalogEntry]:

@@ -6,6 +6,7 @@ node, `stores` where it keeps things, `engine_on_demand` and `remotes` put adapt
 
 from odfabric.wiring.embedded import CRASH_POINTS as CRASH_POINTS
 from odfabric.wiring.embedded import engine_launcher as engine_launcher
+from odfabric.wiring.embedded import open_engine as open_engine
 from odfabric.wiring.embedded import open_node as open_node
 from odfabric.wiring.embedded import prepare_workspace as prepare_workspace
 from odfabric.wiring.node import Node as Node

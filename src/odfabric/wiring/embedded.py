@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from odfabric.adapters.engine_process.launcher import ENGINE_CRASH_POINTS, EngineLaunch, EngineLauncher
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
@@ -85,6 +86,7 @@ def engine_launcher(settings: Settings, *, owner_pid: int | None = None) -> Engi
             call_s_max=settings.engine_call_s_max,
             query_text_bytes_max=settings.query_text_bytes_max,
             idle_s=0.0 if owner else settings.engine_idle_s,
+            sandbox=settings.engine_sandbox,
             owner_pid=owner,
             cache_folder=settings.engine_cache or settings.workspace / "engine-cache",
         )
@@ -211,6 +213,18 @@ def _signals(settings: Settings, closing: ExitStack) -> Signals:
     closing.callback(signals.close)
     signals.listen()
     return signals
+
+
+@contextmanager
+def open_engine(settings: Settings) -> Iterator[Engine]:
+    """An engine without a node: the one that settings name, else one of its own, in a folder that goes with the context."""
+    with ExitStack() as closing:
+        if settings.engine_address is None:
+            folder = Path(closing.enter_context(TemporaryDirectory(prefix="odf-validate-", ignore_cleanup_errors=True)))
+            settings = settings.model_copy(update={"workspace": folder})
+            _exchange_folder(settings).mkdir()
+            closing.callback(engine_launcher(settings, owner_pid=os.getpid()).stop)
+        yield _engine(settings, closing)
 
 
 def _engine(settings: Settings, closing: ExitStack) -> Engine:

@@ -12,6 +12,8 @@ from odfabric.model.engine import (
     EngineInfo,
     IngestRequest,
     IngestResult,
+    MigrateRequest,
+    MigrateResult,
     QueryRequest,
     QueryResult,
     TransformRequest,
@@ -49,6 +51,10 @@ class EngineOnDemand:
     def validate_query(self, request: ValidateRequest) -> ValidateResult:
         """See the port."""
         return self._call(lambda engine: engine.validate_query(request))
+
+    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> MigrateResult:
+        """See the port."""
+        return self._call(lambda engine: engine.migrate_query(request, progress=progress))
 
     def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
         """See the port."""

@@ -8,9 +8,10 @@ Not here: which trees are allowed (`validate`), what they mean for increments (`
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any, TypeAlias
 
-from py4j.java_gateway import is_instance_of
+from py4j.java_gateway import GatewayClient, JavaClass, is_instance_of
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -136,8 +137,14 @@ def items(seq: Any) -> list[Any]:
 
 def class_name(node: TreeNode) -> str:
     """The full class name of a node, without the sign of Scala's singletons."""
-    name: str = node.getClass().getName()
+    name: str = _class_namer(node._gateway_client)(node)
     return name.rstrip("$")
+
+
+@cache
+def _class_namer(client: GatewayClient) -> Any:
+    """The JVM's own way from an object to its class name in one call: walking plans asks for little else."""
+    return JavaClass("org.apache.commons.lang3.ClassUtils", client).getName
 
 
 def simple_name(node: TreeNode) -> str:

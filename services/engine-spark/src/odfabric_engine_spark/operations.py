@@ -7,8 +7,8 @@ gRPC, threads or deadlines.
 from __future__ import annotations
 
 from odfabric_engine_spark.incremental.execute import execute_transform
-from odfabric_engine_spark.incremental.judge import validate_query
 from odfabric_engine_spark.ingest import ingest
 from odfabric_engine_spark.query.run import run_query
+from odfabric_engine_spark.validation import judge_query
 
-__all__ = ["execute_transform", "ingest", "run_query", "validate_query"]
+__all__ = ["execute_transform", "ingest", "judge_query", "run_query"]

@@ -119,7 +119,7 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
         self, request: pb.ValidateQueryRequest, context: grpc.ServicerContext
     ) -> pb.ValidateQueryResponse:
         """Judges a transform without data."""
-        for event in self._events(wire.validate_request_from_wire, operations.validate_query, request, context):
+        for event in self._events(wire.validate_request_from_wire, operations.judge_query, request, context):
             match event:
                 case EngineProgress():
                     continue

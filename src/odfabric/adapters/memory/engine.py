@@ -25,6 +25,8 @@ from odfabric.model.engine import (
     EngineProgress,
     IngestRequest,
     IngestResult,
+    MigrateRequest,
+    MigrateResult,
     QueryProblem,
     QueryRequest,
     QueryResult,
@@ -117,6 +119,43 @@ class MemoryEngine:
             )
             return ValidateResult(problems=(problem,), data_schema=None, operator_class=None, keys=())
         return ValidateResult(problems=(), data_schema=aliases[found[1]], operator_class="linear", keys=())
+
+    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> MigrateResult:
+        """See the port. The old rows are retracted and the new ones appended, even if some are the same."""
+        self.calls += 1
+        following = request.next
+        if _output_query(request.previous) == _output_query(following.transform):
+            (checkpoint,) = following.checkpoint_paths
+            (self._root / following.new_checkpoint_path).write_text((self._root / checkpoint).read_text())
+            kept = TransformResult(
+                offsets=None,
+                watermark=following.prev_watermark,
+                data_schema=following.data_schema or DataSchema(fields=()),
+            )
+            return MigrateResult(result=kept, state_kept=True)
+        source = _input_of(following.transform, following.inputs)
+        vocabulary = following.vocabulary
+        gone = [
+            {**row, vocabulary.operation_type: int(OperationType.RETRACT)}
+            for row in self._rows(request.output, vocabulary)
+        ]
+        rows = gone + list(self._rows(source.slices, source.vocabulary))
+        for position, row in enumerate(rows):
+            row[vocabulary.offset] = following.next_offset + position
+            row[vocabulary.system_time] = following.system_time.to_datetime()
+        schema = data_schema_to_arrow(source.data_schema)
+        _write(self._root / following.new_data_path, rows, schema)
+        state = {"format": "memory-engine", "positions": {str(source.dataset_id): source.offsets.end}}
+        (self._root / following.new_checkpoint_path).write_text(
+            json.dumps({**state, "query": "migrated"}, sort_keys=True)
+        )
+        offsets = OffsetRange(following.next_offset, following.next_offset + len(rows))
+        result = TransformResult(
+            offsets=offsets if rows else None,
+            watermark=following.prev_watermark,
+            data_schema=arrow_to_data_schema(schema),
+        )
+        return MigrateResult(result=result, state_kept=False)
 
     def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
         """See the port."""

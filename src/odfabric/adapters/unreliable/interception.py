@@ -138,6 +138,7 @@ ENGINE = PortCalls(
         "ingest": "engine.ingest",
         "execute_transform": "engine.transform",
         "validate_query": "engine.validate",
+        "migrate_query": "engine.migrate",
         "query": "engine.query",
     },
     reads={"info": "engine.info"},

@@ -223,16 +223,18 @@ class ExecuteTransformResponse(_message.Message):
     def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., success: _Optional[_Union[ExecuteTransformSuccess, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class QueryInput(_message.Message):
-    __slots__ = ("alias", "vocabulary", "data_schema_json", "slices")
+    __slots__ = ("alias", "vocabulary", "data_schema_json", "slices", "ddl")
     ALIAS_FIELD_NUMBER: _ClassVar[int]
     VOCABULARY_FIELD_NUMBER: _ClassVar[int]
     DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     SLICES_FIELD_NUMBER: _ClassVar[int]
+    DDL_FIELD_NUMBER: _ClassVar[int]
     alias: str
     vocabulary: Vocabulary
     data_schema_json: str
     slices: _containers.RepeatedCompositeFieldContainer[SliceFile]
-    def __init__(self, alias: _Optional[str] = ..., vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., slices: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ...) -> None: ...
+    ddl: str
+    def __init__(self, alias: _Optional[str] = ..., vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., slices: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ..., ddl: _Optional[str] = ...) -> None: ...
 
 class QueryRequest(_message.Message):
     __slots__ = ("sql", "inputs", "skip", "limit", "bytes_max", "wall_ms_max", "output_path")
@@ -271,41 +273,105 @@ class QueryResponse(_message.Message):
     def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., success: _Optional[_Union[QuerySuccess, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class ValidateQueryRequest(_message.Message):
-    __slots__ = ("vocabulary", "transform_json", "inputs")
+    __slots__ = ("vocabulary", "transform_json", "inputs", "previous_transform_json")
     VOCABULARY_FIELD_NUMBER: _ClassVar[int]
     TRANSFORM_JSON_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_TRANSFORM_JSON_FIELD_NUMBER: _ClassVar[int]
     vocabulary: Vocabulary
     transform_json: str
     inputs: _containers.RepeatedCompositeFieldContainer[QueryInput]
-    def __init__(self, vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., transform_json: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[QueryInput, _Mapping]]] = ...) -> None: ...
+    previous_transform_json: str
+    def __init__(self, vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., transform_json: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[QueryInput, _Mapping]]] = ..., previous_transform_json: _Optional[str] = ...) -> None: ...
 
 class QueryProblem(_message.Message):
-    __slots__ = ("rule", "message", "hint", "step", "line", "column")
+    __slots__ = ("rule", "message", "hint", "step", "line", "column", "suggestion")
     RULE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     HINT_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     LINE_FIELD_NUMBER: _ClassVar[int]
     COLUMN_FIELD_NUMBER: _ClassVar[int]
+    SUGGESTION_FIELD_NUMBER: _ClassVar[int]
     rule: str
     message: str
     hint: str
     step: int
     line: int
     column: int
-    def __init__(self, rule: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., step: _Optional[int] = ..., line: _Optional[int] = ..., column: _Optional[int] = ...) -> None: ...
+    suggestion: str
+    def __init__(self, rule: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., step: _Optional[int] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., suggestion: _Optional[str] = ...) -> None: ...
+
+class QueryOperator(_message.Message):
+    __slots__ = ("operator_class", "name", "keys", "detail", "step", "line", "column")
+    OPERATOR_CLASS_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    operator_class: str
+    name: str
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    detail: str
+    step: int
+    line: int
+    column: int
+    def __init__(self, operator_class: _Optional[str] = ..., name: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., detail: _Optional[str] = ..., step: _Optional[int] = ..., line: _Optional[int] = ..., column: _Optional[int] = ...) -> None: ...
+
+class QueryEvolution(_message.Message):
+    __slots__ = ("verdict", "reason", "hint")
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    HINT_FIELD_NUMBER: _ClassVar[int]
+    verdict: str
+    reason: str
+    hint: str
+    def __init__(self, verdict: _Optional[str] = ..., reason: _Optional[str] = ..., hint: _Optional[str] = ...) -> None: ...
 
 class ValidateQueryResponse(_message.Message):
-    __slots__ = ("problems", "data_schema_json", "operator_class", "keys", "failure")
+    __slots__ = ("problems", "data_schema_json", "operator_class", "keys", "failure", "operators", "evolution")
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     OPERATOR_CLASS_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
+    OPERATORS_FIELD_NUMBER: _ClassVar[int]
+    EVOLUTION_FIELD_NUMBER: _ClassVar[int]
     problems: _containers.RepeatedCompositeFieldContainer[QueryProblem]
     data_schema_json: str
     operator_class: str
     keys: _containers.RepeatedScalarFieldContainer[str]
     failure: Failure
-    def __init__(self, problems: _Optional[_Iterable[_Union[QueryProblem, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., operator_class: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
+    operators: _containers.RepeatedCompositeFieldContainer[QueryOperator]
+    evolution: QueryEvolution
+    def __init__(self, problems: _Optional[_Iterable[_Union[QueryProblem, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., operator_class: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., operators: _Optional[_Iterable[_Union[QueryOperator, _Mapping]]] = ..., evolution: _Optional[_Union[QueryEvolution, _Mapping]] = ...) -> None: ...
+
+class MigrateQueryRequest(_message.Message):
+    __slots__ = ("next", "previous_transform_json", "output")
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_TRANSFORM_JSON_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    next: ExecuteTransformRequest
+    previous_transform_json: str
+    output: _containers.RepeatedCompositeFieldContainer[SliceFile]
+    def __init__(self, next: _Optional[_Union[ExecuteTransformRequest, _Mapping]] = ..., previous_transform_json: _Optional[str] = ..., output: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ...) -> None: ...
+
+class MigrateQuerySuccess(_message.Message):
+    __slots__ = ("result", "state")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    result: ExecuteTransformSuccess
+    state: str
+    def __init__(self, result: _Optional[_Union[ExecuteTransformSuccess, _Mapping]] = ..., state: _Optional[str] = ...) -> None: ...
+
+class MigrateQueryResponse(_message.Message):
+    __slots__ = ("progress", "success", "failure")
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    SUCCESS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    progress: Progress
+    success: MigrateQuerySuccess
+    failure: Failure
+    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., success: _Optional[_Union[MigrateQuerySuccess, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...

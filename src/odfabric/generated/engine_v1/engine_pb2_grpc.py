@@ -59,6 +59,11 @@ class EngineServiceStub:
                 request_serializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.ValidateQueryRequest.SerializeToString,
                 response_deserializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.ValidateQueryResponse.FromString,
                 _registered_method=True)
+        self.MigrateQuery = channel.unary_stream(
+                '/odfabric.engine.v1.EngineService/MigrateQuery',
+                request_serializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.MigrateQueryRequest.SerializeToString,
+                response_deserializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.MigrateQueryResponse.FromString,
+                _registered_method=True)
 
 
 class EngineServiceServicer:
@@ -95,6 +100,12 @@ class EngineServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MigrateQuery(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EngineServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -122,6 +133,11 @@ def add_EngineServiceServicer_to_server(servicer, server):
                     servicer.ValidateQuery,
                     request_deserializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.ValidateQueryRequest.FromString,
                     response_serializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.ValidateQueryResponse.SerializeToString,
+            ),
+            'MigrateQuery': grpc.unary_stream_rpc_method_handler(
+                    servicer.MigrateQuery,
+                    request_deserializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.MigrateQueryRequest.FromString,
+                    response_serializer=odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.MigrateQueryResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -259,6 +275,33 @@ class EngineService:
             '/odfabric.engine.v1.EngineService/ValidateQuery',
             odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.ValidateQueryRequest.SerializeToString,
             odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.ValidateQueryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MigrateQuery(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/odfabric.engine.v1.EngineService/MigrateQuery',
+            odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.MigrateQueryRequest.SerializeToString,
+            odfabric_dot_generated_dot_engine__v1_dot_engine__pb2.MigrateQueryResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -17,7 +17,7 @@ from odfabric.model.engine import QueryProblem, ValidateRequest, ValidateResult
 from odfabric.model.metadata import SqlQueryStep
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.catalyst import Catalyst
+from odfabric_engine_spark.catalyst import Catalyst, Plan
 from odfabric_engine_spark.incremental.accumulators import Accumulators
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery, arrow_type, classify
 from odfabric_engine_spark.incremental.input_table import InputTable
@@ -25,17 +25,19 @@ from odfabric_engine_spark.incremental.output import OutputShape, output_shape
 from odfabric_engine_spark.incremental.resolve import resolve_steps
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.gate import gated_session, steps_of
+from odfabric_engine_spark.validate.operators import operators_of
 from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
 from odfabric_engine_spark.validate.refusal import Refused, refusal, shown
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedTransform:
-    """A transform that can run. `accumulators` are what its groups need, None for a linear query."""
+    """A transform that can run. `accumulators` are what its groups need, None for a linear query. `plan` is the analysed one."""
 
     query: LinearQuery | AggregateQuery
     shape: OutputShape
     accumulators: Accumulators | None
+    plan: Plan
 
 
 def judge_transform(
@@ -54,9 +56,9 @@ def judge_transform(
     except Refused as refused:
         raise Refused(refused.problems, step=len(steps) - 1) from None
     if isinstance(query, LinearQuery):
-        return JudgedTransform(query, shape, None)
+        return JudgedTransform(query, shape, None, resolved.plan)
     types = [arrow_type(expression) for expression in query.inputs]
-    return JudgedTransform(query, shape, Accumulators.of(query.calls, types))
+    return JudgedTransform(query, shape, Accumulators.of(query.calls, types), resolved.plan)
 
 
 def input_tables(inputs: Sequence[tuple[str, DatasetVocabulary, DataSchema]]) -> dict[str, InputTable]:
@@ -96,7 +98,13 @@ def validate_query(request: ValidateRequest, call: EngineCall) -> ValidateResult
         () if isinstance(query, LinearQuery) else tuple(_key_text(query, index) for index in range(len(query.columns)))
     )
     name = "linear" if isinstance(query, LinearQuery) else query.operator_class
-    return ValidateResult(problems=(), data_schema=judged.shape.data_schema, operator_class=name, keys=keys)
+    return ValidateResult(
+        problems=(),
+        data_schema=judged.shape.data_schema,
+        operator_class=name,
+        keys=keys,
+        operators=operators_of(judged.plan, steps, operator_class=name),
+    )
 
 
 def _judge_text(call: EngineCall, steps: Sequence[SqlQueryStep], aliases: Sequence[str]) -> None:

@@ -1,0 +1,58 @@
+"""Judgements of queries for people: tables of operators and columns, or what is wrong and what to write instead.
+
+With `-o json` it is the same document as the answer of a batch line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from odfabric.cli.output import Output
+from odfabric.formats.arrow_schema import data_schema_to_arrow
+from odfabric.model.engine import QueryOperator, ValidateResult
+from odfabric.usecases.validate_queries import judgement
+
+
+def show_judgements(output: Output, judged: Mapping[str, ValidateResult]) -> None:
+    """Prints judgements by the names of their queries."""
+    if output.as_json:
+        output.document([{"id": name, **judgement(result)} for name, result in judged.items()])
+        return
+    for name, result in judged.items():
+        if result.problems:
+            _show_problems(output, name, result)
+            continue
+        words = f"accepted, {result.operator_class}" if result.operator_class else "accepted as far as inputs are known"
+        output.result(None, f"{name}: {words}")
+        if result.evolution is not None:
+            output.result(None, f"  {result.evolution.verdict.value}: {result.evolution.reason}")
+        if result.operators:
+            output.rows([_operator_row(each) for each in result.operators])
+        if result.data_schema is not None:
+            columns = data_schema_to_arrow(result.data_schema, encodings=False)
+            shown = [
+                {"column": one.name, "type": str(one.type), "null": "yes" if one.nullable else ""} for one in columns
+            ]
+            output.rows(shown)
+
+
+def _show_problems(output: Output, name: str, result: ValidateResult) -> None:
+    output.result(None, f"{name}: refused")
+    for each in result.problems:
+        place = "" if each.line is None else f" at line {each.line}, column {each.column}"
+        output.result(None, f"  query {each.step + 1}{place}: {each.message} ({each.rule})")
+        if each.hint:
+            output.result(None, f"    {each.hint}")
+        if each.suggestion:
+            output.result(None, "\n".join(f"    {line}" for line in ["in Spark SQL:", *each.suggestion.splitlines()]))
+
+
+def _operator_row(operator: QueryOperator) -> dict[str, object]:
+    place = "" if operator.line is None else f"{operator.step + 1}:{operator.line}:{operator.column}"
+    return {
+        "at": place,
+        "class": operator.operator_class,
+        "operator": operator.name,
+        "keys": ", ".join(operator.keys),
+        "detail": operator.detail,
+    }

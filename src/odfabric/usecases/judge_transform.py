@@ -1,0 +1,79 @@
+"""Judge the transform of a dataset against its inputs as they are now.
+
+Owns the way from a SetTransform event to what the engine is asked, and from its answer to an error. Not here: what is wrong with a
+query (the engine), what a change of a transform does to rows (`usecases.run_transform`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from odfabric.domain.schema_evolution import current_schema
+from odfabric.errors import InvalidManifest, InvalidQuery, NotFound, Place
+from odfabric.formats.references import parse_dataset_ref
+from odfabric.model.engine import QueryInput, ValidateRequest, ValidateResult
+from odfabric.model.manifest import DatasetSnapshot
+from odfabric.model.metadata import SetTransform, SetVocab, Transform
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric.usecases.repository import Repository
+
+
+def validate_request(
+    event: SetTransform,
+    vocabulary: DatasetVocabulary,
+    *,
+    repository: Repository,
+    previous: Transform | None = None,
+    described: Mapping[str, QueryInput] | None = None,
+) -> ValidateRequest:
+    """What the engine is asked of a transform; `described` stands in for inputs by alias. Raises NotFound for an input."""
+    inputs = []
+    for declared in event.inputs:
+        alias = declared.alias or declared.dataset_ref
+        stand_in = (described or {}).get(alias)
+        if stand_in is not None:
+            inputs.append(stand_in)
+            continue
+        entry = repository.resolve(parse_dataset_ref(declared.dataset_ref))
+        _, state = repository.current(entry.id)
+        inputs.append(QueryInput(alias=alias, vocabulary=state.vocabulary, data_schema=current_schema(state)))
+    return ValidateRequest(vocabulary=vocabulary, transform=event.transform, inputs=tuple(inputs), previous=previous)
+
+
+def snapshot_request(
+    snapshot: DatasetSnapshot, *, repository: Repository | None, described: Mapping[str, QueryInput]
+) -> ValidateRequest:
+    """What the engine is asked of a manifest: its transform, and that of the dataset of this name if there is one already.
+
+    Without a repository all inputs must be described. Raises InvalidManifest without a transform, NotFound for an input.
+    """
+    event = next((each for each in reversed(snapshot.metadata) if isinstance(each, SetTransform)), None)
+    if event is None:
+        raise InvalidManifest(f"{snapshot.name} has no transform", hint="a derivative dataset has SetTransform")
+    vocabulary = DatasetVocabulary.from_event(
+        next((each for each in reversed(snapshot.metadata) if isinstance(each, SetVocab)), None)
+    )
+    if repository is None:
+        missing = [one for one in event.inputs if (one.alias or one.dataset_ref) not in described]
+        if missing:
+            alias = missing[0].alias or missing[0].dataset_ref
+            raise NotFound("dataset", missing[0].dataset_ref, hint=f"describe it: --input '{alias}=id BIGINT, ..'")
+        inputs = tuple(described[one.alias or one.dataset_ref] for one in event.inputs)
+        return ValidateRequest(vocabulary=vocabulary, transform=event.transform, inputs=inputs)
+    there = repository.find(snapshot.name)
+    _, state = (None, None) if there is None else repository.current(there.id)
+    previous = None if state is None or state.transform is None else state.transform.event.transform
+    return validate_request(event, vocabulary, repository=repository, previous=previous, described=described)
+
+
+def refuse_problems(result: ValidateResult) -> None:
+    """Raises InvalidQuery with the first problem's place if there are any; the message has them all."""
+    if not result.problems:
+        return
+    first = result.problems[0]
+    others = "".join(f"; {problem.message}" for problem in result.problems[1:])
+    raise InvalidQuery(
+        first.message + others,
+        place=Place(field=f"transform.queries[{first.step}]", line=first.line, column=first.column, rule=first.rule),
+        hint=first.hint,
+    )
