@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
+from tests.support.process_tree import descendants
 from tests.support.waiting import wait_until
 
 TOKEN = "a-token-for-tests"
@@ -58,15 +59,14 @@ class EngineUnderTest:
         return GrpcEngine(EngineChannel(address=self.address, token=token, call_s_max=call_s_max or self.call_s_max))
 
     @property
-    def java_pids(self) -> list[int]:
-        """Children of the engine, the JVM among them."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return [int(pid) for pid in children.read_text().split()] if children.exists() else []
+    def inner_pids(self) -> list[int]:
+        """All processes below the one that was started, the JVM among them."""
+        return [seen.pid for seen in descendants(self.process.pid)]
 
     def cpu_s(self) -> float:
         """Processor time of engine and JVM so far."""
         ticks = 0
-        for pid in (self.process.pid, *self.java_pids):
+        for pid in (self.process.pid, *self.inner_pids):
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             ticks += int(fields[11]) + int(fields[12])
         return ticks / os.sysconf("SC_CLK_TCK")

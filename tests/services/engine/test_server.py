@@ -204,7 +204,7 @@ def test_calls_at_once_do_not_see_each_other(engine: EngineUnderTest, client: Gr
 @pytest.mark.parametrize("stuck", STUBBORN.values(), ids=STUBBORN)
 def test_a_call_that_cannot_be_ended_makes_the_engine_give_itself_up(tmp_path: Path, stuck: str) -> None:
     engine = EngineUnderTest(tmp_path, options=("--grace-s", "1"))
-    pids = engine.java_pids
+    pids = engine.inner_pids
     with engine.client() as client:
         client.query(
             query("SELECT count(*) AS n FROM range(10) GROUP BY id % 3"), progress=ignore
@@ -212,17 +212,17 @@ def test_a_call_that_cannot_be_ended_makes_the_engine_give_itself_up(tmp_path: P
         with pytest.raises(LimitExceeded):
             client.query(query(stuck, wall_ms_max=5_000), progress=ignore)
     assert engine.process.wait(20) == EXIT_STUCK
-    wait_until(lambda: all(gone(pid) for pid in pids), what="the end of the JVM")
+    wait_until(lambda: all(gone(pid) for pid in pids), what="the end of all that it started")
 
 
 def test_killed_in_the_middle_the_same_request_gives_the_same_slice(tmp_path: Path, engine: EngineUnderTest) -> None:
     victim = EngineUnderTest(tmp_path)
-    pids = victim.java_pids
+    pids = victim.inner_pids
     request = ingest_request(victim, "slice", CONTENT, merge=MergeStrategyLedger(primary_key=("city", "population")))
     with victim.client() as client, pytest.raises(Determinate):
         client.ingest(request, progress=lambda progress: victim.process.kill())
     victim.process.wait(20)
-    wait_until(lambda: all(gone(pid) for pid in pids), what="the end of the JVM")
+    wait_until(lambda: all(gone(pid) for pid in pids), what="the end of all that it started")
     survivor = EngineUnderTest(tmp_path)
     with survivor.client() as client:
         client.ingest(request, progress=ignore)

@@ -10,15 +10,24 @@ from pathlib import Path
 
 from odfabric.errors import OdfError
 from odfabric_engine_spark.crash_points import CRASH_POINTS
-from odfabric_engine_spark.server import DEFAULT_PORT, serve
+from odfabric_engine_spark.sandbox.keeper import Kept, end_as, keep, resolved_listen, socket_name
+from odfabric_engine_spark.sandbox.layers import Sandbox
 from odfabric_engine_spark.settings import EngineSettings
 
+DEFAULT_PORT = 5544
+
+LISTEN = (
+    "host:port, port 0 for a free one; unix:PATH; unix: for a socket in the exchange folder, told by the ready file"
+)
 _EXPLAINED = {"exchange", "cache", "crash_at"}
 
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="odfabric_engine_spark", description="The Spark engine of odfabric (gRPC).")
-    parser.add_argument("--listen", default=f"127.0.0.1:{DEFAULT_PORT}", help="host:port, port 0 for a free one")
+    parser.add_argument("--listen", default=f"127.0.0.1:{DEFAULT_PORT}", help=LISTEN)
+    parser.add_argument(
+        "--sandbox", choices=list(Sandbox), type=Sandbox, default=Sandbox.AUTO, help="how it is shut in, default auto"
+    )
     parser.add_argument("--token-file", type=Path, required=True, help="file with the token that callers must send")
     parser.add_argument("--ready-file", type=Path, help="JSON file (address, pid) written once calls are taken")
     parser.add_argument("--exchange", type=Path, required=True, help="folder shared with the coordinator")
@@ -30,6 +39,9 @@ def _arguments() -> argparse.ArgumentParser:
         if setting.name not in _EXPLAINED:
             default = setting.default
             option = "--" + setting.name.replace("_", "-")
+            if isinstance(default, bool):
+                parser.add_argument(option, action=argparse.BooleanOptionalAction, default=default)
+                continue
             parser.add_argument(option, type=type(default), default=default, help=f"default {default}")
     return parser
 
@@ -43,13 +55,23 @@ def _armed() -> str | None:
 def main() -> int:
     """Reads the arguments and serves; the exit code."""
     arguments = vars(_arguments().parse_args())
-    listen, ready_file = arguments.pop("listen"), arguments.pop("ready_file")
+    listen, ready_file, sandbox = (arguments.pop(name) for name in ("listen", "ready_file", "sandbox"))
     token = arguments.pop("token_file").read_text().strip()
     if not token:
         sys.stderr.write("the token file is empty\n")
         return 2
+    settings = EngineSettings(**arguments)
     try:
-        return serve(EngineSettings(**arguments), listen=listen, token=token, ready_file=ready_file)
+        if sandbox is not Sandbox.UNSEALED:
+            code = keep(Kept(settings=settings, sandbox=sandbox, listen=listen, token=token, ready_file=ready_file))
+            if code is not None:
+                return code
+        sys.stderr.write("the engine is not in a sandbox of its own\n")
+        # Loaded late: a keeper does without Spark.
+        from odfabric_engine_spark.server import serve
+
+        listen = resolved_listen(listen, settings.exchange.resolve() / socket_name(os.getpid()))
+        return serve(settings, listen=listen, token=token, ready_file=ready_file)
     except OdfError as error:
         sys.stderr.write(f"the engine does not start: {error}\n")
         return 1
@@ -59,5 +81,6 @@ if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
+    end_as(code)
     # Threads that hang must not keep a process that has decided to end.
     os._exit(code)

@@ -11,11 +11,12 @@ import fcntl
 import hashlib
 import os
 import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from odfabric_engine_spark.jvm import Java
+from odfabric_engine_spark.jvm import Java, die_with_parent, find_java, spark_jars
 
 MAKING_S_MAX = 600.0
 """Longest making; it gets only the time of the processor that nothing else wants."""
@@ -99,6 +100,15 @@ class ArchiveLock:
             os.close(descriptor)
             return False
         return True
+
+
+def start_making_if_missing(cache: Path) -> subprocess.Popen[bytes] | None:
+    """Starts the making as a child that dies with the calling thread; None if the archive is there."""
+    if ClassArchive.in_folder(cache, find_java(os.environ), spark_jars()).exists:
+        return None
+    quiet = subprocess.DEVNULL
+    command = [sys.executable, "-P", "-m", "odfabric_engine_spark.make_class_archive", str(cache)]
+    return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, preexec_fn=die_with_parent)
 
 
 def yield_to_everything() -> None:

@@ -7,7 +7,6 @@ background when it finds no archive, at the lowest priority, and kills it with i
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -15,22 +14,11 @@ from pathlib import Path
 from pyspark.sql import functions as F
 
 from odfabric_engine_spark.class_archive import MAKING_S_MAX, ArchiveLock, ClassArchive, yield_to_everything
-from odfabric_engine_spark.jvm import die_with_parent, find_java, spark_jars, start_jvm
+from odfabric_engine_spark.jvm import find_java, spark_jars, start_jvm
 from odfabric_engine_spark.session import SparkProcess, attach, request_session
 from odfabric_engine_spark.settings import EngineSettings
 
 _MEMORY_MIB = 512
-
-
-def start_making(cache: Path) -> subprocess.Popen[bytes]:
-    """Starts the making as a child that dies with the calling thread."""
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "odfabric_engine_spark.make_class_archive", str(cache)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        preexec_fn=die_with_parent,
-    )
 
 
 def make(cache: Path) -> None:

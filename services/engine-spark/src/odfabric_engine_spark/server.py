@@ -8,10 +8,7 @@ another. Not here: what calls do (`operations`), their deadlines (`calls`).
 from __future__ import annotations
 
 import hmac
-import json
-import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -19,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import grpc
 
@@ -26,16 +24,15 @@ from odfabric.errors import Determinate
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model.engine import EngineInfo
 from odfabric_engine_spark.calls import CallRunner
-from odfabric_engine_spark.class_archive import ClassArchive
+from odfabric_engine_spark.class_archive import start_making_if_missing
+from odfabric_engine_spark.contract_servicer import check_contract_address, contract_handler
 from odfabric_engine_spark.digest import ENGINE_NAME, ENGINE_VERSION, engine_digest
 from odfabric_engine_spark.exchange import ExchangeFolder
-from odfabric_engine_spark.jvm import spark_jars
-from odfabric_engine_spark.make_class_archive import start_making
+from odfabric_engine_spark.owner import lives
+from odfabric_engine_spark.ready_file import write_ready_file
 from odfabric_engine_spark.servicers import EngineServicer
 from odfabric_engine_spark.session import SparkProcess, start_spark
 from odfabric_engine_spark.settings import EngineSettings
-
-DEFAULT_PORT = 5544
 
 EXIT_JVM_DIED = 70
 EXIT_STUCK = 75
@@ -83,34 +80,54 @@ class End:
             self.happened.set()
 
 
-def serve(settings: EngineSettings, *, listen: str, token: str, ready_file: Path | None) -> int:
-    """Serves until asked to end; the exit code. Must run in the main thread."""
+def serve(
+    settings: EngineSettings,
+    *,
+    listen: str,
+    token: str,
+    ready_file: Path | None,
+    keeper: BinaryIO | None = None,
+) -> int:
+    """Serves until asked to end; the exit code. Must run in the main thread.
+
+    `keeper` is a stream from the process that keeps the engine in a sandbox: its end is the order to end.
+    """
     end = End()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: end.ask())
+    if keeper is not None:
+        threading.Thread(target=_heed, args=(keeper, end), daemon=True).start()
+    check_contract_address(settings)
     exchange = ExchangeFolder.at(settings.exchange)
     spark = start_spark(settings)
     runner = CallRunner(spark.session, settings=settings, exchange=exchange, give_up=lambda: end.ask(EXIT_STUCK))
-    server = _grpc_server(settings, token)
-    engine_pb2_grpc.add_EngineServiceServicer_to_server(  # type: ignore[no-untyped-call]
-        EngineServicer(runner, info=engine_info(spark), settings=settings), server
-    )
+    server = _grpc_server(settings, (TokenInterceptor(token),))
+    servicer = EngineServicer(runner, info=engine_info(spark), settings=settings)
+    engine_pb2_grpc.add_EngineServiceServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+    servers = [server]
     try:
-        port = server.add_insecure_port(listen)
-    except RuntimeError as error:
+        address, compat_address = _listening(server, listen), None
+        if settings.compat:
+            # A server of its own: who needs no token there cannot reach methods that need one.
+            servers.append(_grpc_server(settings, ()))
+            servers[-1].add_generic_rpc_handlers((contract_handler(servicer, settings),))
+            compat_address = _listening(servers[-1], settings.compat_listen)
+    except Determinate:
         spark.stop()
-        raise Determinate(f"cannot listen on {listen}", hint="is another engine there already?") from error
-    server.start()
-    archive_making = _archive_making(settings, spark)
-    address = listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
+        raise
+    for each in servers:
+        each.start()
+    # In a sandbox the archive is read only, or one query could poison it for all later ones: the keeper makes it.
+    archive_making = start_making_if_missing(settings.cache) if settings.cache and keeper is None else None
     if ready_file is not None:
-        _write_whole(ready_file, json.dumps({"address": address, "pid": os.getpid()}))
+        write_ready_file(ready_file, address, compat_address)
     _watch(end, settings=settings, spark=spark, runner=runner)
     if end.code:
         # What hangs would hang the orderly end too. The JVM dies with us.
         time.sleep(_ANSWER_S)
         return end.code
-    server.stop(settings.stop_s_max).wait(settings.stop_s_max + 1)
+    for ending in [each.stop(settings.stop_s_max) for each in servers]:
+        ending.wait(settings.stop_s_max + 1)
     runner.close()
     if archive_making is not None:
         archive_making.kill()
@@ -131,11 +148,20 @@ def engine_info(spark: SparkProcess) -> EngineInfo:
     )
 
 
-def _grpc_server(settings: EngineSettings, token: str) -> grpc.Server:
+def _listening(server: grpc.Server, listen: str) -> str:
+    """Where the server listens, with the port that was free. Raises Determinate."""
+    try:
+        port = server.add_insecure_port(listen)
+    except RuntimeError as error:
+        raise Determinate(f"cannot listen on {listen}", hint="is another engine there already?") from error
+    return listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
+
+
+def _grpc_server(settings: EngineSettings, interceptors: tuple[TokenInterceptor, ...]) -> grpc.Server:
     calls = settings.calls_at_once_max + settings.calls_waiting_max + _HEALTH_CALLS
     return grpc.server(
         ThreadPoolExecutor(calls, thread_name_prefix="grpc"),
-        interceptors=(TokenInterceptor(token),),
+        interceptors=interceptors,
         maximum_concurrent_rpcs=calls,
         options=(
             ("grpc.so_reuseport", 0),  # two engines on one port would share the calls of one workspace
@@ -146,36 +172,18 @@ def _grpc_server(settings: EngineSettings, token: str) -> grpc.Server:
     )
 
 
+def _heed(keeper: BinaryIO, end: End) -> None:
+    keeper.read()
+    end.ask()
+
+
 def _watch(end: End, *, settings: EngineSettings, spark: SparkProcess, runner: CallRunner) -> None:
     """Returns when the process shall end."""
     while not end.happened.wait(_LOOK_EVERY_S):
         if spark.jvm.process.poll() is not None:
             sys.stderr.write(f"the JVM ended with {spark.jvm.process.returncode}\n")
             end.ask(EXIT_JVM_DIED)
-        elif (settings.owner_pid and not _lives(settings.owner_pid)) or (
+        elif (settings.owner_pid and not lives(settings.owner_pid)) or (
             settings.idle_s and runner.idle_s > settings.idle_s
         ):
             end.ask()
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    status = Path(f"/proc/{pid}/stat")
-    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-def _archive_making(settings: EngineSettings, spark: SparkProcess) -> subprocess.Popen[bytes] | None:
-    if settings.cache is None or ClassArchive.in_folder(settings.cache, spark.jvm.java, spark_jars()).exists:
-        return None
-    return start_making(settings.cache)
-
-
-def _write_whole(file: Path, text: str) -> None:
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
-    unfinished.write_text(text)
-    os.replace(unfinished, file)

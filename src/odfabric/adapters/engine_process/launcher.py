@@ -49,7 +49,10 @@ class EngineProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineLaunch:
-    """How to start an engine. `owner_pid` is the process that it must not outlive; `idle_s` 0 means it never idles out."""
+    """How to start an engine. `owner_pid` is the process that it must not outlive; `idle_s` 0 means it never idles out.
+
+    `sandbox` is how it is shut in: auto, sealed or unsealed.
+    """
 
     workspace: Path
     exchange: Path
@@ -58,6 +61,7 @@ class EngineLaunch:
     call_s_max: float
     query_text_bytes_max: int
     idle_s: float
+    sandbox: str = "auto"
     owner_pid: int | None = None
     cache_folder: Path | None = None
 
@@ -104,7 +108,8 @@ class EngineLauncher:
         ready.unlink(missing_ok=True)
         command = [
             *(sys.executable, "-P", "-m", "odfabric_engine_spark"),
-            *("--listen", "127.0.0.1:0"),
+            *("--listen", "unix:"),
+            *("--sandbox", launch.sandbox),
             *("--exchange", str(launch.exchange)),
             *("--token-file", str(token_file)),
             *("--ready-file", str(ready)),
