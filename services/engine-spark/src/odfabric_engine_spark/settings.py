@@ -103,3 +103,9 @@ class EngineSettings:
     """New rows that are aggregated in memory at once; a larger block is aggregated by Spark."""
     transform_piece_rows: int = 250_000
     """Rows that a query without aggregates maps at once."""
+
+    # state of transforms
+    state_piece_rows: int = 250_000
+    """Rows of state that are merged at once."""
+    state_added_bytes_max: int = 256 * MIB
+    """Rows that a transaction adds to a state stay in memory up to this size; more go to scratch files."""

@@ -1,0 +1,103 @@
+"""Net rows: rows of several runs together, equal ones added up.
+
+Owns what sorted rows of a state look like, and reading several runs in step. Invariant: the outcome is a function of the
+multiset of rows: sorted by hash, then by canonical bytes, equal rows once, no weight zero; a negative weight is a row that is
+owed. Pieces of runs hold whole keys, so no piece needs another. Source: rulings on equality and on ill-formed input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfabric_engine_spark.incremental.canonical import one_array, row_bytes
+from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Longs, Run
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRows:
+    """Rows with the hashes of their keys; `sources` tells which run a row is of, runs being numbered by age."""
+
+    hashes: Hashes
+    rows: pa.Table
+    sources: Longs
+
+
+def gathered(parts: Sequence[tuple[Hashes, pa.Table]]) -> KeyedRows:
+    """Rows of several runs, oldest first."""
+    return KeyedRows(
+        np.concatenate([hashes for hashes, _ in parts]),
+        pa.concat_tables([rows for _, rows in parts]).combine_chunks(),
+        np.repeat(np.arange(len(parts)), [len(hashes) for hashes, _ in parts]),
+    )
+
+
+def pieces(runs: Sequence[Run], rows_max: int) -> Iterator[KeyedRows]:
+    """All rows of some runs by ascending hash, about `rows_max` at a time; more only if one key has more."""
+    share = max(rows_max // max(len(runs), 1), 1)
+    begins = [0] * len(runs)
+    while any(begin < len(run) for begin, run in zip(begins, runs, strict=True)):
+        bounds = [run.hashes[at + share - 1] for at, run in zip(begins, runs, strict=True) if at + share <= len(run)]
+        ends = [int(np.searchsorted(run.hashes, min(bounds), side="right")) if bounds else len(run) for run in runs]
+        ends = [max(end, begin) for begin, end in zip(begins, ends, strict=True)]
+        yield gathered(
+            [(run.hashes[begin:end], run.slice(begin, end)) for run, begin, end in zip(runs, begins, ends, strict=True)]
+        )
+        begins = ends
+
+
+def netted(keyed: KeyedRows, *, each_netted: bool) -> tuple[Hashes, pa.Table]:
+    """Net rows. `each_netted`: the rows of each source are net already, so keys of one source need no second look."""
+    order = np.argsort(keyed.hashes, kind="stable")
+    hashes = keyed.hashes[order]
+    mixed = _mixed(hashes, keyed.sources[order] if each_netted else None)
+    if not mixed.any():
+        return hashes, keyed.rows.take(pa.array(order))
+    kept, weights = _summed(keyed, order[mixed])
+    alone = order[~mixed]
+    positions = np.concatenate([alone, kept])
+    own = keyed.rows.column(WEIGHT).to_numpy()
+    weights = np.concatenate([own[alone], weights])
+    order = np.argsort(keyed.hashes[positions], kind="stable")
+    positions = positions[order]
+    rows = keyed.rows.take(pa.array(positions))
+    return keyed.hashes[positions], rows.set_column(0, rows.schema.field(0), pa.array(weights[order]))
+
+
+def _mixed(hashes: Hashes, sources: Longs | None) -> npt.NDArray[np.bool_]:
+    """Rows of keys that need a look: of several sources, or several rows at all. Hashes are sorted."""
+    if not len(hashes):
+        return np.zeros(0, dtype=bool)
+    starts = np.nonzero(np.append(True, hashes[1:] != hashes[:-1]))[0]
+    lengths = np.diff(np.append(starts, len(hashes)))
+    if sources is None:
+        return np.repeat(lengths > 1, lengths)
+    return np.repeat(np.minimum.reduceat(sources, starts) != np.maximum.reduceat(sources, starts), lengths)
+
+
+def _summed(keyed: KeyedRows, positions: Longs) -> tuple[Longs, Longs]:
+    """One position of each row with its net weight, in the order of hashes and canonical bytes."""
+    rows = keyed.rows.take(pa.array(positions)).combine_chunks()
+    known = _bytes_of(rows)
+    hashes = keyed.hashes[positions]
+    table = pa.table({"hash": hashes, "bytes": known})
+    order = pc.sort_indices(table, sort_keys=[("hash", "ascending"), ("bytes", "ascending")]).to_numpy()
+    hashes, known = hashes[order], known.take(pa.array(order))
+    other = pc.not_equal(known.slice(1), known.slice(0, len(known) - 1)).to_numpy(zero_copy_only=False)
+    starts = np.nonzero(np.append(True, (hashes[1:] != hashes[:-1]) | other))[0]
+    weights = np.add.reduceat(rows.column(0).to_numpy()[order], starts)
+    kept = weights != 0
+    return positions[order[starts[kept]]], weights[kept]
+
+
+def _bytes_of(rows: pa.Table) -> pa.Array:
+    """What tells rows apart: the closing time comes last, for it is nothing but a function of the row."""
+    names = [name for name in rows.column_names if name not in (WEIGHT, CLOSES)]
+    names += [CLOSES] if CLOSES in rows.column_names else []
+    columns = [one_array(rows.column(name)) for name in names]
+    return row_bytes(columns) if columns else pa.array([b""] * rows.num_rows, pa.binary())

@@ -1,0 +1,185 @@
+"""State of a leaf of a stage: its net rows by the hash of their key.
+
+Owns look-up, change and eviction of rows over sorted runs. Invariant: what it answers is a function of the multiset of rows
+that were added; what it stores is a function of the multisets that each transaction added, whatever calls and partitions they
+came in. A look-up costs what it touches. A hash stands for all keys that have it, so keys that collide are bound together,
+which is sound. Not here: files (`run_file`, `checkpoint`), what rows mean (`stages`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.state.net_rows import gathered, netted, pieces
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Run
+from odfabric_engine_spark.state.run_file import WrittenRun, open_written, write_run
+from odfabric_engine_spark.state.tiers import merges
+
+REWRITE_SHARE = 0.5
+"""A run of which this share is closed for good is written anew without it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateWork:
+    """What changing a state may use: a folder for what is large, and how much may be in memory."""
+
+    scratch: Path
+    piece_rows: int
+    added_bytes_max: int
+
+    @classmethod
+    def of(cls, call: EngineCall) -> StateWork:
+        """Of a call."""
+        settings = call.settings
+        return cls(
+            scratch=call.scratch,
+            piece_rows=settings.state_piece_rows,
+            added_bytes_max=settings.state_added_bytes_max,
+        )
+
+
+class RowState:
+    """Rows of `schema` with weights, and where `timed` with the instants at which they close."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        *,
+        timed: bool,
+        work: StateWork,
+        runs: Sequence[Run] = (),
+        dropped_to_us: int | None = None,
+    ) -> None:
+        self.timed = timed
+        self.stored_schema = stored_schema(schema, timed=timed)
+        self.dropped_to_us = dropped_to_us
+        self._work = work
+        self._stored = tuple(runs)
+        self._spilled: list[Run] = []
+        self._added: list[Run] = []
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the tables that are given and taken."""
+        return pa.schema([pa.field(HASH, pa.uint64(), nullable=False), *self.stored_schema])
+
+    @property
+    def rows(self) -> int:
+        """At most so many rows are stored."""
+        return sum(map(len, self._runs))
+
+    @property
+    def bytes(self) -> int:
+        """Size of all runs."""
+        return sum(run.stored_bytes for run in self._runs)
+
+    def of_keys(self, hashes: pa.Array | pa.ChunkedArray) -> pa.Table:
+        """Net rows of some keys, by hash, then by canonical bytes; also those that are owed (weight below zero)."""
+        wanted = np.unique(one_array(hashes).to_numpy(zero_copy_only=False).astype(np.uint64))
+        found = [(run.hashes[at], run.take(at)) for run in self._runs if len(at := run.find(wanted))]
+        if not found:
+            return self.schema.empty_table()
+        return self._table(*netted(gathered(found), each_netted=True))
+
+    def closing(self, above_us: int | None, to_us: int) -> pa.Array:
+        """Hashes of keys with rows that close in (above, to], ascending; perhaps of rows that were withdrawn since."""
+        if self.dropped_to_us is not None:
+            above_us = self.dropped_to_us if above_us is None else max(above_us, self.dropped_to_us)
+        found = [run.closings.between(above_us, to_us) for run in self._runs]
+        return pa.array(np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.uint64), pa.uint64())
+
+    def everything(self, rows_max: int) -> Iterator[pa.Table]:
+        """All net rows as `of_keys` gives them, about `rows_max` at a time; a key is never cut."""
+        for piece in pieces(self._runs, rows_max):
+            table = self._table(*netted(piece, each_netted=True))
+            if table.num_rows:
+                yield table
+
+    def add(self, rows: pa.Table) -> None:
+        """Adds weighted rows in any order: columns as in `schema`."""
+        named = rows.select(self.schema.names).cast(self.schema)
+        named = named.filter(pc.not_equal(named.column(WEIGHT), 0)).combine_chunks()
+        if not named.num_rows:
+            return
+        hashes = one_array(named.column(HASH)).to_numpy()
+        run = Run.of(*netted(gathered([(hashes, named.drop_columns([HASH]))]), each_netted=False))
+        while self._added and len(self._added[-1]) <= 2 * len(run):
+            run = self._together([self._added.pop(), run])
+        self._added.append(run)
+        if sum(each.stored_bytes for each in self._added) > self._work.added_bytes_max:
+            self._spilled.append(open_written(self._written(self._added), self.stored_schema))
+            self._added = []
+
+    def drop_closed(self, to_us: int) -> None:
+        """Forgets rows that close at an instant or before, those added later included."""
+        self.dropped_to_us = to_us if self.dropped_to_us is None else max(to_us, self.dropped_to_us)
+
+    def sealed(self, *, whole: bool) -> list[Run | WrittenRun]:
+        """The runs to be stored after a transaction, oldest first: those that stay, and new ones; `whole`: at most one."""
+        runs = [run for run in self._stored if self._share_dropped(run) < 1]
+        runs += self._added_as_one()
+        sealed: list[Run | WrittenRun] = []
+        if not runs:
+            return sealed
+        groups = [range(len(runs))] if whole else merges([len(run) for run in runs])
+        for group in groups:
+            (first, *others) = (runs[at] for at in group)
+            if not others and first.stored_at is not None and self._share_dropped(first) < REWRITE_SHARE:
+                sealed.append(first)
+            elif (written := self._written([first, *others])).rows:
+                sealed.append(written)
+        return sealed
+
+    @property
+    def _runs(self) -> list[Run]:
+        return [*self._stored, *self._spilled, *self._added]
+
+    def _added_as_one(self) -> list[Run]:
+        """What this transaction has added: one run, and none if it came to nothing."""
+        if self._spilled:
+            run = open_written(self._written([*self._spilled, *self._added]), self.stored_schema)
+        else:
+            run = self._together(self._added)
+        return [run] if len(run) else []
+
+    def _together(self, runs: Sequence[Run]) -> Run:
+        parts = [(run.hashes, run.slice(0, len(run))) for run in runs]
+        nothing = (np.zeros(0, dtype=np.uint64), self.stored_schema.empty_table())
+        return Run.of(*self._kept(*netted(gathered(parts or [nothing]), each_netted=True)))
+
+    def _written(self, runs: Sequence[Run]) -> WrittenRun:
+        found = (self._kept(*netted(piece, each_netted=True)) for piece in pieces(runs, self._work.piece_rows))
+        return write_run(self.stored_schema, self._work.scratch, found)
+
+    def _share_dropped(self, run: Run) -> float:
+        return 0.0 if self.dropped_to_us is None else run.closings.share_closed(self.dropped_to_us)
+
+    def _kept(self, hashes: Hashes, rows: pa.Table) -> tuple[Hashes, pa.Table]:
+        """Without rows that are dropped."""
+        if self.dropped_to_us is None or not self.timed:
+            return hashes, rows
+        dropped = pc.fill_null(pc.less_equal(rows.column(CLOSES), self.dropped_to_us), False)
+        if not pc.any(dropped).as_py():
+            return hashes, rows
+        kept = np.nonzero(~one_array(dropped).to_numpy(zero_copy_only=False))[0]
+        return hashes[kept], rows.take(pa.array(kept))
+
+    def _table(self, hashes: Hashes, rows: pa.Table) -> pa.Table:
+        hashes, rows = self._kept(hashes, rows)
+        return rows.add_column(0, self.schema.field(0), pa.array(hashes, pa.uint64()))
+
+
+def stored_schema(schema: pa.Schema, *, timed: bool) -> pa.Schema:
+    """Columns of the runs of a state; hashes lie beside them."""
+    hidden = [pa.field(WEIGHT, pa.int64(), nullable=False)]
+    if timed:
+        hidden.append(pa.field(CLOSES, pa.int64()))
+    return pa.schema([*hidden, *schema])

@@ -1,0 +1,142 @@
+"""A run: rows sorted by the hash of their key, found by binary search.
+
+Owns look-up by hash and by closing time within one run, in memory or mapped from a file. Invariant: what is read is
+proportional to the rows that are asked for, never to the run. Not here: what several runs mean together (`row_state`,
+`incremental.group_state`), how they are stored (`run_file`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+HASH = "__odf_hash"
+WEIGHT = "__odf_weight"
+CLOSES = "__odf_closes"
+"""Microseconds after the epoch at which a row closes; null for never."""
+
+Hashes: TypeAlias = npt.NDArray[np.uint64]
+Longs: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Closings:
+    """When rows close, in that order, with the hashes of their keys; each pair once. `never` tells of rows that do not."""
+
+    times: Longs
+    hashes: Hashes
+    never: bool
+
+    @classmethod
+    def of(cls, hashes: Hashes, closes: pa.Array) -> Closings:
+        """Those of some rows."""
+        valid = closes.is_valid().to_numpy(zero_copy_only=False)
+        times: Longs = closes.drop_null().to_numpy(zero_copy_only=False)
+        return cls.sorted(times, hashes[valid], never=not valid.all())
+
+    @classmethod
+    def sorted(cls, times: Longs, hashes: Hashes, *, never: bool) -> Closings:
+        """From pairs in any order."""
+        order = np.lexsort((hashes, times))
+        times, hashes = times[order], hashes[order]
+        new = np.append(True, (times[1:] != times[:-1]) | (hashes[1:] != hashes[:-1]))[: len(times)]
+        return cls(times[new], hashes[new], never)
+
+    def between(self, above_us: int | None, to_us: int) -> Hashes:
+        """Hashes of keys with rows that close in (above, to]."""
+        begin = 0 if above_us is None else int(np.searchsorted(self.times, above_us, side="right"))
+        return self.hashes[begin : int(np.searchsorted(self.times, to_us, side="right"))]
+
+    def share_closed(self, to_us: int) -> float:
+        """Which part closes at an instant or before."""
+        closed = int(np.searchsorted(self.times, to_us, side="right"))
+        return closed / (len(self.times) + self.never) if closed else 0.0
+
+
+NO_CLOSINGS = Closings(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64), True)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAt:
+    """Where a run lies: the hash of a checkpoint file and the run's name in it."""
+
+    file: str
+    name: str
+
+
+class Run:
+    """Sorted hashes, and the rows beside them in batches; `starts` are the positions at which batches begin, and the end."""
+
+    __slots__ = ("batches", "closings", "hashes", "schema", "starts", "stored_at", "stored_bytes")
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        hashes: Hashes,
+        batches: Sequence[pa.RecordBatch],
+        starts: Longs,
+        closings: Closings = NO_CLOSINGS,
+        *,
+        stored_at: StoredAt | None = None,
+        stored_bytes: int = 0,
+    ) -> None:
+        self.schema = schema
+        self.hashes = hashes
+        self.batches = batches
+        self.starts = starts
+        self.closings = closings
+        self.stored_at = stored_at
+        self.stored_bytes = stored_bytes
+
+    @classmethod
+    def of(cls, hashes: Hashes, rows: pa.Table) -> Run:
+        """A run in memory; `hashes` are sorted."""
+        batches = rows.to_batches()
+        starts = np.cumsum([0, *(batch.num_rows for batch in batches)]).astype(np.int64)
+        closings = NO_CLOSINGS
+        if CLOSES in rows.column_names and rows.num_rows:
+            closings = Closings.of(hashes, rows.column(CLOSES).combine_chunks())
+        return cls(rows.schema, hashes, batches, starts, closings, stored_bytes=rows.nbytes + hashes.nbytes)
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def find(self, hashes: Hashes) -> Longs:
+        """Positions of rows with one of these hashes, which are sorted and distinct; ascending."""
+        begins = np.searchsorted(self.hashes, hashes, side="left")
+        ends = np.maximum(np.searchsorted(self.hashes, hashes, side="right"), begins)
+        return spans(begins, ends)
+
+    def take(self, positions: Longs) -> pa.Table:
+        """Rows at ascending positions."""
+        numbers = np.searchsorted(self.starts, positions, side="right") - 1
+        firsts = np.nonzero(np.diff(numbers, prepend=-1))[0]
+        taken = []
+        for first, last in zip(firsts, np.append(firsts[1:], len(positions)), strict=True):
+            number = int(numbers[first])
+            inside = positions[first:last] - self.starts[number]
+            taken.append(self.batches[number].take(pa.array(inside)))
+        return pa.Table.from_batches(taken, schema=self.schema)
+
+    def slice(self, begin: int, end: int) -> pa.Table:
+        """Consecutive rows."""
+        taken = []
+        number = max(int(np.searchsorted(self.starts, begin, side="right")) - 1, 0)
+        while begin < end:
+            start, stop = int(self.starts[number]), int(self.starts[number + 1])
+            taken.append(self.batches[number].slice(begin - start, min(end, stop) - begin))
+            begin, number = stop, number + 1
+        return pa.Table.from_batches(taken, schema=self.schema)
+
+
+def spans(begins: Longs, ends: Longs) -> Longs:
+    """All numbers of the ranges [begin, end), one range after the other."""
+    lengths = ends - begins
+    skipped = np.cumsum(lengths) - lengths
+    numbers: Longs = np.repeat(begins - skipped, lengths) + np.arange(int(lengths.sum()))
+    return numbers

@@ -1,0 +1,275 @@
+"""Runs in files: writing them in one stream, and opening them in the middle of a mapped file.
+
+Owns the three parts of a stored run: `hashes` (8 bytes each), `rows` (Arrow IPC in batches, not compressed) and `closings`
+(times, then hashes, 8 bytes each). Invariant: the bytes depend on the rows alone, batches included; what is read of an opened
+run is checked before it is used, for a file may come from elsewhere. Not here: the file around it (`checkpoint`).
+"""
+
+from __future__ import annotations
+
+import io
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast, overload
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types
+
+from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.state.plain_columns import content_bytes, plain
+from odfabric_engine_spark.state.run import CLOSES, NO_CLOSINGS, Closings, Hashes, Longs, Run, spans
+
+BATCH_ROWS = 1 << 17
+"""Rows of a batch. Part of the format, as the next: other numbers are other bytes."""
+BATCH_BYTES = 32 << 20
+"""A batch with more content than this is halved."""
+PARTS = ("hashes", "rows", "closings")
+_PIECE_BYTES = 4 << 20
+"""Parts up to this size never reach the disk before their checkpoint does."""
+
+
+class WrittenPart(io.RawIOBase):
+    """Bytes of a part: in memory, and in a scratch file as soon as they are many. No file stays open."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._path = scratch / f"run-{secrets.token_hex(8)}"
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self.size = 0
+
+    def writable(self) -> bool:
+        """As a file."""
+        return True
+
+    def tell(self) -> int:
+        """As a file."""
+        return self.size
+
+    def write(self, data: Any) -> int:
+        """As a file."""
+        taken = bytes(data)
+        self._waiting.append(taken)
+        self._waiting_bytes += len(taken)
+        self.size += len(taken)
+        if self._waiting_bytes > _PIECE_BYTES:
+            with self._path.open("ab") as file:
+                file.writelines(self._waiting)
+            self._waiting, self._waiting_bytes = [], 0
+        return len(taken)
+
+    def pieces(self) -> Iterator[bytes]:
+        """All bytes."""
+        if self.size > self._waiting_bytes:
+            with self._path.open("rb") as file:
+                while piece := file.read(_PIECE_BYTES):
+                    yield piece
+        yield from self._waiting
+
+    def mapped(self) -> pa.Buffer:
+        """All bytes, mapped where they are many."""
+        if self.size == self._waiting_bytes:
+            return pa.py_buffer(b"".join(self._waiting))
+        with self._path.open("ab") as file:
+            file.writelines(self._waiting)
+        self._waiting, self._waiting_bytes = [], 0
+        with pa.memory_map(str(self._path)) as file:
+            return file.read_buffer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRun:
+    """A finished run: its parts, and what a header says of it."""
+
+    parts: Mapping[str, WrittenPart]
+    batch_rows: tuple[int, ...]
+    rows: int
+    closings: int
+    never: bool
+
+
+@dataclass(slots=True)
+class RunWriter:
+    """Takes rows in the order of a run, in pieces of any size."""
+
+    schema: pa.Schema
+    scratch: Path
+    _hashes: WrittenPart = field(init=False)
+    _rows: WrittenPart = field(init=False)
+    _ipc: pa.ipc.RecordBatchFileWriter = field(init=False)
+    _waiting: list[pa.Table] = field(default_factory=list)
+    _waiting_rows: int = 0
+    _batch_rows: list[int] = field(default_factory=list)
+    _closings: list[Closings] = field(default_factory=list)
+    _count: int = 0
+
+    def __post_init__(self) -> None:
+        self._hashes, self._rows = WrittenPart(self.scratch), WrittenPart(self.scratch)
+        self._ipc = pa.ipc.new_file(pa.PythonFile(self._rows, "w"), self.schema)
+
+    def write(self, hashes: Hashes, rows: pa.Table) -> None:
+        """The next rows. OSError passes through."""
+        if not len(hashes):
+            return
+        self._hashes.write(hashes.astype("<u8").tobytes())
+        self._count += len(hashes)
+        if CLOSES in self.schema.names:
+            self._closings.append(Closings.of(hashes, one_array(rows.column(CLOSES))))
+        self._waiting.append(rows)
+        self._waiting_rows += len(hashes)
+        while self._waiting_rows >= BATCH_ROWS:
+            self._write_batches(BATCH_ROWS)
+
+    def finish(self) -> WrittenRun:
+        """The run."""
+        if self._waiting_rows:
+            self._write_batches(self._waiting_rows)
+        self._ipc.close()
+        closings = self._all_closings()
+        third = WrittenPart(self.scratch)
+        third.write(closings.times.astype("<i8").tobytes())
+        third.write(closings.hashes.astype("<u8").tobytes())
+        return WrittenRun(
+            parts=dict(zip(PARTS, (self._hashes, self._rows, third), strict=True)),
+            batch_rows=tuple(self._batch_rows),
+            rows=self._count,
+            closings=len(closings.times),
+            never=closings.never,
+        )
+
+    def _write_batches(self, rows: int) -> None:
+        together = pa.concat_tables(self._waiting)
+        self._waiting = [together.slice(rows)]
+        self._waiting_rows -= rows
+        self._write_batch([one_array(column) for column in together.slice(0, rows).columns])
+
+    def _write_batch(self, columns: Sequence[pa.Array]) -> None:
+        rows = len(columns[0])
+        if rows > 1 and sum(map(content_bytes, columns)) > BATCH_BYTES:
+            half = rows // 2
+            self._write_batch([column.slice(0, half) for column in columns])
+            self._write_batch([column.slice(half) for column in columns])
+            return
+        self._ipc.write_batch(pa.RecordBatch.from_arrays([plain(column) for column in columns], schema=self.schema))
+        self._batch_rows.append(rows)
+
+    def _all_closings(self) -> Closings:
+        if not self._closings:
+            return NO_CLOSINGS
+        return Closings.sorted(
+            np.concatenate([each.times for each in self._closings]),
+            np.concatenate([each.hashes for each in self._closings]),
+            never=any(each.never for each in self._closings),
+        )
+
+
+def write_run(schema: pa.Schema, scratch: Path, parts: Iterable[tuple[Hashes, pa.Table]]) -> WrittenRun:
+    """A run of all rows, which come in its order."""
+    writer = RunWriter(schema, scratch)
+    for hashes, rows in parts:
+        writer.write(hashes, rows)
+    return writer.finish()
+
+
+class StoredBatches(Sequence[pa.RecordBatch]):
+    """Batches of a stored run, opened when they are asked for. Raises ValueError or ArrowException where damaged."""
+
+    def __init__(self, body: pa.Buffer, schema: pa.Schema, batch_rows: Sequence[int]) -> None:
+        self._reader = pa.ipc.open_file(body)
+        if self._reader.num_record_batches != len(batch_rows) or not self._reader.schema.equals(schema):
+            raise ValueError("rows of a run have other columns or other batches than announced")
+        self._rows = batch_rows
+        self._opened: dict[int, _CheckedBatch] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> pa.RecordBatch: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[pa.RecordBatch]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        if index not in self._opened:
+            batch = self._reader.get_batch(index)
+            if batch.num_rows != self._rows[index]:
+                raise ValueError("a batch of a run has another size than announced")
+            batch.validate()
+            self._opened[index] = _CheckedBatch(batch)
+        return self._opened[index]
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedBatch:
+    """A batch of a file. Offsets are looked at before Arrow follows them: it would follow them out of the file."""
+
+    batch: pa.RecordBatch
+
+    def take(self, indices: pa.Array) -> pa.RecordBatch:
+        """As a batch."""
+        positions = indices.to_numpy()
+        for column in self.batch.columns:
+            check_offsets(column, positions)
+        return self.batch.take(indices)
+
+    def slice(self, offset: int, length: int) -> pa.RecordBatch:
+        """As a batch."""
+        positions = np.arange(offset, offset + length)
+        for column in self.batch.columns:
+            check_offsets(column, positions)
+        return self.batch.slice(offset, length)
+
+
+def check_offsets(array: pa.Array, positions: Longs) -> None:
+    """Raises ValueError if a value at one of these positions lies outside its buffers."""
+    data_type = array.type
+    if types.is_struct(data_type):
+        for index in range(data_type.num_fields):
+            check_offsets(array.field(index), positions)
+        return
+    has_items = types.is_list(data_type) or types.is_map(data_type)
+    if not len(positions) or not (has_items or types.is_string(data_type) or types.is_binary(data_type)):
+        return
+    buffers = array.buffers()
+    offsets = np.frombuffer(buffers[1], dtype=np.int32)[array.offset :]
+    begins, ends = offsets[positions].astype(np.int64), offsets[positions + 1].astype(np.int64)
+    items = _items(array) if has_items else None
+    size = len(items) if items is not None else (buffers[2].size if buffers[2] is not None else 0)
+    if (begins < 0).any() or (ends < begins).any() or int(ends.max()) > size:
+        raise ValueError("a value of a run lies outside its file")
+    if items is not None:
+        check_offsets(items, spans(begins, ends))
+
+
+def _items(array: pa.Array) -> pa.Array:
+    """All items of a list or entries of a map, from the first of its buffer on."""
+    if types.is_list(array.type):
+        return array.values
+    keys, values = array.keys, array.items
+    return pa.StructArray.from_arrays([keys, values], names=["key", "value"])
+
+
+def open_written(written: WrittenRun, schema: pa.Schema) -> Run:
+    """A run that was written in this call, mapped."""
+    body = {name: part.mapped() for name, part in written.parts.items()}
+    return open_run(body, schema, batch_rows=written.batch_rows, never=written.never)
+
+
+def open_run(body: Mapping[str, pa.Buffer], schema: pa.Schema, *, batch_rows: Sequence[int], never: bool) -> Run:
+    """A run whose parts are mapped. Raises ValueError or ArrowException where damaged."""
+    hashes = np.frombuffer(body["hashes"], dtype="<u8")
+    closings = np.frombuffer(body["closings"], dtype="<i8")
+    half = len(closings) // 2
+    if len(hashes) != sum(batch_rows) or len(closings) % 2 or min(batch_rows, default=1) < 1:
+        raise ValueError("the parts of a run have different sizes")
+    return Run(
+        schema,
+        hashes,
+        cast("Sequence[pa.RecordBatch]", StoredBatches(body["rows"], schema, batch_rows)),
+        np.cumsum([0, *batch_rows]).astype(np.int64),
+        Closings(closings[:half], closings[half:].view("<u8"), never),
+        stored_bytes=sum(part.size for part in body.values()),
+    )
