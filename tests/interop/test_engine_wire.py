@@ -189,7 +189,7 @@ def test_judgements_and_identity() -> None:
         assert wire.validate_result_from_wire(again(wire.validate_result_to_wire(judgement))) == judgement
     with pytest.raises(InvalidData):
         wire.validate_result_from_wire(pb.ValidateQueryResponse(failure=wire.failure_to_wire(InvalidData("x"))))
-    info = EngineInfo(name="n", version="1", digest="d", spark_version="4", java_version="17")
+    info = EngineInfo(name="n", version="1", digest="d", spark_version="4", java_version="17", sandbox=("a", "b"))
     assert wire.info_from_wire(again(wire.info_to_wire(info))) == info
 
 

@@ -151,6 +151,7 @@ def info_to_wire(info: EngineInfo) -> pb.GetInfoResponse:
         digest=info.digest,
         spark_version=info.spark_version,
         java_version=info.java_version,
+        sandbox=info.sandbox,
     )
 
 
@@ -162,6 +163,7 @@ def info_from_wire(message: pb.GetInfoResponse) -> EngineInfo:
         digest=message.digest,
         spark_version=message.spark_version,
         java_version=message.java_version,
+        sandbox=tuple(message.sandbox),
     )
 
 

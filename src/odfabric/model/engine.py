@@ -20,13 +20,18 @@ from odfabric.model.vocabulary import DatasetVocabulary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """Who the engine is; `digest` is a SHA3-256 (hex) over its own code and its locked dependencies."""
+    """Who the engine is; `digest` is a SHA3-256 (hex) over its own code and its locked dependencies.
+
+    `sandbox` names the walls of the operating system around it: no-network, own-files, own-processes, landlock, seccomp,
+    no-new-privileges.
+    """
 
     name: str
     version: str
     digest: str
     spark_version: str
     java_version: str
+    sandbox: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

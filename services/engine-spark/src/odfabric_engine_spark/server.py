@@ -30,6 +30,7 @@ from odfabric_engine_spark.digest import ENGINE_NAME, ENGINE_VERSION, engine_dig
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.owner import lives
 from odfabric_engine_spark.ready_file import write_ready_file
+from odfabric_engine_spark.sandbox.layers import layers_around_us
 from odfabric_engine_spark.servicers import EngineServicer
 from odfabric_engine_spark.session import SparkProcess, start_spark
 from odfabric_engine_spark.settings import EngineSettings
@@ -145,6 +146,7 @@ def engine_info(spark: SparkProcess) -> EngineInfo:
         digest=engine_digest(),
         spark_version=spark.session.version,
         java_version=str(java_version),
+        sandbox=tuple(sorted(layers_around_us())),
     )
 
 

@@ -11,18 +11,20 @@ class GetInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetInfoResponse(_message.Message):
-    __slots__ = ("name", "version", "digest", "spark_version", "java_version")
+    __slots__ = ("name", "version", "digest", "spark_version", "java_version", "sandbox")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     SPARK_VERSION_FIELD_NUMBER: _ClassVar[int]
     JAVA_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SANDBOX_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: str
     digest: str
     spark_version: str
     java_version: str
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., digest: _Optional[str] = ..., spark_version: _Optional[str] = ..., java_version: _Optional[str] = ...) -> None: ...
+    sandbox: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., digest: _Optional[str] = ..., spark_version: _Optional[str] = ..., java_version: _Optional[str] = ..., sandbox: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Vocabulary(_message.Message):
     __slots__ = ("offset", "operation_type", "system_time", "event_time")
