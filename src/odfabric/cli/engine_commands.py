@@ -1,4 +1,4 @@
-"""Verbs below `odf engine`: judging queries without running them.
+"""Verbs below `odf engine`: what it is, and judging queries without running them.
 
 Owns where queries come from and how judgements are shown. Exit codes are those of every command: 0 all accepted, 1 something was
 refused. Not here: the form of a batch (`usecases.validate_queries`), what is wrong with a query (the engine).
@@ -31,7 +31,28 @@ STDIN = "-"
 
 _STEP = re.compile(r"\s*([A-Za-z_]\w*)\s*:\s*(.+)", re.DOTALL | re.ASCII)
 
-app = typer.Typer(help="The engine: judging queries.", no_args_is_help=True)
+app = typer.Typer(help="The engine: what it is, judging queries.", no_args_is_help=True)
+
+
+@app.command("info")
+def info(context: typer.Context) -> None:
+    """The engine of this machine: versions, digest, and the walls of the operating system around it."""
+    given = context_of(context)
+    if given.node is not None:
+        raise InvalidRequest("a node keeps its engine to itself", hint="leave --node out")
+    with _engine(given) as (running, _, _):
+        found = running.info()
+    told = {
+        "name": found.name,
+        "version": found.version,
+        "digest": found.digest,
+        "sparkVersion": found.spark_version,
+        "javaVersion": found.java_version,
+        "sandbox": list(found.sandbox),
+    }
+    walls = ", ".join(found.sandbox) or "none"
+    line = f"{found.name} {found.version}, Spark {found.spark_version}, Java {found.java_version}; sandbox: {walls}"
+    given.output.result(told, line)
 
 
 @app.command("validate")

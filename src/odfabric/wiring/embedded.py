@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,6 +36,7 @@ from odfabric.adapters.sql.upgrade import check_upgraded, upgrade
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CrashPoints
 from odfabric.errors import InvalidRequest
+from odfabric.model.engine import EngineInfo
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.ports.clock import Clock
@@ -47,7 +48,7 @@ from odfabric.settings import Settings
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.engine_on_demand import EngineOnDemand
 from odfabric.wiring.indexes import open_state_index, persist_location
-from odfabric.wiring.metrics import registry_of
+from odfabric.wiring.metrics import EngineCollector, registry_of
 from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
 from odfabric.wiring.remotes import RemotesByScheme
@@ -119,7 +120,7 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         node = Node(ports, settings)
         node.token = _token(settings)
         node.account_id = _account_id(settings)
-        node.registry = registry_of(ports.jobs, PersistCollector(location.meter))
+        node.registry = registry_of(ports.jobs, PersistCollector(location.meter), EngineCollector(_engine_known(used)))
         node.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores, node))
         yield node
 
@@ -238,6 +239,10 @@ def _engine(settings: Settings, closing: ExitStack) -> Engine:
     engine = EngineOnDemand(engine_launcher(settings), call_s_max=settings.engine_call_s_max)
     closing.callback(engine.close)
     return engine
+
+
+def _engine_known(engine: Engine) -> Callable[[], EngineInfo | None]:
+    return engine.info_if_running if isinstance(engine, EngineOnDemand) else engine.info
 
 
 def egress_limits(settings: Settings) -> EgressLimits:

@@ -60,6 +60,10 @@ class EngineOnDemand:
         """See the port."""
         return self._call(lambda engine: engine.query(request, progress=progress))
 
+    def info_if_running(self) -> EngineInfo | None:
+        """Who it is, without starting one."""
+        return self.info() if self._launcher.running() is not None else None
+
     def close(self) -> None:
         """Close the channel; the engine itself stays for others until it idles."""
         with self._lock:

@@ -1,13 +1,13 @@
 """What a process of the node tells about itself, as Prometheus reads it.
 
-Owns the registry of a process: jobs that wait, calls of the stores of shards, the process itself. Nothing is counted here that is not
+Owns the registry of a process: jobs that wait, calls of the stores of shards, the walls around the engine, the process itself. Nothing is counted here that is not
 counted where it happens.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from prometheus_client import (
     CollectorRegistry,
@@ -21,6 +21,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from odfabric.errors import OdfError
+from odfabric.model.engine import EngineInfo
 from odfabric.ports.jobs import Jobs
 
 JOBS_COUNTED_MAX = 1000
@@ -42,6 +43,25 @@ class JobsCollector(Collector):
         for (kind, status), count in sorted(Counter((job.kind.value, job.status.value) for job in found).items()):
             gauge.add_metric([kind, status], count)
         yield gauge
+
+
+class EngineCollector(Collector):
+    """The walls of the operating system around the engine, as it sees them. An engine that does not run has none to tell."""
+
+    def __init__(self, ask: Callable[[], EngineInfo | None]) -> None:
+        self._ask = ask
+
+    def collect(self) -> Iterator[Metric]:
+        """See prometheus-client."""
+        gauge = GaugeMetricFamily("odf_engine_sandbox", "Walls around the engine", labels=["layer"])
+        try:
+            found = self._ask()
+        except OdfError:
+            return
+        if found is not None:
+            for layer in found.sandbox:
+                gauge.add_metric([layer], 1)
+            yield gauge
 
 
 def registry_of(jobs: Jobs, *others: Collector) -> CollectorRegistry:
