@@ -1,21 +1,19 @@
 """The gRPC service `engine.Engine`, for coordinators of the reference.
 
-Owns its two methods, the names that it gives to files of the exchange folder, its kinds of errors, and where it may listen.
-Invariant: every stream ends with exactly one of Success, InvalidQuery and InternalError; whoever calls is unknown, for the
-contract has no token, so it is offered only where settings say so, and beyond the loopback only if they say that too. Not
-here: bytes (`odfabric.formats.engine_contract`), the work (`contract_transform`, `contract_query`).
+Owns its two methods, the names that it gives to files of the exchange folder, and its kinds of errors. Invariant: every stream
+ends with exactly one of Success, InvalidQuery and InternalError. Not here: bytes (`odfabric.formats.engine_contract`), where
+it may listen (`contract_address`), the work (`contract_transform`, `contract_query`).
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
 import grpc
 
-from odfabric.errors import IncompatibleSchema, InvalidData, InvalidQuery, InvalidRequest, OdfError
+from odfabric.errors import IncompatibleSchema, InvalidData, InvalidQuery, OdfError
 from odfabric.formats import engine_wire as wire
 from odfabric.formats.engine_contract import (
     EXECUTE_RAW_QUERY,
@@ -37,25 +35,6 @@ ResultT = TypeVar("ResultT")
 
 _OF_THE_STATE = "checkpoint-"
 """How rules begin by which a checkpoint is refused: the query is not to blame."""
-
-
-def check_contract_address(settings: EngineSettings) -> None:
-    """Raises InvalidRequest if strangers of other machines could call and nobody has said that they may."""
-    listen = settings.compat_listen
-    if not settings.compat or settings.compat_beyond_loopback or listen.startswith("unix:") or _on_loopback(listen):
-        return
-    raise InvalidRequest(
-        f"engine.Engine has no authentication and {listen} can be reached by other machines",
-        hint="listen on 127.0.0.1, or set compat_beyond_loopback where the network is private",
-    )
-
-
-def _on_loopback(listen: str) -> bool:
-    host = listen.rpartition(":")[0].strip("[]")
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def contract_handler(servicer: EngineServicer, settings: EngineSettings) -> grpc.GenericRpcHandler:

@@ -25,7 +25,8 @@ from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model.engine import EngineInfo
 from odfabric_engine_spark.calls import CallRunner
 from odfabric_engine_spark.class_archive import start_making_if_missing
-from odfabric_engine_spark.contract_servicer import check_contract_address, contract_handler
+from odfabric_engine_spark.contract_address import check_contract_address
+from odfabric_engine_spark.contract_servicer import contract_handler
 from odfabric_engine_spark.digest import ENGINE_NAME, ENGINE_VERSION, engine_digest
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.owner import lives

@@ -10,6 +10,7 @@ Source: specification facts, "Transforms" 3 to 5.
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -45,6 +46,7 @@ from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.engine import ProgressListener
 
 _ZONES_OF_UTC = frozenset({"UTC", "Etc/UTC", "Z", "+00:00"})
+_LOOK_EVERY_S = 0.1
 _MESSAGE_CHARACTERS_MAX = 4_000
 """Of what an engine says; the rest, a stack trace for the most part, helps nobody here."""
 
@@ -63,6 +65,10 @@ class ContractChannel:
     call_s_max: float
     connect_s_max: float = 30.0
     message_bytes_max: int = 16 * 1024 * 1024
+
+
+class _NobodyThere(Exception):
+    """A call found no engine to run it."""
 
 
 class ContractEngine:
@@ -135,30 +141,42 @@ class ContractEngine:
         return f"{self._settings.exchange_seen.rstrip('/')}/{path}"
 
     def _answer(self, message: bytes, progress: ProgressListener) -> contract.TransformResponseSuccess:
-        settings = self._settings
-        try:
-            grpc.channel_ready_future(self._channel).result(timeout=settings.connect_s_max)
-        except grpc.FutureTimeoutError:
-            raise Determinate(f"the engine `{settings.name}` does not answer at {settings.address}") from None
-        answers = self._execute_transform(message, timeout=settings.call_s_max)
+        """Asks until the engine is up: it may have been started a moment ago."""
+        end = time.monotonic() + self._settings.connect_s_max
+        while True:
+            try:
+                return self._attempt(message, progress)
+            except _NobodyThere as error:
+                if time.monotonic() >= end:
+                    raise Determinate(
+                        f"the engine `{self._settings.name}` does not answer at {self._settings.address}"
+                    ) from error
+                time.sleep(_LOOK_EVERY_S)
+
+    def _attempt(self, message: bytes, progress: ProgressListener) -> contract.TransformResponseSuccess:
+        name, answered = self._settings.name, False
+        answers = self._execute_transform(message, timeout=self._settings.call_s_max)
         try:
             for answer in answers:
+                answered = True
                 match decode_message(contract.TransformResponseRoot, answer).value:
                     case contract.TransformResponseProgress():
                         progress(EngineProgress(stage="transform", done=0, total=0))
                     case contract.TransformResponseSuccess() as success:
                         return success
                     case contract.TransformResponseInvalidQuery(message=text):
-                        raise InvalidQuery(_shown(text), place=Place(rule=f"engine-{settings.name}"))
+                        raise InvalidQuery(_shown(text), place=Place(rule=f"engine-{name}"))
                     case contract.TransformResponseInternalError(message=text):
-                        raise Determinate(f"the engine `{settings.name}` failed: {_shown(text)}")
+                        raise Determinate(f"the engine `{name}` failed: {_shown(text)}")
         except InvalidRequest as error:
-            raise InvalidData(f"the engine `{settings.name}` answered {error.message}", hint=error.hint) from error
+            raise InvalidData(f"the engine `{name}` answered {error.message}", hint=error.hint) from error
         except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.UNAVAILABLE and not answered:
+                raise _NobodyThere from error
             self._raise(error)
         finally:
             answers.cancel()  # a listener that raises ends the work too
-        raise Determinate(f"the engine `{settings.name}` ended a call without an answer")
+        raise Determinate(f"the engine `{name}` ended a call without an answer")
 
     def _raise(self, error: grpc.RpcError) -> NoReturn:
         settings, code = self._settings, error.code()

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from odfabric.errors import Determinate
 from odfabric_engine_spark.class_archive import start_making_if_missing
+from odfabric_engine_spark.contract_address import check_contract_address
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.jvm import find_java
 from odfabric_engine_spark.owner import lives
@@ -111,9 +112,6 @@ def _doors(kept: Kept, exchange: Path) -> list[Door]:
     settings = kept.settings
     listens = [(socket_name(os.getpid()), kept.listen)]
     if settings.compat:
-        # Loaded late: a keeper does without Spark.
-        from odfabric_engine_spark.contract_servicer import check_contract_address
-
         check_contract_address(settings)
         listens.append((socket_name(os.getpid(), "-compat"), settings.compat_listen))
     return [_door(socket, listen, exchange, settings.connections_max) for socket, listen in listens]
