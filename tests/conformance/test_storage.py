@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from odfabric.adapters.local_fs.folder_locks import FolderLocks
+from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.adapters.memory.chains import MemoryCatalog, MemoryChains
 from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
 from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
 from odfabric.adapters.memory.store import MemoryStore
+from odfabric.adapters.s3.client import S3Access
+from odfabric.adapters.s3.object_store import S3ObjectStore
 from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
+from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.ports.chain_writer import ChainWriter
+from odfabric.ports.object_store import ObjectStore
 from odfabric.testing.conformance.adoption import AdoptionContract
 from odfabric.testing.conformance.chains import ChainProcessContract, ChainRowsContract, ChainWriterContract
 from odfabric.testing.conformance.deliveries import DeliveriesContract, SubscriptionsContract
 from odfabric.testing.conformance.examples import StoragePorts
 from odfabric.testing.conformance.removed_datasets import RemovedDatasetsContract
+from tests.support.object_heads import Sharing
+from tests.support.servers.s3 import S3Server
 
 
 @pytest.fixture
@@ -39,6 +50,26 @@ def memory_storage() -> StoragePorts:
 
 def open_chains_of(url: str) -> ChainWriter:
     return SqlChains(Database(url, busy_s_max=30))
+
+
+def open_sharing_folder(folder: Path) -> ChainWriter:
+    return sharing(folder, FolderObjectStore(folder / "objects")).storage.chains
+
+
+def open_sharing_bucket(folder: Path, s3: S3Server, bucket: str) -> ChainWriter:
+    return sharing(folder, bucket_of(s3, bucket, folder)).storage.chains
+
+
+def sharing(folder: Path, objects: ObjectStore) -> Sharing:
+    """A node of its own, in another process."""
+    url = f"sqlite:///{folder}/node-{os.getpid()}.db"
+    upgrade(url)
+    return Sharing(Database(url, busy_s_max=30), objects)
+
+
+def bucket_of(s3: S3Server, bucket: str, folder: Path) -> S3ObjectStore:
+    access = S3Access(endpoint_url=s3.endpoint, access_key=s3.access_key, secret_key=s3.secret_key)
+    return S3ObjectStore(access, bucket, exclusive=FolderLocks(folder / "locks").exclusive)
 
 
 class InMemory:
@@ -74,6 +105,34 @@ class OnSqliteBetweenProcesses(OnSqlite):
     @pytest.fixture
     def open_chains(self, database_url: str) -> Callable[[], ChainWriter]:
         return partial(open_chains_of, database_url)
+
+
+class InFolder(OnSqliteBetweenProcesses):
+    """Heads of record in a folder of objects, rows in SQLite. Processes have databases of their own, as nodes have."""
+
+    @pytest.fixture
+    def storage(self, database_url: str, tmp_path: Path) -> Iterator[StoragePorts]:
+        database = Database(database_url, busy_s_max=30)
+        yield Sharing(database, FolderObjectStore(tmp_path / "objects")).storage
+        database.close()
+
+    @pytest.fixture
+    def open_chains(self, tmp_path: Path) -> Callable[[], ChainWriter]:
+        return partial(open_sharing_folder, tmp_path)
+
+
+class InBucket(InFolder):
+    """The same in a bucket."""
+
+    @pytest.fixture
+    def storage(self, database_url: str, tmp_path: Path, s3: S3Server, bucket: str) -> Iterator[StoragePorts]:
+        database = Database(database_url, busy_s_max=30)
+        yield Sharing(database, bucket_of(s3, bucket, tmp_path)).storage
+        database.close()
+
+    @pytest.fixture
+    def open_chains(self, tmp_path: Path, s3: S3Server, bucket: str) -> Callable[[], ChainWriter]:
+        return partial(open_sharing_bucket, tmp_path, replace(s3, process=None), bucket)
 
 
 class OnPostgres(OnSqliteBetweenProcesses):
@@ -119,6 +178,39 @@ class TestSqliteDeliveries(OnSqlite, DeliveriesContract): ...
 
 
 class TestSqliteChainsBetweenProcesses(OnSqliteBetweenProcesses, ChainProcessContract): ...
+
+
+class TestFolderChains(InFolder, ChainWriterContract): ...
+
+
+class TestFolderAdoption(InFolder, AdoptionContract): ...
+
+
+class TestFolderRemoved(InFolder, RemovedDatasetsContract): ...
+
+
+class TestFolderRows(InFolder, ChainRowsContract): ...
+
+
+class TestFolderSubscriptions(InFolder, SubscriptionsContract): ...
+
+
+class TestFolderDeliveries(InFolder, DeliveriesContract): ...
+
+
+class TestFolderChainsBetweenProcesses(InFolder, ChainProcessContract): ...
+
+
+class TestBucketChains(InBucket, ChainWriterContract): ...
+
+
+class TestBucketAdoption(InBucket, AdoptionContract): ...
+
+
+class TestBucketRemoved(InBucket, RemovedDatasetsContract): ...
+
+
+class TestBucketChainsBetweenProcesses(InBucket, ChainProcessContract): ...
 
 
 class TestPostgresChains(OnPostgres, ChainWriterContract): ...

@@ -7,18 +7,24 @@ specification, section "Dataset layout".
 
 from __future__ import annotations
 
+import hashlib
+
 from odfabric.errors import InvalidName
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.multibase import invalid_value
 from odfabric.formats.multihash import parse_multihash
-from odfabric.model.identity import DatasetId
-from odfabric.model.multihash import DIGEST_BYTES_MAX, SHA3_256, Multihash
+from odfabric.model.identity import DatasetAlias, DatasetId
+from odfabric.model.multihash import DIGEST_BYTES_MAX, SHA3_256, Multihash, sha3_256_multihash
 
 BLOCKS = "blocks"
 DATA = "data"
 CHECKPOINTS = "checkpoints"
 HEAD = "refs/head"
 ALIAS = "info/alias"
+NAMES = "names"
+"""Not of a dataset: who has which name, where several nodes share the objects without a common database."""
+
+_NO_HEAD = "removed "
 
 REF_CHARACTERS_MAX = 100
 """A ref is 69 characters; a little room is left for white space around it."""
@@ -61,6 +67,25 @@ def head_key(dataset: DatasetId) -> str:
 def alias_key(dataset: DatasetId) -> str:
     """Key of the text `[account/]name` by which people know the dataset."""
     return in_dataset(dataset, ALIAS)
+
+
+def name_key(alias: DatasetAlias) -> str:
+    """Key of the text that says which dataset has a name. Names do not differ by case."""
+    folded = f"{alias.account.folded if alias.account else ''}/{alias.name.folded}"
+    return f"{NAMES}/{sha3_256_multihash(hashlib.sha3_256(folded.encode()).digest())}"
+
+
+def ref_without_head(nonce: str) -> str:
+    """Text of a `refs/head` that refers to no block: the dataset was removed, or must not be made by who is making it.
+
+    No two of them are the same, so that a write on the condition of one is not taken for that of another.
+    """
+    return f"{_NO_HEAD}{nonce}"
+
+
+def has_no_head(text: str | None) -> bool:
+    """Whether the text of a ref, None for one that is not there, refers to no block on purpose."""
+    return text is None or text.startswith(_NO_HEAD)
 
 
 def collector_lock(dataset: DatasetId) -> str:

@@ -105,3 +105,24 @@ class PendingMessage:
 
     id: int
     message: OutboxMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitIntent:
+    """What a node is about to commit where the head of record lies outside its database.
+
+    Its blocks are in the object store already. `ref_before` is the text of `refs/head` that the first commit of a dataset, the one
+    with an `entry`, replaces; None if there is none.
+    """
+
+    message: OutboxMessage
+    idempotency: tuple[IdempotencyRecord, ...] = ()
+    job_ids: tuple[str, ...] = ()
+    entry: CatalogEntry | None = None
+    ref_before: str | None = None
+
+    @property
+    def head(self) -> Multihash:
+        """The head as it is to be."""
+        assert self.message.new_head is not None
+        return self.message.new_head

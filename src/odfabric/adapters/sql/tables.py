@@ -34,7 +34,7 @@ from odfabric.adapters.sql.column_types import (
     folded_text,
 )
 
-SCHEMA_REVISION = "0003"
+SCHEMA_REVISION = "0004"
 """The newest migration that this code needs."""
 
 NAME_CHARACTERS_MAX = 100
@@ -110,6 +110,29 @@ job_commits = Table(
     Column("job_id", String(ID_CHARACTERS_MAX), primary_key=True),
     Column("dataset_id", DatasetIdText, nullable=False),
     Column("block_hash", HashText, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Before the dataset, if it is a new one. `document` is JSON: what the columns before it do not tell.
+commit_intents = Table(
+    "commit_intents",
+    metadata,
+    Column("position", RowNumber, primary_key=True, autoincrement=True),
+    Column("new_head", HashText, nullable=False, unique=True),
+    Column("old_head", HashText),
+    Column("dataset_id", DatasetIdText, nullable=False),
+    Column("occurred_at", InstantText, nullable=False),
+    Column("document", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+# A job is about to commit once.
+commit_intent_jobs = Table(
+    "commit_intent_jobs",
+    metadata,
+    Column("job_id", String(ID_CHARACTERS_MAX), primary_key=True),
+    Column("new_head", HashText, nullable=False),
+    Index(None, "new_head"),
     sqlite_with_rowid=False,
 )
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from odfabric.formats.block import block_hash, encode_block
 from odfabric.model.commit import CatalogEntry, EncodedBlock, OutboxMessage
 from odfabric.model.identity import DatasetAlias, DatasetId, Name
 from odfabric.model.instant import Instant
@@ -43,6 +45,17 @@ def hash_of(text: str) -> Multihash:
     return sha3_256_multihash(hashlib.sha3_256(text.encode()).digest())
 
 
+def _time(number: int, label: str) -> Instant:
+    """Of a block; labels differ by less than a millisecond, for a seed has nothing else to differ by."""
+    return Instant(later(number).epoch_ns + zlib.crc32(label.encode()) % 800_000)
+
+
+def encoded(block: MetadataBlock) -> EncodedBlock:
+    """A block with the bytes that it has in a store."""
+    data = encode_block(block)
+    return EncodedBlock(block_hash(data), data, block)
+
+
 def entry_of(name: str, *, account: str = "local", dataset: DatasetId | None = None) -> CatalogEntry:
     """A catalog entry; the id comes from the name in lower case."""
     key = hashlib.sha3_256(f"{account}/{name}".lower().encode()).digest()
@@ -76,15 +89,15 @@ class GrowingChain:
         """Blocks that would follow the head; other labels give other hashes."""
         made: list[EncodedBlock] = []
         for number in range(len(self.blocks), len(self.blocks) + count):
-            event = SetInfo(description=label) if number else Seed(dataset_id=self.id, dataset_kind=self.entry.kind)
+            first = Seed(dataset_id=self.id, dataset_kind=self.entry.kind)
+            event = SetInfo(description=label) if number else first
             block = MetadataBlock(
-                system_time=later(number),
+                system_time=_time(number, label),
                 prev_block_hash=made[-1].hash if made else self.head,
                 sequence_number=number,
                 event=event,
             )
-            text = f"{self.entry.alias} {number} {label}"
-            made.append(EncodedBlock(hash_of(text), text.encode(), block))
+            made.append(encoded(block))
         return made
 
     def message(self, blocks: Sequence[EncodedBlock]) -> OutboxMessage:

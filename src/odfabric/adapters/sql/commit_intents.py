@@ -1,0 +1,105 @@
+"""Intents of commits in SQL.
+
+Owns the rows and the JSON of what has no column.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from sqlalchemy import Row, delete, select
+
+from odfabric.adapters.sql.database import Database, insert_all_new, insert_new
+from odfabric.adapters.sql.tables import commit_intent_jobs, commit_intents
+from odfabric.errors import AlreadyExists
+from odfabric.formats.did import parse_dataset_id
+from odfabric.formats.multihash import parse_multihash
+from odfabric.formats.references import parse_dataset_alias
+from odfabric.model.commit import CatalogEntry, CommitIntent, IdempotencyRecord, OutboxMessage
+from odfabric.model.instant import Instant
+from odfabric.model.metadata import DatasetKind
+from odfabric.model.multihash import Multihash
+
+
+class SqlCommitIntents:
+    """A CommitIntents."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, intent: CommitIntent) -> None:
+        """See the port."""
+        values = {
+            "new_head": intent.head,
+            "old_head": intent.message.old_head,
+            "dataset_id": intent.message.dataset_id,
+            "occurred_at": intent.message.occurred_at,
+            "document": _document(intent),
+        }
+        jobs = [{"job_id": job_id, "new_head": intent.head} for job_id in intent.job_ids]
+        with self._database.write() as connection:
+            if not (
+                insert_all_new(connection, commit_intent_jobs, jobs) and insert_new(connection, commit_intents, values)
+            ):
+                raise AlreadyExists("a job of this commit is just committing")
+
+    def drop(self, head: Multihash) -> None:
+        """See the port."""
+        with self._database.write() as connection:
+            connection.execute(delete(commit_intent_jobs).where(commit_intent_jobs.c.new_head == head))
+            connection.execute(delete(commit_intents).where(commit_intents.c.new_head == head))
+
+    def all(self) -> Sequence[CommitIntent]:
+        """See the port."""
+        with self._database.read() as connection:
+            rows = connection.execute(select(commit_intents).order_by(commit_intents.c.position)).all()
+        return [_intent(row) for row in rows]
+
+
+def _document(intent: CommitIntent) -> str:
+    records = [
+        {"key": record.key_hash.hex(), "body": record.body_digest.hex(), "block": str(record.block_hash)}
+        for record in intent.idempotency
+    ]
+    entry = _entry_value(intent.entry) if intent.entry else None
+    return json.dumps(
+        {"records": records, "jobs": intent.job_ids, "entry": entry, "refBefore": intent.ref_before}, sort_keys=True
+    )
+
+
+def _entry_value(entry: CatalogEntry) -> dict[str, object]:
+    return {
+        "id": str(entry.id),
+        "alias": str(entry.alias),
+        "kind": entry.kind.name,
+        "createdAt": str(entry.created_at),
+        "sealedKey": entry.sealed_key.hex() if entry.sealed_key is not None else None,
+        "remoteUrl": entry.remote_url,
+    }
+
+
+def _intent(row: Row[tuple[object, ...]]) -> CommitIntent:
+    document = json.loads(row.document)
+    records = [
+        IdempotencyRecord(bytes.fromhex(one["key"]), bytes.fromhex(one["body"]), parse_multihash(one["block"]))
+        for one in document["records"]
+    ]
+    return CommitIntent(
+        message=OutboxMessage(row.dataset_id, row.old_head, row.new_head, row.occurred_at),
+        idempotency=tuple(records),
+        job_ids=tuple(document["jobs"]),
+        entry=_entry(document["entry"]) if document["entry"] else None,
+        ref_before=document["refBefore"],
+    )
+
+
+def _entry(value: dict[str, str]) -> CatalogEntry:
+    return CatalogEntry(
+        id=parse_dataset_id(value["id"]),
+        alias=parse_dataset_alias(value["alias"]),
+        kind=DatasetKind[value["kind"]],
+        created_at=Instant.parse(value["createdAt"]),
+        sealed_key=bytes.fromhex(value["sealedKey"]) if value["sealedKey"] is not None else None,
+        remote_url=value["remoteUrl"],
+    )

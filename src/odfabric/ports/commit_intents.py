@@ -1,0 +1,26 @@
+"""What this node is about to commit, where the head of record lies outside its database.
+
+Rows are written before the head is moved there and go when the database has what was committed, so that a process that dies in
+between leaves what the chain does not tell: marks of jobs, and the sealed key of a new dataset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from odfabric.model.commit import CommitIntent
+from odfabric.model.multihash import Multihash
+
+
+class CommitIntents(Protocol):
+    """Durable intents, shared by all processes of the node. Raises Determinate or Indeterminate for outside failures."""
+
+    def add(self, intent: CommitIntent) -> None:
+        """Store it, durable when the call returns. Raises AlreadyExists, and stores nothing, if one of its jobs has an intent."""
+
+    def drop(self, head: Multihash) -> None:
+        """Remove the one with that new head; none is success."""
+
+    def all(self) -> Sequence[CommitIntent]:
+        """All of them, oldest first: as many as there are commits under way, and those of processes that died."""
