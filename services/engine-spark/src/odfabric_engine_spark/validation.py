@@ -8,13 +8,19 @@ Source: semantics of transforms, section 7.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from odfabric.errors import LimitExceeded, OdfError
 from odfabric.model.engine import QueryInput, QueryProblem, ValidateRequest, ValidateResult
+from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.incremental.judge import validate_query
+from odfabric_engine_spark.validate.gate import ENGINE_NAME
 from odfabric_engine_spark.validate.input_columns import ddl_schema, with_system_columns
+
+FOREIGN_ENGINES = frozenset({"flink", "risingwave", "datafusion"})
+"""Engines of the ecosystem whose queries can often be written in Spark SQL."""
 
 
 def judge_query(request: ValidateRequest, call: EngineCall) -> ValidateResult:
@@ -25,6 +31,8 @@ def judge_query(request: ValidateRequest, call: EngineCall) -> ValidateResult:
         raise
     except OdfError as error:
         return _refused(error)
+    if request.transform.engine.lower() in FOREIGN_ENGINES:
+        return _foreign(request, call)
     return validate_query(request, call)
 
 
@@ -33,6 +41,60 @@ def _described(one: QueryInput, call: EngineCall) -> QueryInput:
     if one.ddl is not None:
         schema = ddl_schema(call.session, one.ddl, one.alias, settings=call.settings)
     return one if schema is None else replace(one, data_schema=with_system_columns(schema, one.vocabulary), ddl=None)
+
+
+def _foreign(request: ValidateRequest, call: EngineCall) -> ValidateResult:
+    """A transform of another engine is refused; what it would be in Spark SQL is told if that is accepted."""
+    # Loading the grammars takes longer than judging a query, and few engines ever need them.
+    from odfabric_engine_spark.validate.dialects import Translation, Untranslatable, translate
+
+    transform, engine = request.transform, request.transform.engine.lower()
+    steps = transform.queries or (() if transform.query is None else (SqlQueryStep(query=transform.query),))
+    refused = f"the query is written for {engine}, this engine runs Spark SQL"
+    found: list[Translation] = []
+    for number, step in enumerate(steps):
+        try:
+            found.append(translate(step.query, engine))
+        except Untranslatable as why:
+            hint = f"write it in Spark SQL, with `engine: {ENGINE_NAME}`: {why.reason}"
+            return _problems(_problem(refused, hint, number, line=why.line, column=why.column))
+    queries = tuple(SqlQueryStep(alias=step.alias, query=one.query) for step, one in zip(steps, found, strict=True))
+    judged = validate_query(replace(request, transform=TransformSql(engine=ENGINE_NAME, queries=queries)), call)
+    if judged.problems:
+        first = judged.problems[0]
+        hint = f"translated into Spark SQL it is refused as well: {first.message}" + (
+            f"; {first.hint}" if first.hint else ""
+        )
+        return _problems(_problem(refused, hint, first.step))
+    return _problems(
+        *(
+            _problem(refused, _offer(one.query, one.notes), number, suggestion=one.query)
+            for number, one in enumerate(found)
+        )
+    )
+
+
+def _offer(query: str, notes: Sequence[str]) -> str:
+    noted = f" (note that {'; '.join(notes)})" if notes else ""
+    return f"with `engine: {ENGINE_NAME}` this is accepted: {' '.join(query.split())}{noted}"
+
+
+def _problem(
+    message: str,
+    hint: str,
+    step: int,
+    *,
+    line: int | None = None,
+    column: int | None = None,
+    suggestion: str | None = None,
+) -> QueryProblem:
+    return QueryProblem(
+        rule="engine", message=message, hint=hint, step=step, line=line, column=column, suggestion=suggestion
+    )
+
+
+def _problems(*problems: QueryProblem) -> ValidateResult:
+    return ValidateResult(problems=problems, data_schema=None, operator_class=None, keys=())
 
 
 def _refused(error: OdfError) -> ValidateResult:
@@ -45,4 +107,4 @@ def _refused(error: OdfError) -> ValidateResult:
         line=place.line,
         column=place.column,
     )
-    return ValidateResult(problems=(problem,), data_schema=None, operator_class=None, keys=())
+    return _problems(problem)

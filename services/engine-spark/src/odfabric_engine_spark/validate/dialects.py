@@ -1,0 +1,235 @@
+"""Queries that were written for another engine, in Spark SQL.
+
+Owns which constructs of Flink, RisingWave and DataFusion mean the same in Spark, and how windows of event time are written there.
+Invariant: only constructs on the list are translated, anything else is named and left to the author; nothing here runs, and whoever
+offers a translation has it judged first (`validation`). Where the meaning differs in a corner, a note says so.
+Source: semantics of transforms, sections 3 and 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import sqlglot
+from sqlglot import exp, tokens
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from odfabric_engine_spark.validate.refusal import shown
+
+TEXT_BYTES_MAX = 64 * 1024
+"""Longest statement that is translated; longer ones are told to be rewritten by hand."""
+
+
+class Flink(Dialect):
+    """Standard SQL with names in backticks."""
+
+    class Tokenizer(tokens.Tokenizer):
+        """Double quotes are no names in Flink."""
+
+        IDENTIFIERS: ClassVar = ["`"]
+
+
+DIALECTS: dict[str, str | type[Dialect]] = {"flink": Flink, "risingwave": "risingwave", "datafusion": "postgres"}
+"""Engines of the ecosystem beside Spark, and the grammar that reads their queries."""
+
+# fmt: off
+_SAME = frozenset([
+    "Select", "Union", "From", "Join", "Where", "Having", "Group", "CTE", "With", "Table", "TableAlias",
+    "Subquery", "Column", "Identifier", "Star", "Alias", "Paren", "Tuple", "Literal", "Boolean", "Null",
+    "Interval", "Var", "DataType", "DataTypeParam", "Cast", "Case", "If", "Neg", "Not", "And", "Or", "EQ", "NEQ",
+    "GT", "GTE", "LT", "LTE", "NullSafeEQ", "NullSafeNEQ", "Is", "Between", "In", "Like", "ILike", "Add", "Sub",
+    "Mul", "DPipe", "Distinct", "Filter", "Window", "WindowSpec", "Partition", "Order", "Ordered", "Sum", "Count",
+    "Min", "Max", "Avg", "Coalesce", "Nullif", "Abs", "Upper", "Lower", "Length", "Substring", "Trim", "Floor",
+    "Ceil", "Greatest", "Least", "RowNumber", "Rank", "DenseRank", "Lag", "Lead", "TimestampTrunc", "DateTrunc",
+    "Extract",
+])
+# fmt: on
+"""Constructs that mean the same there and in Spark, by their classes in sqlglot."""
+_EXTRACTED = frozenset({"YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE"})
+_REASONS = {
+    "Div": "a division of integers gives a fraction in Spark: write `a div b`, or cast one side",
+    "Mod": "the sign of a remainder is another one in some engines: write it for Spark",
+    "Concat": "concat of NULL is NULL in Spark: write it with coalesce",
+    "Limit": "LIMIT over all rows cannot run incrementally",
+    "Lateral": "a temporal join is written JOIN LATERAL (SELECT .. ORDER BY event_time DESC LIMIT 1) in Spark",
+    "Version": "a temporal join is written JOIN LATERAL (SELECT .. ORDER BY event_time DESC LIMIT 1) in Spark",
+}
+_GROUP_WINDOWS = ("TUMBLE", "HOP")
+_CALENDAR = frozenset({"MONTH", "QUARTER", "YEAR"})
+_WINDOW_COLUMNS = {"window_start": "START", "window_end": "END", "window_time": "ROWTIME"}
+_MONTH_NOTE = "windows of months are groups that are corrected as they grow, not emitted once when the month is over"
+_AVG_NOTE = "avg of integers gives a fraction in Spark"
+_WHOLE_NOTE = "the result is that over all rows of the inputs, not over one interval at a time"
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A statement in Spark SQL, and where it differs in meaning."""
+
+    query: str
+    notes: tuple[str, ...]
+
+
+class Untranslatable(Exception):
+    """Why there is no sound translation; line and column from 1 where known."""
+
+    def __init__(self, reason: str, *, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+        self.column = column
+
+
+def translate(query: str, engine: str) -> Translation:
+    """The statement in Spark SQL. Raises Untranslatable; `engine` is one of DIALECTS."""
+    if len(query.encode("utf-8", "replace")) > TEXT_BYTES_MAX:
+        raise Untranslatable(f"only statements of up to {TEXT_BYTES_MAX} bytes are translated")
+    dialect = Dialect.get_or_raise(DIALECTS[engine])
+    try:
+        statements = sqlglot.parse(_plain_window_tables(query, dialect), read=dialect)
+        if len(statements) != 1 or not isinstance(statements[0], exp.Query):
+            raise Untranslatable("one query, SELECT .. or WITH .. SELECT .., is translated")
+        tree = statements[0]
+        notes = list(dict.fromkeys(_rewritten(tree)))
+        _check(tree)
+        if engine == "datafusion" and any(True for _ in tree.find_all(exp.Join, exp.Group, exp.AggFunc, exp.Window)):
+            notes.append(_WHOLE_NOTE)
+        if engine == "flink" and tree.find(exp.Avg):
+            notes.append(_AVG_NOTE)
+        text = tree.sql(dialect="spark", pretty=True, unsupported_level=ErrorLevel.RAISE)
+        return Translation(text, tuple(notes))
+    except SqlglotError as error:
+        first = (getattr(error, "errors", None) or [{}])[0]
+        raise Untranslatable(
+            f"it cannot be read: {first.get('description') or 'a syntax error'}",
+            line=first.get("line"),
+            column=first.get("col"),
+        ) from None
+    except RecursionError:
+        raise Untranslatable("it is nested too deeply") from None
+
+
+def _plain_window_tables(query: str, dialect: Dialect) -> str:
+    """Flink's `TABLE(TUMBLE(TABLE t, DESCRIPTOR(time), ..))` as a call with plain arguments, which is what others write."""
+    found = dialect.tokenize(query)
+    words = [token.text.upper() for token in found]
+    dropped: set[int] = set()
+    for place, word in enumerate(words):
+        if word in _GROUP_WINDOWS and words[place - 2 : place] == ["TABLE", "("]:
+            dropped |= {place - 2, place - 1, _closing(words, place + 1) + 1}
+        elif word == "TABLE" and words[place - 1 : place] == ["("] and words[place - 2] in _GROUP_WINDOWS:
+            dropped.add(place)
+        elif word == "DESCRIPTOR" and words[place + 1 : place + 2] == ["("] and words[place + 3 : place + 4] == [")"]:
+            dropped |= {place, place + 1, place + 3}
+    if not dropped:
+        return query
+    kept = list(query)
+    for place in dropped:
+        if place < len(found):
+            for position in range(found[place].start, found[place].end + 1):
+                kept[position] = " "
+    return "".join(kept)
+
+
+def _closing(words: Sequence[str], opening: int) -> int:
+    """The place of the parenthesis that closes the one at `opening`, the end if there is none."""
+    depth = 0
+    for place in range(opening, len(words)):
+        depth += {"(": 1, ")": -1}.get(words[place], 0)
+        if depth == 0:
+            return place
+    return len(words)
+
+
+def _rewritten(tree: exp.Query) -> Iterator[str]:
+    """Puts Spark's windows into the place of group windows and window tables; yields notes."""
+    for select in list(tree.find_all(exp.Select)):
+        calls = [each for each in select.find_all(exp.Anonymous) if each.parent_select is select]
+        for call in calls:
+            name = str(call.this).upper()
+            kind, _, bound = name.partition("_")
+            if kind not in _GROUP_WINDOWS:
+                continue
+            if isinstance(call.parent, exp.Table):
+                yield from _window_table(select, call.parent, call, kind)
+            else:
+                text, notes = _window(call.expressions, kind, bound)
+                call.replace(text)
+                yield from notes
+
+
+def _window_table(select: exp.Select, table: exp.Table, call: exp.Anonymous, kind: str) -> Iterator[str]:
+    """`FROM tumble(t, time, size) GROUP BY window_start`: the table itself, grouped by a window."""
+    source, *arguments = call.expressions
+    group = select.args.get("group") or exp.Group()
+    keys = list(group.expressions)
+    windows = [key for key in keys if isinstance(key, exp.Column) and key.name.lower() in _WINDOW_COLUMNS]
+    if not windows or not isinstance(source, exp.Column | exp.Table):
+        raise Untranslatable("a window table is translated where the query groups by window_start or window_end")
+    window, notes = _window(arguments, kind, "")
+    group.set("expressions", [window, *(key for key in keys if key not in windows)])
+    for column in list(select.find_all(exp.Column)):
+        bound = _WINDOW_COLUMNS.get(column.name.lower())
+        if bound is not None and column.parent_select is select:
+            value, _ = _window(arguments, kind, bound)
+            named = isinstance(column.parent, exp.Select)
+            column.replace(exp.alias_(value, column.name) if named else value)
+    alias = table.args.get("alias")
+    table.replace(exp.Table(this=source.this.copy(), alias=alias.copy() if alias else None))
+    yield from notes
+
+
+def _window(arguments: Sequence[exp.Expr], kind: str, bound: str) -> tuple[exp.Expr, list[str]]:
+    """Spark's expression for a window (`bound` empty), or for its start, its end, or its last millisecond."""
+    sizes = [_interval(each) for each in arguments[1:]]
+    if len(sizes) != len(_GROUP_WINDOWS[: _GROUP_WINDOWS.index(kind) + 1]):
+        raise Untranslatable(f"{kind} with other arguments than a time and its intervals is not translated")
+    time = arguments[0].sql(dialect="spark")
+    number, unit = sizes[-1]
+    if unit in _CALENDAR:
+        if kind != "TUMBLE" or number != "1":
+            raise Untranslatable(f"Spark has no windows of {number} {unit.lower()}")
+        start, notes = f"date_trunc('{unit}', {time})", [_MONTH_NOTE]
+        end = f"{start} + INTERVAL '{1 if unit != 'QUARTER' else 3}' {unit if unit != 'QUARTER' else 'MONTH'}"
+    else:
+        # TUMBLE has a size; HOP has a slide, then a size, which Spark wants the other way round.
+        texts = ", ".join(f"'{n} {u.lower()}'" for n, u in reversed(sizes))
+        start, end, notes = "window.start", "window.end", []
+        if not bound:
+            return sqlglot.parse_one(f"window({time}, {texts})"), notes
+    forms = {"": start, "START": start, "END": end, "ROWTIME": f"{end} - INTERVAL '1' MILLISECOND"}
+    if bound not in forms:
+        raise Untranslatable(f"{kind}_{bound} has no form in Spark")
+    return sqlglot.parse_one(forms[bound], read="spark"), notes
+
+
+def _interval(value: exp.Expr) -> tuple[str, str]:
+    """The number and the unit of an interval that is a constant."""
+    if not isinstance(value, exp.Interval) or not isinstance(value.this, exp.Literal):
+        raise Untranslatable("the size of a window is a constant interval")
+    number, _, rest = str(value.this.this).strip().partition(" ")
+    unit = (value.text("unit") or rest).upper().rstrip("S")
+    if not number.isdecimal() or unit not in {"SECOND", "MINUTE", "HOUR", "DAY", "WEEK", *_CALENDAR}:
+        raise Untranslatable(f"an interval of {shown(_written(value))} is not translated")
+    return number, unit
+
+
+def _check(tree: exp.Query) -> None:
+    """Raises Untranslatable for the first construct that is not known to mean the same."""
+    for node in tree.walk():
+        name = type(node).__name__
+        if name in _REASONS:
+            raise Untranslatable(_REASONS[name])
+        if (isinstance(node, exp.Anonymous) and str(node.this).lower() == "window") or isinstance(node, exp.Dot):
+            continue
+        if name not in _SAME:
+            raise Untranslatable(f"{shown(_written(node))} is not known to mean the same in Spark")
+        if isinstance(node, exp.Extract) and node.name.upper() not in _EXTRACTED:
+            raise Untranslatable(f"EXTRACT({node.name} ..) counts otherwise in Spark")
+
+
+def _written(node: exp.Expr) -> str:
+    return node.sql(unsupported_level=ErrorLevel.IGNORE) or type(node).__name__

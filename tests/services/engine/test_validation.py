@@ -1,0 +1,222 @@
+"""ValidateQuery beyond the verdict: inputs by DDL, operators, and what to write instead of another engine's SQL."""
+
+from __future__ import annotations
+
+import pytest
+
+from odfabric.formats.arrow_schema import data_schema_to_arrow
+from odfabric.model.engine import QueryInput, QueryProblem, ValidateRequest, ValidateResult
+from odfabric.model.metadata import SqlQueryStep, TransformSql
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.validate.dialects import DIALECTS, Untranslatable, translate
+from odfabric_engine_spark.validation import FOREIGN_ENGINES, judge_query
+
+pytestmark = pytest.mark.spark
+
+DDL = "k STRING, v INT, price DECIMAL(18, 2), t TIMESTAMP"
+
+
+def judged(
+    call: EngineCall, *queries: str, engine: str = "spark", ddl: str = DDL, vocabulary: DatasetVocabulary | None = None
+) -> ValidateResult:
+    *early, last = queries
+    steps = (*(SqlQueryStep(alias=f"s{n}", query=sql) for n, sql in enumerate(early)), SqlQueryStep(query=last))
+    names = vocabulary or DatasetVocabulary()
+    inputs = tuple(QueryInput(alias=alias, vocabulary=names, data_schema=None, ddl=ddl) for alias in ("a", "my.trades"))
+    transform = TransformSql(engine=engine, queries=steps)
+    return judge_query(ValidateRequest(vocabulary=DatasetVocabulary(), transform=transform, inputs=inputs), call)
+
+
+def test_columns_come_from_ddl_and_system_columns_need_no_mention(engine_call: EngineCall) -> None:
+    found = judged(engine_call, "select event_time, k, price from a where op = 0 and system_time > t")
+    assert found.problems == ()
+    assert found.data_schema is not None
+    columns = data_schema_to_arrow(found.data_schema)
+    assert columns.names == ["offset", "op", "system_time", "event_time", "k", "price"]
+    assert str(columns.field("price").type) == "decimal128(18, 2)"
+
+
+def test_an_event_time_that_is_declared_stays_as_it_is(engine_call: EngineCall) -> None:
+    found = judged(engine_call, "select event_time from a", ddl="event_time DATE NOT NULL")
+    assert found.data_schema is not None
+    column = data_schema_to_arrow(found.data_schema).field("event_time")
+    assert (str(column.type), column.nullable) == ("date32[day]", False)
+
+
+def test_a_vocabulary_of_the_input_names_its_system_columns(engine_call: EngineCall) -> None:
+    names = DatasetVocabulary(event_time="happened")
+    assert judged(engine_call, "select happened as event_time, k from a", vocabulary=names).problems == ()
+    assert judged(engine_call, "select event_time, k from a", vocabulary=names).problems != ()
+
+
+BAD_DDL = [
+    ("k VARIANT", "column k is of type VARIANT"),
+    ("k INT, x ARRAY<TIMESTAMP_NTZ>", "column x is of type TIMESTAMP_NTZ"),
+    ("k INTERVAL DAY", "column k is of type INTERVAL DAY"),
+    ("k STRING COLLATE UTF8_LCASE", "column k is of type STRING COLLATE UTF8_LCASE"),
+    ("k CHAR(3)", "column k is of type CHAR(3)"),
+    ("k MAP<STRING, INT>", "Map"),
+    ("k NOPE", '"NOPE"'),
+    ("k INT,", "cannot be read"),
+    ("k INT, K INT", "two columns are named K and k"),
+    ("); drop table x", "cannot be read"),
+    ("k INT" * 400_000, "too long"),
+    (", ".join(f"c{n} INT" for n in range(2_001)), "2001 columns"),
+]
+
+
+@pytest.mark.parametrize(("ddl", "said"), BAD_DDL, ids=[said[:20] for _, said in BAD_DDL])
+def test_a_type_without_a_form_is_refused_by_its_name(engine_call: EngineCall, ddl: str, said: str) -> None:
+    (problem,) = judged(engine_call, "select event_time, k from a", ddl=ddl).problems
+    assert problem.rule == "input-schema"
+    assert problem.message.startswith("input a: ")
+    assert said in problem.message
+
+
+def operators(result: ValidateResult) -> list[tuple[str, str, tuple[str, ...], int]]:
+    assert result.problems == ()
+    return [(one.operator_class, one.name, one.keys, one.step) for one in result.operators]
+
+
+def test_operators_are_told_with_class_keys_and_step(engine_call: EngineCall) -> None:
+    found = judged(
+        engine_call,
+        "select event_time, k, v + 1 as w from a where v > 3",
+        "select window.start event_time, k, sum(w) w from s0 group by window(event_time, '1 day'), k having sum(w) > 3",
+    )
+    assert operators(found) == [
+        ("linear", "project", (), 0),
+        ("linear", "filter", (), 0),
+        ("linear", "filter", (), 1),
+        ("timed", "aggregate", ("window", "k"), 1),
+    ]
+    assert [one.detail for one in found.operators][1] == "v > 3"
+
+
+def test_a_window_over_another_column_is_a_plain_key(engine_call: EngineCall) -> None:
+    found = judged(engine_call, "select max(event_time) event_time, count(*) n from a group by window(t, '1 day')")
+    assert operators(found) == [("keyed", "aggregate", ("window",), 0)]
+
+
+def test_an_operator_is_told_once_however_often_its_step_is_read(engine_call: EngineCall) -> None:
+    found = judged(
+        engine_call,
+        "select event_time, k from a where v = 1",
+        "select * from s0 union all select * from s0",
+    )
+    assert [one.name for one in found.operators].count("filter") == 1
+    assert ("linear", "union", (), 1) in operators(found)
+
+
+def test_a_refused_query_has_problems_and_no_operators(engine_call: EngineCall) -> None:
+    found = judged(engine_call, "select event_time, rand() r from a")
+    assert found.problems
+    assert found.operators == ()
+
+
+# Queries of the ecosystem's documentation and shapes of its examples; the first stands in the specification itself.
+FOREIGN = [
+    (
+        "flink",
+        "SELECT TUMBLE_ROWTIME(event_time, INTERVAL '1' MONTH) as event_time, k, min(price) as min_monthly_price, "
+        "max(price) as max_monthly_price, avg(price) as avg_monthly_price "
+        "FROM a GROUP BY TUMBLE(event_time, INTERVAL '1' MONTH), k",
+        "GROUP BY DATE_TRUNC('MONTH', event_time), k",
+    ),
+    (
+        "flink",
+        "SELECT TUMBLE_START(event_time, INTERVAL '1' DAY) as event_time, k as symbol, min(price) as low "
+        "FROM `my.trades` GROUP BY TUMBLE(event_time, INTERVAL '1' DAY), k",
+        "SELECT window.start AS event_time, k AS symbol, MIN(price) AS low FROM `my.trades` "
+        "GROUP BY WINDOW(event_time, '1 day'), k",
+    ),
+    (
+        "flink",
+        "SELECT window_end as event_time, sum(v) s FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(event_time), "
+        "INTERVAL '10' MINUTES)) GROUP BY window_start, window_end",
+        "SELECT window.end AS event_time, SUM(v) AS s FROM a GROUP BY WINDOW(event_time, '10 minute')",
+    ),
+    (
+        "risingwave",
+        "select window_start as event_time, sum(v) s from tumble(\"my.trades\", event_time, interval '1 hour') "
+        "group by window_start",
+        "SELECT window.start AS event_time, SUM(v) AS s FROM `my.trades` GROUP BY WINDOW(event_time, '1 hour')",
+    ),
+    (
+        "datafusion",
+        "select event_time, op, k as city, v * 10 as population_x10 from \"my.trades\" where k like 'A%'",
+        "SELECT event_time, op, k AS city, v * 10 AS population_x10 FROM `my.trades` WHERE k LIKE 'A%'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("engine", "query", "offered"), FOREIGN)
+def test_a_query_of_another_engine_is_refused_with_one_that_is_accepted(
+    engine_call: EngineCall, engine: str, query: str, offered: str
+) -> None:
+    (problem,) = judged(engine_call, query, engine=engine).problems
+    assert problem.rule == "engine"
+    assert engine in problem.message
+    assert problem.suggestion is not None
+    assert offered in " ".join(problem.suggestion.split())
+    assert " ".join(problem.suggestion.split()) in (problem.hint or "")
+    assert judged(engine_call, problem.suggestion).problems == ()
+
+
+def test_every_step_gets_its_own_translation(engine_call: EngineCall) -> None:
+    found = judged(
+        engine_call, 'select event_time, "k" from a', "select event_time, k::string k from s0", engine="datafusion"
+    )
+    assert [(one.step, bool(one.suggestion)) for one in found.problems] == [(0, True), (1, True)]
+
+
+UNSOUND = [
+    ("datafusion", "select event_time, v / 2 h from a", "division"),
+    ("datafusion", "select event_time, concat(k, k) c from a", "concat of NULL"),
+    ("datafusion", "select event_time, now() n from a", "not known to mean the same"),
+    ("risingwave", "select event_time, extract(dow from event_time) d from a", "EXTRACT(DOW"),
+    ("flink", "select TUMBLE_END(event_time, INTERVAL '2' MONTH) event_time from a group by TUMBLE(event_time, INTERVAL '2' MONTH)", "no windows of 2 month"),
+    ("flink", "select * from TABLE(TUMBLE(TABLE a, DESCRIPTOR(event_time), INTERVAL '1' HOUR))", "groups by window_start"),
+    ("flink", "select a.event_time, r.v from a join `my.trades` for system_time as of a.event_time as r on a.k = r.k", "JOIN LATERAL"),
+    ("datafusion", "insert into a values (1)", "one query"),
+    ("datafusion", "select 1; select 2", "one query"),
+    ("datafusion", "select event_time from a where ((v", "cannot be read"),
+    ("datafusion", "select " + "(" * 2_000 + "1" + ")" * 2_000, "nested too deeply"),
+    ("flink", "select '" + "x" * 70_000 + "' x, event_time from a", "bytes are translated"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("engine", "query", "said"), UNSOUND, ids=[said for _, _, said in UNSOUND])
+def test_what_has_no_sound_translation_is_named_and_nothing_is_offered(
+    engine_call: EngineCall, engine: str, query: str, said: str
+) -> None:
+    (problem,) = judged(engine_call, query, engine=engine).problems
+    assert problem.suggestion is None
+    assert said in (problem.hint or "")
+
+
+def test_a_translation_that_would_be_refused_is_not_offered(engine_call: EngineCall) -> None:
+    (problem,) = judged(engine_call, "select event_time, nope from a", engine="datafusion").problems
+    assert problem.suggestion is None
+    assert "unknown column `nope`" in (problem.hint or "")
+
+
+def test_an_engine_that_nobody_knows_is_refused_without_a_guess(engine_call: EngineCall) -> None:
+    (problem,) = judged(engine_call, "select event_time from a", engine="polars").problems
+    assert isinstance(problem, QueryProblem)
+    assert (problem.rule, problem.suggestion) == ("engine", None)
+
+
+def test_the_table_of_dialects_is_that_of_the_engines() -> None:
+    assert set(DIALECTS) == FOREIGN_ENGINES
+    with pytest.raises(Untranslatable):
+        translate("", "flink")
+
+
+def test_a_hopping_window_names_its_size_first() -> None:
+    text = (
+        "select HOP_START(t, INTERVAL '5' MINUTE, INTERVAL '1' HOUR) s from a "
+        "group by HOP(t, INTERVAL '5' MINUTE, INTERVAL '1' HOUR)"
+    )
+    assert "WINDOW(t, '1 hour', '5 minute')" in translate(text, "flink").query
