@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
@@ -67,6 +67,13 @@ class Settings(BaseSettings):
     )
     redis_url: str | None = Field(
         None,
+    heads: Literal["database", "objects"] = Field(
+        "database",
+        description="Where the heads of record are; `objects`: in `refs/head`, for nodes that share a bucket and no database",
+    )
+    heads_poll_s: float = Field(
+        2.0, gt=0, description="Pause between looks at the heads in the objects, for commits that other nodes made"
+    )
         pattern=r"^(rediss?|unix)://",
         description="Redis that wakes workers, `redis://host:6379/0`; default: they look every `job_poll_s`",
     )

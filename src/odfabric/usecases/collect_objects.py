@@ -23,6 +23,7 @@ from odfabric.formats.dataset_layout import (
     collector_lock,
     dataset_of_key,
     dataset_prefix,
+    has_no_head,
     head_key,
     object_key,
     parse_ref,
@@ -118,7 +119,7 @@ def _oldest_kept(ports: CollectPorts) -> Instant | None:
 
 def _forget_collected(ports: CollectPorts, oldest_kept: Instant) -> None:
     for dataset in ports.removed.removed_before(oldest_kept, limit=REMOVED_AT_ONCE_MAX):
-        if next(ports.objects.keys(dataset_prefix(dataset)), None) is None:
+        if all(key == head_key(dataset) for key in ports.objects.keys(dataset_prefix(dataset))):
             for cursor in ports.cursors.of_dataset(dataset, limit=CURSORS_AT_ONCE_MAX):
                 ports.cursors.delete(dataset, cursor.consumer)
             ports.removed.forget(dataset)
@@ -148,7 +149,7 @@ class _Collecting:
 
     def _left_alone(self, head: Head | None) -> LeftAlone | None:
         published = self._ports.objects.read_ref(head_key(self._dataset))
-        if published is None:
+        if published is None or has_no_head(published):
             return None
         if head is None:
             return LeftAlone.UNKNOWN_HEAD
@@ -177,12 +178,14 @@ class _Collecting:
     def _of_unknown(self, keys: Sequence[str]) -> Sequence[Litter]:
         """A dataset that was deleted, or one whose creation came to nothing."""
         marked = self._ports.removed.removed_at(self._dataset)
-        litter = self._aged(keys) if marked is None or marked < self._oldest_kept else ()
+        # What says that a dataset was removed stays where it is told by that (`adapters.object_heads`).
+        others = [key for key in keys if key != head_key(self._dataset)]
+        litter = self._aged(others) if marked is None or marked < self._oldest_kept else ()
         if not litter or self._dry_run:
             return litter
         with self._ports.objects.exclusive(collector_lock(self._dataset)):
             unknown = self._chains.head(self._dataset) is None
-            if not unknown or self._ports.objects.read_ref(head_key(self._dataset)) is not None:
+            if not unknown or not has_no_head(self._ports.objects.read_ref(head_key(self._dataset))):
                 return ()
             self._delete(litter)
         return litter

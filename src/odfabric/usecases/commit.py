@@ -73,13 +73,16 @@ class Commits:
         clock: Clock,
         attempts_max: int,
         block_bytes_max: int,
+        publishes: bool = True,
     ) -> None:
+        """Without `publishes` the heads of record are published ones already: `chains` moves `refs/head` itself."""
         self._chains = chains
         self._catalog = catalog
         self._objects = objects
         self._clock = clock
         self._attempts_max = attempts_max
         self._block_bytes_max = block_bytes_max
+        self._publishes = publishes
         self._published: dict[DatasetId, tuple[Multihash, CatalogEntry]] = {}
 
     @property
@@ -174,6 +177,8 @@ class Commits:
         without the lock that makes others wait. The alias is written before the head that makes it visible. What this process
         has published itself is not published again while the database says the same of the same entry.
         """
+        if not self._publishes:
+            return
         head, entry = self._chains.head(dataset), self._catalog.by_id(dataset)
         if head is None or entry is None or self._published.get(dataset) != (head.hash, entry):
             self._publish(dataset)

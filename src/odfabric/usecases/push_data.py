@@ -57,16 +57,19 @@ def accept_push(
     clock: Clock,
     entropy: Entropy,
     inline_bytes_max: int,
+    staging_part: str = "",
 ) -> Job | CommitResult:
     """Check what can be checked, stage the body, queue the job. A key that was committed answers what it answered then.
 
-    A body of `inline_bytes_max` bytes or fewer goes with the job.
+    A body of `inline_bytes_max` bytes or fewer goes with the job, a larger one into this node's `staging_part` of the objects.
 
     Raises NotFound, SourceNotFound, UnsupportedMediaType, InvalidRequest before the body is read; IdempotencyKeyReused.
     """
     entry = repository.resolve(request.dataset)
     _check_acceptable(entry, request, repository=repository)
-    staged = stage_body(request.body, objects=objects, entropy=entropy, inline_bytes_max=inline_bytes_max)
+    staged = stage_body(
+        request.body, objects=objects, entropy=entropy, inline_bytes_max=inline_bytes_max, part=staging_part
+    )
     key_hash = _key_hash(entry, request)
     if key_hash is not None:
         known = known_result(entry.id, key_hash, staged.digest, repository=repository)

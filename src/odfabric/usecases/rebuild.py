@@ -21,6 +21,7 @@ from odfabric.formats.dataset_layout import (
     HEAD,
     alias_key,
     dataset_of_key,
+    has_no_head,
     head_key,
     parse_ref,
 )
@@ -103,7 +104,7 @@ def rebuild(*, ports: RebuildPorts, adopt: bool, listener: Listener) -> Iterator
     """
     for key in ports.repository.objects.keys(""):
         dataset = dataset_of_key(key) if key.endswith(f"/{HEAD}") else None
-        if dataset is not None and key == head_key(dataset):
+        if dataset is not None and key == head_key(dataset) and not has_no_head(ports.repository.objects.read_ref(key)):
             yield _Rebuilding(dataset, ports, listener).run(adopt=adopt)
 
 

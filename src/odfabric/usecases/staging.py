@@ -53,9 +53,12 @@ class _DigestingStream:
         return out
 
 
-def stage_body(chunks: Iterator[bytes], *, objects: ObjectStore, entropy: Entropy, inline_bytes_max: int) -> StagedBody:
+def stage_body(
+    chunks: Iterator[bytes], *, objects: ObjectStore, entropy: Entropy, inline_bytes_max: int, part: str = ""
+) -> StagedBody:
     """Take a body in as it arrives; up to `inline_bytes_max` bytes are left to be stored with the job.
 
+    `part` keeps uploads of this node apart from those of others in the same objects, of whose jobs it knows nothing.
     An exception out of `chunks` leaves nothing visible behind.
     """
     begun = bytearray()
@@ -65,7 +68,7 @@ def stage_body(chunks: Iterator[bytes], *, objects: ObjectStore, entropy: Entrop
             break
     else:
         return StagedBody(len(begun), hashlib.sha3_256(begun).digest(), body=bytes(begun))
-    key = STAGING_PREFIX + entropy.random_bytes(16).hex()
+    key = STAGING_PREFIX + part + entropy.random_bytes(16).hex()
     stream = _DigestingStream(chain([bytes(begun)], chunks))
     size = objects.put_stream(key, stream)
     return StagedBody(size, stream.digest.digest(), key=key)
@@ -77,7 +80,7 @@ def discard_staged(staged: StagedBody, *, objects: ObjectStore) -> None:
         objects.delete(staged.key)
 
 
-def collect_staged(*, objects: ObjectStore, jobs: Jobs, clock: Clock, lifetime_s: float) -> int:
+def collect_staged(*, objects: ObjectStore, jobs: Jobs, clock: Clock, lifetime_s: float, part: str = "") -> int:
     """Delete staged objects older than the lifetime that no unfinished job names; returns how many.
 
     The jobs are read before the objects are listed: a job enqueued later names an object that is younger than the lifetime.
@@ -88,7 +91,7 @@ def collect_staged(*, objects: ObjectStore, jobs: Jobs, clock: Clock, lifetime_s
     if len(unfinished) == _UNFINISHED_JOBS_MAX:
         return 0
     removed = 0
-    for key in objects.keys(STAGING_PREFIX):
+    for key in objects.keys(STAGING_PREFIX + part):
         stat = objects.stat(key)
         if key not in named and stat is not None and stat.modified_at < oldest_kept:
             objects.delete(key)

@@ -7,7 +7,6 @@ workspace is complete once its database has all migrations; opening one that is 
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -28,6 +27,7 @@ from odfabric.adapters.memory.signals import MemorySignals
 from odfabric.adapters.persist.metrics import PersistCollector
 from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
+from odfabric.adapters.sql.commit_intents import SqlCommitIntents
 from odfabric.adapters.sql.cursors import SqlCursors
 from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
 from odfabric.adapters.sql.jobs import SqlJobs
@@ -37,9 +37,9 @@ from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CrashPoints
 from odfabric.errors import InvalidRequest
 from odfabric.model.engine import EngineInfo
-from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.ports.clock import Clock
+from odfabric.ports.commit_intents import CommitIntents
 from odfabric.ports.egress import RemoteDatasets
 from odfabric.ports.engine import Engine
 from odfabric.ports.signals import Signals
@@ -47,20 +47,17 @@ from odfabric.ports.state_index import StateIndex
 from odfabric.settings import Settings
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.engine_on_demand import EngineOnDemand
+from odfabric.wiring.identity import KEY_FILE, account_id, token
 from odfabric.wiring.indexes import open_state_index, persist_location
 from odfabric.wiring.metrics import EngineCollector, registry_of
 from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
 from odfabric.wiring.remotes import RemotesByScheme
+from odfabric.wiring.shared_heads import with_heads_in_objects
 from odfabric.wiring.stores import Stores, check_objects, database_url, open_stores
 
 CRASH_POINTS: Mapping[str, str] = {**CRASH_POINT_TEXTS, **ENGINE_CRASH_POINTS}
 """Every point at which `ODF_CRASH_AT` can make a process of the node kill itself, and what happens there."""
-
-TOKEN_FILE = "node.token"
-ACCOUNT_FILE = "account.id"
-KEY_FILE = "dataset-keys.key"
-TOKEN_PREFIX = "odf_"
 
 
 def prepare_workspace(settings: Settings) -> str:
@@ -72,7 +69,7 @@ def prepare_workspace(settings: Settings) -> str:
         raise InvalidRequest(message, hint="choose another folder") from error
     upgrade(database_url(settings))
     check_objects(settings)
-    return _token(settings)
+    return token(settings)
 
 
 def engine_launcher(settings: Settings, *, owner_pid: int | None = None) -> EngineLauncher:
@@ -115,11 +112,16 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         closing.callback(location.close)
         index = open_state_index(settings, location, objects=stores.objects, exchange=exchange)
         ports = _ports(settings, stores, egress, exchange, used, clock or SystemClock(), signals, index)
+        intents: CommitIntents = SqlCommitIntents(stores.database)
         if settings.crash_at is not None and settings.crash_at.partition("@")[0] not in ENGINE_CRASH_POINTS:
-            ports = intercepted(ports, CrashPoints(settings.crash_at))
-        node = Node(ports, settings)
-        node.token = _token(settings)
-        node.account_id = _account_id(settings)
+            armed = CrashPoints(settings.crash_at)
+            ports, intents = intercepted(ports, armed), armed.intents(intents)
+        follow_heads = None
+        if settings.heads == "objects":
+            ports, follow_heads = with_heads_in_objects(ports, intents, settings)
+        node = Node(ports, settings, follow_heads=follow_heads)
+        node.token = token(settings)
+        node.account_id = account_id(settings)
         node.registry = registry_of(ports.jobs, PersistCollector(location.meter), EngineCollector(_engine_known(used)))
         node.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores, node))
         yield node
@@ -263,36 +265,3 @@ def egress_limits(settings: Settings) -> EgressLimits:
 
 def _exchange_folder(settings: Settings) -> Path:
     return settings.workspace.absolute() / "exchange"
-
-
-def _account_id(settings: Settings) -> str:
-    """Identity of the node's account, made once. Nothing is signed with it, so only its public half is kept."""
-    key = KeyFileDatasetKeys(settings.workspace / KEY_FILE, entropy=SystemEntropy()).create()
-    return str(DatasetId(bytes.fromhex(_made_once(settings.workspace / ACCOUNT_FILE, key.public.hex()))))
-
-
-def _token(settings: Settings) -> str:
-    """The node's token: the one that was set, else the workspace's own, made once.
-
-    It ends with a checksum, so that a scanner of leaked secrets can tell it from a look-alike.
-    """
-    if settings.token is not None:
-        return settings.token.get_secret_value()
-    body = SystemEntropy().random_bytes(20).hex()
-    return _made_once(settings.workspace / TOKEN_FILE, f"{TOKEN_PREFIX}{body}{zlib.crc32(body.encode()):08x}")
-
-
-def _made_once(path: Path, text: str) -> str:
-    """Text of a private file that is made if it is not there; of several processes that start at once the first one's stays."""
-    if not path.exists():
-        pending = path.with_name(f".{path.name}.{os.getpid()}")
-        descriptor = os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as stream:
-            stream.write(text)
-        try:
-            os.link(pending, path)
-        except FileExistsError:
-            pass
-        finally:
-            pending.unlink()
-    return path.read_text().strip()

@@ -36,6 +36,7 @@ from odfabric.usecases.index_state import IndexWork, bring_forward, enqueue_inde
 from odfabric.usecases.inspect_index import IndexReport, VerifiedIndex, inspect_index, verify_index
 from odfabric.usecases.job_run import LeasedRun
 from odfabric.usecases.repository import Repository
+from odfabric.wiring.identity import own_part
 from odfabric.wiring.stores import bucket_and_prefix, database_server, s3_keys
 
 VERSIONS_FILE = "persist.sqlite3"
@@ -167,7 +168,7 @@ def _blobs(settings: Settings) -> OpenBlob:
     return blobs_in_bucket(
         BucketPlace(
             bucket=bucket,
-            prefix=f"{prefix}{BLOBS_FOLDER}/",
+            prefix=f"{prefix}{BLOBS_FOLDER}/{own_part(settings)}",
             endpoint_url=settings.s3_endpoint_url,
             region=settings.s3_region,
             access_key=access_key,

@@ -62,7 +62,8 @@ WAITING_JOBS_MAX = 1000
 class Node:
     """The verbs of a node, bound to its ports. Raises leaves of the closed error tree only."""
 
-    def __init__(self, ports: NodePorts, settings: Settings) -> None:
+    def __init__(self, ports: NodePorts, settings: Settings, *, follow_heads: Callable[[], None] | None = None) -> None:
+        """`follow_heads` is given where other nodes move heads too: what is to be done now and then to hear of it."""
         self.settings = settings
         self.ports = ports
         self.account = LOCAL_ACCOUNT
@@ -78,7 +79,9 @@ class Node:
             clock=ports.clock,
             attempts_max=settings.commit_attempts_max,
             block_bytes_max=settings.block_bytes_max,
+            publishes=follow_heads is None,
         )
+        self._follow_heads = follow_heads
         self.repository = self._repository(ports.objects)
         self.cursors = cursor_verbs(
             settings,
@@ -208,6 +211,7 @@ class Node:
             clock=self.ports.clock,
             entropy=self.ports.entropy,
             inline_bytes_max=self.settings.push_inline_bytes_max,
+            staging_part=self.ports.own_part,
         )
         self.ports.signals.send(Topic.JOBS)
         return accepted
@@ -451,7 +455,9 @@ class Node:
     # background work
 
     def relay_outbox(self) -> int:
-        """Handle commits' consequences; how many messages."""
+        """Handle commits' consequences, those of other nodes too where these share the objects; how many messages."""
+        if self._follow_heads is not None:
+            self._follow_heads()
         handled = relay_outbox(
             outbox=self.ports.outbox, commits=self.commits, clock=self.ports.clock, follow=self.indexes.follow
         )
@@ -484,7 +490,7 @@ class Node:
 
     def health(self) -> dict[str, object]:
         """Whether database and objects answer; the engine is named apart, because reading does not need it."""
-        parts = {"database": self._answers(lambda: self.ports.catalog.page(limit=1))}
+        parts = {"database": self._answers(lambda: self.ports.jobs.page(limit=1))}
         parts["objects"] = self._answers(lambda: self.ports.objects.stat("health"))
         return {"ok": all(parts.values()), "parts": parts}
 
@@ -513,8 +519,12 @@ class Node:
         return metrics_text(self.registry)
 
     def keep_house(self) -> int:
-        """Remove abandoned uploads, some objects that no chain names, what dead processes left behind (`sweepers`); how many."""
-        return self._collect_staged() + sum(sweep() for sweep in self.sweepers) + self._collection.step()
+        """Remove abandoned uploads, some objects that no chain names, what dead processes left behind (`sweepers`); how many.
+
+        Where other nodes commit too, objects that no chain names stay: no lock keeps those nodes away.
+        """
+        removed = self._collect_staged() + sum(sweep() for sweep in self.sweepers)
+        return removed + (self._collection.step() if self._follow_heads is None else 0)
 
     def collect(self, *, dry_run: bool) -> Iterator[CollectedPortion]:
         """A whole round of collecting objects that no chain names."""
@@ -538,6 +548,7 @@ class Node:
             jobs=ports.jobs,
             clock=ports.clock,
             lifetime_s=self.settings.staged_lifetime_s,
+            part=ports.own_part,
         )
 
     def _lease_ms(self) -> int:

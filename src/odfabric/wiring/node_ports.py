@@ -47,6 +47,8 @@ class NodePorts:
     clock: Clock
     entropy: Entropy
     signals: Signals = field(default_factory=MemorySignals)
+    own_part: str = ""
+    """What keeps staged uploads of this node apart in objects that it shares with others; empty or ending with a slash."""
     stored: ObjectStore | None = None
     """`objects` without copies nearby, which verification must not trust; None if there are none."""
 
@@ -78,5 +80,6 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         clock=ports.clock,
         entropy=ports.entropy,
         signals=ports.signals,
+        own_part=ports.own_part,
         stored=interceptor.objects(ports.stored) if ports.stored else None,
     )

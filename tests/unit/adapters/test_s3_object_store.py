@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -15,7 +17,7 @@ from odfabric.adapters.s3.client import S3Access, failing
 from odfabric.adapters.s3.object_store import S3ObjectStore
 from odfabric.adapters.s3.object_stream import ATTEMPTS_MAX, ObjectStream
 from odfabric.adapters.s3.parts import FIRST_BYTES, MIB, PARTS_MAX, PartSizes
-from odfabric.errors import Determinate, Indeterminate, NotFound
+from odfabric.errors import Determinate, Indeterminate, InvalidRequest, NotFound
 from tests.support.servers.s3 import S3Server
 from tests.support.waiting import wait_until
 
@@ -199,3 +201,34 @@ def test_an_object_that_is_deleted_while_it_is_read_is_told(objects: S3ObjectSto
         stream.seek(MIB)
         with pytest.raises(NotFound):
             stream.read()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Careless(S3Access):
+    """Access to a server that ignores some conditions of writes, as look-alikes of S3 do."""
+
+    ignored: tuple[str, ...] = ()
+
+    def client(self) -> Any:
+        client = super().client()
+
+        def forget(params: dict[str, Any], **_: object) -> None:
+            for condition in self.ignored:
+                params.pop(condition, None)
+
+        client.meta.events.register("provide-client-params.s3.PutObject", forget)
+        return client
+
+
+@pytest.mark.parametrize("ignored", [(), ("IfNoneMatch",), ("IfMatch",), ("IfNoneMatch", "IfMatch")])
+def test_a_store_that_ignores_conditions_is_refused(
+    s3: S3Server, bucket: str, tmp_path: Path, ignored: tuple[str, ...]
+) -> None:
+    access = Careless(**asdict(access_to(s3)), ignored=ignored)
+    store = S3ObjectStore(access, bucket, prefix="node/", exclusive=FolderLocks(tmp_path / "locks").exclusive)
+    if ignored:
+        with pytest.raises(InvalidRequest, match="ignores the conditions"):
+            store.check()
+    else:
+        store.check()
+    assert list(store.keys("")) == [], "the probe is left behind"

@@ -29,8 +29,10 @@ from odfabric.errors import (
     External,
     InvalidData,
     InvalidName,
+    InvalidRequest,
     LimitExceeded,
     NotFound,
+    Place,
 )
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.ports.object_store import REF_BYTES_MAX, ObjectStat, ReadableBytes, check_key, check_prefix, ref_bytes
@@ -38,6 +40,8 @@ from odfabric.ports.object_store import REF_BYTES_MAX, ObjectStat, ReadableBytes
 Exclusive = Callable[[str], AbstractContextManager[None]]
 
 PENDING = ".pending-"
+PROBE = "probe-"
+"""Begins the name of an object that is written and deleted again when a node is made or started."""
 TAGS_KNOWN_MAX = 10_000
 """Refs of which a process remembers the entity tag that it wrote."""
 _COPY_BYTES = 1024 * 1024
@@ -69,7 +73,10 @@ class S3ObjectStore:
         self._tags: dict[str, tuple[str, str]] = {}
 
     def check(self, *, create: bool = False) -> None:
-        """Raises Determinate, saying what to do, if the bucket cannot be used; `create` makes one that is missing."""
+        """Raises Determinate, saying what to do, if the bucket cannot be used; `create` makes one that is missing.
+
+        Raises InvalidRequest for a store that ignores the conditions of writes: two writers could win there.
+        """
         if create:
             known = self._client.exceptions
             with (
@@ -79,6 +86,26 @@ class S3ObjectStore:
                 self._client.create_bucket(Bucket=self._bucket)
         with failing(self._bucket, changes=False):
             next(iter(self._pages(self._prefix)), None)
+        self._check_conditions(f"{PROBE}{secrets.token_hex(16)}")
+
+    def _check_conditions(self, key: str) -> None:
+        try:
+            written = [
+                self._replaced(key, "first", None),
+                self._replaced(key, "second", None),
+                self._replaced(key, "third", f'"{"0" * 32}"'),
+                self._replaced(key, "fourth", self._tags[key][1]),
+            ]
+            found = self.read_ref(key)
+        finally:
+            self._tags.pop(key, None)
+            self.delete(key)
+        if (written, found) != ([True, False, False, True], "fourth"):
+            raise InvalidRequest(
+                "the object store ignores the conditions of writes (If-None-Match, If-Match)",
+                place=Place(field="ODF_OBJECTS_URL"),
+                hint="use AWS S3, SeaweedFS, MinIO, R2 or another one that honours them",
+            )
 
     def close(self) -> None:
         """Close idle connections."""

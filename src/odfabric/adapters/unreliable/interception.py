@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 from odfabric.ports.catalog import Catalog
 from odfabric.ports.chain_writer import ChainWriter
+from odfabric.ports.commit_intents import CommitIntents
 from odfabric.ports.cursors import Cursors
 from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.egress import HttpSource, RemoteDataset, RemoteDatasets, WebhookSender
@@ -40,11 +41,14 @@ _KINDS = {
 }
 
 
+_AREAS = {"staging": "staging", "names": "name"}
+
+
 def object_kind(key: str) -> str:
-    """What an object is by its key: block, data, checkpoint, ref, info, staging or other."""
+    """What an object is by its key: block, data, checkpoint, ref, info, name, staging or other."""
     parts = key.split("/")
-    if parts[0] == "staging":
-        return "staging"
+    if parts[0] in _AREAS:
+        return _AREAS[parts[0]]
     return _KINDS.get(parts[1], "other") if len(parts) > 1 else "other"
 
 
@@ -107,6 +111,7 @@ JOBS = PortCalls(
         "queued": "job.queued",
     },
 )
+INTENTS = PortCalls(effects={"add": "intent.add", "drop": "intent.drop"}, reads={"all": "intent.all"})
 OUTBOX = PortCalls(effects={"fan_out": "outbox.fan_out"}, reads={"pending": "outbox.pending"})
 REMOVED = PortCalls(
     effects={"forget": "removed.forget"},
@@ -179,6 +184,10 @@ class Interceptor(ABC):
     def jobs(self, port: Jobs) -> Jobs:
         """The job table."""
         return self.wrap(port, JOBS)
+
+    def intents(self, port: CommitIntents) -> CommitIntents:
+        """What is about to be committed."""
+        return self.wrap(port, INTENTS)
 
     def outbox(self, port: Outbox) -> Outbox:
         """The outbox."""

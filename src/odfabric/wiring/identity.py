@@ -1,0 +1,59 @@
+"""Who this node is: its account, and the token that opens it.
+
+Owns the files of the workspace in which both are kept. Invariant: they are made once, whichever process comes first.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+
+from odfabric.adapters.local_fs.dataset_keys import KeyFileDatasetKeys
+from odfabric.adapters.system.clock import SystemEntropy
+from odfabric.formats.did import parse_dataset_id
+from odfabric.model.identity import DatasetId
+from odfabric.settings import Settings
+
+TOKEN_FILE = "node.token"
+ACCOUNT_FILE = "account.id"
+KEY_FILE = "dataset-keys.key"
+TOKEN_PREFIX = "odf_"
+
+
+def account_id(settings: Settings) -> str:
+    """Identity of the node's account, made once. Nothing is signed with it, so only its public half is kept."""
+    key = KeyFileDatasetKeys(settings.workspace / KEY_FILE, entropy=SystemEntropy()).create()
+    return str(DatasetId(bytes.fromhex(_made_once(settings.workspace / ACCOUNT_FILE, key.public.hex()))))
+
+
+def token(settings: Settings) -> str:
+    """The node's token: the one that was set, else the workspace's own, made once.
+
+    It ends with a checksum, so that a scanner of leaked secrets can tell it from a look-alike.
+    """
+    if settings.token is not None:
+        return settings.token.get_secret_value()
+    body = SystemEntropy().random_bytes(20).hex()
+    return _made_once(settings.workspace / TOKEN_FILE, f"{TOKEN_PREFIX}{body}{zlib.crc32(body.encode()):08x}")
+
+
+def own_part(settings: Settings) -> str:
+    """What keeps things of this node apart in objects that it shares with others; empty if it has them alone."""
+    return f"{parse_dataset_id(account_id(settings)).multibase}/" if settings.heads == "objects" else ""
+
+
+def _made_once(path: Path, text: str) -> str:
+    """Text of a private file that is made if it is not there; of several processes that start at once the first one's stays."""
+    if not path.exists():
+        pending = path.with_name(f".{path.name}.{os.getpid()}")
+        descriptor = os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(text)
+        try:
+            os.link(pending, path)
+        except FileExistsError:
+            pass
+        finally:
+            pending.unlink()
+    return path.read_text().strip()
