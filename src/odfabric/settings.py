@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, StringConstraints, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from odfabric.errors import InvalidRequest, Place
@@ -20,6 +20,8 @@ GIB = 1024 * MIB
 
 
 OBJECTS_URL_PATTERN = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9._-]+)*/?$"
+
+ENGINE_NAME_PATTERN = r"^[a-z][a-z0-9-]{0,30}$"
 
 HTTP_URL_PATTERN = r"^https?://[^/@\s]+/?$"
 
@@ -65,8 +67,6 @@ class Settings(BaseSettings):
         300,
         description="Lifetime of links to objects in S3 that peers are sent to; 0 = the api hands out the bytes itself",
     )
-    redis_url: str | None = Field(
-        None,
     heads: Literal["database", "objects"] = Field(
         "database",
         description="Where the heads of record are; `objects`: in `refs/head`, for nodes that share a bucket and no database",
@@ -74,6 +74,8 @@ class Settings(BaseSettings):
     heads_poll_s: float = Field(
         2.0, gt=0, description="Pause between looks at the heads in the objects, for commits that other nodes made"
     )
+    redis_url: str | None = Field(
+        None,
         pattern=r"^(rediss?|unix)://",
         description="Redis that wakes workers, `redis://host:6379/0`; default: they look every `job_poll_s`",
     )
@@ -243,6 +245,15 @@ class Settings(BaseSettings):
         None, description="Folder for the engine's class archive; default: in the workspace"
     )
     engine_call_s_max: float = Field(4 * 3600.0, description="Longest ingest or transform")
+    engines: dict[Annotated[str, StringConstraints(pattern=ENGINE_NAME_PATTERN)], str] = Field(
+        {},
+        description="Engines of the reference for transforms of that `engine`, `host:port` by name (JSON object); "
+        "`spark` is the node's own unless it is named here",
+    )
+    engines_folder: str | None = Field(
+        None, description="What these engines call the node's exchange folder; default: its own path"
+    )
+    engines_start_s_max: float = Field(30.0, description="Longest wait until such an engine answers")
     validate_line_bytes_max: int = Field(4 * MIB, description="Longest line of `odf engine validate --batch`")
     validate_at_once_max: int = Field(4, ge=1, description="Queries of a batch that are judged at once")
 

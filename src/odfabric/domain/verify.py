@@ -21,6 +21,11 @@ from odfabric.model.metadata import Checkpoint, DatasetKind, DataSlice, ExecuteT
 from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
 
+ENGINE_RULE = "engine"
+"""Rule by which a transform is refused that was written for an engine which is not there."""
+FOREIGN_CHECKPOINT_RULE = "checkpoint-foreign"
+"""Rule by which an engine refuses a checkpoint that another one wrote."""
+
 
 class ProblemKind(Enum):
     """What is wrong; the values are the words of answers."""
@@ -143,6 +148,11 @@ def verify_replay(
     return _problem(
         ProblemKind.DATA_NOT_REPRODUCIBLE, dataset, block, name, f"the replay differs in {'; '.join(differing)}"
     )
+
+
+def needs_other_engine(error: OdfError) -> bool:
+    """Whether a replay failed only because the engine that made the transaction is not the one that was asked."""
+    return error.place.rule in (ENGINE_RULE, FOREIGN_CHECKPOINT_RULE)
 
 
 def _as_if_written_by(expected: ExecuteTransform, actual: ExecuteTransform) -> ExecuteTransform:

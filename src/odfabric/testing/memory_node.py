@@ -28,6 +28,7 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
 from odfabric.model.job import Job
 from odfabric.ports.cursors import Cursors
+from odfabric.ports.engine import Engine
 from odfabric.settings import Settings
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.node import Node
@@ -125,6 +126,11 @@ class MemoryNode:
         )
         self.settings = self.settings.model_copy(update=settings)
         self.restart(interceptor)
+
+    def use_engine(self, engine: Engine) -> None:
+        """Start again with another engine, over the same exchange folder."""
+        self._ports = replace(self._ports, engine=engine)
+        self.restart(self.interceptor)
 
     def lose_database(self, interceptor: Interceptor | None = None, **settings: int) -> None:
         """Start again on an empty database."""

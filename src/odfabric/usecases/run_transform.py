@@ -38,11 +38,11 @@ from odfabric.usecases.store_slice import store_checkpoint, store_slice
 
 @dataclass(frozen=True, slots=True)
 class ExecutedTransform:
-    """What the engine made of a plan: its answer and where its files lie."""
+    """What the engine made of a plan: its answer and where its files lie; no checkpoint of an engine that keeps nothing."""
 
     result: TransformResult
     data_path: Path
-    checkpoint_path: Path
+    checkpoint_path: Path | None
 
 
 def run_transform(
@@ -127,7 +127,8 @@ def execute_plan(
         new_checkpoint_path=relative(checkpoint_path),
         new_data_path=relative(data_path),
     )
-    return ExecutedTransform(engine.execute_transform(request, progress=run.report), data_path, checkpoint_path)
+    result = engine.execute_transform(request, progress=run.report)
+    return ExecutedTransform(result, data_path, checkpoint_path if checkpoint_path.exists() else None)
 
 
 def _request_input(
@@ -155,12 +156,13 @@ def _plan_commit(
 ) -> PlannedCommit | None:
     result, dataset = executed.result, plan.dataset_id
     new_data = store_slice(dataset, executed.data_path, result.offsets, objects=objects) if result.offsets else None
+    checkpoint = executed.checkpoint_path
     events = plan_execute_transform(
         state,
         plan,
         data_schema=result.data_schema,
         new_data=new_data,
-        new_checkpoint=store_checkpoint(dataset, executed.checkpoint_path, objects=objects),
+        new_checkpoint=None if checkpoint is None else store_checkpoint(dataset, checkpoint, objects=objects),
         watermark=result.watermark,
     )
     if not events:

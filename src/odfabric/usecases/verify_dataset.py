@@ -26,6 +26,7 @@ from odfabric.domain.verify import (
     FoundSlice,
     ProblemKind,
     VerificationProblem,
+    needs_other_engine,
     verify_checkpoint,
     verify_links,
     verify_replay,
@@ -53,6 +54,8 @@ from odfabric.usecases.run_transform import execute_plan
 from odfabric.usecases.store_slice import describe_slice
 
 PROBLEMS_MAX = 100
+CHECKPOINT_SIGN_BYTES = 8
+"""Length of what tells checkpoints of one engine from those of others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +258,7 @@ def _verify_transactions(verification: _Verification, hashes: Sequence[Multihash
         if isinstance(link.block.event, ExecuteTransform):
             verification.run.report(EngineProgress(stage="replay", done=number, total=len(hashes)))
             try:
-                _replay(verification, state, link, input_states)
+                problem = _replay(verification, state, link, input_states)
             except (NotFound, Corrupt) as error:
                 name = error.object_name if isinstance(error, Corrupt) else error.name
                 verification.found(ProblemKind.VERIFY_TRANSFORM, f"{error.message} ({name})", block=link.hash)
@@ -263,14 +266,37 @@ def _verify_transactions(verification: _Verification, hashes: Sequence[Multihash
             except OdfError as error:
                 if error.code in ("unavailable", "outcome-unknown", "lease-lost"):
                     raise
+                if needs_other_engine(error):
+                    _skip_from(verification, state, link)
+                    return
                 verification.found(ProblemKind.VERIFY_TRANSFORM, str(error), block=link.hash)
                 return
+            if isinstance(problem, _MadeElsewhere):
+                _skip_from(verification, state, link)
+                return
+            verification.add(problem)
         state = apply(state, link.hash, link.block)
+
+
+def _skip_from(verification: _Verification, state: ChainState, link: ChainLink) -> None:
+    """What another engine made is not wrong because ours makes it differently."""
+    assert state.transform is not None
+    transform = state.transform.event.transform
+    version = f" {transform.version}" if transform.version else ""
+    verification.skipped.append(
+        f"transactions from block {link.hash} on were not replayed: "
+        f"needs engine `{transform.engine}`{version}, the one that made them"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _MadeElsewhere:
+    """A replay that differs, of a transaction that another engine made."""
 
 
 def _replay(
     verification: _Verification, state: ChainState, link: ChainLink, input_states: dict[DatasetId, ChainState]
-) -> None:
+) -> VerificationProblem | _MadeElsewhere | None:
     event = link.block.event
     assert isinstance(event, ExecuteTransform)
     inputs = {}
@@ -285,7 +311,7 @@ def _replay(
         verification.found(
             ProblemKind.VERIFY_TRANSFORM, f"input {plan.dataset_id} had no schema at that time", block=link.hash
         )
-        return
+        return None
     with verification.exchange.session() as folder:
         checkpoints = [plan.prev_checkpoint.physical_hash] if plan.prev_checkpoint else []
         replayed = execute_plan(
@@ -303,7 +329,30 @@ def _replay(
             new_checkpoint=None,
             watermark=replayed.result.watermark,
         )
-    verification.add(verify_replay(verification.dataset, link.hash, expected=event, actual=actual))
+        problem = verify_replay(verification.dataset, link.hash, expected=event, actual=actual)
+        if problem is not None and _is_made_elsewhere(verification, event, replayed.checkpoint_path, folder):
+            return _MadeElsewhere()
+        return problem
+
+
+def _is_made_elsewhere(
+    verification: _Verification, event: ExecuteTransform, replayed: Path | None, folder: Path
+) -> bool:
+    """Whether another engine made a transaction than the one that has replayed it: their checkpoints begin differently.
+
+    Blocks do not say who made them. Engines that keep state begin their files with a sign of their own.
+    """
+    if event.new_checkpoint is None or replayed is None:
+        return (event.new_checkpoint is None) != (replayed is None)
+    committed = folder / "committed-checkpoint"
+    name = event.new_checkpoint.physical_hash
+    verification.repository.materialize(verification.dataset, CHECKPOINTS, name, committed)
+    return _sign(committed) != _sign(replayed)
+
+
+def _sign(checkpoint: Path) -> bytes:
+    with checkpoint.open("rb") as file:
+        return file.read(CHECKPOINT_SIGN_BYTES)
 
 
 def enqueue_verify(

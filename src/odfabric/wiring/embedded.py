@@ -47,6 +47,7 @@ from odfabric.ports.state_index import StateIndex
 from odfabric.settings import Settings
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.engine_on_demand import EngineOnDemand
+from odfabric.wiring.engines import open_engines
 from odfabric.wiring.identity import KEY_FILE, account_id, token
 from odfabric.wiring.indexes import open_state_index, persist_location
 from odfabric.wiring.metrics import EngineCollector, registry_of
@@ -106,7 +107,8 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         closing.callback(exchange.close)
         stores = open_stores(settings, closing, private_folders=[exchange.root])
         check_upgraded(stores.database)
-        used = engine or _engine(settings, closing)
+        own = engine or _engine(settings, closing)
+        used = open_engines(settings, own, exchange=exchange.root, closing=closing)
         signals = _signals(settings, closing)
         location = persist_location(settings)
         closing.callback(location.close)

@@ -1,0 +1,184 @@
+"""Transforms that name their engine: run where they belong, and never judged by an engine that did not make them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.engine import EngineProgress, TransformRequest, TransformResult
+from odfabric.model.job import Job, JobStatus
+from odfabric.model.metadata import ExecuteTransform
+from odfabric.ports.engine import Engine
+from odfabric.settings import Settings
+from odfabric.testing.memory_node import MemoryNode
+from odfabric.usecases.pull_dataset import PullRequest
+from odfabric.usecases.push_data import PushData
+from odfabric.usecases.verify_dataset import VerifyOptions
+from odfabric.wiring.engines import EnginesByName, open_engines
+from tests.support.reference_engine import QUERY, ReferenceEngine, reference_engine
+from tests.usecases.manifests import DERIVED, ROOT
+
+FOREIGN = DERIVED.replace(
+    "engine: spark, query: SELECT * FROM readings", f"engine: DataFusion, query: {QUERY}"
+).replace("{datasetRef: readings}", "{datasetRef: readings, alias: everything}")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> MemoryNode:
+    return MemoryNode(tmp_path)
+
+
+@pytest.fixture
+def reference(memory: MemoryNode) -> Iterator[ReferenceEngine]:
+    with reference_engine(memory.folder / "exchange") as engine:
+        yield engine
+
+
+@pytest.fixture
+def closing() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def engines(memory: MemoryNode, closing: ExitStack, own: Engine | None = None, **others: str) -> EnginesByName:
+    settings = Settings(workspace=memory.folder, engines=others, engines_folder="/opt/engine", engines_start_s_max=5.0)
+    return open_engines(settings, own or memory.engine, exchange=memory.folder / "exchange", closing=closing)
+
+
+def push(memory: MemoryNode, entry: CatalogEntry, *cities: str) -> None:
+    rows = [{"event_time": f"2026-01-{day:02}T00:00:00Z", "city": city} for day, city in enumerate(cities, 1)]
+    body = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    job = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([body])))
+    assert isinstance(job, Job)
+    assert memory.finish(job).status is JobStatus.SUCCEEDED
+
+
+def pulled(memory: MemoryNode, entry: CatalogEntry) -> Job:
+    return memory.finish(memory.node.enqueue_pull(PullRequest(dataset=entry.id, alias=entry.alias)))
+
+
+def verified(memory: MemoryNode, entry: CatalogEntry) -> dict[str, object]:
+    job = memory.finish(memory.node.enqueue_verify(entry, VerifyOptions()))
+    assert job.status is JobStatus.SUCCEEDED, job.error
+    value: dict[str, object] = json.loads(job.result or "")
+    return value
+
+
+def transactions(memory: MemoryNode, entry: CatalogEntry) -> list[ExecuteTransform]:
+    events = [link.block.event for link in memory.node.log(entry, limit=100)]
+    return [event for event in reversed(events) if isinstance(event, ExecuteTransform)]
+
+
+def test_the_engine_that_the_transform_names_runs_it(
+    memory: MemoryNode, reference: ReferenceEngine, closing: ExitStack
+) -> None:
+    memory.use_engine(engines(memory, closing, datafusion=reference.address))
+    root, copy = memory.add(ROOT), memory.add(FOREIGN)
+    push(memory, root, "A", "B")
+    calls = memory.engine.calls
+    assert pulled(memory, copy).status is JobStatus.SUCCEEDED
+    push(memory, root, "C")
+    assert pulled(memory, copy).status is JobStatus.SUCCEEDED
+    assert memory.engine.calls == calls + 1  # the second push
+    first, second = transactions(memory, copy)
+    assert first.new_data is not None
+    assert second.new_data is not None
+    assert (first.new_data.offset_interval.end, second.new_data.offset_interval.end) == (1, 2)
+    assert first.new_checkpoint is second.new_checkpoint is None
+    assert [request.prev_checkpoint_path for request in reference.requests] == [None, None]
+    assert [request.next_offset for request in reference.requests] == [0, 2]
+    assert [request.query_inputs[0].offset_interval.start for request in reference.requests] == [0, 2]  # type: ignore[union-attr]
+    assert verified(memory, copy) == {"ok": True, "errors": []}
+
+
+def test_an_engine_that_is_not_there_is_named_with_those_that_are(
+    memory: MemoryNode, reference: ReferenceEngine, closing: ExitStack
+) -> None:
+    memory.use_engine(engines(memory, closing, flink=reference.address))
+    root, copy = memory.add(ROOT), memory.add(FOREIGN)
+    push(memory, root, "A")
+    job = pulled(memory, copy)
+    assert job.status is JobStatus.FAILED
+    error = json.loads(job.error or "")
+    assert "no engine `DataFusion`" in json.dumps(error)
+    assert "engines here: flink, spark" in json.dumps(error)
+
+
+def test_without_its_engine_a_derivative_is_not_called_wrong(
+    memory: MemoryNode, reference: ReferenceEngine, closing: ExitStack
+) -> None:
+    memory.use_engine(engines(memory, closing, datafusion=reference.address))
+    root, copy = memory.add(ROOT), memory.add(FOREIGN)
+    push(memory, root, "A")
+    assert pulled(memory, copy).status is JobStatus.SUCCEEDED
+    memory.use_engine(engines(memory, closing))
+    answer = verified(memory, copy)
+    assert (answer["ok"], answer["errors"]) == (True, [])
+    [skipped] = answer["skipped"]  # type: ignore[misc]
+    assert "needs engine `DataFusion`" in skipped
+
+
+def test_with_its_engine_a_lie_is_found(memory: MemoryNode, reference: ReferenceEngine, closing: ExitStack) -> None:
+    memory.use_engine(engines(memory, closing, datafusion=reference.address))
+    root, copy = memory.add(ROOT), memory.add(FOREIGN)
+    push(memory, root, "A", "B")
+    reference.spoil = lambda table: table.set_column(4, "city", [["A", "X"]])
+    assert pulled(memory, copy).status is JobStatus.SUCCEEDED
+    reference.spoil = lambda table: table
+    [error] = verified(memory, copy)["errors"]  # type: ignore[misc]
+    assert error["kind"] == "DataNotReproducible"
+
+
+class EngineOfAnotherMaking:
+    """Our engine, as it would be if another project had made it: other rows, and a checkpoint of another form, or none."""
+
+    def __init__(self, memory: MemoryNode, *, checkpoint: bytes | None) -> None:
+        self._memory = memory
+        self._checkpoint = checkpoint
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._memory.engine, name)
+
+    def execute_transform(self, request: TransformRequest, *, progress: object) -> TransformResult:
+        """As ours, but one hour of the watermark later."""
+        result = self._memory.engine.execute_transform(request, progress=_ignore)
+        file = self._memory.folder / "exchange" / request.new_checkpoint_path
+        file.unlink()
+        if self._checkpoint is not None:
+            file.write_bytes(self._checkpoint)
+        return TransformResult(offsets=result.offsets, watermark=request.system_time, data_schema=result.data_schema)
+
+
+def _ignore(progress: EngineProgress) -> None:
+    pass
+
+
+@pytest.mark.parametrize("checkpoint", [None, b"\x1f\x8b\x08 of theirs"], ids=["no state", "state of its own"])
+def test_what_an_engine_of_the_same_name_made_elsewhere_is_not_called_wrong(
+    memory: MemoryNode, checkpoint: bytes | None
+) -> None:
+    memory.use_engine(EngineOfAnotherMaking(memory, checkpoint=checkpoint))  # type: ignore[arg-type]
+    root, copy = memory.add(ROOT), memory.add(DERIVED)
+    push(memory, root, "A")
+    assert pulled(memory, copy).status is JobStatus.SUCCEEDED
+    memory.use_engine(memory.engine)
+    answer = verified(memory, copy)
+    assert answer["ok"] is True
+    [skipped] = answer["skipped"]  # type: ignore[misc]
+    assert "needs engine `spark`" in skipped
+
+
+def test_what_our_own_engine_made_is_judged(memory: MemoryNode) -> None:
+    made = b'{"format": "memory-engine", "positions": {}}'
+    memory.use_engine(EngineOfAnotherMaking(memory, checkpoint=made))  # type: ignore[arg-type]
+    root, copy = memory.add(ROOT), memory.add(DERIVED)
+    push(memory, root, "A")
+    assert pulled(memory, copy).status is JobStatus.SUCCEEDED
+    memory.use_engine(memory.engine)
+    [error] = verified(memory, copy)["errors"]  # type: ignore[misc]
+    assert error["kind"] == "DataNotReproducible"
