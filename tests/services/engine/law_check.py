@@ -47,7 +47,7 @@ def check(case: Case, lab: Lab, *, repeat: bool = True) -> None:
     records: list[Row] = []
     for cut in case.cuts:
         found = sliced.pull([min(cut, len(one.steps)) for one in inputs])
-        _well_formed(records, found.records)
+        well_formed(records, found.records)
         if case.query.kind == "keyed":
             _minimal(found.records, case.query.key_count)
         records += found.records
@@ -74,11 +74,11 @@ def net_rows(records: Sequence[Row]) -> Counter[Row]:
     """Net rows of records (op first), floats told apart by their bits."""
     found: Counter[Row] = Counter()
     for op, *row in records:
-        found[_exact(row)] += 1 if op in (A, CT) else -1
+        found[exact(row)] += 1 if op in (A, CT) else -1
     return +found
 
 
-def _well_formed(before: Sequence[Row], records: Sequence[Row]) -> None:
+def well_formed(before: Sequence[Row], records: Sequence[Row]) -> None:
     """L3, with what went before, and that corrections change something."""
     present = net_rows(before)
     previous: int | None = None
@@ -86,25 +86,25 @@ def _well_formed(before: Sequence[Row], records: Sequence[Row]) -> None:
     for op, *row in records:
         if (previous == CF) != (op == CT):
             raise LawBroken(f"L3: {previous} is followed by {op} at {row}")
-        present[_exact(row)] += 1 if op in (A, CT) else -1
-        if present[_exact(row)] < 0:
+        present[exact(row)] += 1 if op in (A, CT) else -1
+        if present[exact(row)] < 0:
             raise LawBroken(f"L3: {row} is withdrawn and was not there")
-        if op == CT and _exact(row) == withdrawn:
+        if op == CT and exact(row) == withdrawn:
             raise LawBroken(f"L4: {row} is corrected to itself")
-        previous, withdrawn = op, _exact(row)
+        previous, withdrawn = op, exact(row)
     if previous == CF:
         raise LawBroken("L3: the last record is half a pair")
 
 
 def _minimal(records: Sequence[Row], key_count: int) -> None:
     """L4 for groups: one change a key, of the right kind."""
-    added = {_exact(row) for op, *row in records if op in (A, CT)}
-    withdrawn = {_exact(row) for op, *row in records if op in (R, CF)}
+    added = {exact(row) for op, *row in records if op in (A, CT)}
+    withdrawn = {exact(row) for op, *row in records if op in (R, CF)}
     if added & withdrawn:
         raise LawBroken(f"L4: withdrawn and added again: {list(added & withdrawn)[:2]}")
     kinds: dict[Row, list[int]] = {}
     for op, *row in records:
-        kinds.setdefault(_group(row[1 : 1 + key_count]), []).append(op)
+        kinds.setdefault(group_of(row[1 : 1 + key_count]), []).append(op)
     for key, found in kinds.items():
         if found not in ([A], [R], [CF, CT]):
             raise LawBroken(f"L4: the group {key} has the operations {found}")
@@ -119,7 +119,7 @@ def _same_outcome(case: Case, records: Sequence[Row], together: Transaction, sli
         )
     one_branch = len(case.inputs) == 1 and "UNION ALL" not in case.query.steps[0][1]
     if one_branch and case.query.kind in ("timed", "linear"):
-        one, other = [(op, _exact(row)) for op, *row in records], [(op, _exact(row)) for op, *row in together.records]
+        one, other = [(op, exact(row)) for op, *row in records], [(op, exact(row)) for op, *row in together.records]
         if one != other:
             raise LawBroken(f"L2: sequences differ: {one} and {other}")
     last = sliced.transactions[-1]
@@ -164,8 +164,8 @@ def _net_tables(case: Case, inputs: Sequence[Input], sliced: Derivative) -> Iter
             if op in (A, CT):
                 rows.append(tuple(row))
             else:
-                exact = [_exact(each) for each in rows]
-                del rows[exact.index(_exact(row))]
+                present = [exact(each) for each in rows]
+                del rows[present.index(exact(row))]
         columns = list(zip(*rows, strict=True)) if rows else [[] for _ in schema]
         yield (
             one.alias,
@@ -184,7 +184,7 @@ def _judge_by_duckdb(case: Case, inputs: Sequence[Input], sliced: Derivative, re
         for alias, table in _net_tables(case, inputs, sliced):
             plain = [f.with_type(pa.timestamp("us")) if pa.types.is_timestamp(f.type) else f for f in table.schema]
             judge.register(alias, table.cast(pa.schema(plain)))
-        _compare("DuckDB", text, judge.execute(text).fetchall(), records)
+        compare("DuckDB", text, judge.execute(text).fetchall(), records)
 
 
 def _judge_by_spark(case: Case, inputs: Sequence[Input], sliced: Derivative, records: Sequence[Row], lab: Lab) -> None:
@@ -197,17 +197,17 @@ def _judge_by_spark(case: Case, inputs: Sequence[Input], sliced: Derivative, rec
         frame.to(wide).createTempView(alias)
     text = case.query.judge(_closed_us(inputs, sliced)).spark
     found = session.sql(text).toArrow()
-    _compare("Spark", text, list(zip(*(c.to_pylist() for c in found.columns), strict=True)), records)
+    compare("Spark", text, list(zip(*(c.to_pylist() for c in found.columns), strict=True)), records)
 
 
-def _compare(who: str, text: str, wanted: Sequence[Row], records: Sequence[Row]) -> None:
+def compare(who: str, text: str, wanted: Sequence[Row], records: Sequence[Row]) -> None:
     """L1: the judge's rows are the net output."""
     remaining = [_plain(row) for row in wanted]
     net: Counter[Row] = Counter()
     sample: dict[Row, Row] = {}
     for op, *row in records:
-        net[_exact(row)] += 1 if op in (A, CT) else -1
-        sample[_exact(row)] = tuple(row)
+        net[exact(row)] += 1 if op in (A, CT) else -1
+        sample[exact(row)] = tuple(row)
     for key, count in net.items():
         for _ in range(count):
             row = _plain(sample[key])
@@ -219,18 +219,20 @@ def _compare(who: str, text: str, wanted: Sequence[Row], records: Sequence[Row])
         raise LawBroken(f"L1: {who} has more: {remaining}, by {text}")
 
 
-def _exact(value: Any) -> Any:
+def exact(value: Any) -> Any:
     """A value that can be a key and tells floats apart by their bits."""
     if isinstance(value, float):
         return ("float", "nan" if math.isnan(value) else value.hex())
     if isinstance(value, list | tuple):
-        return tuple(_exact(each) for each in value)
+        return tuple(exact(each) for each in value)
+    if isinstance(value, dict):
+        return tuple((name, exact(each)) for name, each in value.items())
     return value
 
 
-def _group(key: Sequence[Any]) -> Row:
+def group_of(key: Sequence[Any]) -> Row:
     """A group's key: one zero, one NaN."""
-    return tuple(("nan" if math.isnan(v) else v + 0.0) if isinstance(v, float) else _exact(v) for v in key)
+    return tuple(("nan" if math.isnan(v) else v + 0.0) if isinstance(v, float) else exact(v) for v in key)
 
 
 def _plain(row: Sequence[Any]) -> Row:
@@ -245,6 +247,8 @@ def _plain_value(value: Any) -> Any:
         return float(value)
     if isinstance(value, list):
         return [_plain_value(each) for each in value]
+    if isinstance(value, dict):
+        return tuple(_plain_value(each) for each in value.values())
     return value
 
 
