@@ -89,7 +89,9 @@ def enter(plan: Plan) -> NoReturn:
     kernel.die_with_parent()
     if apart:
         _build_root(plan)
-        _settle()
+        kernel.raise_loopback()
+        socket.sethostname(INSIDE_NAME)
+    kernel.give_up_capabilities()
     _restrict(plan)
     if apart:
         # The first process reaps, and cannot be killed from behind the walls: the command is the second.
@@ -148,13 +150,6 @@ def _show(path: Path, root: Path, attributes: int) -> None:
 
 def _below(root: Path, path: Path) -> Path:
     return root / path.relative_to("/")
-
-
-def _settle() -> None:
-    """What the new network and host still need, and then no right to change anything."""
-    kernel.raise_loopback()
-    socket.sethostname(INSIDE_NAME)
-    kernel.give_up_capabilities()
 
 
 def _restrict(plan: Plan) -> None:

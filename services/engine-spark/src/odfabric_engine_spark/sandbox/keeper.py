@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TextIO
 
 from odfabric.errors import Determinate
 from odfabric_engine_spark.class_archive import start_making_if_missing
@@ -180,12 +181,15 @@ def plan_behind(
     )
 
 
-def run_behind(plan: Plan, folder: Path) -> subprocess.Popen[bytes]:
-    """Starts the command of a plan, with a pipe as its standard input. It dies with the calling thread."""
+def run_behind(plan: Plan, folder: Path, *, errors: TextIO | None = None) -> subprocess.Popen[bytes]:
+    """Starts the command of a plan, with a pipe as its standard input. It dies with the calling thread.
+
+    `errors` is where its standard error goes; ours if it is None.
+    """
     plan_file = folder / "plan.json"
     plan_file.write_text(plan.to_json())
     command = [sys.executable, "-P", "-m", INIT_MODULE, str(plan_file)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, env=plan.environment, start_new_session=True)
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors, env=plan.environment, start_new_session=True)
 
 
 def _watched(

@@ -108,7 +108,7 @@ def give_up_capabilities() -> None:
         try:
             process_control("drop a capability", _PR_CAPBSET_DROP, capability)
         except OSError:
-            break  # the kernel knows no more of them
+            break  # the kernel knows no more of them, or we have none to give up
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
     system_call("capset", _of_machine(_SYS_CAPSET), header, struct.pack("6I", *[0] * 6))
 
