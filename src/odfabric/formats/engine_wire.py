@@ -38,6 +38,7 @@ from odfabric.formats.manifest_events import (
     read_step_from_value,
     transform_from_value,
 )
+from odfabric.formats.multihash import parse_multihash
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import (
@@ -47,7 +48,6 @@ from odfabric.model.engine import (
     IngestRequest,
     IngestResult,
     MigrateRequest,
-    MigrateResult,
     QueryEvolution,
     QueryInput,
     QueryOperator,
@@ -63,6 +63,7 @@ from odfabric.model.engine import (
     ValidateResult,
 )
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.model.metadata import TransformSql
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.vocabulary import DatasetVocabulary
 
@@ -71,8 +72,6 @@ MessageT = TypeVar("MessageT")
 
 BUG = "the engine failed; its log says why"
 """Details of the status INTERNAL when a bug of the engine ended a call."""
-
-_KEPT, _REBUILT = "kept", "rebuilt"
 
 _PLAIN_FAILURES: dict[str, type[OdfError]] = {
     leaf.code: leaf
@@ -249,6 +248,8 @@ def transform_request_to_wire(request: TransformRequest) -> pb.ExecuteTransformR
         checkpoint_paths=request.checkpoint_paths,
         new_checkpoint_path=request.new_checkpoint_path,
         new_data_path=request.new_data_path,
+        previous_transform_json=_optional(request.previous, _to_json),
+        checkpoint_hashes=map(str, request.checkpoint_hashes),
     )
 
 
@@ -266,6 +267,8 @@ def transform_request_from_wire(message: pb.ExecuteTransformRequest) -> Transfor
         checkpoint_paths=tuple(message.checkpoint_paths),
         new_checkpoint_path=message.new_checkpoint_path,
         new_data_path=message.new_data_path,
+        previous=_previous_of(message),
+        checkpoint_hashes=tuple(parse_multihash(each) for each in message.checkpoint_hashes),
     )
 
 
@@ -379,9 +382,7 @@ def validate_request_from_wire(message: pb.ValidateQueryRequest) -> ValidateRequ
         vocabulary=_vocabulary_from_wire(message.vocabulary),
         transform=transform_from_value(_json_of(message.transform_json)),
         inputs=tuple(_query_input_from_wire(item) for item in message.inputs),
-        previous=transform_from_value(_json_of(message.previous_transform_json))
-        if message.HasField("previous_transform_json")
-        else None,
+        previous=_previous_of(message),
     )
 
 
@@ -435,34 +436,12 @@ def validate_result_from_wire(message: pb.ValidateQueryResponse) -> ValidateResu
 
 def migrate_request_to_wire(request: MigrateRequest) -> pb.MigrateQueryRequest:
     """A migration to be done."""
-    return pb.MigrateQueryRequest(
-        next=transform_request_to_wire(request.next),
-        previous_transform_json=_to_json(request.previous),
-        output=_slices_to_wire(request.output),
-    )
+    return pb.MigrateQueryRequest(next=transform_request_to_wire(request.next), output=_slices_to_wire(request.output))
 
 
 def migrate_request_from_wire(message: pb.MigrateQueryRequest) -> MigrateRequest:
     """A migration to be done. Raises InvalidRequest, InvalidManifest, InvalidName."""
-    return MigrateRequest(
-        next=transform_request_from_wire(message.next),
-        previous=transform_from_value(_json_of(message.previous_transform_json)),
-        output=_slices_from_wire(message.output),
-    )
-
-
-def migrate_result_to_wire(result: MigrateResult) -> pb.MigrateQuerySuccess:
-    """Outcome of a migration."""
-    return pb.MigrateQuerySuccess(
-        result=transform_result_to_wire(result.result), state=_KEPT if result.state_kept else _REBUILT
-    )
-
-
-def migrate_result_from_wire(message: pb.MigrateQuerySuccess) -> MigrateResult:
-    """Outcome of a migration. Raises InvalidRequest."""
-    if message.state not in (_KEPT, _REBUILT):
-        raise InvalidRequest(f"a state is {_KEPT} or {_REBUILT}")
-    return MigrateResult(result=transform_result_from_wire(message.result), state_kept=message.state == _KEPT)
+    return MigrateRequest(next=transform_request_from_wire(message.next), output=_slices_from_wire(message.output))
 
 
 def _evolution_to_wire(evolution: QueryEvolution) -> pb.QueryEvolution:
@@ -489,6 +468,12 @@ def _operator_from_wire(operator: pb.QueryOperator) -> QueryOperator:
         line=operator.line if operator.HasField("line") else None,
         column=operator.column if operator.HasField("column") else None,
     )
+
+
+def _previous_of(message: pb.ExecuteTransformRequest | pb.ValidateQueryRequest) -> TransformSql | None:
+    if not message.HasField("previous_transform_json"):
+        return None
+    return transform_from_value(_json_of(message.previous_transform_json))
 
 
 def _problem_from_wire(problem: pb.QueryProblem) -> QueryProblem:

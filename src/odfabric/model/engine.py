@@ -13,6 +13,7 @@ from odfabric.model.data_schema import DataSchema
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import TransformSql
+from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.source import MergeStrategy, ReadStep
 from odfabric.model.vocabulary import DatasetVocabulary
@@ -107,7 +108,9 @@ class TransformRequest:
     """One transaction of a derivative dataset.
 
     `checkpoint_paths` holds the previous checkpoint first, then those it builds on; empty for the first transaction.
-    `data_schema` is the output's schema once it has one. `prev_watermark` is the output's last watermark.
+    `checkpoint_hashes` are the names of these files, in that order; an engine that gets none leaves one that stands alone.
+    `data_schema` is the output's schema once it has one. `prev_watermark` is the output's last watermark. `previous` is the
+    transform that wrote the checkpoint, if it was another one: it continues if both say the same.
     """
 
     dataset_id: DatasetId
@@ -121,6 +124,8 @@ class TransformRequest:
     checkpoint_paths: tuple[str, ...]
     new_checkpoint_path: str
     new_data_path: str
+    checkpoint_hashes: tuple[Multihash, ...] = ()
+    previous: TransformSql | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,21 +235,17 @@ class ValidateResult:
 class MigrateRequest:
     """The transaction after a change of a transform: its result over what the previous one has read becomes the net output.
 
-    `next` holds the inputs from their first record to the last that was read; its checkpoints are those of the previous
-    transform, its offsets and schema those of the output. `output` is every slice of the output, oldest first.
+    `next` holds the inputs from their first record to the last that was read, no checkpoint, and offset and schema of the
+    output as they are now; `output` is every slice of it, oldest first.
     """
 
     next: TransformRequest
-    previous: TransformSql
     output: tuple[SliceFile, ...]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigrateResult:
-    """Outcome of a migration. `state_kept`: both transforms say the same, so nothing was computed."""
-
-    result: TransformResult
-    state_kept: bool
+    @property
+    def new_data_path(self) -> str:
+        """Where the records go."""
+        return self.next.new_data_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from odfabric.model.engine import (
     IngestRequest,
     IngestResult,
     MigrateRequest,
-    MigrateResult,
     QueryRequest,
     QueryResult,
     TransformRequest,
@@ -42,7 +41,7 @@ class Engine(Protocol):
     def validate_query(self, request: ValidateRequest) -> ValidateResult:
         """Judge a transform without data."""
 
-    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> MigrateResult:
+    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> TransformResult:
         """The transaction after a change of a transform: what the output must lose and gain, and the next state."""
 
     def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:

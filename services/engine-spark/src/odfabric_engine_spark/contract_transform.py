@@ -18,9 +18,9 @@ from odfabric.model import engine_contract as contract
 from odfabric.model.engine import TransformRequest, TransformRequestInput
 from odfabric.model.offsets import OffsetRange
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.checkpoint import InputPosition, read_checkpoint
 from odfabric_engine_spark.contract_blocks import read_block, steps_of_blocks
 from odfabric_engine_spark.incremental.execute import execute_transform
+from odfabric_engine_spark.state.checkpoint import InputPosition, read_checkpoint
 
 
 def execute_contract_transform(

@@ -104,6 +104,20 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
                     crash_point(TRANSFORM_BEFORE_RESULT, armed=self._settings.crash_at)
                     yield pb.ExecuteTransformResponse(success=wire.transform_result_to_wire(result))
 
+    def MigrateQuery(
+        self, request: pb.MigrateQueryRequest, context: grpc.ServicerContext
+    ) -> Iterator[pb.MigrateQueryResponse]:
+        """Runs the transaction after a change of a transform."""
+        for event in self._events(wire.migrate_request_from_wire, operations.migrate_query, request, context):
+            match event:
+                case EngineProgress():
+                    yield pb.MigrateQueryResponse(progress=wire.progress_to_wire(event))
+                case Refused(error=error):
+                    yield pb.MigrateQueryResponse(failure=wire.failure_to_wire(error))
+                case Done(result=result):
+                    crash_point(TRANSFORM_BEFORE_RESULT, armed=self._settings.crash_at)
+                    yield pb.MigrateQueryResponse(success=wire.transform_result_to_wire(result))
+
     def Query(self, request: pb.QueryRequest, context: grpc.ServicerContext) -> Iterator[pb.QueryResponse]:
         """Runs a read-only query."""
         for event in self._events(wire.query_request_from_wire, operations.run_query, request, context):

@@ -101,6 +101,8 @@ class EngineSettings:
     # transforms
     transform_rows_in_memory_max: int = 500_000
     """New rows that are aggregated in memory at once; a larger block is aggregated by Spark."""
+    migration_rows_max: int = 50_000_000
+    """Most rows of a result that is compared with another one after a change of its query; each costs 24 bytes of memory."""
     transform_piece_rows: int = 250_000
     """Rows that a query without aggregates maps at once."""
 
@@ -109,3 +111,7 @@ class EngineSettings:
     """Rows of state that are merged at once."""
     state_added_bytes_max: int = 256 * MIB
     """Rows that a transaction adds to a state stay in memory up to this size; more go to scratch files."""
+    stage_rows_max: int = 1_000_000
+    """New rows and touched keys of a stage that are computed at once; more are taken in parts."""
+    bound_rows_max: int = 20_000_000
+    """Most rows that one part of a stage may look at together: a key with more cannot be computed."""

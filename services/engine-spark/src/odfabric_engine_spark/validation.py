@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from odfabric.errors import LimitExceeded, OdfError
-from odfabric.model.engine import QueryInput, QueryProblem, ValidateRequest, ValidateResult
+from odfabric.model.engine import QueryEvolution, QueryInput, QueryProblem, ValidateRequest, ValidateResult
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.evolution.meaning import says_the_same
+from odfabric_engine_spark.evolution.verdict import changed_query, same_query
 from odfabric_engine_spark.incremental.judge import validate_query
 from odfabric_engine_spark.validate.gate import ENGINE_NAME
 from odfabric_engine_spark.validate.input_columns import ddl_schema, with_system_columns
@@ -33,7 +35,18 @@ def judge_query(request: ValidateRequest, call: EngineCall) -> ValidateResult:
         return _refused(error)
     if request.transform.engine.lower() in FOREIGN_ENGINES:
         return _foreign(request, call)
-    return validate_query(request, call)
+    result = validate_query(request, call)
+    if request.previous is None or result.problems:
+        return result
+    return replace(result, evolution=_evolution(request, request.previous, result, call))
+
+
+def _evolution(
+    request: ValidateRequest, previous: TransformSql, after: ValidateResult, call: EngineCall
+) -> QueryEvolution:
+    if says_the_same(call.session, previous, request.transform):
+        return same_query()
+    return changed_query(validate_query(replace(request, transform=previous, previous=None), call), after)
 
 
 def _described(one: QueryInput, call: EngineCall) -> QueryInput:

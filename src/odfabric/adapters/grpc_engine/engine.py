@@ -23,7 +23,6 @@ from odfabric.model.engine import (
     IngestRequest,
     IngestResult,
     MigrateRequest,
-    MigrateResult,
     QueryRequest,
     QueryResult,
     TransformRequest,
@@ -120,11 +119,11 @@ class GrpcEngine:
         message = wire.validate_request_to_wire(request)
         return wire.validate_result_from_wire(self._single(self._stub.ValidateQuery, message))
 
-    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> MigrateResult:
+    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> TransformResult:
         """The transaction after a change of a transform."""
         message = wire.migrate_request_to_wire(request)
         success = self._stream(self._stub.MigrateQuery, message, progress, self._settings.call_s_max)
-        return wire.migrate_result_from_wire(success)
+        return wire.transform_result_from_wire(success)
 
     def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
         """Run a read-only query."""

@@ -26,7 +26,6 @@ from odfabric.model.engine import (
     IngestRequest,
     IngestResult,
     MigrateRequest,
-    MigrateResult,
     QueryProblem,
     QueryRequest,
     QueryResult,
@@ -120,19 +119,10 @@ class MemoryEngine:
             return ValidateResult(problems=(problem,), data_schema=None, operator_class=None, keys=())
         return ValidateResult(problems=(), data_schema=aliases[found[1]], operator_class="linear", keys=())
 
-    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> MigrateResult:
+    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> TransformResult:
         """See the port. The old rows are retracted and the new ones appended, even if some are the same."""
         self.calls += 1
         following = request.next
-        if _output_query(request.previous) == _output_query(following.transform):
-            (checkpoint,) = following.checkpoint_paths
-            (self._root / following.new_checkpoint_path).write_text((self._root / checkpoint).read_text())
-            kept = TransformResult(
-                offsets=None,
-                watermark=following.prev_watermark,
-                data_schema=following.data_schema or DataSchema(fields=()),
-            )
-            return MigrateResult(result=kept, state_kept=True)
         source = _input_of(following.transform, following.inputs)
         vocabulary = following.vocabulary
         gone = [
@@ -150,12 +140,11 @@ class MemoryEngine:
             json.dumps({**state, "query": "migrated"}, sort_keys=True)
         )
         offsets = OffsetRange(following.next_offset, following.next_offset + len(rows))
-        result = TransformResult(
+        return TransformResult(
             offsets=offsets if rows else None,
             watermark=following.prev_watermark,
             data_schema=arrow_to_data_schema(schema),
         )
-        return MigrateResult(result=result, state_kept=False)
 
     def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
         """See the port."""

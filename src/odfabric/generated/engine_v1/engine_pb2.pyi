@@ -177,7 +177,7 @@ class TransformInput(_message.Message):
     def __init__(self, dataset_id: _Optional[str] = ..., query_alias: _Optional[str] = ..., vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., slices: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ..., steps: _Optional[_Iterable[_Union[TransformStep, _Mapping]]] = ...) -> None: ...
 
 class ExecuteTransformRequest(_message.Message):
-    __slots__ = ("dataset_id", "vocabulary", "transform_json", "inputs", "data_schema_json", "prev_watermark", "system_time", "next_offset", "checkpoint_paths", "new_checkpoint_path", "new_data_path")
+    __slots__ = ("dataset_id", "vocabulary", "transform_json", "inputs", "data_schema_json", "prev_watermark", "system_time", "next_offset", "checkpoint_paths", "new_checkpoint_path", "new_data_path", "checkpoint_hashes", "previous_transform_json")
     DATASET_ID_FIELD_NUMBER: _ClassVar[int]
     VOCABULARY_FIELD_NUMBER: _ClassVar[int]
     TRANSFORM_JSON_FIELD_NUMBER: _ClassVar[int]
@@ -189,6 +189,8 @@ class ExecuteTransformRequest(_message.Message):
     CHECKPOINT_PATHS_FIELD_NUMBER: _ClassVar[int]
     NEW_CHECKPOINT_PATH_FIELD_NUMBER: _ClassVar[int]
     NEW_DATA_PATH_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_HASHES_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_TRANSFORM_JSON_FIELD_NUMBER: _ClassVar[int]
     dataset_id: str
     vocabulary: Vocabulary
     transform_json: str
@@ -200,7 +202,9 @@ class ExecuteTransformRequest(_message.Message):
     checkpoint_paths: _containers.RepeatedScalarFieldContainer[str]
     new_checkpoint_path: str
     new_data_path: str
-    def __init__(self, dataset_id: _Optional[str] = ..., vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., transform_json: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[TransformInput, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., prev_watermark: _Optional[_Union[Instant, _Mapping]] = ..., system_time: _Optional[_Union[Instant, _Mapping]] = ..., next_offset: _Optional[int] = ..., checkpoint_paths: _Optional[_Iterable[str]] = ..., new_checkpoint_path: _Optional[str] = ..., new_data_path: _Optional[str] = ...) -> None: ...
+    checkpoint_hashes: _containers.RepeatedScalarFieldContainer[str]
+    previous_transform_json: str
+    def __init__(self, dataset_id: _Optional[str] = ..., vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., transform_json: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[TransformInput, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., prev_watermark: _Optional[_Union[Instant, _Mapping]] = ..., system_time: _Optional[_Union[Instant, _Mapping]] = ..., next_offset: _Optional[int] = ..., checkpoint_paths: _Optional[_Iterable[str]] = ..., new_checkpoint_path: _Optional[str] = ..., new_data_path: _Optional[str] = ..., checkpoint_hashes: _Optional[_Iterable[str]] = ..., previous_transform_json: _Optional[str] = ...) -> None: ...
 
 class ExecuteTransformSuccess(_message.Message):
     __slots__ = ("offsets", "watermark", "data_schema_json", "late_rows_dropped")
@@ -351,22 +355,12 @@ class ValidateQueryResponse(_message.Message):
     def __init__(self, problems: _Optional[_Iterable[_Union[QueryProblem, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., operator_class: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., operators: _Optional[_Iterable[_Union[QueryOperator, _Mapping]]] = ..., evolution: _Optional[_Union[QueryEvolution, _Mapping]] = ...) -> None: ...
 
 class MigrateQueryRequest(_message.Message):
-    __slots__ = ("next", "previous_transform_json", "output")
+    __slots__ = ("next", "output")
     NEXT_FIELD_NUMBER: _ClassVar[int]
-    PREVIOUS_TRANSFORM_JSON_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     next: ExecuteTransformRequest
-    previous_transform_json: str
     output: _containers.RepeatedCompositeFieldContainer[SliceFile]
-    def __init__(self, next: _Optional[_Union[ExecuteTransformRequest, _Mapping]] = ..., previous_transform_json: _Optional[str] = ..., output: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ...) -> None: ...
-
-class MigrateQuerySuccess(_message.Message):
-    __slots__ = ("result", "state")
-    RESULT_FIELD_NUMBER: _ClassVar[int]
-    STATE_FIELD_NUMBER: _ClassVar[int]
-    result: ExecuteTransformSuccess
-    state: str
-    def __init__(self, result: _Optional[_Union[ExecuteTransformSuccess, _Mapping]] = ..., state: _Optional[str] = ...) -> None: ...
+    def __init__(self, next: _Optional[_Union[ExecuteTransformRequest, _Mapping]] = ..., output: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ...) -> None: ...
 
 class MigrateQueryResponse(_message.Message):
     __slots__ = ("progress", "success", "failure")
@@ -374,6 +368,6 @@ class MigrateQueryResponse(_message.Message):
     SUCCESS_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     progress: Progress
-    success: MigrateQuerySuccess
+    success: ExecuteTransformSuccess
     failure: Failure
-    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., success: _Optional[_Union[MigrateQuerySuccess, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
+    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., success: _Optional[_Union[ExecuteTransformSuccess, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...

@@ -72,7 +72,7 @@ class AggregateRun:
     @property
     def end_column(self) -> str | None:
         """The column of the state that says when a group closes."""
-        return None if self._window is None else f"{self._window.name}_end"
+        return end_column_of(self._window)
 
     def apply(self, sums: PartialSums, marks: Marks) -> Records:
         """Adds sums to the groups and moves the watermark. Raises InvalidData, and what Spark raises on an expression."""
@@ -214,6 +214,11 @@ class AggregateRun:
         keys = work.keys.slice(0, touched)
         columns = {name: column.slice(0, touched) for name, column in work.key_columns.items()}
         self.state = self.state.replaced(keys, columns, work.values.take(at))
+
+
+def end_column_of(window: GroupColumn | None) -> str | None:
+    """The physical column of a window's end."""
+    return None if window is None else f"{window.name}_end"
 
 
 def _rounds(groups: Longs) -> Iterator[Longs]:

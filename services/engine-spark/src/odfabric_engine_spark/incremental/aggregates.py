@@ -57,10 +57,14 @@ class AggregateCall:
 
 
 class CallReader:
-    """Reads calls and gathers their inputs; equal inputs are kept once."""
+    """Reads calls and gathers their inputs; equal inputs are kept once.
 
-    def __init__(self, catalyst: Catalyst) -> None:
+    `rows_alone`: a count of rows has no input. Otherwise it counts a constant, so that a row without inputs is not counted.
+    """
+
+    def __init__(self, catalyst: Catalyst, *, rows_alone: bool = True) -> None:
         self._catalyst = catalyst
+        self._rows_alone = rows_alone
         self.inputs: list[Expression] = []
 
     def read(self, expression: Expression) -> AggregateCall:
@@ -88,7 +92,7 @@ class CallReader:
         elif simple_name(function) == "Count":
             conditions += [make.IsNotNull(argument) for argument in arguments if argument.nullable()]
             arguments = []
-        if not conditions and not arguments:
+        if not conditions and not arguments and self._rows_alone:
             return None
         value = arguments[0] if arguments else self._catalyst.literal_true()
         if conditions:

@@ -51,6 +51,8 @@ def _bind(catalyst: Catalyst, node: Plan, rows: Iterator[DataFrame]) -> Bound:
             return Bound(catalyst.logical.Project(catalyst.seq(named), below[0].plan), below[0].hidden)
         case "Union":
             return _union(catalyst, node, below)
+        case "Expand":
+            return _expand(catalyst, node, below[0])
         case "Filter" | "Generate":
             return Bound(node.withNewChildren(catalyst.seq([below[0].plan])), below[0].hidden)
         case name:
@@ -64,6 +66,14 @@ def _union(catalyst: Catalyst, node: Plan, below: list[Bound]) -> Bound:
         aligned.append(catalyst.logical.Project(catalyst.seq(columns), bound.plan))
     union = node.withNewChildren(catalyst.seq(aligned))
     return Bound(union, items(union.output())[-len(below[0].hidden) :])
+
+
+def _expand(catalyst: Catalyst, node: Plan, below: Bound) -> Bound:
+    """Each of the rows that a row becomes has its hidden columns, under ids of their own."""
+    rows = [catalyst.seq([*items(projection), *below.hidden]) for projection in items(node.projections())]
+    hidden = [column.newInstance() for column in below.hidden]
+    output = catalyst.seq([*items(node.output()), *hidden])
+    return Bound(catalyst.logical.Expand(catalyst.seq(rows), output, below.plan), hidden)
 
 
 def _attach(catalyst: Catalyst, leaf: Plan, frame: DataFrame) -> Bound:

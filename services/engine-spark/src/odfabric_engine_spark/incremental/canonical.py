@@ -110,8 +110,9 @@ def _as_integers(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def ordered_bits(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Floats as integers in their total order: -NaN does not occur, -0.0 is less than 0.0, NaN is greatest."""
-    bits: npt.NDArray[np.int64] = array.cast(pa.float64()).to_numpy(zero_copy_only=False).view(np.int64)
+    """Floats as integers in their total order: there is one NaN, the greatest, and -0.0 is less than 0.0."""
+    floats: npt.NDArray[np.float64] = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    bits: npt.NDArray[np.int64] = np.where(np.isnan(floats), np.nan, floats).view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
 
 

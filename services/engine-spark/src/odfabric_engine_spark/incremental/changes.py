@@ -52,10 +52,10 @@ def changes(rows: pa.Table, before: Longs, after: Longs, order: Callable[[Longs,
         [OperationType.RETRACT, OperationType.APPEND, OperationType.CORRECT_TO], [len(gone), len(new), len(corrected)]
     )
     places = _sorted(order(identities, leads))
-    return _interleaved(rows, leads[places], partners[places], operations[places])
+    return interleaved(rows, leads[places], partners[places], operations[places])
 
 
-def _interleaved(rows: pa.Table, leads: Longs, partners: Longs, operations: Longs) -> Records:
+def interleaved(rows: pa.Table, leads: Longs, partners: Longs, operations: Longs) -> Records:
     """A pair becomes two records, its old row first."""
     paired = partners >= 0
     places = np.arange(len(leads)) + np.cumsum(paired)

@@ -21,6 +21,8 @@ from odfabric_engine_spark.catalyst import (
     Expression,
     Plan,
     children,
+    expressions_of,
+    inner_plan,
     items,
     simple_name,
     walk_expression,
@@ -113,7 +115,7 @@ def _aggregate_query(
     if lateness_us is not None and window is None:
         raise Refused([refusal("hint", "a lateness needs a window over the event time", at=aggregate)])
     _check_system_columns(aggregate, leaves, tables)
-    columns = tuple(_group_columns(aggregate))
+    columns = tuple(group_columns(aggregate))
     reader = CallReader(catalyst)
     calls = tuple(reader.read(call) for call in calls_of(aggregate))
     inputs = tuple(reader.inputs)
@@ -155,6 +157,8 @@ def _problems(plan: Plan) -> Iterator[InvalidQuery]:
     while stack:
         node, below_aggregate, below_union = stack.pop()
         name = simple_name(node)
+        if has_inner_plan(node):
+            yield refusal("subquery", "a subquery is no row-wise expression", at=node)
         if name == "Aggregate":
             yield from _aggregate_problems(node, below_aggregate=below_aggregate, below_union=below_union)
             below_aggregate = True
@@ -175,6 +179,12 @@ def _problems(plan: Plan) -> Iterator[InvalidQuery]:
             yield refusal("operator", f"{name} cannot run incrementally yet", at=node)
         below_union = below_union or name == "Union"
         stack.extend((child, below_aggregate, below_union) for child in children(node))
+
+
+def has_inner_plan(node: Plan) -> bool:
+    """Whether a node has a subquery in one of its expressions."""
+    parts = (part for expression in expressions_of(node) for part in walk_expression(expression))
+    return any(inner_plan(part) is not None for part in parts)
 
 
 def _has_aggregate(plan: Plan) -> bool:
@@ -232,7 +242,8 @@ def _check_system_columns(aggregate: Plan, leaves: tuple[Leaf, ...], tables: Map
         raise Refused([refusal("system-column", text.format(name), at=aggregate) for name in sorted(names)])
 
 
-def _group_columns(aggregate: Plan) -> Iterator[GroupColumn]:
+def group_columns(aggregate: Plan) -> Iterator[GroupColumn]:
+    """The grouping expressions of an aggregate as columns of its groups."""
     for index, expression in enumerate(items(aggregate.groupingExpressions())):
         nullable = bool(expression.nullable())
         yield GroupColumn(f"key{index}", expression, arrow_type(expression), nullable, is_window_column(expression))

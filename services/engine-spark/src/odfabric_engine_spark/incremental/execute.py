@@ -10,9 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
@@ -22,14 +21,14 @@ from odfabric.model.instant import Instant
 from odfabric.model.offsets import OffsetRange
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import items
-from odfabric_engine_spark.checkpoint import Checkpoint, InputPosition, read_checkpoint, write_checkpoint
+from odfabric_engine_spark.evolution.meaning import says_the_same
 from odfabric_engine_spark.failures import as_odf_error
 from odfabric_engine_spark.incremental.accumulators import Accumulators
-from odfabric_engine_spark.incremental.aggregate_run import AggregateRun
+from odfabric_engine_spark.incremental.aggregate_run import AggregateRun, end_column_of
 from odfabric_engine_spark.incremental.aggregate_transaction import AggregateTransaction, row_expressions
 from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
-from odfabric_engine_spark.incremental.group_keys import key_fields
+from odfabric_engine_spark.incremental.group_keys import GroupColumn, key_fields
 from odfabric_engine_spark.incremental.group_rows import GroupRows
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.input_table import InputTable
@@ -40,7 +39,17 @@ from odfabric_engine_spark.incremental.output import OutputShape
 from odfabric_engine_spark.incremental.output_watermark import output_watermark
 from odfabric_engine_spark.incremental.steps import Timeline, timeline
 from odfabric_engine_spark.slice_output import SliceShape, write_batches
-from odfabric_engine_spark.validate.gate import steps_of
+from odfabric_engine_spark.stages.query import StagedQuery
+from odfabric_engine_spark.stages.transaction import StagedTransaction, StageStates, state_columns
+from odfabric_engine_spark.state.checkpoint import (
+    Checkpoint,
+    InputPosition,
+    StoredCheckpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
+from odfabric_engine_spark.state.sealing import SealedState, StateWork
+from odfabric_engine_spark.validate.gate import steps_of, temporal_tables_of
 from odfabric_engine_spark.validate.refusal import Refused, data_problem
 
 GROUPS = "groups"
@@ -55,16 +64,16 @@ class _Transaction:
     judged: JudgedTransform
     shape: OutputShape
     fingerprint: str
-    checkpoint: Checkpoint | None
+    checkpoint: StoredCheckpoint | None
     line: Timeline
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What an attempt has written and left: `groups` is the state, None for a linear query."""
+    """What an attempt has written and left: its states by name, and how far the output is complete."""
 
     offsets: OffsetRange | None
-    groups: pa.Table | None
+    states: Mapping[str, SealedState]
     late_rows_dropped: int
 
 
@@ -92,7 +101,14 @@ def _prepare(request: TransformRequest, call: EngineCall) -> _Transaction:
     steps = steps_of(request.transform)
     tables = input_tables([(one.query_alias, one.vocabulary, one.data_schema) for one in request.inputs])
     try:
-        judged = judge_transform(call.session, steps, tables, request.vocabulary, settings=call.settings)
+        judged = judge_transform(
+            call.session,
+            steps,
+            tables,
+            request.vocabulary,
+            settings=call.settings,
+            temporal_tables=temporal_tables_of(request.transform),
+        )
     except Refused as refused:
         raise refused.error(steps=len(steps)) from None
     shape = judged.shape.fitted(request.data_schema)
@@ -108,9 +124,11 @@ def _attempt(transaction: _Transaction, call: EngineCall, *, consolidated: bool)
     if isinstance(query, LinearQuery):
         rows = _leaf_rows(transaction, call, consolidated=consolidated)
         found = linear_records(query, transaction.shape, rows, transaction.tables, call)
-        return _Outcome(_write(transaction, call, found), None, 0)
+        return _Outcome(_write(transaction, call, found), {}, 0)
+    if isinstance(query, StagedQuery):
+        return _attempt_staged(transaction, query, call, consolidated=consolidated)
     assert judged.accumulators is not None
-    run = _aggregate_run(transaction, query, judged.accumulators)
+    run = _aggregate_run(transaction, query, judged.accumulators, call)
     running = AggregateTransaction(
         query,
         run,
@@ -121,11 +139,27 @@ def _attempt(transaction: _Transaction, call: EngineCall, *, consolidated: bool)
         call=call,
     )
     offsets = _write(transaction, call, running.records(transaction.line))
-    return _Outcome(offsets, run.state.table, running.late_rows_dropped)
+    return _Outcome(offsets, {GROUPS: run.state}, running.late_rows_dropped)
+
+
+def _attempt_staged(transaction: _Transaction, query: StagedQuery, call: EngineCall, *, consolidated: bool) -> _Outcome:
+    running = StagedTransaction(
+        query,
+        transaction.shape,
+        StageStates(transaction.checkpoint, StateWork.of(call)),
+        tables=transaction.tables,
+        inputs=transaction.request.inputs,
+        call=call,
+        consolidated=consolidated,
+        first=transaction.checkpoint is None,
+    )
+    offsets = _write(transaction, call, running.records(transaction.line))
+    return _Outcome(offsets, running.states, 0)
 
 
 def _leaf_rows(transaction: _Transaction, call: EngineCall, *, consolidated: bool) -> LeafRows:
     query = transaction.judged.query
+    assert not isinstance(query, StagedQuery)
     plan = query.plan if isinstance(query, LinearQuery) else query.below
     results = items(plan.output()) if isinstance(query, LinearQuery) else row_expressions(query)
     return LeafRows(
@@ -138,19 +172,35 @@ def _leaf_rows(transaction: _Transaction, call: EngineCall, *, consolidated: boo
     )
 
 
-def _aggregate_run(transaction: _Transaction, query: AggregateQuery, accumulators: Accumulators) -> AggregateRun:
-    schema = GroupState.schema(key_fields(query.columns), accumulators)
-    known = None if transaction.checkpoint is None else transaction.checkpoint.parts[GROUPS]
-    names = tuple(field.name for field in key_fields(query.columns))
+def _aggregate_run(
+    transaction: _Transaction, query: AggregateQuery, accumulators: Accumulators, call: EngineCall
+) -> AggregateRun:
+    window = None if query.window is None else query.columns[query.window.index]
     return AggregateRun(
         query.columns,
         accumulators,
         GroupRows.of(query),
-        GroupState(schema.empty_table() if known is None else known, names),
-        window=None if query.window is None else query.columns[query.window.index],
+        _groups(transaction.checkpoint, query, accumulators, window, call),
+        window=window,
         output_schema=transaction.shape.rows,
         event_time=transaction.request.vocabulary.event_time,
     )
+
+
+def _groups(
+    checkpoint: StoredCheckpoint | None,
+    query: AggregateQuery,
+    accumulators: Accumulators,
+    window: GroupColumn | None,
+    call: EngineCall,
+) -> GroupState:
+    """The groups that the checkpoint has."""
+    fields = key_fields(query.columns)
+    schema, names = GroupState.schema(fields, accumulators), [field.name for field in fields]
+    end_column, work = end_column_of(window), StateWork.of(call)
+    if checkpoint is None:
+        return GroupState(schema, names, end_column=end_column, work=work)
+    return checkpoint.groups(GROUPS, schema, names, end_column=end_column, work=work)
 
 
 def _write(transaction: _Transaction, call: EngineCall, found: Iterator[Records]) -> OffsetRange | None:
@@ -180,10 +230,11 @@ def _finish(transaction: _Transaction, call: EngineCall, outcome: _Outcome) -> T
         fingerprint=transaction.fingerprint,
         inputs=positions,
         watermark=watermark,
-        parts={} if outcome.groups is None else {GROUPS: outcome.groups},
+        states=outcome.states,
     )
     call.progress("checkpoint")
-    write_checkpoint(call.exchange.output(request.new_checkpoint_path), checkpoint)
+    path = call.exchange.output(request.new_checkpoint_path)
+    write_checkpoint(path, checkpoint, after=transaction.checkpoint)
     return TransformResult(
         offsets=outcome.offsets,
         watermark=watermark,
@@ -194,19 +245,16 @@ def _finish(transaction: _Transaction, call: EngineCall, outcome: _Outcome) -> T
 
 def _read_checkpoint(
     request: TransformRequest, call: EngineCall, judged: JudgedTransform, fingerprint: str
-) -> Checkpoint | None:
+) -> StoredCheckpoint | None:
     if not request.checkpoint_paths:
         began = next((one for one in request.inputs if one.offsets.begin), None)
-        if began is not None and isinstance(judged.query, AggregateQuery):
+        if began is not None and not isinstance(judged.query, LinearQuery):
             raise _discontinued(
                 f"input {began.query_alias} begins at offset {began.offsets.begin} without a checkpoint"
             )
         return None
-    if len(request.checkpoint_paths) > 1:
-        raise InvalidRequest("a checkpoint of this engine builds on no other")
-    name = request.checkpoint_paths[0]
-    checkpoint = read_checkpoint(call.exchange.input(name), name=name)
-    if checkpoint.fingerprint != fingerprint:
+    checkpoint = _opened(request, call)
+    if checkpoint.fingerprint != fingerprint and not _is_of_previous(request, call, judged, checkpoint.fingerprint):
         raise _discontinued("the checkpoint was made by another query or over other inputs")
     for one, position in zip(request.inputs, checkpoint.inputs, strict=True):
         if one.offsets.begin != position.next_offset:
@@ -216,9 +264,27 @@ def _read_checkpoint(
     return checkpoint
 
 
+def _opened(request: TransformRequest, call: EngineCall) -> StoredCheckpoint:
+    """The previous checkpoint with those that it builds on; without hashes it stands alone, and nothing builds on it."""
+    paths, hashes = request.checkpoint_paths, [str(each) for each in request.checkpoint_hashes]
+    if len(hashes) != len(paths) and (hashes or len(paths) > 1):
+        raise InvalidRequest("a checkpoint that builds on others needs the hash of each")
+    files = [call.exchange.input(path) for path in paths]
+    bases = dict(zip(hashes[1:], files[1:], strict=True))
+    return read_checkpoint(files[0], name=paths[0], own_hash=hashes[0] if hashes else None, bases=bases)
+
+
 def _discontinued(message: str) -> InvalidData:
     place = Place(rule="checkpoint-discontinued")
     return InvalidData(message, place=place, hint="reset the dataset to compute it anew")
+
+
+def _is_of_previous(request: TransformRequest, call: EngineCall, judged: JudgedTransform, fingerprint: str) -> bool:
+    """Whether a checkpoint is that of an earlier transform which said the same in other words."""
+    previous = request.previous
+    if previous is None or fingerprint != _fingerprint(replace(request, transform=previous), judged):
+        return False
+    return says_the_same(call.session, previous, request.transform)
 
 
 def _fingerprint(request: TransformRequest, judged: JudgedTransform) -> str:
@@ -227,6 +293,8 @@ def _fingerprint(request: TransformRequest, judged: JudgedTransform) -> str:
     if isinstance(judged.query, AggregateQuery) and judged.accumulators is not None:
         schema = GroupState.schema(key_fields(judged.query.columns), judged.accumulators)
         state = [str(field) for field in schema]
+    if isinstance(judged.query, StagedQuery):
+        state = state_columns(judged.query)
     known = {
         "queries": [[step.alias, step.query] for step in steps_of(request.transform)],
         "inputs": [[str(one.dataset_id), one.query_alias] for one in request.inputs],
@@ -235,7 +303,7 @@ def _fingerprint(request: TransformRequest, judged: JudgedTransform) -> str:
     return hashlib.sha3_256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
-def _watermark_of(checkpoint: Checkpoint | None) -> Instant | None:
+def _watermark_of(checkpoint: StoredCheckpoint | None) -> Instant | None:
     return None if checkpoint is None else checkpoint.watermark
 
 

@@ -45,10 +45,11 @@ def normal_key_columns(table: pa.Table, columns: Sequence[GroupColumn]) -> dict[
     found: dict[str, pa.Array] = {}
     for field in key_fields(columns):
         array = one_array(table.column(field.name)).cast(field.type)
-        found[field.name] = _normal_floats(array) if types.is_floating(field.type) else array
+        found[field.name] = normal_floats(array) if types.is_floating(field.type) else array
     return found
 
 
-def _normal_floats(array: pa.Array) -> pa.Array:
+def normal_floats(array: pa.Array) -> pa.Array:
+    """Floats with one NaN and one zero."""
     one_zero = pc.add(array, pa.scalar(0.0, array.type))
     return pc.if_else(pc.is_nan(one_zero), pa.scalar(float("nan"), array.type), one_zero)

@@ -1,14 +1,14 @@
-"""State of an aggregate: one row per group, in the order of keys.
+"""State of an aggregate: the slots of each group, by its key.
 
-Owns finding, replacing and dropping groups in the table that a checkpoint keeps. Invariant: the table is sorted by key bytes,
-has no two equal keys and no group that is as if it had never had a row, so equal states are equal tables. Not here: what is
-added to a group (`slots`), when it closes (`aggregate_run`).
+Owns finding, replacing and dropping groups. Invariant: a group that is as if it had never had a row is not there; what is stored
+is a function of the groups that each transaction replaced, and what is read is proportional to the groups that are asked for.
+A change writes a group anew, so of several runs the newest that has a key tells what it is. Not here: what is added to a
+group (`slots`), when it closes (`aggregate_run`), files (`state.checkpoint`).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,110 +18,236 @@ import pyarrow.compute as pc
 from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
-
-KEY = "key"
-_BISECT_SHARE = 100
-"""New keys are placed one by one while the state has this many times more."""
+from odfabric_engine_spark.state.byte_hash import byte_hashes
+from odfabric_engine_spark.state.latest_rows import KEY, latest, latest_positions
+from odfabric_engine_spark.state.net_rows import gathered, pieces
+from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Run
+from odfabric_engine_spark.state.run_file import WrittenRun, write_run
+from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
 
 
 @dataclass(frozen=True, slots=True)
-class GroupState:
-    """The groups of a query. Columns: the key's bytes, its columns, the slots."""
+class _Known:
+    """Groups that are there: their positions, their keys, and when they close."""
 
-    table: pa.Table
-    key_names: tuple[str, ...]
+    positions: Longs
+    keys: pa.Array
+    ends: Longs | None
+
+
+class GroupState:
+    """The groups of a query: `key_names` are the columns of their keys, `end_column` the one that says when they close.
+
+    A position names a group until the state changes. Changing a state gives another one.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        key_names: Sequence[str],
+        *,
+        end_column: str | None,
+        work: StateWork,
+        runs: Sequence[Run] = (),
+        dropped_to_us: int | None = None,
+    ) -> None:
+        self.key_names = tuple(key_names)
+        self.dropped_to_us = dropped_to_us
+        self.stored_schema = stored_schema(schema, timed=end_column is not None)
+        self._schema = schema
+        self._end_column = end_column
+        self._work = work
+        self._stored = tuple(runs)
+        self._added: tuple[Run, ...] = ()
+        self._starts = np.zeros(0, dtype=np.int64)
+        self._runs: tuple[Run, ...] = ()
+        self._set_added(())
 
     @classmethod
     def schema(cls, key_fields: Sequence[pa.Field], accumulators: Accumulators) -> pa.Schema:
         """Columns of the state of a query."""
         return pa.schema([pa.field(KEY, pa.binary(), nullable=False), *key_fields, *accumulators.fields])
 
-    def __len__(self) -> int:
-        return int(self.table.num_rows)
+    @property
+    def bytes(self) -> int:
+        """Size of all runs."""
+        return sum(run.stored_bytes for run in self._runs)
+
+    @property
+    def kept_bytes(self) -> int:
+        """As a sealed state."""
+        return sum(run.stored_bytes for run in self._stored)
 
     def find(self, keys: pa.Array) -> Longs:
         """Positions of keys, -1 for one that is not there. No key occurs twice."""
         found = np.full(len(keys), -1, dtype=np.int64)
-        if len(self) and len(keys):
-            hits = pc.index_in(one_array(self.table.column(KEY)), value_set=keys)
-            positions = np.nonzero(hits.is_valid().to_numpy(zero_copy_only=False))[0]
-            found[hits.take(pa.array(positions)).to_numpy()] = positions
+        known = self._known(np.unique(byte_hashes(keys)))
+        if len(known.keys):
+            hits = pc.index_in(known.keys, value_set=keys)
+            valid = hits.is_valid().to_numpy(zero_copy_only=False)
+            found[hits.drop_null().to_numpy()] = known.positions[valid]
         return found
 
     def between(self, column: str, *, above_us: int | None, to_us: int) -> Longs:
-        """Positions of groups whose time in `column` lies in (above, to]."""
-        times = self._times(column)
-        inside = times <= to_us
+        """Positions of groups whose time in `column` lies in (above, to]; it is the one that says when they close."""
+        self._check_end(column)
+        hashes = [run.closings.between(above_us, to_us) for run in self._runs]
+        known = self._known(np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *hashes])))
+        assert known.ends is not None
+        inside = known.ends <= to_us
         if above_us is not None:
-            inside &= times > above_us
-        return np.nonzero(inside)[0]
+            inside &= known.ends > above_us
+        return np.sort(known.positions[inside])
 
     def keys(self, positions: Longs) -> tuple[pa.Array, dict[str, pa.Array]]:
         """Bytes and columns of some keys."""
-        at = pa.array(positions)
-        return (
-            one_array(self.table.column(KEY)).take(at),
-            {name: one_array(self.table.column(name)).take(at) for name in self.key_names},
-        )
+        rows = self._at(positions, [KEY, *self.key_names])
+        return one_array(rows.column(KEY)), {name: one_array(rows.column(name)) for name in self.key_names}
 
     def values(self, positions: Longs, accumulators: Accumulators) -> GroupValues:
         """Slots of some groups."""
-        at = pa.array(positions)
-        return accumulators.load([one_array(self.table.column(field.name)).take(at) for field in accumulators.fields])
+        rows = self._at(positions, [field.name for field in accumulators.fields])
+        return accumulators.load([one_array(column) for column in rows.columns])
+
+    def everything(self, rows_max: int) -> Iterator[pa.Table]:
+        """All groups, about `rows_max` at a time: their keys and slots."""
+        for piece in pieces(self._runs, rows_max):
+            _, rows = without_dropped(*latest(piece, with_gone=False), self.dropped_to_us)
+            yield rows.select(self._schema.names)
 
     def replaced(self, keys: pa.Array, columns: dict[str, pa.Array], values: GroupValues) -> GroupState:
         """The state with these groups as given; those that are zero are gone."""
-        old = self.find(keys)
-        arrays = [keys, *(columns[name] for name in self.key_names), *values.arrays()]
-        changed = pa.Table.from_arrays(arrays, schema=self.table.schema)
         zero = values.is_zero()
-        joined = pa.concat_tables([self.table, changed]).combine_chunks()
-        order = np.arange(len(self), dtype=np.int64)
-        kept = np.nonzero((old >= 0) & ~zero)[0]
-        order[old[kept]] = len(self) + kept
-        gone = old[(old >= 0) & zero]
-        new = np.nonzero((old < 0) & ~zero)[0]
-        new = new[pc.sort_indices(keys.take(pa.array(new))).to_numpy()] if len(new) else new
-        places = self._places(keys.take(pa.array(new)))
-        order = np.insert(order, places, len(self) + new)
-        if len(gone):
-            order = order[~np.isin(order, gone)]
-        return GroupState(joined.take(pa.array(order)), self.key_names)
+        arrays = [keys, *(columns[name] for name in self.key_names), *values.arrays()]
+        rows = pa.Table.from_arrays(arrays, schema=self._schema)
+        told = np.nonzero(~zero | (self.find(keys) >= 0))[0]
+        if not len(told):
+            return self
+        return self._with_rows(rows.take(pa.array(told)), (~zero[told]).astype(np.int64))
+
+    def with_groups(self, rows: pa.Table) -> GroupState:
+        """The state with all groups of a table of keys and slots."""
+        return self._with_rows(rows.cast(self._schema), np.ones(rows.num_rows, dtype=np.int64))
 
     def without(self, column: str, *, to_us: int) -> GroupState:
-        """The state without groups whose time in `column` is at most an instant."""
-        gone = self._times(column) <= to_us
-        if not gone.any():
-            return self
-        return GroupState(self.table.filter(pa.array(~gone)), self.key_names)
+        """The state without groups whose time in `column` is at most an instant, those that come later included."""
+        self._check_end(column)
+        other = self._copy()
+        other.dropped_to_us = to_us if self.dropped_to_us is None else max(to_us, self.dropped_to_us)
+        return other
 
-    def _places(self, keys: pa.Array) -> Longs:
-        """Where sorted new keys belong."""
-        if not len(keys) or not len(self):
-            return np.zeros(len(keys), dtype=np.int64)
-        own = one_array(self.table.column(KEY))
-        if len(keys) * _BISECT_SHARE < len(own):
-            lookup = _Keys(own)
-            return np.array([bisect_left(lookup, key) for key in keys.to_pylist()], dtype=np.int64)
-        ranks = np.empty(len(own) + len(keys), dtype=np.int64)
-        order = pc.sort_indices(pa.concat_arrays([own, keys])).to_numpy()
-        ranks[order] = np.arange(len(order))
-        return ranks[len(own) :] - np.arange(len(keys))
+    def sealed(self, *, whole: bool) -> list[Run | WrittenRun]:
+        """The runs to be stored after a transaction, oldest first: those that stay, and new ones; `whole`: at most one."""
+        runs = [*self._stored, *self._added_as_one()]
 
-    def _times(self, column: str) -> Longs:
-        times: Longs = one_array(self.table.column(column)).view(pa.int64()).to_numpy()
-        return times
+        def write(group: range) -> WrittenRun:
+            oldest = group.start == 0
+            found = (
+                without_dropped(*latest(piece, with_gone=not oldest), self.dropped_to_us)
+                for piece in pieces([runs[at] for at in group], self._work.piece_rows)
+            )
+            return write_run(self.stored_schema, self._work.scratch, found)
+
+        return sealed_runs(runs, write, whole=whole, dropped_to_us=self.dropped_to_us)
+
+    def _known(self, hashes: Hashes) -> _Known:
+        """Groups with one of these hashes, which are sorted and distinct."""
+        names = [WEIGHT, *([CLOSES] if self._end_column else []), KEY]
+        parts, positions = [], []
+        for start, run in zip(self._starts, self._runs, strict=True):
+            if len(at := run.find(hashes)):
+                parts.append((run.hashes[at], run.take(at, names)))
+                positions.append(start + at)
+        if not parts:
+            ends = np.zeros(0, dtype=np.int64) if self._end_column else None
+            return _Known(np.zeros(0, dtype=np.int64), pa.array([], pa.binary()), ends)
+        keyed = gathered(parts)
+        there = latest_positions(keyed)
+        there = there[one_array(keyed.rows.column(WEIGHT)).to_numpy()[there] != 0]
+        ends = None
+        if self._end_column:
+            ends = one_array(keyed.rows.column(CLOSES)).to_numpy()[there]
+            if self.dropped_to_us is not None:
+                kept = ends > self.dropped_to_us
+                there, ends = there[kept], ends[kept]
+        return _Known(np.concatenate(positions)[there], one_array(keyed.rows.column(KEY)).take(pa.array(there)), ends)
+
+    def _at(self, positions: Longs, names: list[str]) -> pa.Table:
+        """Some columns of groups, in the order of the positions."""
+        order = np.argsort(positions, kind="stable")
+        ascending = positions[order]
+        bounds = np.searchsorted(ascending, np.append(self._starts, np.iinfo(np.int64).max))
+        schema = pa.schema([self.stored_schema.field(name) for name in names])
+        taken = [schema.empty_table()]
+        for number, run in enumerate(self._runs):
+            own = ascending[bounds[number] : bounds[number + 1]]
+            if len(own):
+                taken.append(run.take(own - self._starts[number], names))
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_tables(taken).combine_chunks().take(pa.array(back))
+
+    def _with_rows(self, rows: pa.Table, weights: Longs) -> GroupState:
+        hidden = [pa.array(weights)]
+        if self._end_column is not None:
+            hidden.append(one_array(rows.column(self._end_column)).view(pa.int64()))
+        stored = pa.Table.from_arrays(
+            [*hidden, *(one_array(column) for column in rows.columns)], self.stored_schema.names
+        )
+        stored = stored.cast(self.stored_schema)
+        hashes = byte_hashes(one_array(rows.column(KEY)))
+        run = Run.of(*latest(gathered([(hashes, stored)]), with_gone=True))
+        added = list(self._added)
+        while added and len(added[-1]) <= 2 * len(run):
+            run = _together([added.pop(), run])
+        other = self._copy()
+        other._set_added((*added, run))
+        return other
+
+    def _added_as_one(self) -> list[Run]:
+        """What this transaction has replaced; that a group is gone is told only if it was there before."""
+        if not self._added:
+            return []
+        run = _together(self._added)
+        rows = run.slice(0, len(run))
+        before = GroupState(
+            self._schema, self.key_names, end_column=self._end_column, work=self._work, runs=self._stored
+        )
+        there = one_array(rows.column(WEIGHT)).to_numpy() != 0
+        gone = np.nonzero(~there)[0]
+        there[gone] = before.find(one_array(rows.column(KEY)).take(pa.array(gone))) >= 0
+        kept = np.nonzero(there)[0]
+        return [Run.of(run.hashes[kept], rows.take(pa.array(kept)))] if len(kept) else []
+
+    def _set_added(self, added: tuple[Run, ...]) -> None:
+        self._added = added
+        self._runs = (*self._stored, *added)
+        self._starts = np.cumsum([0, *map(len, self._runs)]).astype(np.int64)[:-1]
+
+    def _copy(self) -> GroupState:
+        other = GroupState(
+            self._schema,
+            self.key_names,
+            end_column=self._end_column,
+            work=self._work,
+            runs=self._stored,
+            dropped_to_us=self.dropped_to_us,
+        )
+        other._set_added(self._added)
+        return other
+
+    def _check_end(self, column: str) -> None:
+        if column != self._end_column:
+            raise ValueError(f"groups do not close by {column}")
 
 
-class _Keys(Sequence[bytes]):
-    """Keys of the state as a sequence to search in."""
+def _together(runs: Sequence[Run]) -> Run:
+    return Run.of(*latest(gathered([(run.hashes, run.slice(0, len(run))) for run in runs]), with_gone=True))
 
-    def __init__(self, keys: pa.Array) -> None:
-        self._keys = keys
 
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __getitem__(self, index: int) -> bytes:  # type: ignore[override]
-        key: bytes = self._keys[index].as_py()
-        return key
+def stored_schema(schema: pa.Schema, *, timed: bool) -> pa.Schema:
+    """Columns of the runs of a state; a weight of zero says that a group is gone."""
+    hidden = [pa.field(WEIGHT, pa.int64(), nullable=False)]
+    if timed:
+        hidden.append(pa.field(CLOSES, pa.int64()))
+    return pa.schema([*hidden, *schema])

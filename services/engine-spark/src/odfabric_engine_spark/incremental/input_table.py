@@ -7,6 +7,7 @@ apart by a mark on its columns. Not here: reading rows (`input_rows`), what a qu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.catalyst import Catalyst, Plan, items, simple_name
+from odfabric_engine_spark.catalyst import Attribute, Catalyst, Plan, items, simple_name
 from odfabric_engine_spark.spark_types import spark_type
 
 _MARK = "odf.input"
@@ -79,6 +80,13 @@ def marked_relation(catalyst: Catalyst, schema: spark_types.StructType) -> Plan:
     java_schema = catalyst.jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
     attributes = catalyst.companion("org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(java_schema)
     return catalyst.local_relation(attributes)
+
+
+def marked_leaf(catalyst: Catalyst, attributes: Sequence[Attribute]) -> Plan:
+    """A leaf without rows that has given columns, ids included."""
+    first, *others = attributes
+    marked = first.withMetadata(catalyst.jvm.org.apache.spark.sql.types.MetadataBuilder().putString(_MARK, "").build())
+    return catalyst.local_relation(catalyst.seq([marked, *others]))
 
 
 def hide_columns(catalyst: Catalyst, project: Plan, hidden: list[object]) -> None:

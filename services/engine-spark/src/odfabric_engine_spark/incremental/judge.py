@@ -22,9 +22,12 @@ from odfabric_engine_spark.incremental.accumulators import Accumulators
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery, arrow_type, classify
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.output import OutputShape, output_shape
-from odfabric_engine_spark.incremental.resolve import resolve_steps
+from odfabric_engine_spark.incremental.resolve import ResolvedQuery, resolve_steps
+from odfabric_engine_spark.normalise.normal_plan import normal_plan
 from odfabric_engine_spark.settings import EngineSettings
-from odfabric_engine_spark.validate.gate import gated_session, steps_of
+from odfabric_engine_spark.stages.planning import staged_query
+from odfabric_engine_spark.stages.query import StagedQuery
+from odfabric_engine_spark.validate.gate import gated_session, steps_of, temporal_tables_of
 from odfabric_engine_spark.validate.operators import operators_of
 from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
 from odfabric_engine_spark.validate.refusal import Refused, refusal, shown
@@ -32,9 +35,9 @@ from odfabric_engine_spark.validate.refusal import Refused, refusal, shown
 
 @dataclass(frozen=True, slots=True)
 class JudgedTransform:
-    """A transform that can run. `accumulators` are what its groups need, None for a linear query. `plan` is the analysed one."""
+    """A transform that can run. `accumulators` are what the groups of an AggregateQuery need. `plan` is the analysed one."""
 
-    query: LinearQuery | AggregateQuery
+    query: LinearQuery | AggregateQuery | StagedQuery
     shape: OutputShape
     accumulators: Accumulators | None
     plan: Plan
@@ -47,18 +50,36 @@ def judge_transform(
     vocabulary: DatasetVocabulary,
     *,
     settings: EngineSettings,
+    temporal_tables: Mapping[str, tuple[str, ...]] | None = None,
 ) -> JudgedTransform:
     """Raises Refused with all that is wrong with one statement, LimitExceeded."""
-    resolved = resolve_steps(session, steps, tables, settings=settings)
+    lookups = temporal_tables or {}
+    resolved = resolve_steps(session, steps, tables, settings=settings, temporal_tables=lookups, with_subqueries=True)
     try:
-        query = classify(resolved, tables, operation_name=vocabulary.operation_type)
+        query = _query(resolved, tables, vocabulary, lookups)
         shape = output_shape(query, tables, vocabulary)
     except Refused as refused:
         raise Refused(refused.problems, step=len(steps) - 1) from None
-    if isinstance(query, LinearQuery):
+    if not isinstance(query, AggregateQuery):
         return JudgedTransform(query, shape, None, resolved.plan)
     types = [arrow_type(expression) for expression in query.inputs]
     return JudgedTransform(query, shape, Accumulators.of(query.calls, types), resolved.plan)
+
+
+def _query(
+    resolved: ResolvedQuery,
+    tables: Mapping[str, InputTable],
+    vocabulary: DatasetVocabulary,
+    temporal_tables: Mapping[str, tuple[str, ...]],
+) -> LinearQuery | AggregateQuery | StagedQuery:
+    """A query with a way of its own where it has one, in stages otherwise. Raises Refused."""
+    try:
+        return classify(resolved, tables, operation_name=vocabulary.operation_type)
+    except Refused:
+        normal = normal_plan(resolved, tables, temporal_tables)
+    if normal.lateness_us is not None:
+        raise Refused([refusal("hint", "a lateness is possible in a query of one aggregate by tumbling windows only")])
+    return staged_query(normal.catalyst, normal.plan)
 
 
 def input_tables(inputs: Sequence[tuple[str, DatasetVocabulary, DataSchema]]) -> dict[str, InputTable]:
@@ -84,7 +105,14 @@ def validate_query(request: ValidateRequest, call: EngineCall) -> ValidateResult
             _judge_text(call, steps, [one.alias for one in request.inputs])
             return ValidateResult(problems=(), data_schema=None, operator_class=None, keys=())
         tables = input_tables(known)
-        judged = judge_transform(call.session, steps, tables, request.vocabulary, settings=call.settings)
+        judged = judge_transform(
+            call.session,
+            steps,
+            tables,
+            request.vocabulary,
+            settings=call.settings,
+            temporal_tables=temporal_tables_of(request.transform),
+        )
     except Refused as refused:
         return _refused([_problem(problem, refused.step) for problem in refused.problems])
     except InvalidQuery as error:
@@ -94,15 +122,12 @@ def validate_query(request: ValidateRequest, call: EngineCall) -> ValidateResult
             raise
         return _refused([_problem(error, 0)])
     query = judged.query
-    keys = (
-        () if isinstance(query, LinearQuery) else tuple(_key_text(query, index) for index in range(len(query.columns)))
-    )
     name = "linear" if isinstance(query, LinearQuery) else query.operator_class
     return ValidateResult(
         problems=(),
         data_schema=judged.shape.data_schema,
         operator_class=name,
-        keys=keys,
+        keys=_keys(query),
         operators=operators_of(judged.plan, steps, operator_class=name),
     )
 
@@ -119,6 +144,12 @@ def _judge_text(call: EngineCall, steps: Sequence[SqlQueryStep], aliases: Sequen
         except Refused as refused:
             raise Refused(refused.problems, step=number) from None
         known.add(step.alias or "")
+
+
+def _keys(query: LinearQuery | AggregateQuery | StagedQuery) -> tuple[str, ...]:
+    if isinstance(query, StagedQuery):
+        return query.keys
+    return () if isinstance(query, LinearQuery) else tuple(_key_text(query, at) for at in range(len(query.columns)))
 
 
 def _key_text(query: AggregateQuery, index: int) -> str:

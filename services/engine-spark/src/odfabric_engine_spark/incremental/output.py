@@ -7,7 +7,7 @@ facts, "Transforms" 4 and "Data slices" 2, 6, 7.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,12 +19,13 @@ from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_a
 from odfabric.formats.slice_schema import OFFSET_TYPE, OPERATION_TYPE, TIMESTAMP_TYPE, check_compatible, check_storable
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.catalyst import Catalyst, Plan, children, expr_id, is_attribute, items, simple_name
+from odfabric_engine_spark.catalyst import Expression, Plan, expr_id, is_attribute, items
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
-from odfabric_engine_spark.incremental.input_table import InputTable
-from odfabric_engine_spark.incremental.trace import leaves_of, trace
+from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
+from odfabric_engine_spark.normalise.event_times import sources_of
 from odfabric_engine_spark.spark_types import arrow_schema
+from odfabric_engine_spark.stages.query import StagedQuery
 from odfabric_engine_spark.validate.output_columns import column_problems, transform_column_problems
 from odfabric_engine_spark.validate.refusal import Refused, refusal
 
@@ -63,10 +64,10 @@ class OutputShape:
 
 
 def output_shape(
-    query: LinearQuery | AggregateQuery, tables: Mapping[str, InputTable], vocabulary: DatasetVocabulary
+    query: LinearQuery | AggregateQuery | StagedQuery, tables: Mapping[str, InputTable], vocabulary: DatasetVocabulary
 ) -> OutputShape:
     """The columns of a query's output. Raises Refused with everything that a dataset cannot have."""
-    plan = query.plan if isinstance(query, LinearQuery) else query.above
+    plan = query.above if isinstance(query, AggregateQuery) else query.plan
     schema = StructType.fromJson(_parse_datatype_json_string(plan.schema().json()).jsonValue())
     op_selected = isinstance(query, LinearQuery) and query.op_selected
     problems = [
@@ -77,7 +78,7 @@ def output_shape(
         raise Refused(problems)
     fields = list(arrow_schema(schema))
     if any(_changed_by_spark(table) for table in tables.values()):
-        fields = [_passed_through(query.catalyst, plan, index, field, tables) for index, field in enumerate(fields)]
+        fields = [_passed_through(plan, index, field, tables) for index, field in enumerate(fields)]
     by_name = {field.name: field for field in fields}
     event_time = by_name.pop(vocabulary.event_time)
     by_name.pop(vocabulary.operation_type, None)
@@ -103,45 +104,28 @@ def _changed_by_spark(table: InputTable) -> bool:
     )
 
 
-def _passed_through(
-    catalyst: Catalyst, plan: Plan, index: int, field: pa.Field, tables: Mapping[str, InputTable]
-) -> pa.Field:
+def _passed_through(plan: Plan, index: int, field: pa.Field, tables: Mapping[str, InputTable]) -> pa.Field:
     """The field with the type of the inputs' column, if it is that column and nothing else in every branch."""
-    column = items(plan.output())[index]
-    below = _through_aggregate(plan, column)
-    if below is None:
-        return field
-    source, attribute = below
-    found: set[pa.DataType] = set()
-    for expression, leaf in zip(trace(catalyst, attribute, source), leaves_of(source), strict=True):
-        if expression is None or not is_attribute(expression) or expr_id(expression) not in leaf.columns:
-            return field
-        table = tables[leaf.alias]
-        found.add(table.arrow.field(leaf.columns[expr_id(expression)]).type)
-    if len(found) != 1:
-        return field
-    declared = found.pop()
-    return field if types.is_temporal(declared) else field.with_type(declared)
+    found = set(_declared_types(items(plan.output())[index], plan, tables))
+    declared = found.pop() if len(found) == 1 else None
+    return field if declared is None or types.is_temporal(declared) else field.with_type(declared)
 
 
-def _through_aggregate(plan: Plan, column: object) -> tuple[Plan, object] | None:
-    """A column of the output as a column of a row-wise plan, None if an aggregate computes it."""
-    node, named = plan, column
-    while True:
-        name = simple_name(node)
-        if name in ("Project", "Aggregate"):
-            outputs = items(node.projectList() if name == "Project" else node.aggregateExpressions())
-            value = next(output for output in outputs if expr_id(output) == expr_id(named))
-            value = value.child() if simple_name(value) == "Alias" else value
-            if not is_attribute(value):
-                return None
-            named = value
-        elif name != "Filter":
-            return node, named
-        below = children(node)
-        if len(below) != 1:
-            return node, named
-        node = below[0]
+def _declared_types(column: Expression, plan: Plan, tables: Mapping[str, InputTable]) -> Iterator[pa.DataType | None]:
+    """The types of the inputs' columns that a column of a plan is; None where it is made on the way."""
+    alias = leaf_alias(plan)
+    if alias is not None:
+        names = [str(each.name()) for each in items(plan.output()) if expr_id(each) == expr_id(column)]
+        yield tables[alias].arrow.field(names[0]).type
+        return
+    sources = sources_of(column, plan)
+    if not sources:
+        yield None
+    for value, below in sources:
+        if is_attribute(value):
+            yield from _declared_types(value, below, tables)
+        else:
+            yield None
 
 
 def _cast(array: pa.Array, field: pa.Field) -> pa.Array:

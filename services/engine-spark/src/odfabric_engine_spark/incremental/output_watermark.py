@@ -23,13 +23,14 @@ from odfabric_engine_spark.catalyst import (
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
 from odfabric_engine_spark.incremental.steps import micros
 from odfabric_engine_spark.incremental.trace import substitute
+from odfabric_engine_spark.stages.query import StagedQuery
 
 _NANOS_PER_MICRO = 1_000
 _MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
 
 
 def output_watermark(
-    query: LinearQuery | AggregateQuery, event_time: str, inputs: Instant | None, before: Instant | None
+    query: LinearQuery | AggregateQuery | StagedQuery, event_time: str, inputs: Instant | None, before: Instant | None
 ) -> Instant | None:
     """The output's watermark when the inputs' least one is `inputs`; never lower than `before`."""
     found = inputs

@@ -7,27 +7,17 @@ later. Not here: which operators can run incrementally (`classify`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from odfabric.errors import InvalidQuery
 from odfabric.model.metadata import SqlQueryStep
-from odfabric_engine_spark.catalyst import (
-    Catalyst,
-    Plan,
-    analysed,
-    children,
-    expressions_of,
-    inner_plan,
-    items,
-    simple_name,
-    walk_expression,
-)
+from odfabric_engine_spark.catalyst import Catalyst, Plan, analysed, children, items, simple_name
 from odfabric_engine_spark.incremental.input_table import InputTable, hide_columns
+from odfabric_engine_spark.normalise.rebuild import map_inner_plans, subqueries_of
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.analysed import AnalysedGate
 from odfabric_engine_spark.validate.gate import gated_session
@@ -52,17 +42,24 @@ def resolve_steps(
     tables: Mapping[str, InputTable],
     *,
     settings: EngineSettings,
+    temporal_tables: Collection[str] = (),
+    with_subqueries: bool = False,
 ) -> ResolvedQuery:
-    """Resolves the statements in order. Raises Refused naming the statement, LimitExceeded."""
+    """Resolves the statements in order; `with_subqueries` admits subqueries in expressions.
+
+    Raises Refused naming the statement, LimitExceeded.
+    """
     catalyst = Catalyst(gated_session(session, mode=Mode.TRANSFORM))
-    parsed_gate = ParsedGate(catalyst, mode=Mode.TRANSFORM, settings=settings)
-    analysed_gate = AnalysedGate(catalyst, mode=Mode.TRANSFORM, settings=settings)
+    parsed_gate = ParsedGate(catalyst, mode=Mode.TRANSFORM, settings=settings, temporal_tables=temporal_tables)
+    analysed_gate = AnalysedGate(catalyst, mode=Mode.TRANSFORM, settings=settings, with_lookups=bool(temporal_tables))
     done: dict[str, Plan] = {}
     lateness: list[int] = []
     plan: Plan = None
     for number, step in enumerate(steps):
         try:
             parsed = parsed_gate.parse(step.query, relations={*tables, *done})
+            if not with_subqueries:
+                _refuse_subqueries(catalyst, parsed.plan)
             plan = _Resolver(catalyst, tables, done).resolve(parsed.plan)
             analysed_gate.check(plan)
             if step.alias is not None and (step.alias in tables or step.alias in done):
@@ -75,7 +72,10 @@ def resolve_steps(
 
 
 class _Resolver:
-    """Puts plans in the place of names. Names in WITH win over those of inputs, as Spark's own rule has it."""
+    """Puts plans in the place of names, in FROM as in subqueries of expressions.
+
+    Names in WITH win over those of inputs, as Spark's own rule has it.
+    """
 
     def __init__(self, catalyst: Catalyst, tables: Mapping[str, InputTable], done: Mapping[str, Plan]) -> None:
         self._catalyst = catalyst
@@ -85,9 +85,6 @@ class _Resolver:
 
     def resolve(self, parsed: Plan) -> Plan:
         """The analysed plan of a parsed one. Raises Refused."""
-        problems = list(_subqueries(parsed))
-        if problems:
-            raise Refused(problems)
         named = self._catalyst.companion("org.apache.spark.sql.catalyst.analysis.CTESubstitution").apply(parsed)
         try:
             return analysed(self._catalyst.data_frame(self._substitute(named)))
@@ -101,6 +98,7 @@ class _Resolver:
         below = children(node)
         if below:
             node = node.withNewChildren(self._catalyst.seq([self._substitute(child) for child in below]))
+        node = map_inner_plans(self._catalyst, node, self._substitute)
         if name == "Project":
             hide_columns(self._catalyst, node, [])  # what a SELECT does not name ends there
         return node
@@ -113,16 +111,18 @@ class _Resolver:
         return self._alias.apply(name, self._done[name])
 
 
-def _subqueries(parsed: Plan) -> Iterator[InvalidQuery]:
+def _refuse_subqueries(catalyst: Catalyst, parsed: Plan) -> None:
+    """Raises Refused for subqueries in expressions."""
+    problems = []
     stack = [parsed]
     while stack:
         node = stack.pop()
-        for expression in expressions_of(node):
-            for part in walk_expression(expression):
-                if inner_plan(part) is not None:
-                    yield refusal(
-                        "subquery", "a subquery in an expression cannot run incrementally", at=part, hint=_SUBQUERY_HINT
-                    )
+        problems += [
+            refusal("subquery", "a subquery in an expression cannot run incrementally", at=at, hint=_SUBQUERY_HINT)
+            for at in subqueries_of(catalyst, node)
+        ]
         if simple_name(node) == "UnresolvedWith":
             stack.extend(relation._2() for relation in items(node.cteRelations()))
         stack.extend(children(node))
+    if problems:
+        raise Refused(problems)

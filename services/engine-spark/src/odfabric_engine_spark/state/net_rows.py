@@ -55,7 +55,7 @@ def netted(keyed: KeyedRows, *, each_netted: bool) -> tuple[Hashes, pa.Table]:
     """Net rows. `each_netted`: the rows of each source are net already, so keys of one source need no second look."""
     order = np.argsort(keyed.hashes, kind="stable")
     hashes = keyed.hashes[order]
-    mixed = _mixed(hashes, keyed.sources[order] if each_netted else None)
+    mixed = mixed_keys(hashes, keyed.sources[order] if each_netted else None)
     if not mixed.any():
         return hashes, keyed.rows.take(pa.array(order))
     kept, weights = _summed(keyed, order[mixed])
@@ -69,8 +69,8 @@ def netted(keyed: KeyedRows, *, each_netted: bool) -> tuple[Hashes, pa.Table]:
     return keyed.hashes[positions], rows.set_column(0, rows.schema.field(0), pa.array(weights[order]))
 
 
-def _mixed(hashes: Hashes, sources: Longs | None) -> npt.NDArray[np.bool_]:
-    """Rows of keys that need a look: of several sources, or several rows at all. Hashes are sorted."""
+def mixed_keys(hashes: Hashes, sources: Longs | None) -> npt.NDArray[np.bool_]:
+    """Rows of keys that need a look: those with rows of several sources, or with several rows at all. Hashes are sorted."""
     if not len(hashes):
         return np.zeros(0, dtype=bool)
     starts = np.nonzero(np.append(True, hashes[1:] != hashes[:-1]))[0]

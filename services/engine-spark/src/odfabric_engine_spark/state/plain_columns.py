@@ -30,6 +30,8 @@ def plain(array: pa.Array) -> pa.Array:
         return pa.ListArray.from_arrays(_offsets(array), items, type=data_type, mask=mask)
     if _has_offsets(data_type):
         return array.take(pa.array(np.arange(len(array)))) if array.null_count or array.offset else array
+    if types.is_floating(data_type):
+        array = pc.if_else(pc.is_nan(array), pa.scalar(float("nan"), data_type), array)
     if not array.null_count:
         return array
     zero = pa.Array.from_buffers(data_type, 1, [None, _ZEROS])[0]

@@ -9,41 +9,16 @@ which is sound. Not here: files (`run_file`, `checkpoint`), what rows mean (`sta
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.state.net_rows import gathered, netted, pieces
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Run
 from odfabric_engine_spark.state.run_file import WrittenRun, open_written, write_run
-from odfabric_engine_spark.state.tiers import merges
-
-REWRITE_SHARE = 0.5
-"""A run of which this share is closed for good is written anew without it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateWork:
-    """What changing a state may use: a folder for what is large, and how much may be in memory."""
-
-    scratch: Path
-    piece_rows: int
-    added_bytes_max: int
-
-    @classmethod
-    def of(cls, call: EngineCall) -> StateWork:
-        """Of a call."""
-        settings = call.settings
-        return cls(
-            scratch=call.scratch,
-            piece_rows=settings.state_piece_rows,
-            added_bytes_max=settings.state_added_bytes_max,
-        )
+from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
 
 
 class RowState:
@@ -80,6 +55,11 @@ class RowState:
     def bytes(self) -> int:
         """Size of all runs."""
         return sum(run.stored_bytes for run in self._runs)
+
+    @property
+    def kept_bytes(self) -> int:
+        """As a sealed state."""
+        return sum(run.stored_bytes for run in self._stored)
 
     def of_keys(self, hashes: pa.Array | pa.ChunkedArray) -> pa.Table:
         """Net rows of some keys, by hash, then by canonical bytes; also those that are owed (weight below zero)."""
@@ -124,19 +104,12 @@ class RowState:
 
     def sealed(self, *, whole: bool) -> list[Run | WrittenRun]:
         """The runs to be stored after a transaction, oldest first: those that stay, and new ones; `whole`: at most one."""
-        runs = [run for run in self._stored if self._share_dropped(run) < 1]
-        runs += self._added_as_one()
-        sealed: list[Run | WrittenRun] = []
-        if not runs:
-            return sealed
-        groups = [range(len(runs))] if whole else merges([len(run) for run in runs])
-        for group in groups:
-            (first, *others) = (runs[at] for at in group)
-            if not others and first.stored_at is not None and self._share_dropped(first) < REWRITE_SHARE:
-                sealed.append(first)
-            elif (written := self._written([first, *others])).rows:
-                sealed.append(written)
-        return sealed
+        runs = [*self._stored, *self._added_as_one()]
+
+        def write(group: range) -> WrittenRun:
+            return self._written([runs[at] for at in group])
+
+        return sealed_runs(runs, write, whole=whole, dropped_to_us=self.dropped_to_us)
 
     @property
     def _runs(self) -> list[Run]:
@@ -159,18 +132,8 @@ class RowState:
         found = (self._kept(*netted(piece, each_netted=True)) for piece in pieces(runs, self._work.piece_rows))
         return write_run(self.stored_schema, self._work.scratch, found)
 
-    def _share_dropped(self, run: Run) -> float:
-        return 0.0 if self.dropped_to_us is None else run.closings.share_closed(self.dropped_to_us)
-
     def _kept(self, hashes: Hashes, rows: pa.Table) -> tuple[Hashes, pa.Table]:
-        """Without rows that are dropped."""
-        if self.dropped_to_us is None or not self.timed:
-            return hashes, rows
-        dropped = pc.fill_null(pc.less_equal(rows.column(CLOSES), self.dropped_to_us), False)
-        if not pc.any(dropped).as_py():
-            return hashes, rows
-        kept = np.nonzero(~one_array(dropped).to_numpy(zero_copy_only=False))[0]
-        return hashes[kept], rows.take(pa.array(kept))
+        return without_dropped(hashes, rows, self.dropped_to_us)
 
     def _table(self, hashes: Hashes, rows: pa.Table) -> pa.Table:
         hashes, rows = self._kept(hashes, rows)

@@ -112,16 +112,18 @@ class Run:
         ends = np.maximum(np.searchsorted(self.hashes, hashes, side="right"), begins)
         return spans(begins, ends)
 
-    def take(self, positions: Longs) -> pa.Table:
-        """Rows at ascending positions."""
+    def take(self, positions: Longs, names: Sequence[str] | None = None) -> pa.Table:
+        """Rows at ascending positions, or some of their columns."""
+        schema = self.schema if names is None else pa.schema([self.schema.field(name) for name in names])
         numbers = np.searchsorted(self.starts, positions, side="right") - 1
         firsts = np.nonzero(np.diff(numbers, prepend=-1))[0]
         taken = []
         for first, last in zip(firsts, np.append(firsts[1:], len(positions)), strict=True):
             number = int(numbers[first])
             inside = positions[first:last] - self.starts[number]
-            taken.append(self.batches[number].take(pa.array(inside)))
-        return pa.Table.from_batches(taken, schema=self.schema)
+            batch = self.batches[number] if names is None else self.batches[number].select(names)
+            taken.append(batch.take(pa.array(inside)))
+        return pa.Table.from_batches(taken, schema=schema)
 
     def slice(self, begin: int, end: int) -> pa.Table:
         """Consecutive rows."""

@@ -20,6 +20,7 @@ from pyarrow import types
 
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.state.plain_columns import content_bytes, plain
+from odfabric_engine_spark.state.refusal import damaged
 from odfabric_engine_spark.state.run import CLOSES, NO_CLOSINGS, Closings, Hashes, Longs, Run, spans
 
 BATCH_ROWS = 1 << 17
@@ -174,14 +175,16 @@ def write_run(schema: pa.Schema, scratch: Path, parts: Iterable[tuple[Hashes, pa
 
 
 class StoredBatches(Sequence[pa.RecordBatch]):
-    """Batches of a stored run, opened when they are asked for. Raises ValueError or ArrowException where damaged."""
+    """Batches of a stored run, opened when they are asked for. Raises InvalidData where damaged."""
 
-    def __init__(self, body: pa.Buffer, schema: pa.Schema, batch_rows: Sequence[int]) -> None:
-        self._reader = pa.ipc.open_file(body)
-        if self._reader.num_record_batches != len(batch_rows) or not self._reader.schema.equals(schema):
-            raise ValueError("rows of a run have other columns or other batches than announced")
+    def __init__(self, body: pa.Buffer, schema: pa.Schema, batch_rows: Sequence[int], name: str) -> None:
+        self._name = name
         self._rows = batch_rows
-        self._opened: dict[int, _CheckedBatch] = {}
+        self._opened: dict[int, CheckedBatch] = {}
+        with damaged(name):
+            self._reader = pa.ipc.open_file(body)
+            if self._reader.num_record_batches != len(batch_rows) or not self._reader.schema.equals(schema):
+                raise ValueError("rows of a run have other columns or other batches than announced")
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -194,33 +197,40 @@ class StoredBatches(Sequence[pa.RecordBatch]):
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
         if index not in self._opened:
-            batch = self._reader.get_batch(index)
-            if batch.num_rows != self._rows[index]:
-                raise ValueError("a batch of a run has another size than announced")
-            batch.validate()
-            self._opened[index] = _CheckedBatch(batch)
+            with damaged(self._name):
+                batch = self._reader.get_batch(index)
+                batch.validate()
+                if batch.num_rows != self._rows[index]:
+                    raise ValueError("a batch of a run has another size than announced")
+            self._opened[index] = CheckedBatch(batch, self._name)
         return self._opened[index]
 
 
 @dataclass(frozen=True, slots=True)
-class _CheckedBatch:
+class CheckedBatch:
     """A batch of a file. Offsets are looked at before Arrow follows them: it would follow them out of the file."""
 
     batch: pa.RecordBatch
+    name: str
+
+    def select(self, names: Sequence[str]) -> CheckedBatch:
+        """As a batch."""
+        return CheckedBatch(self.batch.select(names), self.name)
 
     def take(self, indices: pa.Array) -> pa.RecordBatch:
-        """As a batch."""
-        positions = indices.to_numpy()
-        for column in self.batch.columns:
-            check_offsets(column, positions)
+        """As a batch. Raises InvalidData where damaged."""
+        self._check(indices.to_numpy())
         return self.batch.take(indices)
 
     def slice(self, offset: int, length: int) -> pa.RecordBatch:
-        """As a batch."""
-        positions = np.arange(offset, offset + length)
-        for column in self.batch.columns:
-            check_offsets(column, positions)
+        """As a batch. Raises InvalidData where damaged."""
+        self._check(np.arange(offset, offset + length))
         return self.batch.slice(offset, length)
+
+    def _check(self, positions: Longs) -> None:
+        with damaged(self.name):
+            for column in self.batch.columns:
+                check_offsets(column, positions)
 
 
 def check_offsets(array: pa.Array, positions: Longs) -> None:
@@ -258,17 +268,20 @@ def open_written(written: WrittenRun, schema: pa.Schema) -> Run:
     return open_run(body, schema, batch_rows=written.batch_rows, never=written.never)
 
 
-def open_run(body: Mapping[str, pa.Buffer], schema: pa.Schema, *, batch_rows: Sequence[int], never: bool) -> Run:
-    """A run whose parts are mapped. Raises ValueError or ArrowException where damaged."""
-    hashes = np.frombuffer(body["hashes"], dtype="<u8")
-    closings = np.frombuffer(body["closings"], dtype="<i8")
-    half = len(closings) // 2
-    if len(hashes) != sum(batch_rows) or len(closings) % 2 or min(batch_rows, default=1) < 1:
-        raise ValueError("the parts of a run have different sizes")
+def open_run(
+    body: Mapping[str, pa.Buffer], schema: pa.Schema, *, batch_rows: Sequence[int], never: bool, name: str = "scratch"
+) -> Run:
+    """A run whose parts are mapped, of a file that users know as `name`. Raises InvalidData where damaged."""
+    with damaged(name):
+        hashes = np.frombuffer(body["hashes"], dtype="<u8")
+        closings = np.frombuffer(body["closings"], dtype="<i8")
+        half = len(closings) // 2
+        if len(hashes) != sum(batch_rows) or len(closings) % 2 or min(batch_rows, default=1) < 1:
+            raise ValueError("the parts of a run have different sizes")
     return Run(
         schema,
         hashes,
-        cast("Sequence[pa.RecordBatch]", StoredBatches(body["rows"], schema, batch_rows)),
+        cast("Sequence[pa.RecordBatch]", StoredBatches(body["rows"], schema, batch_rows, name)),
         np.cumsum([0, *batch_rows]).astype(np.int64),
         Closings(closings[:half], closings[half:].view("<u8"), never),
         stored_bytes=sum(part.size for part in body.values()),

@@ -60,6 +60,7 @@ _NODES = frozenset(
     ]
 )
 _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "Offset"})
+_LOOKUP_NODES = _ORDERING_NODES | {"Project", "Filter", "SubqueryAlias"}
 _DATA_NODES = frozenset({"LogicalRDD", "LogicalRelation"})
 _FLOAT_SUMS = frozenset({"Sum", "Average", "TrySum", "TryAverage"})
 _BY_ORDER = frozenset({"First", "Last", "AnyValue", "NthValue"})
@@ -116,12 +117,13 @@ class _Place:
 
 
 class AnalysedGate:
-    """Judges analysed plans of one mode."""
+    """Judges analysed plans of one mode; `with_lookups` admits the order of rows within LATERAL, judged by its text."""
 
-    def __init__(self, catalyst: Catalyst, *, mode: Mode, settings: EngineSettings) -> None:
+    def __init__(self, catalyst: Catalyst, *, mode: Mode, settings: EngineSettings, with_lookups: bool = False) -> None:
         self._catalyst = catalyst
         self._mode = mode
         self._settings = settings
+        self._with_lookups = with_lookups
         self._replaceable: dict[str, bool] = {}
 
     def check(self, plan: Plan, *, with_data: bool = False) -> None:
@@ -132,10 +134,10 @@ class AnalysedGate:
 
     def _problems(self, plan: Plan, *, with_data: bool) -> list[InvalidQuery]:
         found: list[InvalidQuery] = []
-        stack: list[tuple[Plan | Expression, _Place | None]] = [(plan, None)]
+        stack: list[tuple[Plan | Expression, _Place | None, bool]] = [(plan, None, False)]
         count = 0
         while stack:
-            node, place = stack.pop()
+            node, place, lookup = stack.pop()
             count += 1
             if count > self._settings.plan_nodes_max:
                 raise LimitExceeded(
@@ -144,19 +146,20 @@ class AnalysedGate:
             full_name = class_name(node)
             name = full_name.rsplit(".", 1)[-1]
             if place is None:
-                found.extend(self._judge_plan(node, name, with_data=with_data))
+                if not (lookup and name in _ORDERING_NODES):
+                    found.extend(self._judge_plan(node, name, with_data=with_data))
                 # An expression is deterministic only if all below it are, so one question is enough for most.
-                stack.extend((each, _Place(certain=each.deterministic())) for each in expressions_of(node))
-                stack.extend((child, None) for child in children(node))
+                stack.extend((each, _Place(certain=each.deterministic()), False) for each in expressions_of(node))
+                stack.extend((child, None, lookup and name in _LOOKUP_NODES) for child in children(node))
             else:
                 found.extend(self._judge_expression(node, full_name, name, place))
                 inside = inner_plan(node, name)
                 if inside is not None:
-                    stack.append((inside, None))
+                    stack.append((inside, None, self._with_lookups and name == "LateralSubquery"))
                 below = _below(node, name, place)
-                stack.extend((child, below) for child in children_of(node, name))
+                stack.extend((child, below, False) for child in children_of(node, name))
                 if self._is_replaceable(node, full_name):
-                    stack.append((node.replacement(), replace(below, made=True)))
+                    stack.append((node.replacement(), replace(below, made=True), False))
         return in_order(found)
 
     def _is_replaceable(self, node: Expression, full_name: str) -> bool:
@@ -199,7 +202,8 @@ class AnalysedGate:
             return
         elif name in _FLOAT_SUMS:
             floats = any(child.dataType().typeName() in _FLOATS for child in children(node))
-            if floats and (self._mode is not Mode.TRANSFORM or place.window_has_order is not None):
+            # In a transform, sums have an exact form (`aggregates`) or get their rows in order (`normalise`).
+            if floats and self._mode is not Mode.TRANSFORM:
                 yield _float_sum(node)
         elif name in _BY_ORDER:
             if not place.window_has_order:

@@ -47,6 +47,8 @@ def run_gated_steps(
     Raises InvalidQuery with line, column and rule within the step that is wrong, LimitExceeded.
     """
     steps = steps_of(transform)
+    if transform.temporal_tables:
+        raise refusal("temporal-tables", "only a transform has temporal tables", hint="leave out temporalTables")
     try:
         empty = {name: frame.schema for name, frame in tables.items()}
         judged = GatedSession(session, mode=mode, settings=settings)
@@ -72,8 +74,6 @@ def steps_of(transform: TransformSql) -> tuple[SqlQueryStep, ...]:
             f"this node has no engine {shown(transform.engine)}",
             hint=f"write the query for `engine: {ENGINE_NAME}`",
         )
-    if transform.temporal_tables:
-        raise refusal("temporal-tables", "temporal tables are not supported yet", hint="leave out temporalTables")
     steps = transform.queries or ()
     if transform.query is not None:
         if steps:
@@ -86,6 +86,18 @@ def steps_of(transform: TransformSql) -> tuple[SqlQueryStep, ...]:
     if any(not step.alias for step in steps[:-1]):
         raise refusal("steps", "every query but the last has an alias")
     return steps
+
+
+def temporal_tables_of(transform: TransformSql) -> dict[str, tuple[str, ...]]:
+    """The primary key of each temporal table by its name. Raises InvalidQuery for a malformed list."""
+    found: dict[str, tuple[str, ...]] = {}
+    for table in transform.temporal_tables or ():
+        if table.name in found:
+            raise refusal("temporal-tables", f"the temporal table {shown(table.name)} is declared twice")
+        if not table.primary_key:
+            raise refusal("temporal-tables", f"the temporal table {shown(table.name)} has no primary key")
+        found[table.name] = tuple(table.primary_key)
+    return found
 
 
 def gated_session(session: SparkSession, *, mode: Mode) -> SparkSession:

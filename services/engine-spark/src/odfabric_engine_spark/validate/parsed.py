@@ -23,6 +23,7 @@ from odfabric_engine_spark.catalyst import (
     Expression,
     Plan,
     TreeNode,
+    children,
     children_of,
     class_name,
     expressions_of,
@@ -62,6 +63,8 @@ class _Node:
     full_name: str
     is_plan: bool
     names: tuple[str, ...]
+    lookup: str | None = None
+    """The temporal table in which this node, within LATERAL, looks for one row."""
 
     @property
     def name(self) -> str:
@@ -98,6 +101,7 @@ _NODES = frozenset(
     ]
 )
 _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "LimitAll", "Offset"})
+_LOOKUP_NODES = frozenset({"GlobalLimit", "LocalLimit", "Sort", "Project", "Filter", "SubqueryAlias"})
 _REFUSED_NODES = {
     "ScriptTransformation": ("script", "TRANSFORM .. USING runs a program"),
     "Sample": ("sample", "TABLESAMPLE takes rows by chance"),
@@ -160,12 +164,23 @@ _IDENTIFIER_CLAUSE = re.compile(r"identifier\b(?!\s*$)", re.IGNORECASE)
 
 
 class ParsedGate:
-    """Judges texts of one mode against the relations that they may name."""
+    """Judges texts of one mode against the relations that they may name.
 
-    def __init__(self, catalyst: Catalyst, *, mode: Mode, settings: EngineSettings) -> None:
+    Only a LATERAL look-up in one of the temporal tables may order rows and take the first.
+    """
+
+    def __init__(
+        self,
+        catalyst: Catalyst,
+        *,
+        mode: Mode,
+        settings: EngineSettings,
+        temporal_tables: Collection[str] = (),
+    ) -> None:
         self._catalyst = catalyst
         self._mode = mode
         self._settings = settings
+        self._temporal_tables = frozenset(temporal_tables)
 
     def parse(self, sql: str, *, relations: Collection[str]) -> ParsedQuery:
         """The query of a text that passes. Raises Refused with all that does not, LimitExceeded."""
@@ -189,7 +204,14 @@ class ParsedGate:
             yield node
 
     def _judge(self, node: _Node, names: set[str]) -> Iterator[InvalidQuery]:
-        return self._judge_plan(node.node, node.name, names) if node.is_plan else self._judge_expression(node)
+        if node.is_plan:
+            yield from self._judge_plan(node, names)
+            for name in sorted(self._temporal_tables.intersection(node.names)):
+                yield refusal(
+                    "relation", f"WITH hides the temporal table {shown(name)}", at=node.node, hint="rename it in WITH"
+                )
+        else:
+            yield from self._judge_expression(node)
 
     def _parse(self, sql: str) -> Plan:
         if len(sql.encode()) > self._settings.query_bytes_max:
@@ -203,12 +225,13 @@ class ParsedGate:
         except (PySparkException, Py4JError) as error:
             raise spark_refused(error) from error
 
-    def _judge_plan(self, node: Plan, name: str, names: set[str]) -> Iterator[InvalidQuery]:
+    def _judge_plan(self, found: _Node, names: set[str]) -> Iterator[InvalidQuery]:
+        node, name = found.node, found.name
         if name in _REFUSED_NODES:
             rule, message = _REFUSED_NODES[name]
             yield refusal(rule, message, at=node)
         elif name in _ORDERING_NODES:
-            if self._mode is not Mode.QUERY:
+            if self._mode is not Mode.QUERY and found.lookup not in self._temporal_tables:
                 yield _ordering(node, name)
         elif name not in _NODES:
             yield refusal("statement", f"this form of SQL is not allowed: {shown(source_text(node) or name)}", at=node)
@@ -268,26 +291,36 @@ class ParsedGate:
 
 def _walk(plan: Plan) -> Iterator[_Node]:
     """All that the parser made: plans, expressions, plans within expressions, bodies of WITH, named windows."""
-    stack: list[tuple[TreeNode, bool]] = [(plan, True)]
+    stack: list[tuple[TreeNode, bool, str | None]] = [(plan, True, None)]
     while stack:
-        node, is_plan = stack.pop()
+        node, is_plan, lookup = stack.pop()
         full_name = class_name(node)
         name = full_name.rsplit(".", 1)[-1]
         names: tuple[str, ...] = ()
         if is_plan:
-            stack.extend((expression, False) for expression in expressions_of(node))
+            stack.extend((expression, False, None) for expression in expressions_of(node))
             if name == "UnresolvedWith":
                 relations = items(node.cteRelations())
                 names = tuple(str(relation._1()) for relation in relations)
-                stack.extend((relation._2(), True) for relation in relations)
+                stack.extend((relation._2(), True, None) for relation in relations)
             elif name == "WithWindowDefinition":
-                stack.extend((window, False) for window in items(node.windowDefinitions().values().toSeq()))
+                stack.extend((window, False, None) for window in items(node.windowDefinitions().values().toSeq()))
         else:
             inside = inner_plan(node, name)
             if inside is not None:
-                stack.append((inside, True))
-        yield _Node(node, full_name, is_plan, names)
-        stack.extend((child, is_plan) for child in children_of(node, name))
+                stack.append((inside, True, _table_looked_up(inside) if name == "LateralSubquery" else None))
+        yield _Node(node, full_name, is_plan, names, lookup)
+        below = lookup if name in _LOOKUP_NODES else None
+        stack.extend((child, is_plan, below) for child in children_of(node, name))
+
+
+def _table_looked_up(plan: Plan) -> str | None:
+    """The one table that SELECT .. FROM .. WHERE .. ORDER BY .. LIMIT reads; None for any other form."""
+    while simple_name(plan) in _LOOKUP_NODES:
+        (plan,) = children(plan)
+    if simple_name(plan) != "UnresolvedRelation":
+        return None
+    return ".".join(str(part) for part in items(plan.multipartIdentifier()))
 
 
 def _ordering(node: Plan, name: str) -> InvalidQuery:
@@ -297,7 +330,8 @@ def _ordering(node: Plan, name: str) -> InvalidQuery:
         "limit",
         "which rows LIMIT or OFFSET keep depends on their order",
         at=node,
-        hint="keep rows by a condition, or by row_number() over (partition by .. order by ..)",
+        hint="number the rows: select * from (select *, row_number() over (partition by .. order by ..) n from ..) "
+        "where n <= 10",
     )
 
 

@@ -1,0 +1,1 @@
+"""From an analysed plan to a normal one: few kinds of nodes, nothing that waits is left implicit."""

@@ -1,0 +1,128 @@
+"""What has no normal form, or none that could be kept up to date.
+
+Owns the table of refused nodes and types. Invariant: everything refused here is told with its place in the text and with what
+to write instead, all of it at once. Not here: what is refused for other reasons (`validate`), sizes (`stages`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from odfabric.errors import InvalidQuery
+from odfabric_engine_spark.catalyst import (
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    expr_id,
+    expressions_of,
+    inner_plan,
+    is_attribute,
+    items,
+    simple_name,
+    walk_expression,
+)
+from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
+from odfabric_engine_spark.normalise.window_functions import needs_order, unordered_columns, window_problems
+from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, source_text
+
+_NORMAL_NODES = frozenset(
+    {
+        "LocalRelation",
+        "OneRowRelation",
+        "Range",
+        "Project",
+        "Filter",
+        "Generate",
+        "Expand",
+        "Aggregate",
+        "Window",
+        "Join",
+        "Union",
+    }
+)
+_JOINS = frozenset({"Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi", "LeftAnti", "ExistenceJoin"})
+
+
+def check_analysed(catalyst: Catalyst, plan: Plan, tables: Mapping[str, InputTable]) -> None:
+    """Raises Refused with all that is wrong with an analysed plan."""
+    nodes = list(_nodes(plan))
+    problems = [problem for node in nodes for problem in _node_problems(catalyst, node)]
+    problems += _system_column_problems(nodes, tables)
+    if problems:
+        raise Refused(in_order(problems))
+
+
+def check_normal(plan: Plan) -> None:
+    """Raises Refused for a node that a normal plan does not have."""
+    problems = []
+    for node in _nodes(plan):
+        name = simple_name(node)
+        if name not in _NORMAL_NODES:
+            problems.append(refusal("operator", f"{name} cannot run incrementally", at=node))
+        elif name == "Join" and str(node.joinType().toString()).split("(")[0] not in _JOINS:
+            kind = shown(str(node.joinType().sql()))
+            problems.append(refusal("join", f"this kind of join cannot run incrementally: {kind}", at=node))
+    if problems:
+        raise Refused(in_order(problems))
+
+
+def _nodes(plan: Plan) -> Iterator[Plan]:
+    """All nodes of a plan, those within expressions too."""
+    stack = [plan]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+        if leaf_alias(node) is None:
+            parts = (part for expression in expressions_of(node) for part in walk_expression(expression))
+            stack.extend(inside for inside in map(inner_plan, parts) if inside is not None)
+
+
+def _node_problems(catalyst: Catalyst, node: Plan) -> Iterator[InvalidQuery]:
+    name = simple_name(node)
+    if name == "Window":
+        yield from window_problems(node)
+        yield from _map_keys(items(node.partitionSpec()), "partitioned by")
+        if needs_order(node):
+            for column in unordered_columns(catalyst, children(node)[0]):
+                yield refusal(
+                    "function-order",
+                    f"rows that tie cannot be put in order: the column {shown(str(column.name()))} has none",
+                    at=node,
+                    hint="leave it out of this SELECT, or use its members",
+                )
+    elif name == "Aggregate":
+        yield from _map_keys(items(node.groupingExpressions()), "grouped by")
+
+
+def _map_keys(keys: list[Expression], use: str) -> Iterator[InvalidQuery]:
+    for key in keys:
+        text = str(key.dataType().json())
+        if '"map"' in text or '"variant"' in text:
+            yield refusal(
+                "group-type",
+                f"{shown(source_text(key) or str(key.sql()))} holds a map, which cannot be {use}",
+                at=key,
+                hint="use its members, or map_entries(..) of it",
+            )
+
+
+def _system_column_problems(nodes: list[Plan], tables: Mapping[str, InputTable]) -> Iterator[InvalidQuery]:
+    """Offset, op and system time of a row say nothing of the relation: a query that is not row-wise cannot read them."""
+    hidden: dict[int, str] = {}
+    for node in nodes:
+        alias = leaf_alias(node)
+        if alias is not None:
+            columns = {expr_id(column): str(column.name()) for column in items(node.output())}
+            hidden.update((number, name) for number, name in columns.items() if name in tables[alias].hidden)
+    found: dict[str, InvalidQuery] = {}
+    for node in nodes:
+        if leaf_alias(node) is not None:
+            continue
+        for part in (part for expression in expressions_of(node) for part in walk_expression(expression)):
+            name = hidden.get(expr_id(part)) if is_attribute(part) else None
+            if name is not None and (name not in found or found[name].place.line is None):
+                text = f"the system column {name} can be read by row-wise queries only"
+                found[name] = refusal("system-column", text, at=part)
+    yield from found.values()

@@ -1,0 +1,257 @@
+"""Look-ups in temporal tables as a query states them.
+
+Owns the one form that is understood: `lateral (select .. from versions v where v.key = l.key and v.event_time <= l.event_time
+order by v.event_time desc limit 1)`. Invariant: what is read here asks for at most one version per row, by the table's whole
+key and by event times on both sides. Not here: how it runs (`temporal`). Source: ruling on temporal joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from odfabric.errors import InvalidQuery
+from odfabric_engine_spark.catalyst import (
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    expr_id,
+    is_attribute,
+    items,
+    simple_name,
+    walk_expression,
+)
+from odfabric_engine_spark.normalise.comma_joins import conjuncts
+from odfabric_engine_spark.normalise.event_times import EventTimes
+from odfabric_engine_spark.normalise.rebuild import map_expression
+from odfabric_engine_spark.normalise.row_laterals import own_row
+from odfabric_engine_spark.normalise.window_functions import unordered_columns
+from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text
+
+FORM = (
+    "join lateral (select .. from versions v where v.key = l.key and v.event_time <= l.event_time "
+    "order by v.event_time desc limit 1)"
+)
+_RULE = "temporal-join"
+_COMPARISONS = {"LessThanOrEqual": False, "LessThan": True, "GreaterThanOrEqual": False, "GreaterThan": True}
+"""Comparisons of times, and whether equal times are left out."""
+_VERSION_FIRST = frozenset({"LessThanOrEqual", "LessThan"})
+
+
+@dataclass(slots=True)
+class Lookup:
+    """A look-up in terms of the table's columns. `keys` and `times` are pairs of the row's expression and the version's.
+
+    `strict`: versions at the very time of a row are too late for it. `results` are what the query selects of a version.
+    """
+
+    table: str
+    versions: Plan
+    order: list[Expression]
+    results: list[Expression]
+    own: list[Expression] = field(default_factory=list)
+    """Conditions on the version alone."""
+    keys: list[tuple[Expression, Expression]] = field(default_factory=list)
+    times: list[tuple[Expression, Expression]] = field(default_factory=list)
+    strict: bool = False
+
+
+class LookupReader:
+    """Reads look-ups; `primary_keys` are those of the temporal tables, `plain` makes a plan normal."""
+
+    def __init__(
+        self,
+        catalyst: Catalyst,
+        times: EventTimes,
+        primary_keys: Mapping[str, tuple[str, ...]],
+        plain: Callable[[Plan], Plan],
+    ) -> None:
+        self._catalyst = catalyst
+        self._times = times
+        self._primary_keys = primary_keys
+        self._plain = plain
+
+    def read(self, node: Plan) -> Lookup:
+        """The look-up of a LateralJoin whose left side is normal. Raises Refused."""
+        found = self._stated(node.right().plan())
+        if found is None:
+            raise Refused([_other_form(node, self._primary_keys)])
+        lookup, conditions = found
+        if lookup.table not in self._primary_keys:
+            raise Refused([_other_table(node, lookup.table)])
+        (left,) = children(node)
+        for condition in conditions:
+            if not _reads_row(condition):
+                lookup.own.append(condition)
+            elif not self._take(condition, lookup, left):
+                raise Refused([_other_condition(node, condition)])
+        problems = [
+            *self._key_problems(node, lookup),
+            *_time_problems(node, lookup),
+            *_result_problems(node, lookup),
+            *self._type_problems(node, lookup),
+        ]
+        if problems:
+            raise Refused(problems)
+        return lookup
+
+    def _stated(self, plan: Plan) -> tuple[Lookup, list[Expression]] | None:
+        """SELECT, FROM, WHERE, ORDER BY and LIMIT 1 of one table; None for any other form."""
+        plan = _below(plan, "SubqueryAlias")
+        if simple_name(plan) != "GlobalLimit" or str(plan.limitExpr().sql()) != "1":
+            return None
+        results = items(plan.output())
+        (plan,) = children(plan)
+        if simple_name(plan) != "LocalLimit":
+            return None
+        results, plan = self._through_projects(results, children(plan)[0])
+        if simple_name(plan) != "Sort":
+            return None
+        order = items(plan.order())
+        both, plan = self._through_projects([*results, *order], children(plan)[0])
+        if simple_name(plan) != "Filter":
+            return None
+        conditions = conjuncts(plan.condition())
+        (plan,) = children(plan)
+        table = ""
+        while simple_name(plan) == "SubqueryAlias":
+            table = str(plan.identifier().name())
+            (plan,) = children(plan)
+        count = len(results)
+        return Lookup(table, self._plain(plan), both[count:], both[:count]), conditions
+
+    def _through_projects(self, expressions: list[Expression], plan: Plan) -> tuple[list[Expression], Plan]:
+        """Expressions in terms of the plan below selections."""
+        while simple_name(plan) in ("Project", "SubqueryAlias"):
+            if simple_name(plan) == "Project":
+                values = {
+                    expr_id(named): named.child()
+                    for named in items(plan.projectList())
+                    if simple_name(named) == "Alias"
+                }
+                expressions = [_substituted(self._catalyst, each, values) for each in expressions]
+            (plan,) = children(plan)
+        return expressions, plan
+
+    def _take(self, condition: Expression, lookup: Lookup, left: Plan) -> bool:
+        """Reads a condition on row and version; False if it compares neither a key nor the times."""
+        name = simple_name(condition)
+        if name != "EqualTo" and name not in _COMPARISONS:
+            return False
+        one, other = condition.left(), condition.right()
+        version, row = (other, one) if _reads_row(one) else (one, other)
+        if _reads_row(version) or any(is_attribute(part) for part in walk_expression(row)):
+            return False
+        row = own_row(self._catalyst, row)
+        if name == "EqualTo":
+            lookup.keys.append((row, version))
+            return True
+        version_first = version is one
+        if version_first is not (name in _VERSION_FIRST):
+            return False
+        if not self._times.is_event_time(_uncast(version), lookup.versions):
+            return False
+        if not self._times.is_event_time(_uncast(row), left):
+            return False
+        lookup.times.append((row, version))
+        lookup.strict = _COMPARISONS[name]
+        return True
+
+    def _key_problems(self, node: Plan, lookup: Lookup) -> Iterator[InvalidQuery]:
+        wanted = self._primary_keys[lookup.table]
+        columns = {expr_id(column): str(column.name()) for column in items(lookup.versions.output())}
+        used = [
+            columns.get(expr_id(each)) if is_attribute(each) else None for _, v in lookup.keys for each in [_uncast(v)]
+        ]
+        if sorted(name or "" for name in used) != sorted(wanted):
+            names = ", ".join(wanted)
+            yield refusal(
+                _RULE,
+                f"a look-up in {shown(lookup.table)} compares each column of its primary key once: {names}",
+                at=node,
+                hint=FORM,
+            )
+
+    def _type_problems(self, node: Plan, lookup: Lookup) -> Iterator[InvalidQuery]:
+        for column in unordered_columns(self._catalyst, lookup.versions):
+            yield refusal(
+                _RULE,
+                f"the column {shown(str(column.name()))} of {shown(lookup.table)} has no order",
+                at=node,
+                hint="leave it out in a step, and look up in that",
+            )
+
+
+def _time_problems(node: Plan, lookup: Lookup) -> Iterator[InvalidQuery]:
+    if len(lookup.times) != 1:
+        yield refusal(_RULE, "a look-up compares the event times of version and row once", at=node, hint=FORM)
+        return
+    first = lookup.order[0] if lookup.order else None
+    _, version = lookup.times[0]
+    newest_first = (
+        first is not None
+        and simple_name(first.direction()) == "Descending"
+        and _uncast(first.child()).semanticEquals(_uncast(version))
+    )
+    if not newest_first:
+        yield refusal(_RULE, "a look-up takes the newest version: order by its event time desc", at=node, hint=FORM)
+
+
+def _result_problems(node: Plan, lookup: Lookup) -> Iterator[InvalidQuery]:
+    if any(_reads_row(each) for each in [*lookup.results, *lookup.order]):
+        yield refusal(
+            _RULE,
+            "a look-up selects columns of the version only",
+            at=node,
+            hint="compute with columns of the row outside of LATERAL",
+        )
+
+
+def _other_form(node: Plan, tables: Mapping[str, tuple[str, ...]]) -> InvalidQuery:
+    known = f"look up in a temporal table ({', '.join(sorted(tables))}): {FORM}" if tables else None
+    return refusal(
+        "lateral",
+        "this LATERAL cannot run incrementally",
+        at=node,
+        hint=known or "use LATERAL VIEW explode(..), a join, or a look-up in one of temporalTables",
+    )
+
+
+def _other_table(node: Plan, table: str) -> InvalidQuery:
+    return refusal(
+        "lateral",
+        f"{shown(table)} is not a temporal table",
+        at=node,
+        hint=f"declare it: temporalTables: [{{name: {table}, primaryKey: [..]}}]",
+    )
+
+
+def _other_condition(node: Plan, condition: Expression) -> InvalidQuery:
+    text = shown(source_text(condition) or str(condition.sql()))
+    return refusal(
+        _RULE,
+        f"a look-up compares its key and its event time with the row, not {text}",
+        at=condition if source_text(condition) else node,
+        hint=f"filter outside of LATERAL; the form is {FORM}",
+    )
+
+
+def _below(plan: Plan, name: str) -> Plan:
+    while simple_name(plan) == name:
+        (plan,) = children(plan)
+    return plan
+
+
+def _reads_row(expression: Expression) -> bool:
+    return any(simple_name(part) == "OuterReference" for part in walk_expression(expression))
+
+
+def _substituted(catalyst: Catalyst, expression: Expression, values: Mapping[int, Expression]) -> Expression:
+    return map_expression(catalyst, expression, lambda part: values.get(expr_id(part)) if is_attribute(part) else None)
+
+
+def _uncast(expression: Expression) -> Expression:
+    while simple_name(expression) == "Cast":
+        expression = expression.child()
+    return expression

@@ -1,0 +1,100 @@
+"""From an analysed plan to a normal one.
+
+Owns which nodes a normal plan has and the order of the rewrites. A normal plan holds leaves (uses of inputs, constants),
+Project, Filter, Generate, Expand, Aggregate, Window, Join and Union; no subqueries in expressions, no names, no order. What
+waits for the watermark is a Filter of its own (`timed`). Invariant: over any rows the normal plan is the query, with ties in
+windows broken by all columns and floats added in ascending order; nothing is evaluated for a row that a condition of the query
+kept away from it. EXCEPT, INTERSECT and DISTINCT compare rows as keys: -0.0 is 0.0, NaN is NaN, NULL is NULL; that is
+Spark's own meaning. Not here: keys, stages, state (`stages`). Source: semantics of transforms, section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from py4j.protocol import Py4JError
+
+from odfabric_engine_spark.catalyst import Catalyst, Plan, children, simple_name
+from odfabric_engine_spark.incremental.input_table import InputTable
+from odfabric_engine_spark.incremental.resolve import ResolvedQuery
+from odfabric_engine_spark.normalise.comma_joins import with_join_conditions
+from odfabric_engine_spark.normalise.event_times import EventTimes
+from odfabric_engine_spark.normalise.float_aggregates import with_exact_aggregates
+from odfabric_engine_spark.normalise.limits import check_analysed, check_normal
+from odfabric_engine_spark.normalise.lookups import LookupReader
+from odfabric_engine_spark.normalise.rebuild import map_inner_plans, with_children
+from odfabric_engine_spark.normalise.subqueries import Subqueries
+from odfabric_engine_spark.normalise.temporal import without_lateral
+from odfabric_engine_spark.normalise.timed import has_timed_filter, with_timed_windows
+from odfabric_engine_spark.normalise.window_functions import with_total_order
+from odfabric_engine_spark.validate.refusal import Refused, refusal, spark_refused
+
+_OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
+_NAMES = frozenset({"SubqueryAlias", "View", "PipeOperator"})
+_SET_OPERATIONS = (
+    "RewriteExceptAll",
+    "RewriteIntersectAll",
+    "ReplaceIntersectWithSemiJoin",
+    "ReplaceExceptWithAntiJoin",
+    "ReplaceDistinctWithAggregate",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NormalQuery:
+    """A query as a normal plan. `timed`: part of it waits for the watermark."""
+
+    catalyst: Catalyst
+    plan: Plan
+    lateness_us: int | None
+    timed: bool
+
+
+def normal_plan(
+    query: ResolvedQuery, tables: Mapping[str, InputTable], temporal_tables: Mapping[str, tuple[str, ...]]
+) -> NormalQuery:
+    """The normal plan of a resolved query; `temporal_tables` gives primary keys by name. Raises Refused."""
+    catalyst = query.catalyst
+    inline = catalyst.jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False, False)
+    try:
+        plan = inline.apply(query.plan)
+        check_analysed(catalyst, plan, tables)
+        times = EventTimes(tables)
+        plan = _Plain(catalyst, times, temporal_tables).plain(plan)
+    except Py4JError as error:
+        raise spark_refused(error) from error
+    plan = with_join_conditions(catalyst, plan)
+    plan = with_timed_windows(catalyst, with_exact_aggregates(catalyst, plan), times)
+    check_normal(plan)
+    timed = has_timed_filter(plan)
+    if query.lateness_us is not None and not timed:
+        raise Refused([refusal("hint", "a lateness needs a window over the event time or a temporal join")])
+    return NormalQuery(catalyst, plan, query.lateness_us, timed)
+
+
+class _Plain:
+    """Takes names, set operations, LATERAL and subqueries out of plans, and ties out of windows, from the inside out."""
+
+    def __init__(self, catalyst: Catalyst, times: EventTimes, primary_keys: Mapping[str, tuple[str, ...]]) -> None:
+        self._catalyst = catalyst
+        self._subqueries = Subqueries(catalyst)
+        self._lookups = LookupReader(catalyst, times, primary_keys, self.plain)
+
+    def plain(self, plan: Plan) -> Plan:
+        """A plan of plain nodes. Raises Refused."""
+        plan = self._node(plan)
+        for rule in _SET_OPERATIONS:
+            plan = self._catalyst.companion(f"{_OPTIMIZER}.{rule}").apply(plan)
+        return plan
+
+    def _node(self, node: Plan) -> Plan:
+        below = [self._node(child) for child in children(node)]
+        if simple_name(node) in _NAMES:
+            return below[0]
+        node = with_children(self._catalyst, node, below)
+        if simple_name(node) == "LateralJoin":
+            return without_lateral(self._catalyst, node, self._lookups)
+        if simple_name(node) == "Window":
+            return with_total_order(self._catalyst, node)
+        return self._subqueries.joined(map_inner_plans(self._catalyst, node, self.plain))

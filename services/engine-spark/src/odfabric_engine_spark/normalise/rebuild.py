@@ -1,0 +1,93 @@
+"""Plans made anew with other expressions or other children.
+
+Owns the copying of plan nodes of any class. Invariant: a node of which nothing changes stays the very same object, and a copy
+keeps its place in the SQL text. Not here: what is replaced by what (the other modules of this folder).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from odfabric_engine_spark.catalyst import (
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    expressions_of,
+    inner_plan,
+    items,
+    walk_expression,
+)
+
+_EXPRESSION = "org.apache.spark.sql.catalyst.expressions.Expression"
+_SEQ = "scala.collection.immutable.Seq"
+_SOME = "scala.Some"
+
+
+def with_children(catalyst: Catalyst, node: Plan, below: Sequence[Plan]) -> Plan:
+    """A node over other children."""
+    old = children(node)
+    if all(new is known or new.fastEquals(known) for new, known in zip(below, old, strict=True)):
+        return node
+    return node.withNewChildren(catalyst.seq(below))
+
+
+def map_expression(
+    catalyst: Catalyst, expression: Expression, replace: Callable[[Expression], Expression | None]
+) -> Expression:
+    """An expression with parts replaced, those on top first; None leaves a part and looks below it."""
+    new = replace(expression)
+    if new is not None:
+        return new
+    below = children(expression)
+    mapped = [map_expression(catalyst, child, replace) for child in below]
+    if all(one is other for one, other in zip(mapped, below, strict=True)):
+        return expression
+    return expression.withNewChildren(catalyst.seq(mapped))
+
+
+def map_expressions(catalyst: Catalyst, node: Plan, replace: Callable[[Expression], Expression | None]) -> Plan:
+    """A plan node with parts of its own expressions replaced; its children stay."""
+    arguments = [node.productElement(index) for index in range(node.productArity())]
+    mapped = [_map_argument(catalyst, argument, replace) for argument in arguments]
+    if all(one is other for one, other in zip(mapped, arguments, strict=True)):
+        return node
+    gateway = catalyst.session.sparkContext._gateway
+    array = gateway.new_array(catalyst.jvm.java.lang.Object, len(mapped))
+    for index, argument in enumerate(mapped):
+        array[index] = argument
+    return node.makeCopy(array)
+
+
+def subqueries_of(catalyst: Catalyst, node: Plan) -> list[Expression]:
+    """The expressions of this node itself that hold a plan."""
+    pattern = catalyst.companion("org.apache.spark.sql.catalyst.trees.TreePattern").PLAN_EXPRESSION()
+    found = [each for each in expressions_of(node) if each.containsPattern(pattern)]
+    return [part for each in found for part in walk_expression(each) if inner_plan(part) is not None]
+
+
+def map_inner_plans(catalyst: Catalyst, node: Plan, change: Callable[[Plan], Plan]) -> Plan:
+    """A plan node with the plans within its expressions changed."""
+
+    def replace(expression: Expression) -> Expression | None:
+        inside = inner_plan(expression)
+        return None if inside is None else expression.withNewPlan(change(inside))
+
+    return map_expressions(catalyst, node, replace) if subqueries_of(catalyst, node) else node
+
+
+def _map_argument(catalyst: Catalyst, argument: object, replace: Callable[[Expression], Expression | None]) -> object:
+    if isinstance(argument, str | int | float | bool | None):
+        return argument
+    if catalyst.is_a(argument, _EXPRESSION):
+        return map_expression(catalyst, argument, replace)
+    if catalyst.is_a(argument, _SEQ):
+        known = items(argument)
+        mapped = [_map_argument(catalyst, each, replace) for each in known]
+        unchanged = all(one is other for one, other in zip(mapped, known, strict=True))
+        return argument if unchanged else catalyst.seq(mapped)
+    if catalyst.is_a(argument, _SOME):
+        known_value = argument.get()  # type: ignore[attr-defined]
+        value = _map_argument(catalyst, known_value, replace)
+        return argument if value is known_value else catalyst.companion("scala.Option").apply(value)
+    return argument

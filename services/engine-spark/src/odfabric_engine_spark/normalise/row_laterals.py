@@ -1,0 +1,72 @@
+"""LATERAL that reads no relation: expressions and explodes of the row itself.
+
+Owns writing them as Project and Generate over the row. Invariant: a row gives the rows that it gave, none added or lost. Not
+here: LATERAL that reads a relation (`lookups`).
+"""
+
+from __future__ import annotations
+
+from odfabric_engine_spark.catalyst import (
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    is_attribute,
+    items,
+    simple_name,
+)
+from odfabric_engine_spark.normalise.rebuild import map_expression
+
+_NAMES = frozenset({"SubqueryAlias", "View"})
+
+
+def over_the_row(catalyst: Catalyst, node: Plan) -> Plan | None:
+    """Plain nodes for a LateralJoin that reads no relation, None for one that does."""
+    if node.condition().isDefined() and not node.condition().get().semanticEquals(catalyst.literal_true()):
+        return None
+    (left,) = children(node)
+    is_outer = str(node.joinType().toString()) == "LeftOuter"
+    projects, plan = _projects(node.right().plan())
+    if simple_name(plan) == "Generate" and simple_name(children(plan)[0]) == "OneRowRelation":
+        if is_outer and not all(_is_renaming(each) for project in projects for each in items(project.projectList())):
+            return None  # where nothing is exploded, what a selection computes is null
+        plan = _generate(catalyst, plan, left, outer=is_outer or bool(plan.outer()))
+    elif simple_name(plan) == "OneRowRelation":
+        plan = left
+    else:
+        return None
+    for project in reversed(projects):
+        named = [own_row(catalyst, each) for each in items(project.projectList())]
+        plan = catalyst.logical.Project(catalyst.seq([*items(left.output()), *named]), plan)
+    return plan
+
+
+def _projects(plan: Plan) -> tuple[list[Plan], Plan]:
+    found: list[Plan] = []
+    while simple_name(plan) in ("Project", *_NAMES):
+        if simple_name(plan) == "Project":
+            found.append(plan)
+        (plan,) = children(plan)
+    return found, plan
+
+
+def _generate(catalyst: Catalyst, node: Plan, left: Plan, *, outer: bool) -> Plan:
+    return catalyst.logical.Generate(
+        own_row(catalyst, node.generator()),
+        node.unrequiredChildIndex(),
+        outer,
+        node.qualifier(),
+        node.generatorOutput(),
+        left,
+    )
+
+
+def own_row(catalyst: Catalyst, expression: Expression) -> Expression:
+    """An expression within LATERAL as one over the row that it stands beside."""
+    return map_expression(
+        catalyst, expression, lambda part: part.e() if simple_name(part) == "OuterReference" else None
+    )
+
+
+def _is_renaming(named: Expression) -> bool:
+    return is_attribute(named.child() if simple_name(named) == "Alias" else named)

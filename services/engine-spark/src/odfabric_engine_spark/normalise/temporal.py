@@ -1,0 +1,142 @@
+"""LATERAL as plain nodes: look-ups in temporal tables.
+
+Owns the plan of a look-up: the union of rows and versions, by key in the order of their times, in which each row takes the
+last version before it. That is the look-up: per key and time one version is left, the first by the query's order completed by
+all columns, so the last one at or before the row's time is the one that the query puts first. Invariant: rows wait for
+the watermark and keep their duplicates; no row meets more than one version. Not here: what a look-up says (`lookups`).
+Source: ruling on temporal joins.
+"""
+
+from __future__ import annotations
+
+from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan, children, items
+from odfabric_engine_spark.normalise.comma_joins import all_of
+from odfabric_engine_spark.normalise.lookups import FORM, Lookup, LookupReader
+from odfabric_engine_spark.normalise.row_laterals import over_the_row
+from odfabric_engine_spark.normalise.timed import wait_for
+from odfabric_engine_spark.normalise.window_functions import ascending, completed, over_rows, window
+from odfabric_engine_spark.validate.refusal import Refused, refusal
+
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+
+
+def without_lateral(catalyst: Catalyst, node: Plan, reader: LookupReader) -> Plan:
+    """Plain nodes for a LateralJoin whose left side is plain. Raises Refused."""
+    by_row = over_the_row(catalyst, node)
+    if by_row is not None:
+        return by_row
+    lookup = reader.read(node)
+    is_outer = str(node.joinType().toString()) == "LeftOuter"
+    condition = node.condition().get() if node.condition().isDefined() else catalyst.literal_true()
+    always = condition.semanticEquals(catalyst.literal_true())
+    if is_outer and not always:
+        raise Refused([refusal("temporal-join", "LEFT JOIN LATERAL is ON TRUE", at=node, hint=f"left {FORM} on true")])
+    (left,) = children(node)
+    found = _Joiner(catalyst, lookup, left).joined(items(node.right().plan().output()), is_outer=is_outer)
+    return found if always else catalyst.logical.Filter(condition, found)
+
+
+class _Joiner:
+    """Builds the plan of one look-up."""
+
+    def __init__(self, catalyst: Catalyst, lookup: Lookup, left: Plan) -> None:
+        self._catalyst = catalyst
+        self._lookup = lookup
+        self._left = left
+        # At equal times versions come before rows, and after them where the query asks for earlier ones.
+        self._row_side, self._version_side = (_integer(catalyst, int(each is lookup.strict)) for each in (False, True))
+
+    def joined(self, output: list[Attribute], *, is_outer: bool) -> Plan:
+        """Rows with the results of their version under the given columns."""
+        make = self._catalyst.logical
+        union = make.Union(self._catalyst.seq([self._rows(), self._versions()]), False, False)
+        columns = items(union.output())
+        count = len(self._lookup.keys)
+        keys, (time, side, version), own = columns[:count], columns[count : count + 3], columns[count + 3 :]
+        order = [ascending(self._catalyst, time), ascending(self._catalyst, side)]
+        found = self._catalyst.named(over_rows(self._catalyst, self._last(version), keys, order), "found")
+        column = found.toAttribute()
+        conditions = [self._catalyst.expressions.EqualTo(side, self._row_side)]
+        if not is_outer:
+            conditions.append(self._catalyst.expressions.IsNotNull(column))
+        taken = make.Filter(all_of(self._catalyst, conditions), window(self._catalyst, [found], keys, order, union))
+        results = [
+            self._catalyst.named(self._catalyst.member(column, index), str(each.name()), like=each)
+            for index, each in enumerate(output)
+        ]
+        return make.Project(self._catalyst.seq([*own, *results]), taken)
+
+    def _rows(self) -> Plan:
+        row_time, _ = self._lookup.times[0]
+        rows = wait_for(self._catalyst, _as_timestamp(self._catalyst, row_time), self._left)
+        nothing = self._catalyst.null_literal(self._result().dataType())
+        return self._branch([row for row, _ in self._lookup.keys], row_time, self._row_side, nothing, None, rows)
+
+    def _versions(self) -> Plan:
+        keys = [version for _, version in self._lookup.keys]
+        _, time = self._lookup.times[0]
+        known = [self._catalyst.expressions.IsNotNull(each) for each in [*keys, time]]
+        plan = self._catalyst.logical.Filter(all_of(self._catalyst, [*self._lookup.own, *known]), self._lookup.versions)
+        order = completed(self._catalyst, [*keys, time], self._lookup.order[1:], self._lookup.versions)
+        plan = self._first([*keys, time], order, plan) if order else plan
+        return self._branch(keys, time, self._version_side, self._result(), self._left, plan)
+
+    def _first(self, partition: list[Expression], order: list[Expression], plan: Plan) -> Plan:
+        """The first row of each partition; rows that tie are equal."""
+        numbered = over_rows(self._catalyst, self._catalyst.expressions.RowNumber(), partition, order)
+        number = self._catalyst.named(numbered, "number")
+        first = self._catalyst.expressions.EqualTo(number.toAttribute(), _integer(self._catalyst, 1))
+        return self._catalyst.logical.Filter(first, window(self._catalyst, [number], partition, order, plan))
+
+    def _branch(
+        self,
+        keys: list[Expression],
+        time: Expression,
+        side: Expression,
+        version: Expression,
+        absent: Plan | None,
+        plan: Plan,
+    ) -> Plan:
+        """A branch of the union; the row's columns are null where the row is absent."""
+        own = (
+            items(plan.output())
+            if absent is None
+            else [
+                self._catalyst.named(self._catalyst.null_literal(column.dataType()), str(column.name()))
+                for column in items(absent.output())
+            ]
+        )
+        named = [
+            *(self._catalyst.named(key, f"key{index}") for index, key in enumerate(keys)),
+            self._catalyst.named(time, "time"),
+            self._catalyst.named(side, "side"),
+            self._catalyst.named(version, "version"),
+            *own,
+        ]
+        return self._catalyst.logical.Project(self._catalyst.seq(named), plan)
+
+    def _result(self) -> Expression:
+        """What the query selects of a version, in one struct that is never null."""
+        literal = self._catalyst.companion(f"{_EXPRESSIONS}.Literal")
+        members: list[Expression] = []
+        for index, value in enumerate(self._lookup.results):
+            members += [literal.apply(f"result{index}"), value]
+        return self._catalyst.expressions.CreateNamedStruct(self._catalyst.seq(members))
+
+    def _last(self, version: Expression) -> Expression:
+        aggregate = self._catalyst.jvm.org.apache.spark.sql.catalyst.expressions.aggregate
+        complete = self._catalyst.companion(f"{_EXPRESSIONS}.aggregate.Complete")
+        none = self._catalyst.companion("scala.None")
+        new_id = self._catalyst.companion(f"{_EXPRESSIONS}.NamedExpression").newExprId()
+        return aggregate.AggregateExpression(aggregate.Last(version, True), complete, False, none, new_id)
+
+
+def _integer(catalyst: Catalyst, value: int) -> Expression:
+    return catalyst.companion(f"{_EXPRESSIONS}.Literal").apply(value)
+
+
+def _as_timestamp(catalyst: Catalyst, time: Expression) -> Expression:
+    if str(time.dataType().typeName()) == "timestamp":
+        return time
+    from_midnight = catalyst.companion("org.apache.spark.sql.types.TimestampType")
+    return catalyst.companion(f"{_EXPRESSIONS}.Cast").apply(time, from_midnight, True).withTimeZone("UTC")

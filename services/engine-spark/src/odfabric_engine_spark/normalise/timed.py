@@ -1,0 +1,65 @@
+"""What waits for the watermark, as nodes of the plan.
+
+Owns the condition `e <= watermark`: where it stands and the column that stands for the watermark. Invariant: below such a
+condition the plan is over all rows, above it over those that no row in time can change any more. Not here: what an event time
+is (`event_times`), the watermark's value (the stages put it in). Source: semantics of transforms, section 4.
+"""
+
+from __future__ import annotations
+
+from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, items, simple_name
+from odfabric_engine_spark.normalise.event_times import EventTimes
+from odfabric_engine_spark.normalise.rebuild import with_children
+
+WATERMARK = "__odf_watermark"
+_WINDOW_END = "__odf_window_end"
+_END = 1
+
+
+def watermark_column(catalyst: Catalyst) -> Expression:
+    """The column that no plan has and that the watermark takes the place of."""
+    timestamp = catalyst.companion("org.apache.spark.sql.types.TimestampType")
+    empty = catalyst.companion("org.apache.spark.sql.types.Metadata").empty()
+    new_id = catalyst.companion("org.apache.spark.sql.catalyst.expressions.NamedExpression").newExprId()
+    return catalyst.expressions.AttributeReference(WATERMARK, timestamp, True, empty, new_id, catalyst.seq([]))
+
+
+def is_timed_filter(node: Plan) -> bool:
+    """Whether a node lets pass only what the watermark has passed."""
+    if simple_name(node) != "Filter" or simple_name(node.condition()) != "LessThanOrEqual":
+        return False
+    right = node.condition().right()
+    return simple_name(right) == "AttributeReference" and str(right.name()) == WATERMARK
+
+
+def wait_for(catalyst: Catalyst, time: Expression, plan: Plan) -> Plan:
+    """The rows of a plan whose time the watermark has passed."""
+    return catalyst.logical.Filter(catalyst.expressions.LessThanOrEqual(time, watermark_column(catalyst)), plan)
+
+
+def with_timed_windows(catalyst: Catalyst, plan: Plan, times: EventTimes) -> Plan:
+    """The plan in which every aggregate by windows of event time gives closed windows only."""
+    node = with_children(catalyst, plan, [with_timed_windows(catalyst, child, times) for child in children(plan)])
+    if simple_name(node) != "Aggregate":
+        return node
+    (below,) = children(node)
+    windows = [each for each in items(node.groupingExpressions()) if times.is_timed_window(each, below)]
+    return _closed(catalyst, node, windows) if windows else node
+
+
+def has_timed_filter(plan: Plan) -> bool:
+    """Whether anything in a plan waits for the watermark."""
+    return is_timed_filter(plan) or any(has_timed_filter(child) for child in children(plan))
+
+
+def _closed(catalyst: Catalyst, aggregate: Plan, windows: list[Expression]) -> Plan:
+    output = items(aggregate.output())
+    ends = [catalyst.named(catalyst.member(window, _END), _WINDOW_END) for window in windows]
+    named = [*items(aggregate.aggregateExpressions()), *ends]
+    (below,) = children(aggregate)
+    wide = catalyst.logical.Aggregate(
+        aggregate.groupingExpressions(), catalyst.seq(named), below, catalyst.companion("scala.None")
+    )
+    for end in ends:
+        wide = wait_for(catalyst, end.toAttribute(), wide)
+    return catalyst.logical.Project(catalyst.seq(output), wide)

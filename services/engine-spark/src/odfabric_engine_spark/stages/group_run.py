@@ -1,0 +1,116 @@
+"""A stage of groups: one aggregate on accumulators.
+
+Owns the way from changes of what is below to sums of groups, and the one group of an aggregate without GROUP BY: it is there from
+the first transaction on, by a row of our own that no function counts. Invariant: as in `incremental.aggregate_run`, which does
+the work.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from odfabric_engine_spark.catalyst import Catalyst
+from odfabric_engine_spark.incremental.accumulators import Accumulators
+from odfabric_engine_spark.incremental.aggregate_run import AggregateRun, end_column_of
+from odfabric_engine_spark.incremental.aggregate_transaction import row_expressions
+from odfabric_engine_spark.incremental.aggregates import CallReader
+from odfabric_engine_spark.incremental.changes import Records
+from odfabric_engine_spark.incremental.classify import AggregateQuery, arrow_type, calls_of, group_columns
+from odfabric_engine_spark.incremental.group_keys import GroupColumn, key_fields
+from odfabric_engine_spark.incremental.group_rows import GroupRows
+from odfabric_engine_spark.incremental.group_state import GroupState
+from odfabric_engine_spark.incremental.group_sums import STEP, WEIGHT, Marks, partial_sums
+from odfabric_engine_spark.incremental.leaf_rows import weights_of
+from odfabric_engine_spark.stages.delta import Delta, added_up
+from odfabric_engine_spark.stages.linear_run import mapped, output_columns, stage_schema
+from odfabric_engine_spark.stages.query import GroupStage
+from odfabric_engine_spark.stages.rows_run import Watermarks
+
+
+class GroupPlan:
+    """What a stage of groups needs to run, made once per query."""
+
+    def __init__(self, catalyst: Catalyst, stage: GroupStage) -> None:
+        reader = CallReader(catalyst, rows_alone=not stage.always)
+        calls = tuple(reader.read(call) for call in calls_of(stage.aggregate))
+        self.stage = stage
+        self.columns: tuple[GroupColumn, ...] = tuple(group_columns(stage.aggregate))
+        if stage.always:
+            self.columns = (GroupColumn("key0", catalyst.parse_expression("0"), pa.int32(), False, False),)
+        self.accumulators = Accumulators.of(calls, [arrow_type(expression) for expression in reader.inputs])
+        above = catalyst.logical.Project(catalyst.seq(output_columns(catalyst, stage.output)), stage.above)
+        self.query = AggregateQuery(
+            catalyst, stage.below, stage.aggregate, above, (), self.columns, calls, tuple(reader.inputs), None, None
+        )
+        self.group_rows = GroupRows.of(self.query)
+        self.row_expressions = row_expressions(self.query)
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """Physical columns of the key."""
+        return tuple(field.name for field in key_fields(self.columns))
+
+    @property
+    def window(self) -> GroupColumn | None:
+        """The column of the key that says when a group closes."""
+        return None if self.stage.window is None else self.columns[self.stage.window]
+
+    @property
+    def end_column(self) -> str | None:
+        """Its physical column with the end."""
+        return end_column_of(self.window)
+
+    @property
+    def state_schema(self) -> pa.Schema:
+        """Columns of the state."""
+        return GroupState.schema(key_fields(self.columns), self.accumulators)
+
+
+class GroupRun:
+    """Runs of one stage over the state of groups."""
+
+    def __init__(self, plan: GroupPlan, state: GroupState, *, order_by: str) -> None:
+        """`order_by` is the column by which records are sorted, as relations between stages know it."""
+        self._plan = plan
+        self._run = AggregateRun(
+            plan.columns,
+            plan.accumulators,
+            plan.group_rows,
+            state,
+            window=plan.window,
+            output_schema=stage_schema(plan.stage.output),
+            event_time=order_by,
+        )
+
+    @property
+    def state(self) -> GroupState:
+        """What the runs have left so far."""
+        return self._run.state
+
+    def records(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Records:
+        """What the result changes by, in order. Raises InvalidData, and what Spark raises on an expression."""
+        plan = self._plan
+        catalyst = plan.query.catalyst
+        below = mapped(catalyst, plan.stage.below, plan.row_expressions, deltas)
+        rows = below.rows
+        weights = below.weights
+        if first and plan.stage.always:
+            rows = pa.concat_tables([rows, _own_row(rows.schema)])
+            weights = np.append(weights, 1)
+        rows = rows.append_column(WEIGHT, pa.array(weights))
+        rows = rows.append_column(STEP, pa.array(np.zeros(len(weights), dtype=np.int32)))
+        taken = Marks(marks.before_us, (marks.after_us,))
+        sums = partial_sums(rows, taken, plan.columns, plan.accumulators, end_column=self._run.end_column)
+        return self._run.apply(sums, taken)
+
+    def changes(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Delta:
+        """The same as weighted rows."""
+        found = self.records(deltas, marks, first=first)
+        return added_up(Delta(found.rows, weights_of(found.operations).astype(np.int64)))
+
+
+def _own_row(schema: pa.Schema) -> pa.Table:
+    """The row that keeps the only group alive: its key, and nothing that a function would count."""
+    columns = [pa.array([0], field.type) if field.name == "key0" else pa.nulls(1, field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)

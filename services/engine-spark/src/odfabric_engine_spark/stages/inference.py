@@ -1,0 +1,396 @@
+"""Inferring keys: a plan cut into stages, each the largest part whose leaves share a key.
+
+Owns the interpretation of every node of a normal plan over abstract values (`values`). Where no key survives, what is below
+becomes a stage of its own, whose changes are the input of the rest. Invariant: a node that is not listed here is refused, so
+no plan runs by a rule that nobody thought about. Source: incremental method, section 2, with its counter-examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odfabric_engine_spark.catalyst import (
+    Attribute,
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    expr_id,
+    is_attribute,
+    items,
+    simple_name,
+)
+from odfabric_engine_spark.incremental.classify import has_inner_plan
+from odfabric_engine_spark.incremental.input_table import leaf_alias, marked_leaf
+from odfabric_engine_spark.incremental.window import is_session_window
+from odfabric_engine_spark.stages.group_reader import can_accumulate, float_sum_problem
+from odfabric_engine_spark.stages.joins import (
+    JOINS,
+    LEFT_KEPT,
+    RIGHT_KEPT,
+    EqualPair,
+    equal_pairs,
+    join_kind,
+)
+from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, Stage
+from odfabric_engine_spark.stages.timed import TimedFilter, timed_filter
+from odfabric_engine_spark.stages.values import Component, Island, Node, StageLeaf, Tracer, Value, references
+from odfabric_engine_spark.validate.refusal import Refused, refusal
+
+_CONSTANTS = frozenset({"LocalRelation", "OneRowRelation", "Range"})
+
+_Pair = tuple[EqualPair, Component | None, Component | None]
+
+
+class Inference:
+    """Interprets one plan; `stages` are what has been cut off so far."""
+
+    def __init__(self, catalyst: Catalyst) -> None:
+        self.stages: list[Stage] = []
+        self._catalyst = catalyst
+        self._tracer = Tracer(catalyst)
+
+    def run(self, plan: Plan) -> tuple[Stage, ...]:
+        """The stages of a plan, its result last. Raises Refused."""
+        node, value = self._of(plan)
+        self._add_stage(node, value, tuple(items(plan.output())))
+        return tuple(self.stages)
+
+    def _of(self, plan: Plan, needed: Sequence[Attribute] | None = None) -> tuple[Node, Value]:
+        """`needed` are the columns that are read of a leaf, None for all."""
+        name = simple_name(plan)
+        alias = leaf_alias(plan)
+        if has_inner_plan(plan):
+            raise Refused([refusal("subquery", "this subquery cannot run incrementally", at=plan)])
+        if alias is not None:
+            return self._leaf("input", alias, plan, needed)
+        if name in _CONSTANTS:
+            return self._leaf("constant", name, plan, None)
+        match name:
+            case "Project":
+                return self._project(plan)
+            case "Filter":
+                return self._filter(plan, needed)
+            case "Generate":
+                return self._generate(plan)
+            case "Expand":
+                return self._expand(plan)
+            case "Aggregate":
+                return self._aggregate(plan, None)
+            case "Window":
+                return self._window(plan)
+            case "Union":
+                return self._union(plan)
+            case "Join" if join_kind(plan) in JOINS:
+                return self._join(plan)
+            case _:
+                raise Refused([refusal("operator", f"{name} cannot run incrementally", at=plan)])
+
+    def _leaf(self, kind: str, source: str | int, plan: Plan, needed: Sequence[Attribute] | None) -> tuple[Node, Value]:
+        wanted = None if needed is None else {expr_id(attribute) for attribute in needed}
+        output = items(plan.output())
+        columns = tuple(each for each in output if wanted is None or expr_id(each) in wanted) or tuple(output[:1])
+        leaf = StageLeaf(kind, source, plan, columns)
+        known: dict[int, Component] = {expr_id(attribute): {leaf: attribute} for attribute in columns}
+        return Node(plan, [], leaf), Value([Island([leaf], None)], known)
+
+    def _cut(self, node: Node, value: Value) -> tuple[Node, Value]:
+        """What is below becomes a stage; what reads it sees a leaf with the same columns."""
+        if node.leaf is not None and not node.leaf.closes:
+            return node, value
+        self._add_stage(node, value, tuple(items(node.plan.output())))
+        return self._leaf("stage", len(self.stages) - 1, node.plan, None)
+
+    def _add_stage(self, node: Node, value: Value, output: tuple[Attribute, ...]) -> None:
+        if self._absorbed(node, output):
+            return
+        if value.free and not _closes(node):
+            self.stages.append(LinearStage(self._plan_of(node), node.leaves(), output))
+        else:
+            self.stages.append(RowsStage(self._plan_of(node), node.leaves(), output, value.islands))
+
+    def _plan_of(self, node: Node) -> Plan:
+        """The plan of a stage, a marked relation in the place of each leaf."""
+        if node.leaf is not None:
+            return marked_leaf(self._catalyst, node.leaf.columns)
+        below = [self._plan_of(child) for child in node.children]
+        return node.plan.withNewChildren(self._catalyst.seq(below))
+
+    def _absorbed(self, node: Node, output: tuple[Attribute, ...]) -> bool:
+        """Projections and filters of groups belong to the aggregate's own stage if that is the latest."""
+        above: list[Plan] = []
+        while node.leaf is None:
+            if simple_name(node.plan) not in ("Project", "Filter") or _is_timed(node.plan):
+                return False
+            above.append(node.plan)
+            node = node.children[0]
+        stage = self.stages[-1] if self.stages and node.leaf.source == len(self.stages) - 1 else None
+        if node.leaf.kind != "stage" or not isinstance(stage, GroupStage) or node.leaf.closes:
+            return False
+        for plan in reversed(above):
+            stage.above = plan.withNewChildren(self._catalyst.seq([stage.above]))
+        stage.output = output
+        return True
+
+    def _project(self, plan: Plan) -> tuple[Node, Value]:
+        (child,) = children(plan)
+        named = items(plan.projectList())
+        node, value = self._of(child, [column for each in named for column in references(each)])
+        columns: dict[int, Component] = {}
+        for each in named:
+            found = self._tracer.column(each, value)
+            if found is not None:
+                columns[expr_id(each)] = found
+        shown = {expr_id(each) for each in named if is_attribute(each)}
+        carried = [
+            (expression, component)
+            for expression, component in value.carried
+            if all(expr_id(column) in shown for column in references(expression))
+        ]
+        return Node(plan, [node]), Value(value.islands, columns, carried)
+
+    def _filter(self, plan: Plan, needed: Sequence[Attribute] | None) -> tuple[Node, Value]:
+        (child,) = children(plan)
+        timed = timed_filter(plan)
+        if timed is not None and simple_name(child) == "Aggregate":
+            return self._aggregate(child, timed)
+        node, value = self._of(child, None if needed is None else [*needed, *references(plan.condition())])
+        if timed is None:
+            return Node(plan, [node]), value
+        if _closes(node):
+            node, value = self._cut(node, value)
+        if not self._close(timed.instant, node, value):
+            node, value = self._cut(node, value)
+            self._close(timed.instant, node, value)
+        return Node(plan, [node]), value
+
+    def _close(self, instant: Expression, node: Node, value: Value) -> bool:
+        """Notes on the leaves when their rows become final; False if some row cannot tell."""
+        component = self._tracer.column(instant, value)
+        if component is None:
+            return False
+        for island in value.islands:
+            if not any(leaf in component for leaf in island.leaves):
+                return False
+        for leaf, expression in component.items():
+            leaf.closes.append(expression)
+        return True
+
+    def _generate(self, plan: Plan) -> tuple[Node, Value]:
+        (child,) = children(plan)
+        node, value = self._of(child)
+        return Node(plan, [node]), Value(value.islands, value.columns, value.carried)
+
+    def _expand(self, plan: Plan) -> tuple[Node, Value]:
+        """A row becomes several; what is the same in all of them is still known."""
+        (child,) = children(plan)
+        node, value = self._of(child)
+        projections = [items(projection) for projection in items(plan.projections())]
+        columns: dict[int, Component] = {}
+        for position, attribute in enumerate(items(plan.output())):
+            first = projections[0][position]
+            if all(each[position].semanticEquals(first) for each in projections):
+                found = self._tracer.column(first, value)
+                if found is not None:
+                    columns[expr_id(attribute)] = found
+        return Node(plan, [node]), Value(value.islands, columns)
+
+    def _union(self, plan: Plan) -> tuple[Node, Value]:
+        """Branches keep their own keys; a column is known if it is in all of them."""
+        branches = children(plan)
+        found = [self._of(child) for child in branches]
+        columns: dict[int, Component] = {}
+        outputs = [items(child.output()) for child in branches]
+        for position, attribute in enumerate(items(plan.output())):
+            parts = [
+                value.columns.get(expr_id(output[position])) for (_, value), output in zip(found, outputs, strict=True)
+            ]
+            if all(part is not None for part in parts):
+                columns[expr_id(attribute)] = {leaf: over for part in parts for leaf, over in (part or {}).items()}
+        islands = [island for _, value in found for island in value.islands]
+        return Node(plan, [node for node, _ in found]), Value(islands, columns)
+
+    def _aggregate(self, plan: Plan, timed: TimedFilter | None) -> tuple[Node, Value]:
+        node, value = self._of(children(plan)[0])
+        if can_accumulate(self._catalyst, plan):
+            return self._group_stage(plan, node, value, timed)
+        problem = float_sum_problem(plan)
+        if problem is not None:
+            raise Refused([problem])
+        if timed is not None and _closes(node):
+            node, value = self._cut(node, value)
+        grouping = items(plan.groupingExpressions())
+        keys = [each for each in grouping if not is_session_window(each)]
+        node, value, traced = self._keyed(node, value, keys)
+        if timed is not None and not self._close(timed.below(self._catalyst, plan), node, value):
+            node, value, traced = self._keyed(*self._cut(node, value), keys)
+            self._close(timed.below(self._catalyst, plan), node, value)
+        island = _joined(value, [component for _, component in traced], always=not grouping)
+        columns: dict[int, Component] = {}
+        for named in items(plan.aggregateExpressions()):
+            found = self._of_keys(named, traced, island)
+            if found is not None:
+                columns[expr_id(named)] = found
+        own = Node(plan, [node])
+        return (own if timed is None else Node(timed.plan, [own])), Value([island], columns)
+
+    def _group_stage(self, plan: Plan, node: Node, value: Value, timed: TimedFilter | None) -> tuple[Node, Value]:
+        if not value.free or _closes(node):
+            node, value = self._cut(node, value)
+        window = None if timed is None else timed.position_of_window(self._catalyst, plan)
+        always = plan.groupingExpressions().isEmpty()
+        output = tuple(items(plan.output()))
+        self.stages.append(GroupStage(self._plan_of(node), node.leaves(), plan, plan, output, window, always))
+        return self._leaf("stage", len(self.stages) - 1, plan, None)
+
+    def _window(self, plan: Plan) -> tuple[Node, Value]:
+        node, value = self._of(children(plan)[0])
+        node, value, traced = self._keyed(node, value, items(plan.partitionSpec()))
+        columns = dict(value.columns)
+        for key, component in traced:
+            if is_attribute(key):
+                columns[expr_id(key)] = component
+        island = _joined(value, [component for _, component in traced], always=False)
+        return Node(plan, [node]), Value([island], columns)
+
+    def _keyed(
+        self, node: Node, value: Value, keys: Sequence[Expression]
+    ) -> tuple[Node, Value, list[tuple[Expression, Component]]]:
+        """The keys that survive below an operator over whole groups of rows; if none does, what is below is cut off."""
+        traced = self._traced(keys, value)
+        if not traced and (keys or not value.free):
+            node, value = self._cut(node, value)
+            traced = self._traced(keys, value)
+        for leaf in value.leaves:
+            leaf.linear = False
+        return node, value, traced
+
+    def _traced(self, keys: Sequence[Expression], value: Value) -> list[tuple[Expression, Component]]:
+        found = ((key, self._tracer.key(key, value)) for key in keys)
+        return [(key, component) for key, component in found if component is not None]
+
+    def _of_keys(
+        self, named: Expression, traced: Sequence[tuple[Expression, Component]], island: Island
+    ) -> Component | None:
+        """A result that is made of keys alone."""
+        expression = named.child() if simple_name(named) == "Alias" else named
+        found = {leaf: self._rewritten(expression, traced, leaf) for leaf in island.leaves}
+        if not references(expression) or any(each is None for each in found.values()):
+            return None
+        return {leaf: each for leaf, each in found.items() if each is not None}
+
+    def _rewritten(
+        self, expression: Expression, traced: Sequence[tuple[Expression, Component]], leaf: StageLeaf
+    ) -> Expression | None:
+        for key, component in traced:
+            if expression.semanticEquals(key):
+                return component[leaf]
+        if is_attribute(expression):
+            return None
+        below = children(expression)
+        if not below:
+            return expression
+        replaced = [self._rewritten(child, traced, leaf) for child in below]
+        if any(each is None for each in replaced):
+            return None
+        return expression.withNewChildren(self._catalyst.seq(replaced))
+
+    def _join(self, plan: Plan) -> tuple[Node, Value]:
+        kind = join_kind(plan)
+        (left, left_value), (right, right_value) = (self._of(child) for child in children(plan))
+        pairs = equal_pairs(plan)
+        traced = self._pairs(pairs, left_value, right_value)
+        if not _whole(traced) and pairs:
+            if not any(own for _, own, _ in traced):
+                left, left_value = self._cut(left, left_value)
+            if not any(own for _, _, own in self._pairs(pairs, left_value, right_value)):
+                right, right_value = self._cut(right, right_value)
+            traced = self._pairs(pairs, left_value, right_value)
+            if not _whole(traced):
+                left, left_value = self._cut(left, left_value)
+                right, right_value = self._cut(right, right_value)
+                traced = self._pairs(pairs, left_value, right_value)
+        _mark_linear(kind, left_value, right_value)
+        whole = _whole(traced)
+        if not whole:
+            return self._join_without_key(plan, kind, (left, left_value), (right, right_value))
+        components = [{**one, **other} for _, one, other in whole]
+        island = _joined(Value([*left_value.islands, *right_value.islands], {}), components, always=False)
+        columns: dict[int, Component] = {}
+        if kind in LEFT_KEPT:
+            columns.update(left_value.columns)
+        if kind in RIGHT_KEPT:
+            columns.update(right_value.columns)
+        carried: list[tuple[Expression, Component]] = []
+        for (pair, _, _), component in zip(whole, components, strict=True):
+            carried += self._carried(kind, pair, component, columns)
+        return Node(plan, [left, right]), Value([island], columns, carried)
+
+    def _pairs(self, pairs: Sequence[EqualPair], left: Value, right: Value) -> list[_Pair]:
+        comparable = [pair for pair in pairs if can_be_compared(pair)]
+        return [(pair, self._tracer.key(pair.left, left), self._tracer.key(pair.right, right)) for pair in comparable]
+
+    def _carried(
+        self, kind: str, pair: EqualPair, component: Component, columns: dict[int, Component]
+    ) -> list[tuple[Expression, Component]]:
+        """Expressions over the result that have the key's value."""
+        kept = [side for side, kinds in ((pair.left, LEFT_KEPT), (pair.right, RIGHT_KEPT)) if kind in kinds]
+        for side in kept:
+            if is_attribute(side):
+                columns[expr_id(side)] = component
+        if kind == "FullOuter" and is_attribute(pair.left) and is_attribute(pair.right):
+            # Of plain columns only: any other expression may have a value for a row that is all nulls.
+            make = self._catalyst.expressions.Coalesce
+            sides = [pair.left, pair.right]
+            return [(make(self._catalyst.seq(order)), component) for order in (sides, sides[::-1])]
+        return [(side, component) for side in kept]
+
+    def _join_without_key(
+        self, plan: Plan, kind: str, left: tuple[Node, Value], right: tuple[Node, Value]
+    ) -> tuple[Node, Value]:
+        """One side's rows meet all rows of the other: they are kept whole, and the other side keeps its keys."""
+        if kind == "FullOuter":
+            value = Value([*left[1].islands, *right[1].islands], {})
+            return Node(plan, [left[0], right[0]]), Value([_joined(value, [], always=False)], {})
+        kept, other = (left, right) if kind in LEFT_KEPT else (right, left)
+        node, value = self._cut(*other)
+        wholes = node.leaves()
+        for leaf in wholes:
+            leaf.whole = True
+        islands = [
+            Island(island.leaves, island.components, [*island.wholes, *wholes], island.always)
+            for island in kept[1].islands
+        ]
+        sides = [kept[0], node] if kind in LEFT_KEPT else [node, kept[0]]
+        return Node(plan, sides), Value(islands, kept[1].columns, kept[1].carried)
+
+
+def can_be_compared(pair: EqualPair) -> bool:
+    """Both sides of an equality have one type, so equal values have equal bytes."""
+    return bool(pair.left.dataType().sameType(pair.right.dataType()))
+
+
+def _joined(value: Value, components: list[Component], *, always: bool) -> Island:
+    """One island of all leaves, under the given keys."""
+    wholes = [leaf for island in value.islands for leaf in island.wholes]
+    return Island(value.leaves, components, wholes, always)
+
+
+def _whole(traced: Sequence[_Pair]) -> list[tuple[EqualPair, Component, Component]]:
+    return [(pair, one, other) for pair, one, other in traced if one is not None and other is not None]
+
+
+def _mark_linear(kind: str, left: Value, right: Value) -> None:
+    """A side of which a row may be shown though it meets none, or hidden because it does, is not mapped row by row."""
+    for value, alone in ((left, kind in LEFT_KEPT), (right, kind in RIGHT_KEPT)):
+        if not alone:
+            for leaf in value.leaves:
+                leaf.linear = False
+
+
+def _closes(node: Node) -> bool:
+    return any(leaf.closes for leaf in node.leaves())
+
+
+def _is_timed(plan: Plan) -> bool:
+    return simple_name(plan) == "Filter" and timed_filter(plan) is not None

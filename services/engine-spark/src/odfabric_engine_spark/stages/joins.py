@@ -1,0 +1,59 @@
+"""Joins as keys see them: which equalities tie their sides together, which side's rows are always kept whole.
+
+Owns reading a join's kind and condition. Invariant: a pair found here must hold for every matched row. Source: incremental
+method, section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from odfabric_engine_spark.catalyst import Expression, Plan, children, simple_name
+
+MATCHED = frozenset({"Inner", "Cross"})
+"""Every row of the result has one of each side."""
+LEFT_KEPT = MATCHED | {"LeftOuter", "LeftSemi", "LeftAnti", "ExistenceJoin"}
+"""Every row of the result has one of the left side, which is mapped alone."""
+RIGHT_KEPT = MATCHED | {"RightOuter"}
+"""Every row of the result has one of the right side, which is mapped alone."""
+JOINS = LEFT_KEPT | RIGHT_KEPT | {"FullOuter"}
+
+
+@dataclass(frozen=True, slots=True)
+class EqualPair:
+    """`left` over the left side equals `right` over the right side."""
+
+    left: Expression
+    right: Expression
+
+
+def join_kind(join: Plan) -> str:
+    """Spark's name of the join type."""
+    return str(join.joinType().toString()).split("(", maxsplit=1)[0]
+
+
+def equal_pairs(join: Plan) -> list[EqualPair]:
+    """Equalities between the sides that a join demands."""
+    left, right = (child.outputSet() for child in children(join))
+    condition = join.condition()
+    found: list[EqualPair] = []
+    for part in _conjuncts(condition.get()) if condition.isDefined() else ():
+        if simple_name(part) not in ("EqualTo", "EqualNullSafe"):
+            continue
+        one, other = part.left(), part.right()
+        if one.references().isEmpty() or other.references().isEmpty():
+            continue
+        if one.references().subsetOf(left) and other.references().subsetOf(right):
+            found.append(EqualPair(one, other))
+        elif one.references().subsetOf(right) and other.references().subsetOf(left):
+            found.append(EqualPair(other, one))
+    return found
+
+
+def _conjuncts(condition: Expression) -> Iterator[Expression]:
+    if simple_name(condition) == "And":
+        yield from _conjuncts(condition.left())
+        yield from _conjuncts(condition.right())
+    else:
+        yield condition

@@ -1,0 +1,95 @@
+"""A query cut into stages: what each of them is, and in which order they run.
+
+Owns the classes of stages. Invariant: a stage reads inputs and changes of earlier stages only; the last one gives the output.
+Not here: how a query is cut (`inference`), how stages run (`rows_run`, `linear_run`, `group_run`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan, items
+from odfabric_engine_spark.stages.values import Island, StageLeaf
+
+if TYPE_CHECKING:
+    from odfabric_engine_spark.stages.group_run import GroupPlan
+
+
+@dataclass(slots=True)
+class LinearStage:
+    """Rows map to rows: no state. Leaves of a stage's plan are marked relations, in the order of `leaves`."""
+
+    plan: Plan
+    leaves: list[StageLeaf]
+    output: tuple[Attribute, ...]
+
+
+@dataclass(slots=True)
+class RowsStage:
+    """Rows by key: the query is run over the rows of the keys that a transaction touches, before and after it."""
+
+    plan: Plan
+    leaves: list[StageLeaf]
+    output: tuple[Attribute, ...]
+    islands: list[Island]
+
+
+@dataclass(slots=True)
+class GroupStage:
+    """One aggregate with exact accumulators. `below` maps rows to rows of groups; `above` maps rows of groups to the output.
+
+    `window` is the position of the grouping column that closes groups, None if they are final at once. `always`: there is one
+    group, which is there even over nothing.
+    """
+
+    below: Plan
+    leaves: list[StageLeaf]
+    aggregate: Plan
+    above: Plan
+    output: tuple[Attribute, ...]
+    window: int | None
+    always: bool
+
+
+Stage = LinearStage | RowsStage | GroupStage
+
+
+@dataclass(frozen=True, slots=True)
+class StagedQuery:
+    """A query as stages, the output last.
+
+    `plan` is the whole query and `columns` are its output; `groups` is what stages of groups need, by number. `has_identity`: the
+    last stage has one column more, which tells rows apart that follow each other. `timed`: some of it waits for the watermark.
+    """
+
+    catalyst: Catalyst
+    plan: Plan
+    stages: tuple[Stage, ...]
+    groups: Mapping[int, GroupPlan]
+    columns: tuple[Attribute, ...]
+    has_identity: bool
+    timed: bool
+
+    @property
+    def operator_class(self) -> str:
+        """`timed` if rows wait for the watermark, else `keyed`."""
+        return "timed" if self.timed else "keyed"
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all stages, for people."""
+        found: list[str] = []
+        for stage in self.stages:
+            found += [str(expression.sql()) for expression in keys_of(stage)]
+        return tuple(dict.fromkeys(found))
+
+
+def keys_of(stage: Stage) -> list[Expression]:
+    """One expression for each part of a stage's keys."""
+    if isinstance(stage, GroupStage):
+        return items(stage.aggregate.groupingExpressions())
+    if isinstance(stage, RowsStage):
+        return [next(iter(each.values())) for island in stage.islands for each in island.components or ()]
+    return []

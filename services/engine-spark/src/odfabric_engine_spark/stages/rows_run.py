@@ -1,0 +1,238 @@
+"""A stage with rows by key: the query over the touched keys, before and after.
+
+Owns which keys a transaction touches and which rows are bound. Invariant: rows of all keys that are not touched are the same
+before and after, so their part of the result cancels and need not be computed; all rows of a touched key are bound. Source:
+incremental method, sections 2 to 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from odfabric.errors import LimitExceeded
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.catalyst import Catalyst
+from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.stages.binding import AFTER, BEFORE, BoundRows, Side, changes_of, counted
+from odfabric_engine_spark.stages.delta import Delta, added_up, net_weights
+from odfabric_engine_spark.stages.key_hash import Hashes
+from odfabric_engine_spark.stages.leaf_keys import LeafKeys
+from odfabric_engine_spark.stages.linear_run import stage_schema
+from odfabric_engine_spark.stages.query import RowsStage
+from odfabric_engine_spark.stages.values import Island, StageLeaf, can_be_key
+from odfabric_engine_spark.state.row_state import RowState
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    """The least watermark of all inputs before and after a step, in microseconds."""
+
+    before_us: int | None
+    after_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Incoming:
+    """New rows of a leaf, equal ones added up, with their keys. A leaf without state has no keys."""
+
+    delta: Delta
+    hashes: Hashes
+    closes: pa.Array | None
+
+    def chosen(self, part: _Part) -> Delta:
+        """The rows of a part of the keys."""
+        if not len(self.hashes):
+            return self.delta if part.is_first else self.delta.take(np.zeros(0, dtype=np.int64))
+        return self.delta.take(part.positions(self.hashes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Part `number` of `count` parts of all keys, by ranges of hashes."""
+
+    number: int
+    count: int
+
+    @property
+    def is_first(self) -> bool:
+        """Rows without a key belong to the first part."""
+        return self.number == 0
+
+    def positions(self, hashes: Hashes) -> Longs:
+        """Which of some hashes lie in it."""
+        if self.count == 1:
+            return np.arange(len(hashes))
+        return np.nonzero((hashes >> np.uint64(32)) * np.uint64(self.count) >> np.uint64(32) == self.number)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """Keys of an island that have to be computed. `moved`: the watermark closes some of them."""
+
+    hashes: Hashes
+    moved: bool
+    everything: bool
+
+
+class RowsRun:
+    """Runs of one stage. `states` are the rows of its leaves, None for a leaf that needs none."""
+
+    def __init__(
+        self, catalyst: Catalyst, stage: RowsStage, states: Sequence[RowState | None], call: EngineCall
+    ) -> None:
+        self._catalyst = catalyst
+        self._stage = stage
+        self._states = dict(zip(stage.leaves, states, strict=True))
+        self._call = call
+        self._keys = {leaf: _keys_of(catalyst, leaf, island) for island in stage.islands for leaf in island.leaves}
+        self._keys |= {leaf: LeafKeys.of(catalyst, leaf, ()) for island in stage.islands for leaf in island.wholes}
+
+    def apply(self, deltas: Sequence[Delta], marks: Watermarks, *, first: bool) -> Delta:
+        """What the result changes by. `first`: there was no transaction before, so nothing has been given yet.
+
+        Raises LimitExceeded; what Spark raises on an expression passes through.
+        """
+        incoming = {leaf: self._incoming(leaf, delta) for leaf, delta in zip(self._stage.leaves, deltas, strict=True)}
+        touched = [self._touched(island, incoming, marks) for island in self._stage.islands]
+        rows = sum(len(each.delta) for each in incoming.values()) + sum(len(each.hashes) for each in touched)
+        count = 1 + rows // self._call.settings.stage_rows_max
+        alone = self._alone(incoming, touched, first=first)
+        parts = [
+            self._part(_Part(number, count), incoming, touched, marks, alone=alone, first=first)
+            for number in range(count)
+        ]
+        for leaf, each in incoming.items():
+            state = self._states[leaf]
+            if state is not None and len(each.delta):
+                state.add(_stored(each, state))
+        return parts[0] if count == 1 else added_up(Delta.joined(parts))
+
+    def _incoming(self, leaf: StageLeaf, delta: Delta) -> _Incoming:
+        net = added_up(delta)
+        if self._states[leaf] is None:
+            return _Incoming(net, np.zeros(0, dtype=np.uint64), None)
+        return _Incoming(net, *self._keys[leaf].evaluate(net.rows))
+
+    def _touched(self, island: Island, incoming: dict[StageLeaf, _Incoming], marks: Watermarks) -> _Touched:
+        if any(len(incoming[leaf].delta) for leaf in island.wholes):
+            known = [self._all_hashes(leaf) for leaf in island.leaves]
+            new = [incoming[leaf].hashes for leaf in island.leaves]
+            return _Touched(np.unique(np.concatenate([*known, *new])), moved=False, everything=True)
+        parts = [incoming[leaf].hashes for leaf in island.leaves]
+        closing = [self._closing(leaf, marks) for leaf in island.leaves]
+        if island.always:
+            parts.append(np.zeros(1, dtype=np.uint64))
+        moved = any(len(hashes) for hashes in closing)
+        return _Touched(np.unique(np.concatenate([*parts, *closing])), moved, everything=False)
+
+    def _closing(self, leaf: StageLeaf, marks: Watermarks) -> Hashes:
+        state = self._states[leaf]
+        if not leaf.closes or state is None or marks.after_us is None or marks.after_us == marks.before_us:
+            return np.zeros(0, dtype=np.uint64)
+        return _hashes(state.closing(marks.before_us, marks.after_us))
+
+    def _all_hashes(self, leaf: StageLeaf) -> Hashes:
+        state = self._states[leaf]
+        pieces = () if state is None else state.everything(self._call.settings.stage_rows_max)
+        return np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *(_hashes(p.column(HASH)) for p in pieces)]))
+
+    def _alone(
+        self, incoming: dict[StageLeaf, _Incoming], touched: Sequence[_Touched], *, first: bool
+    ) -> StageLeaf | None:
+        """The only leaf with new rows, if each of them is mapped alone: then its old rows need not be bound."""
+        if first or any(each.moved or each.everything for each in touched):
+            return None
+        changed = [leaf for leaf, each in incoming.items() if len(each.delta)]
+        return changed[0] if len(changed) == 1 and changed[0].linear and not changed[0].whole else None
+
+    def _part(
+        self,
+        part: _Part,
+        incoming: dict[StageLeaf, _Incoming],
+        touched: Sequence[_Touched],
+        marks: Watermarks,
+        *,
+        alone: StageLeaf | None,
+        first: bool,
+    ) -> Delta:
+        self._call.check()
+        bound: dict[StageLeaf, BoundRows] = {}
+        for island, keys in zip(self._stage.islands, touched, strict=True):
+            hashes = keys.hashes[part.positions(keys.hashes)]
+            for leaf in island.leaves:
+                bound[leaf] = self._bound(leaf, incoming[leaf].chosen(part), hashes, alone=leaf is alone)
+            for leaf in island.wholes:
+                bound[leaf] = self._bound(leaf, incoming[leaf].delta, np.zeros(1, dtype=np.uint64), alone=False)
+        self._check_size(bound)
+        always = any(island.always for island in self._stage.islands)
+        ordered = [bound[leaf] for leaf in self._stage.leaves]
+        if not always and not any(len(each.tags) for each in ordered):
+            return Delta.none(stage_schema(self._stage.output))
+        sides = [Side(BEFORE, 1, marks.after_us)]
+        if not first:
+            sides.append(Side(AFTER, -1, marks.before_us))
+        return added_up(changes_of(self._catalyst, self._stage.plan, self._stage.output, ordered, sides))
+
+    def _bound(self, leaf: StageLeaf, delta: Delta, hashes: Hashes, *, alone: bool) -> BoundRows:
+        """Old and new rows of a leaf; old rows that stay are left out of a leaf that is alone."""
+        state = self._states[leaf]
+        if state is None:
+            return counted(delta.rows, np.maximum(-delta.weights, 0), np.maximum(delta.weights, 0))
+        old = state.of_keys(pa.array(hashes))
+        weights = one_array(old.column(WEIGHT)).to_numpy()
+        old_rows = old.select(delta.rows.column_names)
+        rows = pa.concat_tables([old_rows, delta.rows]).combine_chunks()
+        nothing = np.zeros(len(delta), dtype=np.int64)
+        before, change = np.concatenate([weights, nothing]), np.concatenate([np.zeros_like(weights), delta.weights])
+        positions, (before, change) = net_weights(rows, [before, change])
+        after = np.maximum(before + change, 0)
+        before = np.maximum(before, 0)
+        if alone:
+            before, after = np.maximum(before - after, 0), np.maximum(after - before, 0)
+        return counted(rows.take(pa.array(positions)), before, after)
+
+    def _check_size(self, bound: dict[StageLeaf, BoundRows]) -> None:
+        rows, maximum = sum(len(each.tags) for each in bound.values()), self._call.settings.bound_rows_max
+        if rows > maximum:
+            raise LimitExceeded(
+                f"{rows} rows have to be looked at together: joins, windows and aggregates need a key that tells more apart",
+                limit="bound_rows_max",
+                maximum=maximum,
+            )
+
+
+def _keys_of(catalyst: Catalyst, leaf: StageLeaf, island: Island) -> LeafKeys:
+    """A leaf that could have any key is kept by the whole row."""
+    if island.components is None:
+        keys = [column for column in leaf.columns if can_be_key(column)]
+        return LeafKeys.of(catalyst, leaf, keys)
+    return LeafKeys.of(catalyst, leaf, [component[leaf] for component in island.components])
+
+
+def needs_state(stage: RowsStage, leaf: StageLeaf) -> bool:
+    """Whether rows of a leaf are needed again: not if each is mapped alone, at once and for ever."""
+    for island in stage.islands:
+        if leaf in island.leaves:
+            waits = any(each.closes for each in island.leaves)
+            return island.components is not None or bool(island.wholes) or waits
+    return True
+
+
+def _hashes(column: pa.Array | pa.ChunkedArray) -> Hashes:
+    found: Hashes = one_array(column).to_numpy(zero_copy_only=False).astype(np.uint64)
+    return found
+
+
+def _stored(incoming: _Incoming, state: RowState) -> pa.Table:
+    """As a state takes rows."""
+    columns = {HASH: pa.array(incoming.hashes), WEIGHT: pa.array(incoming.delta.weights)}
+    if state.timed:
+        columns[CLOSES] = incoming.closes
+    rows = incoming.delta.rows
+    return pa.table([*columns.values(), *rows.columns], names=[*columns, *rows.column_names])

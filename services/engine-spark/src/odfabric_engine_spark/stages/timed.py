@@ -1,0 +1,55 @@
+"""Timed filters: the places of a plan that wait for the watermark.
+
+Owns recognising them and putting an instant in the place of the watermark. Invariant: while there is no watermark nothing
+passes. Not here: where they stand (`normalise`). Source: semantics of transforms, section 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odfabric_engine_spark.catalyst import (
+    Catalyst,
+    Expression,
+    Plan,
+    expr_id,
+    is_attribute,
+    items,
+)
+from odfabric_engine_spark.incremental.trace import substitute
+from odfabric_engine_spark.normalise.timed import is_timed_filter
+from odfabric_engine_spark.stages.values import references, without_alias
+
+
+@dataclass(frozen=True, slots=True)
+class TimedFilter:
+    """A node of a plan that passes rows whose `instant`, over the rows of its child, the watermark has reached."""
+
+    plan: Plan
+    instant: Expression
+
+    def below(self, catalyst: Catalyst, aggregate: Plan) -> Expression:
+        """The instant over the rows below the aggregate that the filter stands on."""
+        known = {expr_id(named): without_alias(named) for named in items(aggregate.aggregateExpressions())}
+        return substitute(catalyst, self.instant, known)
+
+    def position_of_window(self, catalyst: Catalyst, aggregate: Plan) -> int:
+        """Which grouping column of the aggregate has the instant."""
+        used = {expr_id(column) for column in references(self.below(catalyst, aggregate))}
+        grouping = items(aggregate.groupingExpressions())
+        return next(index for index, each in enumerate(grouping) if is_attribute(each) and expr_id(each) in used)
+
+
+def timed_filter(plan: Plan) -> TimedFilter | None:
+    """A filter as timed filter, None if it is an ordinary one."""
+    return TimedFilter(plan, plan.condition().left()) if is_timed_filter(plan) else None
+
+
+def at_watermark(catalyst: Catalyst, plan: Plan, watermark_us: int | None) -> Plan:
+    """A timed filter with an instant in place of the watermark."""
+    if watermark_us is None:
+        reached = catalyst.parse_expression("false")
+    else:
+        instant = catalyst.expressions.MicrosToTimestamp(catalyst.parse_expression(f"{watermark_us}L"))
+        reached = catalyst.expressions.LessThanOrEqual(plan.condition().left(), instant)
+    return catalyst.logical.Filter(reached, plan.child())

@@ -1,0 +1,229 @@
+"""A transaction of a staged query: each step runs through all stages.
+
+Owns cutting a transaction into steps, and what goes from stage to stage. Invariant: without time the whole transaction is one step,
+for only its net result is told. A timed query with one input runs block by block, so that the sequence of its records does not
+depend on where transactions begin; with several inputs only the net result is promised. Source: rulings on steps and on slicing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from odfabric.model.engine import TransformRequestInput
+from odfabric.model.offsets import OffsetRange
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.catalyst import expr_id
+from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.changes import Records
+from odfabric_engine_spark.incremental.group_state import GroupState
+from odfabric_engine_spark.incremental.input_table import InputTable
+from odfabric_engine_spark.incremental.leaf_rows import LeafRows, weights_of
+from odfabric_engine_spark.incremental.output import OutputShape, as_output
+from odfabric_engine_spark.incremental.steps import Step, Timeline
+from odfabric_engine_spark.incremental.trace import Leaf
+from odfabric_engine_spark.stages.binding import constant_rows
+from odfabric_engine_spark.stages.delta import Delta
+from odfabric_engine_spark.stages.emission import records
+from odfabric_engine_spark.stages.group_run import GroupPlan, GroupRun
+from odfabric_engine_spark.stages.linear_run import run_linear, stage_schema
+from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, StagedQuery
+from odfabric_engine_spark.stages.rows_run import RowsRun, Watermarks, needs_state
+from odfabric_engine_spark.stages.values import StageLeaf
+from odfabric_engine_spark.state.checkpoint import StoredCheckpoint
+from odfabric_engine_spark.state.row_state import RowState
+from odfabric_engine_spark.state.sealing import SealedState, StateWork
+
+
+class StageStates:
+    """Where stages find what earlier transactions have left; `opened` are all that were asked for."""
+
+    def __init__(self, checkpoint: StoredCheckpoint | None, work: StateWork) -> None:
+        self._checkpoint = checkpoint
+        self._work = work
+        self.opened: dict[str, RowState] = {}
+
+    def rows(self, name: str, schema: pa.Schema, *, timed: bool) -> RowState:
+        """The rows of a leaf."""
+        if self._checkpoint is None:
+            found = RowState(schema, timed=timed, work=self._work)
+        else:
+            found = self._checkpoint.rows(name, schema, timed=timed, work=self._work)
+        self.opened[name] = found
+        return found
+
+    def groups(self, name: str, plan: GroupPlan) -> GroupState:
+        """The groups of a stage."""
+        schema, names, end_column = plan.state_schema, plan.key_names, plan.end_column
+        if self._checkpoint is None:
+            return GroupState(schema, names, end_column=end_column, work=self._work)
+        return self._checkpoint.groups(name, schema, names, end_column=end_column, work=self._work)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Steps that are taken together, and the watermarks around them."""
+
+    steps: tuple[Step, ...]
+    marks: Watermarks
+
+
+class StagedTransaction:
+    """One transaction over the states of the previous one."""
+
+    def __init__(
+        self,
+        query: StagedQuery,
+        shape: OutputShape,
+        states: StageStates,
+        *,
+        tables: Mapping[str, InputTable],
+        inputs: Sequence[TransformRequestInput],
+        call: EngineCall,
+        consolidated: bool,
+        first: bool,
+    ) -> None:
+        self._query = query
+        self._shape = shape
+        self._tables = tables
+        self._inputs = inputs
+        self._call = call
+        self._first = first
+        self._leaves = _input_leaves(query)
+        self._rows = LeafRows(
+            [Leaf(position, str(leaf.source), _names(leaf)) for position, leaf in enumerate(self._leaves)],
+            [frozenset(_names(leaf).values()) for leaf in self._leaves],
+            tables=tables,
+            inputs=inputs,
+            call=call,
+            consolidated=consolidated,
+        )
+        self._states = states
+        self._runs = [self._run_of(number, states) for number in range(len(query.stages))]
+
+    @property
+    def states(self) -> dict[str, SealedState]:
+        """All states after the transaction."""
+        groups = {groups_name(n): run.state for n, run in enumerate(self._runs) if isinstance(run, GroupRun)}
+        return {**self._states.opened, **groups}
+
+    def records(self, line: Timeline) -> Iterator[Records]:
+        """The records of all steps in order. Raises InvalidData, LimitExceeded, what Spark raises on an expression."""
+        runs = list(self._cut(line))
+        for done, run in enumerate(runs):
+            self._call.progress("stages", done, len(runs))
+            yield self._advance(run)
+            self._first = False
+
+    def _cut(self, line: Timeline) -> Iterator[_Run]:
+        """Steps that run by themselves, or the whole transaction."""
+        if not self._query.timed or len(self._inputs) > 1 or not line.steps:
+            after_us = line.steps[-1].after_us if line.steps else line.before_us
+            yield _Run(line.steps, Watermarks(line.before_us, after_us))
+            return
+        before_us = line.before_us
+        for step in line.steps:
+            yield _Run((step,), Watermarks(before_us, step.after_us))
+            before_us = step.after_us
+
+    def _advance(self, run: _Run) -> Records:
+        done: list[Delta] = []
+        last = len(self._runs) - 1
+        for number, (stage, running) in enumerate(zip(self._query.stages, self._runs, strict=True)):
+            deltas = [self._delta(leaf, run, done) for leaf in stage.leaves]
+            if isinstance(running, GroupRun):
+                if number == last:
+                    found = running.records(deltas, run.marks, first=self._first)
+                    return Records(found.operations, self._as_output(found.rows))
+                done.append(running.changes(deltas, run.marks, first=self._first))
+            elif isinstance(running, RowsRun):
+                done.append(running.apply(deltas, run.marks, first=self._first))
+            else:
+                done.append(run_linear(self._query.catalyst, running, deltas, self._call))
+        result = done[-1]
+        identity = one_array(result.rows.column(len(self._query.columns))) if self._query.has_identity else None
+        return records(self._as_output(result.rows), result.weights, identity, self._shape.vocabulary.event_time)
+
+    def _as_output(self, rows: pa.Table) -> pa.Table:
+        """Columns under their names; a column of identities is left behind."""
+        names = [str(column.name()) for column in self._query.columns]
+        return as_output(pa.Table.from_arrays(rows.columns[: len(names)], names=names), self._shape.rows)
+
+    def _delta(self, leaf: StageLeaf, run: _Run, done: Sequence[Delta]) -> Delta:
+        if leaf.kind == "stage":
+            return done[int(leaf.source)]
+        if leaf.kind == "input":
+            return self._new_rows(leaf, run)
+        if not self._first:
+            return Delta.none(stage_schema(leaf.columns))
+        rows = constant_rows(self._query.catalyst, leaf)
+        return Delta.of(rows.columns, np.ones(rows.num_rows, dtype=np.int64))
+
+    def _new_rows(self, leaf: StageLeaf, run: _Run) -> Delta:
+        """Rows of an input in a run, by the columns of the leaf."""
+        position = self._leaves.index(leaf)
+        parts = [self._rows.whole(position, offsets) for offsets in self._ranges(leaf, run)]
+        if not parts:
+            return Delta.none(stage_schema(leaf.columns))
+        table = pa.concat_tables(parts).combine_chunks()
+        operation = self._tables[str(leaf.source)].vocabulary.operation_type
+        weights = weights_of(one_array(table.column(operation)).to_numpy()).astype(np.int64)
+        columns = [one_array(table.column(str(column.name()))) for column in leaf.columns]
+        return Delta.of(columns, weights)
+
+    def _ranges(self, leaf: StageLeaf, run: _Run) -> list[OffsetRange]:
+        own = next(position for position, one in enumerate(self._inputs) if one.query_alias == leaf.source)
+        return [step.offsets for step in run.steps if step.input == own and len(step.offsets)]
+
+    def _run_of(self, number: int, states: StageStates) -> LinearStage | RowsRun | GroupRun:
+        stage = self._query.stages[number]
+        if isinstance(stage, GroupStage):
+            plan = self._query.groups[number]
+            state = states.groups(groups_name(number), plan)
+            return GroupRun(plan, state, order_by=self._event_time_column())
+        if isinstance(stage, LinearStage):
+            return stage
+        found = [
+            states.rows(rows_name(number, at), stage_schema(leaf.columns), timed=bool(leaf.closes))
+            if needs_state(stage, leaf)
+            else None
+            for at, leaf in enumerate(stage.leaves)
+        ]
+        return RowsRun(self._query.catalyst, stage, found, self._call)
+
+    def _event_time_column(self) -> str:
+        names = [str(column.name()) for column in self._query.columns]
+        return f"c{names.index(self._shape.vocabulary.event_time)}"
+
+
+def rows_name(stage: int, leaf: int) -> str:
+    """The name of a state of rows."""
+    return f"stage{stage}.leaf{leaf}"
+
+
+def groups_name(stage: int) -> str:
+    """The name of a state of groups."""
+    return f"stage{stage}.groups"
+
+
+def state_columns(query: StagedQuery) -> list[str]:
+    """What states of a query look like, by which a checkpoint of another is told apart."""
+    found: list[str] = []
+    for number, stage in enumerate(query.stages):
+        if isinstance(stage, GroupStage):
+            found.append(f"{groups_name(number)}: {query.groups[number].state_schema}")
+        elif isinstance(stage, RowsStage):
+            for at, leaf in enumerate(stage.leaves):
+                found.append(f"{rows_name(number, at)}: {leaf.kind} {leaf.source} {stage_schema(leaf.columns)}")
+    return found
+
+
+def _input_leaves(query: StagedQuery) -> list[StageLeaf]:
+    return [leaf for stage in query.stages for leaf in stage.leaves if leaf.kind == "input"]
+
+
+def _names(leaf: StageLeaf) -> dict[int, str]:
+    return {expr_id(column): str(column.name()) for column in leaf.columns}

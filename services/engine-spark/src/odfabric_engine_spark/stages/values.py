@@ -1,0 +1,232 @@
+"""What is known of a relation while keys are inferred: which leaves make its rows, and by what they can be told apart.
+
+Owns the abstract values of the interpretation in `inference` and the tracing of expressions through them. A plan distributes
+over a tuple of keys, one function of the row per leaf, if it is the bag union over all key values of itself over the rows with
+that value, and empty over nothing. Invariant: a component that this module finds is such a key, so fewer components are always
+safe. Not here: which nodes give which values (`inference`). Source: incremental method, section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from odfabric_engine_spark.catalyst import (
+    Attribute,
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    expr_id,
+    is_attribute,
+    items,
+    simple_name,
+)
+
+
+@dataclass(eq=False, slots=True)
+class StageLeaf:
+    """One place of a stage at which rows come in. Leaves are told apart by identity: columns of copies may share ids.
+
+    `kind` is `input` (rows of the input `source`), `stage` (changes of the stage number `source`) or `constant`. `closes` is
+    the instant at which a row becomes final, if the stage waits for it. `whole`: all its rows meet every key. `linear`: on the
+    way to the result each of its rows is mapped alone.
+    """
+
+    kind: str
+    source: str | int
+    plan: Plan
+    columns: tuple[Attribute, ...]
+    closes: list[Expression] = field(default_factory=list)
+    whole: bool = False
+    linear: bool = True
+
+
+Component = dict[StageLeaf, Expression]
+"""A key as an expression over the row of each leaf of an island."""
+
+
+@dataclass(slots=True)
+class Island:
+    """Leaves that share keys. `components` None: every function of a row is a key, for each row is mapped alone.
+
+    `wholes` are leaves whose rows meet all keys. `always`: over nothing there is still a row.
+    """
+
+    leaves: list[StageLeaf]
+    components: list[Component] | None
+    wholes: list[StageLeaf] = field(default_factory=list)
+    always: bool = False
+
+
+@dataclass(slots=True)
+class Node:
+    """A plan node with its children, cut at leaves."""
+
+    plan: Plan
+    children: list[Node]
+    leaf: StageLeaf | None = None
+
+    def leaves(self) -> list[StageLeaf]:
+        """From left to right."""
+        if self.leaf is not None:
+            return [self.leaf]
+        return [leaf for child in self.children for leaf in child.leaves()]
+
+
+@dataclass(slots=True)
+class Value:
+    """A relation: its islands, and where the values of its columns come from.
+
+    `columns`: for a column id the expression over each contributing leaf's row, for columns that are never made null by an
+    outer join. `carried`: expressions over the relation's columns whose value is a component.
+    """
+
+    islands: list[Island]
+    columns: dict[int, Component]
+    carried: list[tuple[Expression, Component]] = field(default_factory=list)
+
+    @property
+    def leaves(self) -> list[StageLeaf]:
+        """Leaves that have keys."""
+        return [leaf for island in self.islands for leaf in island.leaves]
+
+    @property
+    def free(self) -> bool:
+        """Whether every row is mapped alone."""
+        return all(island.components is None and not island.wholes for island in self.islands)
+
+
+class Tracer:
+    """Traces expressions over a relation to expressions over the rows of its leaves."""
+
+    def __init__(self, catalyst: Catalyst) -> None:
+        self._catalyst = catalyst
+
+    def key(self, expression: Expression, value: Value) -> Component | None:
+        """The expression as a component over all leaves: choosing rows of the relation by it chooses rows of each leaf."""
+        expression = without_alias(expression)
+        if not expression.deterministic() or not can_be_key(expression):
+            return None
+        for known, component in value.carried:
+            if expression.semanticEquals(known):
+                return dict(component)
+        found: Component = {}
+        for island in value.islands:
+            own = self._key_of_island(expression, value, island)
+            if own is None:
+                return None
+            found.update(own)
+        return found
+
+    def column(self, named: Expression, value: Value) -> Component | None:
+        """Where a projected column's values come from, None if some row has them from nowhere."""
+        if not named.deterministic():
+            return None
+        expression = without_alias(named)
+        for known, component in value.carried:
+            if expression.semanticEquals(known):
+                return dict(component)
+        if is_attribute(expression):
+            return value.columns.get(expr_id(expression))
+        found: Component = {}
+        for island in value.islands:
+            domain = None if island.always else self._domain(expression, value, island)
+            for leaf in domain or ():
+                over = self.over_leaf(expression, value, leaf)
+                if over is None:
+                    return None
+                found[leaf] = over
+            if not domain:
+                return None
+        return found
+
+    def over_leaf(self, expression: Expression, value: Value, leaf: StageLeaf) -> Expression | None:
+        """The expression in terms of one leaf's row."""
+        if is_attribute(expression):
+            return value.columns.get(expr_id(expression), {}).get(leaf)
+        below = children(expression)
+        if not below:
+            return expression
+        replaced = [self.over_leaf(child, value, leaf) for child in below]
+        if any(child is None for child in replaced):
+            return None
+        return expression.withNewChildren(self._catalyst.seq(replaced))
+
+    def _key_of_island(self, expression: Expression, value: Value, island: Island) -> Component | None:
+        found: Component = {}
+        if island.components is None:
+            for leaf in island.leaves:
+                over = self.over_leaf(expression, value, leaf)
+                if over is None:
+                    return None
+                found[leaf] = over
+            return found
+        domain = None if island.always else self._domain(expression, value, island)
+        if not domain:
+            return None
+        first = next(leaf for leaf in island.leaves if leaf in domain)
+        over = self.over_leaf(expression, value, first)
+        if over is None:
+            return None
+        for leaf in island.leaves:
+            rebuilt = self._rebuilt(over, island.components, first, leaf)
+            if rebuilt is None:
+                return None
+            found[leaf] = rebuilt
+        for leaf in domain:
+            own = self.over_leaf(expression, value, leaf)
+            if own is None or not own.semanticEquals(found[leaf]):
+                return None
+        return found
+
+    def _domain(self, expression: Expression, value: Value, island: Island) -> set[StageLeaf] | None:
+        """Leaves of an island from whose row the expression can be computed, the same ones for each of its columns."""
+        found: set[StageLeaf] | None = None
+        whole = set(island.leaves)
+        for attribute in references(expression):
+            component = value.columns.get(expr_id(attribute))
+            own = set(component or ()) & whole
+            if not own:
+                return None
+            if own == whole:
+                continue
+            if found is not None and found != own:
+                return None
+            found = own
+        return whole if found is None else found
+
+    def _rebuilt(
+        self, expression: Expression, components: Sequence[Mapping[StageLeaf, Expression]], of: StageLeaf, to: StageLeaf
+    ) -> Expression | None:
+        """An expression over one leaf that is made of components only, over another leaf."""
+        for component in components:
+            if expression.semanticEquals(component[of]):
+                return component[to]
+        if is_attribute(expression):
+            return None
+        below = children(expression)
+        if not below:
+            return expression
+        replaced = [self._rebuilt(child, components, of, to) for child in below]
+        if any(child is None for child in replaced):
+            return None
+        return expression.withNewChildren(self._catalyst.seq(replaced))
+
+
+def without_alias(expression: Expression) -> Expression:
+    """The value of a named expression."""
+    return expression.child() if simple_name(expression) == "Alias" else expression
+
+
+def references(expression: Expression) -> list[Attribute]:
+    """Columns that an expression reads."""
+    return items(expression.references().toSeq())
+
+
+def can_be_key(expression: Expression) -> bool:
+    """Whether equal values of this type are equal bytes once floats have one zero and one NaN (nested ones have not)."""
+    text = str(expression.dataType().json())
+    if any(f'"{name}"' in text for name in ("map", "variant", "calendar_interval")) or "collat" in text.lower():
+        return False
+    return not (text.startswith("{") and ('"float"' in text or '"double"' in text))

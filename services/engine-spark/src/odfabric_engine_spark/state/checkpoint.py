@@ -1,0 +1,218 @@
+"""Checkpoints: what the engine keeps from one transaction of a derivative dataset to the next.
+
+Owns what a file says: positions, watermarks, the query, and of each state its runs, which lie in the file itself or in one of its
+`bases`, earlier checkpoints that are known by their hash. Invariant: equal histories are equal files, byte by byte; a file that
+another query or a newer engine wrote is refused with a reason; a file whose reader did not tell its hash is never built on, so
+whoever tells none gets files without bases. Not here: what runs mean (`row_state`, `incremental.group_state`), when they are
+merged (`tiers`). Source: semantics of transforms, section 5; rulings on checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from odfabric.model.instant import Instant
+from odfabric_engine_spark.incremental.group_state import GroupState
+from odfabric_engine_spark.incremental.group_state import stored_schema as schema_of_groups
+from odfabric_engine_spark.state.checkpoint_file import CheckpointFile, open_file, write_file
+from odfabric_engine_spark.state.refusal import damaged, refused
+from odfabric_engine_spark.state.row_state import RowState
+from odfabric_engine_spark.state.row_state import stored_schema as schema_of_rows
+from odfabric_engine_spark.state.run import Run, StoredAt
+from odfabric_engine_spark.state.run_file import PARTS, WrittenPart, WrittenRun, open_run
+from odfabric_engine_spark.state.sealing import SealedState, StateWork
+
+SMALL_BYTES = 64 << 10
+"""Stored states of this size together are written anew each time: there is nothing to be saved."""
+FULL_EVERY = 16
+FULL_BYTES = 16 << 20
+"""Those of this size are written anew at least every `FULL_EVERY` transactions; larger ones by tiers alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputPosition:
+    """How far an input has been read: the offset of its next row, and its watermark so far."""
+
+    dataset_id: str
+    next_offset: int
+    watermark: Instant | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """State after a transaction. `fingerprint` tells the query apart, `states` are its states by name."""
+
+    fingerprint: str
+    inputs: tuple[InputPosition, ...]
+    watermark: Instant | None
+    states: Mapping[str, SealedState] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredRun:
+    """What a header says of a run, and the parts of it."""
+
+    body: Mapping[str, pa.Buffer]
+    batch_rows: Sequence[int]
+    never: bool
+    at: StoredAt | None
+
+
+class StoredCheckpoint:
+    """A checkpoint as the next transaction finds it. States are opened by name; one that it does not have is empty.
+
+    `since_full` counts the files since the last one without bases.
+    """
+
+    def __init__(self, file: CheckpointFile, *, name: str, runs: Mapping[str, Sequence[_StoredRun]]) -> None:
+        """Raises InvalidData if the header is damaged."""
+        self._name, self._runs, self._tables = name, runs, file.tables
+        with damaged(name):
+            header = file.header
+            self.fingerprint = str(header["query"])
+            self.watermark = _instant(header["watermark"])
+            self.since_full = int(header.get("sinceFull", 0))
+            self._dropped = {str(each["name"]): _optional(each["droppedTo"]) for each in header.get("states", ())}
+            self.inputs = tuple(
+                InputPosition(
+                    dataset_id=str(each["datasetId"]),
+                    next_offset=int(each["nextOffset"]),
+                    watermark=_instant(each["watermark"]),
+                )
+                for each in header["inputs"]
+            )
+
+    @property
+    def state_names(self) -> list[str]:
+        """States that it has."""
+        return sorted({*self._runs, *self._tables})
+
+    def rows(self, name: str, schema: pa.Schema, *, timed: bool, work: StateWork) -> RowState:
+        """Rows by key: `schema` are their own columns. Raises InvalidData if the file is damaged."""
+        runs = self._opened(name, schema_of_rows(schema, timed=timed))
+        return RowState(schema, timed=timed, work=work, runs=runs, dropped_to_us=self._dropped.get(name))
+
+    def groups(
+        self, name: str, schema: pa.Schema, key_names: Sequence[str], *, end_column: str | None, work: StateWork
+    ) -> GroupState:
+        """Groups: `schema` as `GroupState.schema` has it. Raises InvalidData if the file is damaged."""
+        runs = self._opened(name, schema_of_groups(schema, timed=end_column is not None))
+        dropped = self._dropped.get(name)
+        state = GroupState(schema, key_names, end_column=end_column, work=work, runs=runs, dropped_to_us=dropped)
+        if name not in self._tables:
+            return state
+        with damaged(self._name):
+            return state.with_groups(self._tables[name])
+
+    def _opened(self, name: str, schema: pa.Schema) -> list[Run]:
+        runs = []
+        for each in self._runs.get(name, ()):
+            run = open_run(each.body, schema, batch_rows=each.batch_rows, never=each.never, name=self._name)
+            run.stored_at = each.at
+            runs.append(run)
+        return runs
+
+
+def read_checkpoint(
+    path: Path, *, name: str, own_hash: str | None = None, bases: Mapping[str, Path] | None = None
+) -> StoredCheckpoint:
+    """The state in a file that users know as `name`, with the files that it builds on by hash.
+
+    Raises InvalidData if it is not one of ours, damaged, or builds on a file that is not given.
+    """
+    files = {"": open_file(path, name=name)}
+    with damaged(name):
+        known = [str(each) for each in files[""].header["bases"]]
+    for base in known:
+        if base not in (bases or {}):
+            raise refused(name, "checkpoint-incomplete", f"the checkpoint builds on {base}, which is missing")
+        files[base] = open_file((bases or {})[base], name=base)
+    with damaged(name):
+        runs = {
+            str(state["name"]): [_stored_run(each, files, own_hash) for each in state["runs"]]
+            for state in files[""].header.get("states", ())
+        }
+    return StoredCheckpoint(files[""], name=name, runs=runs)
+
+
+def bases_of(path: Path, *, name: str) -> list[str]:
+    """Hashes of the files that a checkpoint builds on. Raises InvalidData."""
+    file = open_file(path, name=name)
+    with damaged(name):
+        return [str(each) for each in file.header["bases"]]
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint, *, after: StoredCheckpoint | None = None) -> None:
+    """Writes what a transaction has left; `after` is what it has found. OSError passes through."""
+    stored = sum(state.kept_bytes for state in checkpoint.states.values())
+    since_full = 0 if after is None else after.since_full + 1
+    whole = stored <= SMALL_BYTES or (since_full >= FULL_EVERY and stored <= FULL_BYTES)
+    states: list[dict[str, Any]] = []
+    parts: dict[str, WrittenPart] = {}
+    for name in sorted(checkpoint.states):
+        state = checkpoint.states[name]
+        listed = []
+        for run in state.sealed(whole=whole):
+            if isinstance(run, WrittenRun):
+                own = f"{name}/{len(parts) // len(PARTS)}"
+                parts.update({_part(own, part): written for part, written in run.parts.items()})
+                listed.append({"file": "", "name": own, "rows": list(run.batch_rows), "never": run.never})
+            else:
+                listed.append(_kept(run))
+        states.append({"name": name, "droppedTo": state.dropped_to_us, "runs": listed})
+    bases = dict.fromkeys(run["file"] for state in states for run in state["runs"] if run["file"])
+    header = {
+        "bases": list(bases),
+        "sinceFull": since_full if bases else 0,
+        "query": checkpoint.fingerprint,
+        "watermark": _nanos(checkpoint.watermark),
+        "inputs": [
+            {
+                "datasetId": position.dataset_id,
+                "nextOffset": position.next_offset,
+                "watermark": _nanos(position.watermark),
+            }
+            for position in checkpoint.inputs
+        ],
+        "states": states,
+    }
+    write_file(path, header, parts)
+
+
+def _kept(run: Run) -> dict[str, Any]:
+    assert run.stored_at is not None
+    return {
+        "file": run.stored_at.file,
+        "name": run.stored_at.name,
+        "rows": [int(end - start) for start, end in zip(run.starts[:-1], run.starts[1:], strict=True)],
+        "never": run.closings.never,
+    }
+
+
+def _stored_run(said: Mapping[str, Any], files: Mapping[str, CheckpointFile], own_hash: str | None) -> _StoredRun:
+    file, name = str(said["file"]), str(said["name"])
+    body = {part: files[file].parts[_part(name, part)] for part in PARTS}
+    known = file or own_hash
+    at = None if known is None else StoredAt(known, name)
+    return _StoredRun(body, [int(count) for count in said["rows"]], bool(said["never"]), at)
+
+
+def _part(run: str, part: str) -> str:
+    return f"{run}/{part}"
+
+
+def _optional(number: object) -> int | None:
+    return None if number is None else int(str(number))
+
+
+def _nanos(instant: Instant | None) -> int | None:
+    return None if instant is None else instant.epoch_ns
+
+
+def _instant(nanos: object) -> Instant | None:
+    return None if nanos is None else Instant(int(str(nanos)))
