@@ -73,6 +73,23 @@ def test_the_engine_reaches_nobody_and_nothing_of_the_node(document: dict[str, A
     assert "environment" not in engine
 
 
+def test_the_engine_has_no_rights_and_its_limits(document: dict[str, Any]) -> None:
+    engine = document["services"]["engine"]
+    assert engine["user"].partition(":")[0] not in ("", "0", "root")
+    assert f"useradd --uid {engine['user'].partition(':')[0]} " in (ROOT / "Dockerfile").read_text()
+    assert engine["read_only"] is True
+    assert engine["cap_drop"] == ["ALL"]
+    assert "cap_add" not in engine
+    assert engine["security_opt"] == ["no-new-privileges:true"], "nothing that takes a wall of the container away"
+    assert not {"privileged", "pid", "network_mode", "devices", "volumes_from"} & set(engine)
+    assert engine["ipc"] == "private"
+    assert [place.partition(":")[0] for place in engine["tmpfs"]] == ["/tmp"]
+    assert all("size=" in place for place in engine["tmpfs"])
+    assert {"mem_limit", "pids_limit", "ulimits"} <= set(engine)
+    assert engine["ulimits"]["core"] == 0
+    assert not any(word.startswith("--sandbox=unsealed") for word in engine["command"])
+
+
 def test_no_secret_is_written_down_and_no_image_moves(document: dict[str, Any]) -> None:
     for name, service in document["services"].items():
         for variable, value in service.get("environment", {}).items():
