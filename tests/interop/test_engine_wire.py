@@ -27,9 +27,13 @@ from odfabric.model.data_schema import (
 from odfabric.model.engine import (
     EngineInfo,
     EngineProgress,
+    EvolutionVerdict,
     IngestRequest,
     IngestResult,
+    MigrateRequest,
+    QueryEvolution,
     QueryInput,
+    QueryOperator,
     QueryProblem,
     QueryRequest,
     QueryResult,
@@ -44,6 +48,7 @@ from odfabric.model.engine import (
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import SqlQueryStep, TemporalTable, TransformSql
+from odfabric.model.multihash import sha3_256_multihash
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.source import (
     MergeStrategyAppend,
@@ -137,9 +142,19 @@ TRANSFORM_REQUESTS = st.builds(
     checkpoint_paths=st.lists(TEXTS, max_size=2).map(tuple),
     new_checkpoint_path=TEXTS,
     new_data_path=TEXTS,
+    previous=st.none() | TRANSFORMS,
+    checkpoint_hashes=st.lists(st.binary(min_size=32, max_size=32).map(sha3_256_multihash), max_size=2).map(tuple),
 )
 QUERY_INPUTS = st.lists(
-    st.builds(QueryInput, alias=TEXTS, vocabulary=VOCABULARIES, data_schema=st.just(SCHEMA), slices=SLICES), max_size=2
+    st.builds(
+        QueryInput,
+        alias=TEXTS,
+        vocabulary=VOCABULARIES,
+        data_schema=st.just(SCHEMA),
+        slices=SLICES,
+        ddl=st.none() | TEXTS,
+    ),
+    max_size=2,
 ).map(tuple)
 
 
@@ -151,6 +166,8 @@ def test_ingest_requests(request: IngestRequest) -> None:
 @given(request=TRANSFORM_REQUESTS)
 def test_transform_requests(request: TransformRequest) -> None:
     assert wire.transform_request_from_wire(again(wire.transform_request_to_wire(request))) == request
+    migration = MigrateRequest(next=request, output=(SliceFile(path="s", offsets=OffsetRange(1, 5)),))
+    assert wire.migrate_request_from_wire(again(wire.migrate_request_to_wire(migration))) == migration
 
 
 @given(inputs=QUERY_INPUTS, sql=TEXTS, number=OFFSETS, vocabulary=VOCABULARIES, transform=TRANSFORMS)
@@ -163,6 +180,8 @@ def test_queries(
     assert wire.query_request_from_wire(again(wire.query_request_to_wire(query))) == query
     judged = ValidateRequest(vocabulary=vocabulary, transform=transform, inputs=inputs)
     assert wire.validate_request_from_wire(again(wire.validate_request_to_wire(judged))) == judged
+    change = ValidateRequest(vocabulary=vocabulary, transform=transform, inputs=inputs, previous=transform)
+    assert wire.validate_request_from_wire(again(wire.validate_request_to_wire(change))) == change
 
 
 @given(offsets=st.none() | RANGES, schema=SCHEMAS, instant=st.none() | INSTANTS, count=OFFSETS)
@@ -180,15 +199,32 @@ def test_results(offsets: OffsetRange | None, schema: DataSchema | None, instant
 def test_judgements_and_identity() -> None:
     problems = (
         QueryProblem(rule="r", message="m", hint=None, step=1, line=None, column=None),
-        QueryProblem(rule="r", message="m", hint="h", step=0, line=3, column=4),
+        QueryProblem(rule="r", message="m", hint="h", step=0, line=3, column=4, suggestion="select 1"),
+    )
+    operators = (
+        QueryOperator(operator_class="timed", name="aggregate", keys=("k",), detail="d", step=1, line=2, column=3),
+        QueryOperator(operator_class="linear", name="filter", keys=(), detail="", step=0, line=None, column=None),
     )
     for judgement in (
         ValidateResult(problems=problems, data_schema=None, operator_class=None, keys=()),
-        ValidateResult(problems=(), data_schema=SCHEMA, operator_class="keyed", keys=("a", "b")),
+        ValidateResult(problems=(), data_schema=SCHEMA, operator_class="keyed", keys=("a", "b"), operators=operators),
+        *(
+            ValidateResult(
+                problems=(),
+                data_schema=SCHEMA,
+                operator_class="linear",
+                keys=(),
+                evolution=QueryEvolution(verdict=verdict, reason="r", hint=hint),
+            )
+            for verdict in EvolutionVerdict
+            for hint in ("h", None)
+        ),
     ):
         assert wire.validate_result_from_wire(again(wire.validate_result_to_wire(judgement))) == judgement
     with pytest.raises(InvalidData):
         wire.validate_result_from_wire(pb.ValidateQueryResponse(failure=wire.failure_to_wire(InvalidData("x"))))
+    with pytest.raises(InvalidRequest):
+        wire.validate_result_from_wire(pb.ValidateQueryResponse(evolution=pb.QueryEvolution(verdict="other")))
     info = EngineInfo(name="n", version="1", digest="d", spark_version="4", java_version="17", sandbox=("a", "b"))
     assert wire.info_from_wire(again(wire.info_to_wire(info))) == info
 

@@ -13,7 +13,6 @@ from odfabric.model.engine import (
     IngestRequest,
     IngestResult,
     MigrateRequest,
-    MigrateResult,
     QueryRequest,
     QueryResult,
     TransformRequest,
@@ -52,7 +51,7 @@ class EngineOnDemand:
         """See the port."""
         return self._call(lambda engine: engine.validate_query(request))
 
-    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> MigrateResult:
+    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> TransformResult:
         """See the port."""
         return self._call(lambda engine: engine.migrate_query(request, progress=progress))
 

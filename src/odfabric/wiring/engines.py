@@ -19,7 +19,6 @@ from odfabric.model.engine import (
     IngestRequest,
     IngestResult,
     MigrateRequest,
-    MigrateResult,
     QueryRequest,
     QueryResult,
     TransformRequest,
@@ -60,7 +59,7 @@ class EnginesByName:
             return self._own.validate_query(request)
         return ValidateResult(problems=(), data_schema=None, operator_class=None, keys=())
 
-    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> MigrateResult:
+    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> TransformResult:
         """See the port. Other engines cannot."""
         return self._own.migrate_query(request, progress=progress)
 
