@@ -21,6 +21,7 @@ import pyarrow as pa
 from odfabric.formats.logical_hash import logical_hash_of_parquet
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.spark_types import spark_schema
+from tests.services.engine.checkpoint_states import contents_of
 from tests.services.engine.law_cases import Case
 from tests.services.engine.transforming import CF, CT, A, Derivative, Input, R, Transaction, run
 
@@ -123,7 +124,7 @@ def _same_outcome(case: Case, records: Sequence[Row], together: Transaction, sli
         if one != other:
             raise LawBroken(f"L2: sequences differ: {one} and {other}")
     last = sliced.transactions[-1]
-    if last.checkpoint_path.read_bytes() != together.checkpoint_path.read_bytes():
+    if contents_of(last.checkpoint_path) != contents_of(together.checkpoint_path):
         raise LawBroken("L2: the states differ")
     if last.result.watermark != together.result.watermark:
         raise LawBroken(f"L2: watermarks differ: {last.result.watermark} and {together.result.watermark}")

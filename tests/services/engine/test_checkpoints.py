@@ -12,23 +12,47 @@ import pytest
 from odfabric.errors import InvalidData
 from odfabric.model.instant import Instant
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.checkpoint import MAGIC, Checkpoint, InputPosition, read_checkpoint, write_checkpoint
+from odfabric_engine_spark.state.checkpoint import (
+    Checkpoint,
+    InputPosition,
+    StoredCheckpoint,
+    bases_of,
+    read_checkpoint,
+    write_checkpoint,
+)
+from odfabric_engine_spark.state.checkpoint_file import MAGIC
+from odfabric_engine_spark.state.row_state import RowState
+from odfabric_engine_spark.state.run import HASH, WEIGHT
+from odfabric_engine_spark.state.sealing import StateWork
+from tests.services.engine.checkpoint_states import groups_of
 from tests.services.engine.transforming import A, Derivative, Input, input_schema
 
-STATE = Checkpoint(
-    fingerprint="f" * 64,
-    inputs=(
-        InputPosition(dataset_id="did:odf:fed01aa", next_offset=7, watermark=Instant(-1_500_000)),
-        InputPosition(dataset_id="did:odf:fed01bb", next_offset=0, watermark=None),
-    ),
-    watermark=None,
-    parts={
-        "groups": pa.table({"key": [b"a", b"b"], "rows": [1, 2]}),
-        "empty": pa.table({"x": pa.array([], pa.int8())}),
-    },
+INPUTS = (
+    InputPosition(dataset_id="did:odf:fed01aa", next_offset=7, watermark=Instant(-1_500_000)),
+    InputPosition(dataset_id="did:odf:fed01bb", next_offset=0, watermark=None),
 )
+ROWS = pa.schema([pa.field("text", pa.string()), pa.field("items", pa.list_(pa.string()))])
 SCHEMA = input_schema(pa.field("k", pa.string()), pa.field("v", pa.int32()))
 KEYED = "select max(event_time) event_time, k, sum(v) s from a group by k"
+
+
+def rows_of(path: Path, kept: StoredCheckpoint | None = None) -> RowState:
+    work = StateWork(scratch=path.parent, piece_rows=100, added_bytes_max=1 << 20)
+    if kept is None:
+        return RowState(ROWS, timed=False, work=work)
+    return kept.rows("left", ROWS, timed=False, work=work)
+
+
+def added(state: RowState, hashes: range) -> RowState:
+    columns = [list(hashes), [1] * len(hashes), [f"text {each}" for each in hashes], [["a", None]] * len(hashes)]
+    state.add(pa.table(columns, schema=state.schema))
+    return state
+
+
+def written(path: Path, state: RowState, after: StoredCheckpoint | None = None) -> Path:
+    checkpoint = Checkpoint(fingerprint="f" * 64, inputs=INPUTS, watermark=None, states={"left": state})
+    write_checkpoint(path, checkpoint, after=after)
+    return path
 
 
 def header_of(path: Path) -> dict[str, object]:
@@ -43,36 +67,122 @@ def with_header(path: Path, **changes: object) -> Path:
     (length,) = struct.unpack("<Q", data[8:16])
     text = json.dumps({**json.loads(data[16 : 16 + length]), **changes}).encode()
     changed = path.with_name("changed")
-    changed.write_bytes(MAGIC + struct.pack("<Q", len(text)) + text + data[16 + length :])
+    start = (MAGIC + struct.pack("<Q", len(text)) + text).ljust(-(-(16 + len(text)) // 64) * 64, b"\0")
+    changed.write_bytes(start + data[-(-(16 + length) // 64) * 64 :])
     return changed
 
 
+def as_version_1(path: Path) -> None:
+    """The file as the first version had it: states are compressed tables, one after the other."""
+    header, groups, sink = header_of(path), groups_of(path), pa.BufferOutputStream()
+    assert groups is not None
+    with pa.ipc.new_stream(sink, groups.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(groups)
+    body = sink.getvalue().to_pybytes()
+    kept = {name: header[name] for name in ("format", "query", "watermark", "inputs")}
+    parts = [{"name": "groups", "bytes": len(body)}]
+    text = json.dumps({**kept, "version": 1, "bases": [], "parts": parts}).encode()
+    path.write_bytes(MAGIC + struct.pack("<Q", len(text)) + text + body)
+
+
+class History:
+    """Transactions one after the other, each adding some keys; files are known by their names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: dict[str, Path] = {}
+        self.last = ""
+
+    def kept(self) -> StoredCheckpoint | None:
+        return self.read(self.last, self.last) if self.files else None
+
+    def read(self, name: str, own_hash: str | None) -> StoredCheckpoint:
+        return read_checkpoint(self.files[name], name=name, own_hash=own_hash, bases=self.files)
+
+    def add(self, hashes: range) -> Path:
+        kept = self.kept()
+        self.last = f"h{len(self.files)}"
+        path = self.folder / self.last
+        self.files[self.last] = written(path, added(rows_of(path, kept), hashes), kept)
+        return path
+
+    def texts(self, kept: StoredCheckpoint) -> list[str]:
+        state = rows_of(self.folder / "any", kept)
+        return [text for piece in state.everything(10) for text in piece.column("text").to_pylist()]
+
+
+@pytest.fixture
+def _deltas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odfabric_engine_spark.state.checkpoint.SMALL_BYTES", 0)
+
+
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path / "c", STATE)
-    assert read_checkpoint(tmp_path / "c", name="c") == STATE
-
-
-def test_equal_states_are_equal_files(tmp_path: Path) -> None:
-    chunked = pa.concat_tables([STATE.parts["groups"].slice(0, 1), STATE.parts["groups"].slice(1)])
-    other = Checkpoint(
-        fingerprint=STATE.fingerprint,
-        inputs=STATE.inputs,
-        watermark=None,
-        parts={"empty": STATE.parts["empty"], "groups": chunked},
-    )
-    write_checkpoint(tmp_path / "one", STATE)
-    write_checkpoint(tmp_path / "other", other)
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+    path = written(tmp_path / "c", added(rows_of(tmp_path / "c"), range(5)))
+    kept = read_checkpoint(path, name="c")
+    assert (kept.fingerprint, kept.inputs, kept.watermark, kept.state_names) == ("f" * 64, INPUTS, None, ["left"])
+    found = rows_of(path, kept).of_keys(pa.array([4, 9, 1], pa.uint64()))
+    assert found.select([HASH, WEIGHT, "text", "items"]).to_pylist() == [
+        {HASH: key, WEIGHT: 1, "text": f"text {key}", "items": ["a", None]} for key in (1, 4)
+    ]
 
 
 def test_the_header_describes_the_file(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path / "c", STATE)
-    header = header_of(tmp_path / "c")
-    assert (header["format"], header["version"], header["bases"]) == ("odfabric-checkpoint", 1, [])
+    header = header_of(written(tmp_path / "c", added(rows_of(tmp_path / "c"), range(5))))
+    assert (header["format"], header["version"], header["bases"]) == ("odfabric-checkpoint", 2, [])
     assert header["inputs"] == [
         {"datasetId": "did:odf:fed01aa", "nextOffset": 7, "watermark": -1_500_000},
         {"datasetId": "did:odf:fed01bb", "nextOffset": 0, "watermark": None},
     ]
+    assert header["states"] == [
+        {"name": "left", "droppedTo": None, "runs": [{"file": "", "name": "left/0", "rows": [5], "never": True}]}
+    ]
+
+
+@pytest.mark.usefixtures("_deltas")
+def test_a_delta_builds_on_earlier_files_and_is_small(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    first, second = history.add(range(10_000)), history.add(range(10_000, 10_010))
+    assert bases_of(second, name="second") == ["h0"]
+    assert second.stat().st_size < first.stat().st_size / 50
+    kept = history.kept()
+    assert kept is not None
+    assert len(history.texts(kept)) == 10_010
+    assert kept.since_full == 1
+
+
+@pytest.mark.usefixtures("_deltas")
+def test_no_file_is_far_from_a_full_one(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    first = bases_of(history.add(range(10_000, 15_000)), name="c")
+    bases = [first, *(bases_of(history.add(range(at * 100, at * 100 + 100)), name="c") for at in range(39))]
+    assert [at for at, each in enumerate(bases) if not each] == [0, 16, 32]
+    assert max(map(len, bases)) < 16
+    assert len(history.texts(history.read("h39", None))) == 8_900
+
+
+@pytest.mark.usefixtures("_deltas")
+def test_a_file_whose_hash_nobody_told_is_not_built_on(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.add(range(1_000))
+    kept = history.read("h0", None)
+    path = written(tmp_path / "alone", added(rows_of(tmp_path / "x", kept), range(1_000, 1_001)), kept)
+    assert bases_of(path, name="alone") == []
+    assert len(history.texts(read_checkpoint(path, name="alone"))) == 1_001
+
+
+def test_small_states_stand_alone(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    assert [bases_of(history.add(range(at, at + 1)), name="c") for at in range(5)] == [[]] * 5
+
+
+@pytest.mark.usefixtures("_deltas")
+def test_a_missing_base_is_refused(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.add(range(10))
+    history.add(range(10, 20))
+    with pytest.raises(InvalidData, match="builds on h0, which is missing") as caught:
+        read_checkpoint(history.files["h1"], name="c", own_hash="h1", bases={})
+    assert caught.value.place.rule == "checkpoint-incomplete"
 
 
 @pytest.mark.parametrize(
@@ -87,21 +197,70 @@ def test_foreign_files_are_refused(tmp_path: Path, data: bytes) -> None:
     assert caught.value.hint
 
 
-def test_another_version_or_a_delta_is_refused(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path / "c", STATE)
-    for changes in ({"version": 2}, {"bases": ["f16..."]}):
+def test_newer_versions_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "c", rows_of(tmp_path / "c"))
+    for changes in ({"version": 3}, {"version": None}, {"version": 1, "bases": ["f16..."]}):
         with pytest.raises(InvalidData) as caught:
-            read_checkpoint(with_header(tmp_path / "c", **changes), name="c")
+            read_checkpoint(with_header(path, **changes), name="c")
         assert caught.value.place.rule == "checkpoint-version"
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"states": [{"name": "left", "droppedTo": "x", "runs": []}]},
+        {"states": [{"name": "left", "droppedTo": None, "runs": [{"file": "", "name": "right/0"}]}]},
+        {"states": 7},
+        {"parts": [{"name": "left/0/hashes", "at": 0, "bytes": 1 << 60}]},
+        {"parts": [{"name": "left/0/hashes", "at": -64, "bytes": 8}]},
+        {"parts": [{"name": "left/0/hashes", "at": 1, "bytes": 8}]},
+        {"inputs": [{}]},
+        {"bases": 3},
+        {"query": None, "watermark": []},
+    ],
+    ids=str,
+)
+def test_headers_that_make_no_sense_are_refused(tmp_path: Path, changes: dict[str, object]) -> None:
+    path = written(tmp_path / "c", added(rows_of(tmp_path / "c"), range(5)))
+    with pytest.raises(InvalidData) as caught:
+        rows_of(path, read_checkpoint(with_header(path, **changes), name="c"))
+    assert caught.value.place.rule == "checkpoint-damaged"
+
+
 def test_every_cut_of_a_file_is_refused(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path / "c", STATE)
-    whole = (tmp_path / "c").read_bytes()
-    for length in range(0, len(whole), 7):
+    whole = written(tmp_path / "c", added(rows_of(tmp_path / "c"), range(20))).read_bytes()
+    end = max(part["at"] + part["bytes"] for part in header_of(tmp_path / "c")["parts"])
+    for length in [*range(0, 600, 7), *range(600, len(whole) - 64, 97)]:
         (tmp_path / "cut").write_bytes(whole[:length])
         with pytest.raises(InvalidData):
             read_checkpoint(tmp_path / "cut", name="cut")
+    assert end > 600
+
+
+def test_damage_never_leads_out_of_the_file(tmp_path: Path) -> None:
+    """Each byte turned over: refused, or another answer, but never a fault of memory."""
+    path = written(tmp_path / "c", added(rows_of(tmp_path / "c"), range(20)))
+    whole, refused = path.read_bytes(), 0
+    wanted = pa.array(range(20), pa.uint64())
+    for at in range(0, len(whole), 3):
+        changed = bytearray(whole)
+        changed[at] ^= 0xFF
+        path.write_bytes(changed)
+        try:
+            rows_of(path, read_checkpoint(path, name="c")).of_keys(wanted)
+        except InvalidData:
+            refused += 1
+    assert refused > 100
+
+
+@pytest.mark.spark
+def test_files_of_version_1_are_still_read(engine_call: EngineCall, tmp_path: Path) -> None:
+    one = Input(tmp_path, "a", SCHEMA).add([(A, 0, "x", 1), (A, 0, "y", 2)])
+    derived = Derivative(KEYED, [one], engine_call)
+    first = derived.pull()
+    as_version_1(first.checkpoint_path)
+    one.add([(A, 0, "x", 5)])
+    assert [row[2:] for row in derived.pull().records] == [("x", 1), ("x", 6)]
 
 
 @pytest.mark.spark
@@ -109,7 +268,7 @@ def test_a_linear_query_keeps_positions_and_watermarks_only(engine_call: EngineC
     one = Input(tmp_path, "a", SCHEMA).add([(A, 0, "x", 1)], watermark=3)
     found = Derivative("select event_time, v from a", [one], engine_call).pull()
     kept = read_checkpoint(found.checkpoint_path, name="c")
-    assert kept.parts == {}
+    assert kept.state_names == []
     assert kept.inputs == (InputPosition(dataset_id=str(one.id), next_offset=1, watermark=Instant.from_millis(3)),)
 
 

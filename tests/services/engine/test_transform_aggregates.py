@@ -14,7 +14,7 @@ import pytest
 
 from odfabric.errors import InvalidData
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.checkpoint import read_checkpoint
+from tests.services.engine.checkpoint_states import groups_of
 from tests.services.engine.transforming import CF, CT, A, Derivative, Input, R, input_schema
 
 pytestmark = pytest.mark.spark
@@ -131,7 +131,8 @@ def test_a_group_that_becomes_empty_leaves_no_state(engine_call: EngineCall, tmp
     query = "select max(event_time) event_time, k, sum(v) s, min(v) lo, count(v) c from a group by k"
     derived = Derivative(query, [one], engine_call)
     one.add([(A, 0, "x", 0.1), (A, 0, "y", 0.2)]).add([(R, 0, "x", 0.1)])
-    groups = read_checkpoint(derived.pull().checkpoint_path, name="c").parts["groups"]
+    groups = groups_of(derived.pull().checkpoint_path)
+    assert groups is not None
     assert groups.column("key0").to_pylist() == ["y"]
 
 

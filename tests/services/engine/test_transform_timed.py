@@ -11,7 +11,7 @@ import pytest
 
 from odfabric.model.instant import Instant
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.checkpoint import read_checkpoint
+from tests.services.engine.checkpoint_states import groups_of
 from tests.services.engine.transforming import CF, CT, HOUR, A, Derivative, Input, R, Transaction, input_schema
 
 pytestmark = pytest.mark.spark
@@ -130,7 +130,8 @@ def test_lateness_drops_counts_and_forgets(engine_call: EngineCall, hits: Input)
     assert (seen(within), within.result.late_rows_dropped) == (
         [(CF, hour(0), "x", 1), (CT, hour(0), "x", 6), (A, hour(1), "x", 2)], 0,
     )  # fmt: skip
-    groups = read_checkpoint(within.checkpoint_path, name="c").parts["groups"]
+    groups = groups_of(within.checkpoint_path)
+    assert groups is not None
     assert groups.column("key0_start").to_pylist() == [hour(1)]
     hits.add([(A, 2, "x", 7), (R, 0, "x", 1), (A, HOUR + 1, "x", 3)])
     late = derived.pull()
