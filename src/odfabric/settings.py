@@ -145,8 +145,18 @@ class Settings(BaseSettings):
     commit_attempts_max: int = Field(10, description="Rebuilds on a new head before a commit gives up")
     chain_states_cached_max: int = Field(256, description="Folded chain states kept in memory")
 
+    served_names_cached_max: int = Field(
+        1_000_000,
+        ge=0,
+        description="Names of slices and checkpoints kept in memory for peers that ask for them; of more, chains are read again",
+    )
+
     # ingest
     push_inline_bytes_max: int = Field(64 * 1024, description="Largest body of a push that is kept in the job table")
+    pushes_queued_per_dataset_max: int = Field(
+        10_000, ge=1, description="Pushes to one dataset that wait for their commit; more get 429 with Retry-After"
+    )
+    pushes_queued_per_account_max: int = Field(100_000, ge=1, description="The same of one account")
     push_group_jobs_max: int = Field(1000, description="Most pushes that are committed together; 1 = each by itself")
     push_group_bytes_max: int = Field(32 * MIB, description="Most bytes of their bodies")
     staged_lifetime_s: float = Field(24 * 3600.0, description="Age at which a staged upload without a job is collected")
@@ -245,6 +255,14 @@ class Settings(BaseSettings):
         None, description="Folder for the engine's class archive; default: in the workspace"
     )
     engine_call_s_max: float = Field(4 * 3600.0, description="Longest ingest or transform")
+    engine_compat_listen: str | None = Field(
+        None,
+        description="`host:port` where the workspace's engine serves coordinators of the reference (they expect 5544), "
+        "who need no token; default: nowhere",
+    )
+    engine_compat_beyond_loopback: bool = Field(
+        False, description="Whether that may be an address which other machines reach: only on a private network"
+    )
     engines: dict[Annotated[str, StringConstraints(pattern=ENGINE_NAME_PATTERN)], str] = Field(
         {},
         description="Engines of the reference for transforms of that `engine`, `host:port` by name (JSON object); "

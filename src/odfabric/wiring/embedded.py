@@ -86,6 +86,8 @@ def engine_launcher(settings: Settings, *, owner_pid: int | None = None) -> Engi
             query_text_bytes_max=settings.query_text_bytes_max,
             idle_s=0.0 if owner else settings.engine_idle_s,
             sandbox=settings.engine_sandbox,
+            compat_listen=settings.engine_compat_listen,
+            compat_beyond_loopback=settings.engine_compat_beyond_loopback,
             owner_pid=owner,
             cache_folder=settings.engine_cache or settings.workspace / "engine-cache",
         )

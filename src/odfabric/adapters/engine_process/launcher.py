@@ -62,6 +62,8 @@ class EngineLaunch:
     query_text_bytes_max: int
     idle_s: float
     sandbox: str = "auto"
+    compat_listen: str | None = None
+    compat_beyond_loopback: bool = False
     owner_pid: int | None = None
     cache_folder: Path | None = None
 
@@ -118,6 +120,9 @@ class EngineLauncher:
             *("--call-s-max", str(launch.call_s_max)),
             *("--query-bytes-max", str(launch.query_text_bytes_max)),
         ]
+        if launch.compat_listen is not None:
+            command += ["--compat", "--compat-listen", launch.compat_listen]
+            command += ["--compat-beyond-loopback"] if launch.compat_beyond_loopback else []
         if launch.owner_pid is not None:
             command += ["--owner-pid", str(launch.owner_pid)]
         if launch.cache_folder is not None:
