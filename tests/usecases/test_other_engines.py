@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from odfabric.errors import InvalidQuery
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.engine import EngineProgress, TransformRequest, TransformResult
+from odfabric.model.engine import EngineProgress, MigrateRequest, TransformRequest, TransformResult
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import Instant
 from odfabric.model.job import Job, JobStatus
-from odfabric.model.metadata import ExecuteTransform
+from odfabric.model.metadata import ExecuteTransform, TransformSql
+from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.engine import Engine
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
@@ -121,6 +125,29 @@ def test_without_its_engine_a_derivative_is_not_called_wrong(
     assert (answer["ok"], answer["errors"]) == (True, [])
     [skipped] = answer["skipped"]  # type: ignore[misc]
     assert "needs engine `DataFusion`" in skipped
+
+
+def test_another_engine_cannot_change_a_transform(
+    memory: MemoryNode, reference: ReferenceEngine, closing: ExitStack
+) -> None:
+    known = engines(memory, closing, datafusion=reference.address)
+    (memory.folder / "exchange/call").mkdir(parents=True)
+    request = TransformRequest(
+        dataset_id=DatasetId(b"\x01" * 32),
+        vocabulary=DatasetVocabulary(),
+        transform=TransformSql(engine="datafusion", query=QUERY),
+        inputs=(),
+        data_schema=None,
+        prev_watermark=None,
+        system_time=Instant(0),
+        next_offset=0,
+        checkpoint_paths=(),
+        new_checkpoint_path="call/checkpoint",
+        new_data_path="call/data",
+    )
+    with pytest.raises(InvalidQuery, match="cannot change the transform"):
+        known.migrate_query(MigrateRequest(next=request, output=()), progress=_ignore)
+    assert reference.requests == []
 
 
 def test_with_its_engine_a_lie_is_found(memory: MemoryNode, reference: ReferenceEngine, closing: ExitStack) -> None:

@@ -60,7 +60,14 @@ class EnginesByName:
         return ValidateResult(problems=(), data_schema=None, operator_class=None, keys=())
 
     def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> TransformResult:
-        """See the port. Other engines cannot."""
+        """See the port; also raises InvalidQuery for other engines, whose contract has no such call."""
+        name = request.next.transform.engine
+        if self._other(request.next.transform) is not None:
+            raise InvalidQuery(
+                f"the engine `{name}` cannot change the transform of a dataset that has data",
+                place=Place(rule="transform-change"),
+                hint="reset the dataset to compute it anew",
+            )
         return self._own.migrate_query(request, progress=progress)
 
     def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:

@@ -172,6 +172,11 @@ def test_several_checkpoints_cannot_be_handed_over(client: ContractEngine, tmp_p
         run(client, replace(request(tmp_path), checkpoint_paths=("a", "b")))
 
 
+def test_another_transform_cannot_go_on_from_a_state(client: ContractEngine, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="cannot change the transform"):
+        run(client, replace(request(tmp_path), previous=TransformSql(engine="datafusion", query="select 1")))
+
+
 def with_column(name: str, values: list[object], arrow: pa.DataType) -> Callable[[pa.Table], pa.Table]:
     return lambda table: table.set_column(table.column_names.index(name), name, pa.array(values, arrow))
 

@@ -106,6 +106,11 @@ class ContractEngine:
     def _as_contract(self, request: TransformRequest) -> contract.TransformRequest:
         if len(request.checkpoint_paths) > 1:
             raise InvalidRequest(f"the engine `{self._settings.name}` takes one checkpoint file, not several")
+        if request.previous is not None:
+            raise InvalidRequest(
+                f"the engine `{self._settings.name}` cannot change the transform of a dataset that has data",
+                hint="reset the dataset to compute it anew",
+            )
         return contract.TransformRequest(
             dataset_id=request.dataset_id,
             # A transaction must not depend on what the dataset is called today.
