@@ -1,4 +1,4 @@
-"""Verbs on datasets: init, add, list, show, ingest, pull, log, tail, sql, verify, delete."""
+"""Verbs on datasets: init, add, set-transform, list, show, ingest, pull, log, tail, sql, verify, delete."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def register(app: typer.Typer) -> None:
     verbs: tuple[tuple[str, Callable[..., object]], ...] = (
         ("init", init),
         ("add", add),
+        ("set-transform", set_transform),
         ("list", list_datasets),
         ("show", show),
         ("ingest", ingest),
@@ -70,6 +71,27 @@ def add(context: typer.Context, manifests: list[str] = typer.Argument(help="YAML
                 output.result(None, "\n".join(f"created {one['alias']}  {one['id']}" for one in created))
     if output.as_json:
         output.document(added)
+
+
+def set_transform(
+    context: typer.Context, manifest: str = typer.Argument(help="YAML file, - for standard input")
+) -> None:
+    """Give existing derivative datasets the transforms of a manifest; `odf engine validate` tells beforehand what that means.
+
+    The next pull makes the rows those of the new query. Other events of the manifest are not looked at.
+    """
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        changed = backend.set_transform(manifest)
+    if output.as_json:
+        output.document(changed)
+        return
+    for one in changed:
+        if not one["blocks"]:
+            output.result(None, f"{one['alias']} has this transform already")
+        else:
+            said = f"{one['verdict']}: {one['reason']}" if one["verdict"] else "it has not run yet"
+            output.result(None, f"changed {one['alias']}; {said}")
 
 
 def list_datasets(context: typer.Context) -> None:

@@ -66,6 +66,10 @@ class NodeBackend:
             added.append(dict(answer))
         return added
 
+    def set_transform(self, path: str) -> list[dict[str, object]]:
+        """Nodes have no route for it. Raises InvalidRequest."""
+        raise InvalidRequest("a transform is changed in the workspace of the node", hint="leave --node out there")
+
     def datasets(self) -> list[dict[str, object]]:
         """All datasets, page by page."""
         found: list[dict[str, object]] = []

@@ -19,10 +19,11 @@ from odfabric.formats.block import read_block_header
 from odfabric.formats.manifest_yaml import block_to_manifest, parse_snapshots
 from odfabric.formats.multihash import parse_multihash
 from odfabric.formats.references import parse_dataset_ref
-from odfabric.model.commit import CatalogEntry
+from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.identity import DatasetAlias
 from odfabric.model.instant import Instant
 from odfabric.model.job import Job, JobStatus
+from odfabric.model.metadata import DatasetKind
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.push_data import PushData
@@ -30,6 +31,7 @@ from odfabric.usecases.query_data import QueryData
 from odfabric.usecases.query_document import QueryForm
 from odfabric.usecases.read_state import ReadState
 from odfabric.usecases.read_tail import ReadTail
+from odfabric.usecases.set_transform import ChangedTransform
 from odfabric.usecases.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
 
@@ -62,6 +64,17 @@ class WorkspaceBackend:
                 raise
             added.append({"id": str(entry.id), "alias": str(entry.alias), "head": str(head)})
         return added
+
+    def set_transform(self, path: str) -> list[dict[str, object]]:
+        """Change the transforms of all datasets of a manifest file, in order."""
+        limits = self._node.manifest_limits
+        text, shown = source_text(path, bytes_max=limits.bytes_max)
+        changed = []
+        for snapshot in parse_snapshots(text, file=shown, limits=limits):
+            if snapshot.kind is DatasetKind.DERIVATIVE:
+                found = self._node.set_transform(snapshot, Subject(LOCAL_ACCOUNT))
+                changed.append(_changed(found, self._node.head(found.entry)))
+        return changed
 
     def datasets(self) -> list[dict[str, object]]:
         """All datasets."""
@@ -187,6 +200,19 @@ def _listed(node: Node, entry: CatalogEntry) -> dict[str, object]:
         "alias": str(entry.alias),
         "kind": entry.kind.name.capitalize(),
         "head": str(head.hash),
+    }
+
+
+def _changed(changed: ChangedTransform, head: Head) -> dict[str, object]:
+    """A change of a transform as JSON; without blocks nothing was to be changed."""
+    evolution = changed.evolution
+    return {
+        "id": str(changed.entry.id),
+        "alias": str(changed.entry.alias),
+        "head": str(head.hash),
+        "blocks": [] if changed.result is None else [str(block) for block in changed.result.blocks],
+        "verdict": None if evolution is None else evolution.verdict.value,
+        "reason": None if evolution is None else evolution.reason,
     }
 
 

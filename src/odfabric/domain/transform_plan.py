@@ -52,7 +52,8 @@ class InputChain:
 class PlannedInput:
     """What one input contributes: its new slices and steps, oldest first, and the progress to be recorded.
 
-    `watermark_advances` tells whether a step carries a watermark above the one that was handed over before.
+    `watermark_advances` tells whether a step carries a watermark above the one that was handed over before. In a migration
+    slices and steps are those from the beginning, the progress is that since the last transaction all the same.
     """
 
     dataset_id: DatasetId
@@ -63,11 +64,27 @@ class PlannedInput:
     slices: tuple[DataSlice, ...]
     steps: tuple[TransformStep, ...]
     watermark_advances: bool
+    from_beginning: bool = False
 
     @property
     def offsets(self) -> OffsetRange:
-        """New records; empty if there are none."""
+        """Records that the engine reads; empty if there are none."""
+        if self.from_beginning:
+            return OffsetRange.after(None, last_input_offset_of(self.progress))
         return OffsetRange.after(self.progress.prev_offset, self.progress.new_offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformChange:
+    """The transform before the present one, in the first transaction of the latter.
+
+    With `migrates` the two say different things: the transaction reads its inputs from the beginning, and `output` is all
+    that the dataset holds, oldest first.
+    """
+
+    previous: Transform
+    migrates: bool
+    output: tuple[DataSlice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +100,12 @@ class TransformPlan:
     prev_checkpoint: Checkpoint | None
     prev_offset: int | None
     prev_watermark: Instant | None
+    change: TransformChange | None = None
+
+    @property
+    def migrates(self) -> bool:
+        """Whether the result is computed anew and told as a difference."""
+        return self.change is not None and self.change.migrates
 
     @property
     def next_offset(self) -> int:
@@ -92,7 +115,8 @@ class TransformPlan:
     @property
     def is_due(self) -> bool:
         """Whether there is anything for the engine to do."""
-        return self.data_schema is None or any(entry.slices or entry.watermark_advances for entry in self.inputs)
+        advances = any(entry.slices or entry.watermark_advances for entry in self.inputs)
+        return self.data_schema is None or self.migrates or advances
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +138,12 @@ def transform_inputs(state: ChainState) -> tuple[DatasetId, ...]:
 
 
 def plan_transform(
-    state: ChainState, inputs: Mapping[DatasetId, InputChain], *, system_time: Instant, blocks_max: int
+    state: ChainState,
+    inputs: Mapping[DatasetId, InputChain],
+    *,
+    system_time: Instant,
+    blocks_max: int,
+    change: TransformChange | None = None,
 ) -> TransformPlan | InputNeverPulled:
     """The next transaction on top of `state`; look at `is_due` before running it.
 
@@ -124,7 +153,7 @@ def plan_transform(
     """
     declared = _declared_inputs(_current_transform(state))
     progress = _progress_so_far(state, declared)
-    return _plan(state, inputs, progress, system_time=system_time, blocks_max=blocks_max)
+    return _plan(state, inputs, progress, system_time=system_time, blocks_max=blocks_max, change=change)
 
 
 def replay_inputs(event: ExecuteTransform) -> dict[DatasetId, Multihash | None]:
@@ -133,7 +162,12 @@ def replay_inputs(event: ExecuteTransform) -> dict[DatasetId, Multihash | None]:
 
 
 def plan_replay(
-    state_before: ChainState, block: MetadataBlock, inputs: Mapping[DatasetId, InputChain], *, blocks_max: int
+    state_before: ChainState,
+    block: MetadataBlock,
+    inputs: Mapping[DatasetId, InputChain],
+    *,
+    blocks_max: int,
+    change: TransformChange | None = None,
 ) -> TransformPlan | InputNeverPulled:
     """The transaction that an ExecuteTransform `block` on top of `state_before` must have been.
 
@@ -152,6 +186,7 @@ def plan_replay(
         block.event.query_inputs,
         system_time=block.system_time,
         blocks_max=blocks_max,
+        change=change,
     )
 
 
@@ -249,11 +284,15 @@ def _plan(
     *,
     system_time: Instant,
     blocks_max: int,
+    change: TransformChange | None,
 ) -> TransformPlan | InputNeverPulled:
     transform = _current_transform(state)
+    from_beginning = change is not None and change.migrates
     planned: list[PlannedInput] = []
     for entry, since in zip(_declared_inputs(transform), progress, strict=True):
-        found = _plan_input(inputs[entry.dataset_id], entry, since, blocks_max=blocks_max)
+        found = _plan_input(
+            inputs[entry.dataset_id], entry, since, blocks_max=blocks_max, from_beginning=from_beginning
+        )
         if found is None:
             return InputNeverPulled(entry.dataset_id)
         planned.append(found)
@@ -268,11 +307,12 @@ def _plan(
         prev_checkpoint=last.new_checkpoint if last else None,
         prev_offset=state.last_offset,
         prev_watermark=state.watermark,
+        change=change,
     )
 
 
 def _plan_input(
-    chain: InputChain, declared: _Declared, since: ExecuteTransformInput, *, blocks_max: int
+    chain: InputChain, declared: _Declared, since: ExecuteTransformInput, *, blocks_max: int, from_beginning: bool
 ) -> PlannedInput | None:
     data_schema = current_schema(chain.state)
     if data_schema is None:
@@ -288,6 +328,8 @@ def _plan_input(
         new_offset=None if last_offset == prev_offset else last_offset,
     )
     newest = next((step.watermark for step in reversed(steps) if step.watermark is not None), None)
+    if from_beginning:
+        slices, steps = _read_interval(chain, None, blocks_max=blocks_max)
     return PlannedInput(
         dataset_id=declared.dataset_id,
         query_alias=declared.query_alias,
@@ -297,6 +339,7 @@ def _plan_input(
         slices=slices,
         steps=steps,
         watermark_advances=newest is not None and newest != _watermark_at(chain.blocks, prev_block),
+        from_beginning=from_beginning,
     )
 
 

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.chain.validate import input_dataset_id
+from odfabric.domain.chain.walk import BlockSource, data_slices_down
 from odfabric.domain.schema_evolution import current_schema
+from odfabric.domain.transform_evolution import replaced_transform
+from odfabric.domain.transform_plan import InputChain, TransformChange
 from odfabric.errors import InvalidManifest, InvalidQuery, NotFound, Place
 from odfabric.formats.references import parse_dataset_ref
-from odfabric.model.engine import QueryInput, ValidateRequest, ValidateResult
+from odfabric.model.engine import EvolutionVerdict, QueryInput, ValidateRequest, ValidateResult
+from odfabric.model.identity import DatasetId
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.metadata import SetTransform, SetVocab, Transform
 from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric.ports.engine import Engine
 from odfabric.usecases.repository import Repository
 
 
@@ -64,6 +71,50 @@ def snapshot_request(
     _, state = (None, None) if there is None else repository.current(there.id)
     previous = None if state is None or state.transform is None else state.transform.event.transform
     return validate_request(event, vocabulary, repository=repository, previous=previous, described=described)
+
+
+def change_of(
+    state: ChainState,
+    inputs: Mapping[DatasetId, InputChain],
+    *,
+    blocks: BlockSource,
+    engine: Engine,
+    blocks_max: int,
+) -> TransformChange | None:
+    """What the next transaction makes of a transform that was replaced since the last one; None if none was.
+
+    `blocks` are the dataset's own. It depends on the two transforms alone, so a replay comes to the same. Raises Determinate.
+    """
+    before = replaced_transform(state, blocks)
+    if before is None or state.transform is None:
+        return None
+    if _says_the_same(before, state.transform.event, state, inputs, engine):
+        return TransformChange(previous=before.transform, migrates=False)
+    output = tuple(data_slices_down(blocks, state.head, tail=None, blocks_max=blocks_max))[::-1]
+    return TransformChange(previous=before.transform, migrates=True, output=output)
+
+
+def _says_the_same(
+    before: SetTransform,
+    after: SetTransform,
+    state: ChainState,
+    inputs: Mapping[DatasetId, InputChain],
+    engine: Engine,
+) -> bool:
+    if [each.alias for each in before.inputs] != [each.alias for each in after.inputs]:
+        return False
+    known = []
+    for declared in after.inputs:
+        dataset = input_dataset_id(declared)
+        if dataset is not None and dataset in inputs:
+            found = inputs[dataset].state
+            alias = declared.alias or declared.dataset_ref
+            known.append(QueryInput(alias=alias, vocabulary=found.vocabulary, data_schema=current_schema(found)))
+    request = ValidateRequest(
+        vocabulary=state.vocabulary, transform=after.transform, inputs=tuple(known), previous=before.transform
+    )
+    evolution = engine.validate_query(request).evolution
+    return evolution is not None and evolution.verdict is EvolutionVerdict.COMPATIBLE
 
 
 def refuse_problems(result: ValidateResult) -> None:

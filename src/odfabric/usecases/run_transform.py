@@ -7,7 +7,7 @@ consumed is in the chain alone. Not here: the plan's rules (`domain.transform_pl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from odfabric.domain.chain.append import link_blocks
@@ -22,8 +22,9 @@ from odfabric.domain.transform_plan import (
     transform_inputs,
 )
 from odfabric.model.commit import CatalogEntry, Head
-from odfabric.model.engine import SliceFile, TransformRequest, TransformRequestInput, TransformResult
+from odfabric.model.engine import MigrateRequest, SliceFile, TransformRequest, TransformRequestInput, TransformResult
 from odfabric.model.identity import DatasetHandle, DatasetId
+from odfabric.model.metadata import DataSlice
 from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
 from odfabric.ports.engine import Engine
@@ -32,6 +33,7 @@ from odfabric.ports.object_store import ObjectStore
 from odfabric.usecases.commit import Commits, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, result_of
 from odfabric.usecases.job_run import JobRun
+from odfabric.usecases.judge_transform import change_of
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.store_slice import store_checkpoint, store_slice
 
@@ -65,7 +67,8 @@ def run_transform(
     def build(base: Head) -> PlannedCommit | None:
         state = repository.state(entry.id, base.hash)
         inputs = {dataset: current_input(dataset, repository) for dataset in transform_inputs(state)}
-        plan = plan_transform(state, inputs, system_time=run.system_time(state), blocks_max=blocks_max)
+        change = change_of(state, inputs, blocks=repository.blocks(entry.id), engine=engine, blocks_max=blocks_max)
+        plan = plan_transform(state, inputs, system_time=run.system_time(state), blocks_max=blocks_max, change=change)
         if isinstance(plan, InputNeverPulled) or not plan.is_due:
             return None
         with exchange.session() as folder:
@@ -127,28 +130,43 @@ def execute_plan(
         new_checkpoint_path=relative(checkpoint_path),
         new_data_path=relative(data_path),
     )
-    result = engine.execute_transform(request, progress=run.report)
+    if plan.change is None:
+        result = engine.execute_transform(request, progress=run.report)
+    elif not plan.change.migrates:
+        continued = replace(request, previous=plan.change.previous)
+        result = engine.execute_transform(continued, progress=run.report)
+    else:
+        output = _slice_files(plan.dataset_id, plan.change.output, folder, repository, exchange)
+        anew = replace(request, checkpoint_paths=(), checkpoint_hashes=())
+        result = engine.migrate_query(MigrateRequest(next=anew, output=output), progress=run.report)
     return ExecutedTransform(result, data_path, checkpoint_path if checkpoint_path.exists() else None)
 
 
 def _request_input(
     planned: PlannedInput, folder: Path, repository: Repository, exchange: Exchange
 ) -> TransformRequestInput:
-    slices = []
-    for data in planned.slices:
-        path = folder / f"{planned.dataset_id.multibase}-{data.physical_hash}"
-        repository.materialize(planned.dataset_id, "data", data.physical_hash, path)
-        offsets = OffsetRange.from_wire(data.offset_interval)
-        slices.append(SliceFile(path=path.relative_to(exchange.root).as_posix(), offsets=offsets))
     return TransformRequestInput(
         dataset_id=planned.dataset_id,
         query_alias=planned.query_alias,
         vocabulary=planned.vocabulary,
         data_schema=planned.data_schema,
         offsets=planned.offsets,
-        slices=tuple(slices),
+        slices=_slice_files(planned.dataset_id, planned.slices, folder, repository, exchange),
         steps=planned.steps,
     )
+
+
+def _slice_files(
+    dataset: DatasetId, slices: Sequence[DataSlice], folder: Path, repository: Repository, exchange: Exchange
+) -> tuple[SliceFile, ...]:
+    """Slices of a dataset as files in the exchange folder."""
+    files = []
+    for data in slices:
+        path = folder / f"{dataset.multibase}-{data.physical_hash}"
+        repository.materialize(dataset, "data", data.physical_hash, path)
+        offsets = OffsetRange.from_wire(data.offset_interval)
+        files.append(SliceFile(path=path.relative_to(exchange.root).as_posix(), offsets=offsets))
+    return tuple(files)
 
 
 def _plan_commit(

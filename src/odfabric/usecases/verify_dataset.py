@@ -49,6 +49,7 @@ from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.jobs import Jobs
 from odfabric.usecases.job_run import JobRun
+from odfabric.usecases.judge_transform import change_of
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.run_transform import execute_plan
 from odfabric.usecases.store_slice import describe_slice
@@ -306,7 +307,14 @@ def _replay(
         entry = verification.repository.resolve(dataset)
         handle = DatasetHandle(entry.id, entry.alias)
         inputs[dataset] = InputChain(handle=handle, state=input_states[dataset], blocks=blocks)
-    plan = plan_replay(state, link.block, inputs, blocks_max=verification.blocks_max)
+    change = change_of(
+        state,
+        inputs,
+        blocks=verification.repository.blocks(verification.dataset),
+        engine=verification.engine,
+        blocks_max=verification.blocks_max,
+    )
+    plan = plan_replay(state, link.block, inputs, blocks_max=verification.blocks_max, change=change)
     if isinstance(plan, InputNeverPulled):
         verification.found(
             ProblemKind.VERIFY_TRANSFORM, f"input {plan.dataset_id} had no schema at that time", block=link.hash

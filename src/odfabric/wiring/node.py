@@ -34,7 +34,7 @@ from odfabric.usecases.job_run import JobRun, LeasedRun
 from odfabric.usecases.poll_source import poll_source
 from odfabric.usecases.pull_dataset import PullRequest, PullVerbs, enqueue_pull, run_pull
 from odfabric.usecases.pull_remote import pull_remote
-from odfabric.usecases.push_data import PushData, accept_push
+from odfabric.usecases.push_data import PushData, PushQueueLimits, accept_push
 from odfabric.usecases.query_data import QueryAnswer, QueryData, QueryLimits, query_data
 from odfabric.usecases.query_document import QueryForm, query_document
 from odfabric.usecases.read_chain import read_log, read_metadata
@@ -46,7 +46,8 @@ from odfabric.usecases.repository import Repository
 from odfabric.usecases.run_job import RetryRule, run_job
 from odfabric.usecases.run_push import PushGroupLimits, PushPorts, committed_push, run_push
 from odfabric.usecases.run_transform import run_transform
-from odfabric.usecases.serve_objects import ServedObject, serve_head, serve_object
+from odfabric.usecases.serve_objects import ReferredObjects, ServedObject, serve_head, serve_object
+from odfabric.usecases.set_transform import ChangedTransform, set_transform
 from odfabric.usecases.staging import collect_staged
 from odfabric.usecases.subscribe import subscribe, unsubscribe
 from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify, run_verify
@@ -83,6 +84,7 @@ class Node:
         )
         self._follow_heads = follow_heads
         self.repository = self._repository(ports.objects)
+        self._referred = ReferredObjects(self.repository, names_max=self.settings.served_names_cached_max)
         self.cursors = cursor_verbs(
             settings,
             repository=self.repository,
@@ -143,6 +145,20 @@ class Node:
         self.ports.signals.send(Topic.OUTBOX)
         return created
 
+    def set_transform(self, snapshot: DatasetSnapshot, subject: Subject) -> ChangedTransform:
+        """Give an existing derivative dataset the transform of a manifest."""
+        changed = set_transform(
+            snapshot,
+            subject=subject,
+            policy=self.policy,
+            repository=self.repository,
+            commits=self.commits,
+            engine=self.ports.engine,
+            clock=self.ports.clock,
+        )
+        self.ports.signals.send(Topic.OUTBOX)
+        return changed
+
     def delete(self, entry: CatalogEntry, *, if_match: Multihash | None = None) -> None:
         """Delete a dataset."""
         delete_dataset(entry, repository=self.repository, commits=self.commits, if_match=if_match)
@@ -197,7 +213,7 @@ class Node:
 
     def served_object(self, entry: CatalogEntry, folder: str, name: Multihash) -> ServedObject:
         """A block, slice or checkpoint of this very dataset."""
-        return serve_object(entry, folder, name, repository=self.repository, link_s=self.settings.object_link_s)
+        return serve_object(entry, folder, name, referred=self._referred, link_s=self.settings.object_link_s)
 
     # data
 
@@ -211,6 +227,10 @@ class Node:
             clock=self.ports.clock,
             entropy=self.ports.entropy,
             inline_bytes_max=self.settings.push_inline_bytes_max,
+            queue=PushQueueLimits(
+                per_dataset_max=self.settings.pushes_queued_per_dataset_max,
+                per_account_max=self.settings.pushes_queued_per_account_max,
+            ),
             staging_part=self.ports.own_part,
         )
         self.ports.signals.send(Topic.JOBS)

@@ -23,9 +23,11 @@ from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import (
     EngineInfo,
     EngineProgress,
+    EvolutionVerdict,
     IngestRequest,
     IngestResult,
     MigrateRequest,
+    QueryEvolution,
     QueryProblem,
     QueryRequest,
     QueryResult,
@@ -117,7 +119,13 @@ class MemoryEngine:
                 rule="memory-engine", message=f"not SELECT * of an input: {text}", hint=None, step=0, line=1, column=1
             )
             return ValidateResult(problems=(problem,), data_schema=None, operator_class=None, keys=())
-        return ValidateResult(problems=(), data_schema=aliases[found[1]], operator_class="linear", keys=())
+        return ValidateResult(
+            problems=(),
+            data_schema=aliases[found[1]],
+            operator_class="linear",
+            keys=(),
+            evolution=_evolution(request),
+        )
 
     def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> TransformResult:
         """See the port. The old rows are retracted and the new ones appended, even if some are the same."""
@@ -237,6 +245,14 @@ def _input_of(transform: TransformSql, inputs: Sequence[TransformRequestInput]) 
         if found is not None and found[1] == entry.query_alias:
             return entry
     raise InvalidQuery("this engine runs SELECT * of one input only", place=Place(line=1, column=1))
+
+
+def _evolution(request: ValidateRequest) -> QueryEvolution | None:
+    if request.previous is None:
+        return None
+    same = _output_query(request.previous).split() == _output_query(request.transform).split()
+    verdict = EvolutionVerdict.COMPATIBLE if same else EvolutionVerdict.MIGRATION
+    return QueryEvolution(verdict=verdict, reason="the words are the same" if same else "the words differ")
 
 
 def _output_query(transform: TransformSql) -> str:

@@ -1,0 +1,62 @@
+"""Changing the transform of a derivative dataset that has transactions already.
+
+Owns what may change and what the first transaction afterwards is: the same inputs in the same order, an output that the chain
+admits, and either the next increment, if both transforms say the same, or a migration: the new transform over everything, told as
+the difference to what the old one had left. Which of the two is not written in the chain; it follows from the two transforms, so
+a replay finds the same. Not here: judging queries (the engine), planning (`domain.transform_plan`). Source: specification, "Query
+evolution"; semantics of transforms, section 7.
+"""
+
+from __future__ import annotations
+
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.chain.validate import input_dataset_id
+from odfabric.domain.chain.walk import BlockSource, walk
+from odfabric.domain.schema_evolution import FieldChange, schema_differences
+from odfabric.errors import IncompatibleSchema, InvalidRequest, Place
+from odfabric.model.data_schema import DataSchema
+from odfabric.model.metadata import SetTransform
+
+_NEW_DATASET = "declare a new dataset with this transform; this one keeps its rows"
+_ADMITTED = frozenset(
+    {FieldChange.ADDED_OPTIONAL, FieldChange.REORDERED, FieldChange.ATTRIBUTES, FieldChange.BECAME_REQUIRED}
+)
+"""Differences of the new output. A column that is never null any more stays optional in the dataset, which it fits."""
+
+
+def replaced_transform(state: ChainState, blocks: BlockSource) -> SetTransform | None:
+    """The transform of the last transaction, if another one has taken its place since; `blocks` are the dataset's own."""
+    present, last = state.transform, state.execute_transform
+    if present is None or last is None or present.sequence_number < last.sequence_number:
+        return None
+    for link in walk(blocks, last.block_hash):
+        if isinstance(link.block.event, SetTransform):
+            return link.block.event
+    return None
+
+
+def check_inputs_stay(before: SetTransform, after: SetTransform) -> None:
+    """Raises InvalidRequest if the transforms do not read the same datasets in the same order."""
+    if [input_dataset_id(each) for each in before.inputs] != [input_dataset_id(each) for each in after.inputs]:
+        raise InvalidRequest(
+            "the inputs of a transform that has run cannot change, nor their order",
+            place=Place(field="inputs"),
+            hint=_NEW_DATASET,
+        )
+
+
+def evolved_schema(current: DataSchema, output: DataSchema) -> DataSchema:
+    """The dataset's schema under a transform with this output: what it has, then new optional columns; `current` if none is new.
+
+    Raises IncompatibleSchema for any other difference, naming the first.
+    """
+    refused = [found for found in schema_differences(current, output) if found.change not in _ADMITTED]
+    if refused:
+        raise IncompatibleSchema(
+            "the output of the new transform does not fit the dataset: " + "; ".join(str(found) for found in refused),
+            place=Place(field=refused[0].path or None),
+            hint=_NEW_DATASET,
+        )
+    known = {field.name for field in current.fields}
+    added = tuple(field for field in output.fields if field.name not in known)
+    return DataSchema(fields=(*current.fields, *added), extra=current.extra) if added else current

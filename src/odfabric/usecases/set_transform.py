@@ -1,0 +1,123 @@
+"""Replace the transform of a derivative dataset.
+
+Invariant: what is committed is a transform that the engine accepts, over the same inputs, with an output that the dataset can hold; a new
+optional column is added to its schema in the same commit. Rows are not touched here: the next run finds that the transform was replaced
+and makes the rows those of the new one (`usecases.run_transform`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odfabric.domain.access import AccessPolicy, Action, Subject
+from odfabric.domain.chain.append import link_blocks, next_system_time
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.schema_evolution import current_schema
+from odfabric.domain.snapshot import normalised, resolve_inputs
+from odfabric.domain.transform_evolution import check_inputs_stay, evolved_schema
+from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest
+from odfabric.formats.references import parse_dataset_ref
+from odfabric.model.commit import CatalogEntry, Head
+from odfabric.model.engine import EvolutionVerdict, QueryEvolution
+from odfabric.model.identity import DatasetId
+from odfabric.model.manifest import DatasetSnapshot
+from odfabric.model.metadata import MetadataEvent, SetDataSchema, SetTransform
+from odfabric.ports.clock import Clock
+from odfabric.ports.engine import Engine
+from odfabric.usecases.commit import Commits, PlannedCommit
+from odfabric.usecases.commit_result import CommitResult, result_of
+from odfabric.usecases.judge_transform import refuse_problems, validate_request
+from odfabric.usecases.repository import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedTransform:
+    """`result` None: the dataset has this transform already. `evolution` None: it has never run, or nothing is known of its inputs."""
+
+    entry: CatalogEntry
+    result: CommitResult | None
+    evolution: QueryEvolution | None
+
+
+def set_transform(
+    snapshot: DatasetSnapshot,
+    *,
+    subject: Subject,
+    policy: AccessPolicy,
+    repository: Repository,
+    commits: Commits,
+    engine: Engine,
+    clock: Clock,
+) -> ChangedTransform:
+    """Give the dataset of the manifest's name the manifest's transform; other events of the manifest are not looked at.
+
+    Raises NotFound, InvalidManifest without a transform, InvalidRequest for other inputs or a copy, InvalidQuery, and
+    IncompatibleSchema for an output that does not fit the dataset.
+    """
+    entry = repository.resolve(snapshot.name)
+    policy.require(subject, Action.WRITE, dataset=str(entry.alias))
+    if entry.remote_url is not None:
+        raise InvalidRequest(
+            f"{entry.alias} is a copy", hint="its owner changes the transform, and a pull brings it here"
+        )
+    wanted = _wanted(snapshot, repository)
+    judged: list[QueryEvolution | None] = []
+
+    def build(base: Head) -> PlannedCommit | None:
+        state = repository.state(entry.id, base.hash)
+        if state.transform is not None and state.transform.event == wanted:
+            return None
+        events, evolution = _events(state, wanted, repository=repository, engine=engine)
+        judged[:] = [evolution]
+        return PlannedCommit(tuple(link_blocks(state, events, system_time=next_system_time(state, now=clock.now()))))
+
+    committed = commits.commit(entry.id, build)
+    if committed is None:
+        return ChangedTransform(entry, None, None)
+    return ChangedTransform(entry, result_of(committed), judged[0])
+
+
+def _wanted(snapshot: DatasetSnapshot, repository: Repository) -> SetTransform:
+    """The manifest's transform as a chain holds it."""
+
+    def resolve(text: str) -> DatasetId | None:
+        found = repository.find(parse_dataset_ref(text))
+        return found.id if found else None
+
+    for index, event in enumerate(snapshot.metadata):
+        if isinstance(event, SetTransform):
+            (resolved,) = resolve_inputs([normalised(event, index)], resolve=resolve)
+            assert isinstance(resolved, SetTransform)
+            return resolved
+    raise InvalidManifest(f"{snapshot.name} has no transform", hint="a derivative dataset has SetTransform")
+
+
+def _events(
+    state: ChainState, wanted: SetTransform, *, repository: Repository, engine: Engine
+) -> tuple[list[MetadataEvent], QueryEvolution | None]:
+    before = state.transform.event if state.transform is not None else None
+    has_run = state.execute_transform is not None
+    if before is not None and has_run:
+        check_inputs_stay(before, wanted)
+    request = validate_request(
+        wanted,
+        state.vocabulary,
+        repository=repository,
+        previous=before.transform if before is not None and has_run else None,
+    )
+    result = engine.validate_query(request)
+    refuse_problems(result)
+    if not has_run:
+        return [wanted], None
+    schema = current_schema(state)
+    if result.evolution is None or result.data_schema is None or schema is None:
+        raise InvalidRequest(
+            f"the engine {wanted.transform.engine} cannot change a transform that has run",
+            hint="declare a new dataset with this transform",
+        )
+    if result.evolution.verdict is EvolutionVerdict.REFUSED:
+        raise IncompatibleSchema(result.evolution.reason, hint=result.evolution.hint)
+    evolved = evolved_schema(schema, result.data_schema)
+    if evolved == schema:
+        return [wanted], result.evolution
+    return [wanted, SetDataSchema(schema=evolved)], result.evolution

@@ -1,0 +1,69 @@
+"""Which changes of a transform a dataset admits."""
+
+from __future__ import annotations
+
+import pytest
+
+from odfabric.domain.transform_evolution import check_inputs_stay, evolved_schema
+from odfabric.errors import IncompatibleSchema, InvalidRequest
+from odfabric.model.data_schema import (
+    DataField,
+    DataSchema,
+    DataType,
+    DataTypeInt32,
+    DataTypeInt64,
+    DataTypeOption,
+    DataTypeString,
+)
+from odfabric.model.identity import DatasetId
+from odfabric.model.metadata import SetTransform, SqlQueryStep, TransformInput, TransformSql
+
+INT, LONG, TEXT = DataTypeInt32(), DataTypeInt64(), DataTypeString()
+
+
+def schema(**columns: DataType) -> DataSchema:
+    return DataSchema(fields=tuple(DataField(name=name, type=data_type) for name, data_type in columns.items()))
+
+
+def optional(data_type: DataType) -> DataType:
+    return DataTypeOption(inner=data_type)
+
+
+CURRENT = schema(a=INT, b=optional(TEXT))
+
+
+def test_the_same_columns_leave_the_schema_as_it_is() -> None:
+    assert evolved_schema(CURRENT, schema(b=optional(TEXT), a=INT)) is CURRENT
+    assert evolved_schema(CURRENT, schema(a=INT, b=TEXT)) is CURRENT
+
+
+def test_new_optional_columns_come_last() -> None:
+    found = evolved_schema(CURRENT, schema(c=optional(LONG), a=INT, b=TEXT))
+    assert found == schema(a=INT, b=optional(TEXT), c=optional(LONG))
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        (schema(a=INT), "'b' was removed"),
+        (schema(a=LONG, b=optional(TEXT)), "'a' changed its type"),
+        (schema(a=optional(INT), b=optional(TEXT)), "'a' became optional"),
+        (schema(a=INT, b=optional(TEXT), c=LONG), "'c' was added and is not optional"),
+    ],
+)
+def test_what_earlier_rows_could_not_promise_is_refused(output: DataSchema, said: str) -> None:
+    with pytest.raises(IncompatibleSchema, match=said) as refused:
+        evolved_schema(CURRENT, output)
+    assert "new dataset" in (refused.value.hint or "")
+
+
+def reading(*numbers: int) -> SetTransform:
+    inputs = tuple(TransformInput(dataset_ref=str(DatasetId(bytes([n]) * 32)), alias=f"i{n}") for n in numbers)
+    return SetTransform(inputs=inputs, transform=TransformSql(engine="spark", queries=(SqlQueryStep(query="x"),)))
+
+
+def test_inputs_and_their_order_stay() -> None:
+    check_inputs_stay(reading(1, 2), reading(1, 2))
+    for other in (reading(1), reading(2, 1), reading(1, 2, 3), reading(1, 3)):
+        with pytest.raises(InvalidRequest, match="inputs"):
+            check_inputs_stay(reading(1, 2), other)

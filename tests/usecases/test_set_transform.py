@@ -1,0 +1,181 @@
+"""Changing the transform of a dataset: what is committed, what the next run does, and that verification agrees."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from odfabric.domain.access import LOCAL_ACCOUNT, Subject
+from odfabric.errors import InvalidQuery, InvalidRequest, NotFound
+from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.engine import EvolutionVerdict
+from odfabric.model.job import Job, JobStatus
+from odfabric.model.metadata import ExecuteTransform, SetTransform
+from odfabric.testing.memory_node import MemoryNode
+from odfabric.usecases.pull_dataset import PullRequest
+from odfabric.usecases.push_data import PushData
+from odfabric.usecases.read_tail import ReadTail
+from odfabric.usecases.set_transform import ChangedTransform
+from odfabric.usecases.verify_dataset import VerifyOptions
+from tests.usecases.manifests import ROOT
+
+OTHER = ROOT.replace("name: readings", "name: others")
+BOTH = """
+kind: DatasetSnapshot
+version: 1
+content:
+  name: chosen
+  kind: Derivative
+  metadata:
+  - kind: SetTransform
+    inputs: [{datasetRef: readings, alias: a}, {datasetRef: others, alias: b}]
+    transform: {kind: Sql, engine: spark, query: SELECT * FROM a}
+"""
+SUBJECT = Subject(LOCAL_ACCOUNT)
+
+
+class Story:
+    """Two inputs, and a dataset that is a copy of the first until its transform is changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.memory = MemoryNode(folder)
+        self.readings = self.memory.add(ROOT)
+        self.others = self.memory.add(OTHER)
+        self.chosen = self.memory.add(BOTH)
+
+    def push(self, entry: CatalogEntry, *cities: str) -> None:
+        lines = [json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": city}) for city in cities]
+        body = iter(["\n".join(lines).encode()])
+        job = self.memory.node.accept_push(PushData(dataset=entry.id, account="local", body=body))
+        assert isinstance(job, Job)
+        assert self.memory.finish(job).status is JobStatus.SUCCEEDED
+
+    def pull(self) -> dict[str, object]:
+        request = PullRequest(dataset=self.chosen.id, alias=self.chosen.alias)
+        job = self.memory.finish(self.memory.node.enqueue_pull(request))
+        assert job.status is JobStatus.SUCCEEDED, job.error
+        value: dict[str, object] = json.loads(job.result or "")
+        return value
+
+    def change(self, query: str, manifest: str = BOTH) -> ChangedTransform:
+        (snapshot,) = parse_snapshots(manifest.replace("SELECT * FROM a", query), file="test.yaml")
+        return self.memory.node.set_transform(snapshot, SUBJECT)
+
+    def records(self) -> list[tuple[int, str]]:
+        asked = ReadTail(skip=0, limit=1000, data_format="JsonAoS", schema_format=None)
+        rows = self.memory.node.tail(self.chosen, asked)["data"]
+        return [(row["op"], row["city"]) for row in rows]  # type: ignore[attr-defined]
+
+    def events(self) -> list[type]:
+        return [type(link.block.event) for link in self.memory.node.log(self.chosen, limit=100)][::-1]
+
+    def verify(self) -> dict[str, object]:
+        job = self.memory.finish(self.memory.node.enqueue_verify(self.chosen, VerifyOptions()))
+        value: dict[str, object] = json.loads(job.result or "")
+        return value
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    found = Story(tmp_path)
+    found.push(found.readings, "Kyiv", "Lviv")
+    found.push(found.others, "Oslo")
+    found.pull()
+    return found
+
+
+def test_the_next_run_makes_the_rows_those_of_the_new_transform(story: Story) -> None:
+    changed = story.change("SELECT * FROM b")
+    assert changed.evolution is not None
+    assert changed.evolution.verdict is EvolutionVerdict.MIGRATION
+    assert changed.result is not None
+    assert len(changed.result.blocks) == 1
+    assert story.records() == [(0, "Kyiv"), (0, "Lviv")]
+    story.push(story.others, "Bergen")
+    assert story.pull()["rows"] == 4
+    assert story.records() == [(0, "Kyiv"), (0, "Lviv"), (1, "Kyiv"), (1, "Lviv"), (0, "Oslo"), (0, "Bergen")]
+    assert story.pull()["upToDate"] is True
+    story.push(story.others, "Moss")
+    assert story.pull()["rows"] == 1
+    assert story.verify() == {"ok": True, "errors": []}
+
+
+def test_a_migration_is_due_without_anything_new_in_the_inputs(story: Story) -> None:
+    story.change("SELECT * FROM b")
+    assert story.pull()["rows"] == 3
+    assert story.events()[-2:] == [SetTransform, ExecuteTransform]
+    assert story.verify()["ok"] is True
+
+
+def test_the_same_in_other_words_leaves_rows_and_state(story: Story) -> None:
+    changed = story.change("SELECT  *  FROM a")
+    assert changed.evolution is not None
+    assert changed.evolution.verdict is EvolutionVerdict.COMPATIBLE
+    assert story.pull()["upToDate"] is True
+    story.push(story.readings, "Odesa")
+    assert story.pull()["rows"] == 1
+    assert story.records()[-1] == (0, "Odesa")
+    assert story.verify()["ok"] is True
+
+
+def test_several_changes_before_a_run_are_one(story: Story) -> None:
+    story.change("SELECT * FROM b")
+    story.change("SELECT  * FROM a")
+    assert story.pull()["upToDate"] is True
+    assert story.records() == [(0, "Kyiv"), (0, "Lviv")]
+    assert story.verify()["ok"] is True
+
+
+def test_the_transform_that_is_there_already_commits_nothing(story: Story) -> None:
+    before = story.memory.node.head(story.chosen).hash
+    assert story.change("SELECT * FROM a").result is None
+    assert story.memory.node.head(story.chosen).hash == before
+
+
+def test_a_transform_that_never_ran_is_replaced_without_a_verdict(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    changed = story.change(
+        "SELECT * FROM b", BOTH.replace("datasetRef: readings, alias: a", "datasetRef: readings, alias: c")
+    )
+    assert changed.result is not None
+    assert changed.evolution is None
+
+
+def test_other_inputs_are_refused_once_it_has_run(story: Story) -> None:
+    before = story.memory.node.head(story.chosen).hash
+    one = BOTH.replace(", {datasetRef: others, alias: b}", "")
+    with pytest.raises(InvalidRequest, match="inputs") as refused:
+        story.change("SELECT * FROM a", one)
+    assert "new dataset" in (refused.value.hint or "")
+    assert story.memory.node.head(story.chosen).hash == before
+
+
+def test_an_alias_of_an_input_may_change(story: Story) -> None:
+    story.change("SELECT * FROM z", BOTH.replace("alias: a", "alias: z"))
+    story.pull()
+    assert story.records()[:2] == [(0, "Kyiv"), (0, "Lviv")]
+    assert story.verify()["ok"] is True
+
+
+def test_what_the_engine_refuses_is_refused(story: Story) -> None:
+    with pytest.raises(InvalidQuery):
+        story.change("SELECT nope FROM a")
+
+
+def test_a_dataset_that_is_not_there_and_a_stranger_are_refused(story: Story) -> None:
+    with pytest.raises(NotFound):
+        story.change("SELECT * FROM b", BOTH.replace("name: chosen", "name: nobody"))
+    (snapshot,) = parse_snapshots(BOTH, file="test.yaml")
+    with pytest.raises(NotFound):
+        story.memory.node.set_transform(snapshot, Subject(None))
+
+
+def test_verification_runs_a_migration_again(story: Story) -> None:
+    story.change("SELECT * FROM b")
+    story.pull()
+    story.memory.engine.calls = 0
+    assert story.verify()["ok"] is True
+    assert story.memory.engine.calls == 2  # both transactions were run again
