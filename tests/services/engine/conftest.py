@@ -11,6 +11,7 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.session import SparkProcess, request_session, start_spark
 from odfabric_engine_spark.settings import EngineSettings
+from tests.services.engine.engine_process import EngineUnderTest
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +20,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess]:
     process = start_spark(EngineSettings(exchange=tmp_path_factory.mktemp("exchange"), memory_mib=2048))
     yield process
     process.stop()
+
+
+@pytest.fixture(scope="session")
+def compat_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineUnderTest]:
+    """An engine process that also serves coordinators of the reference."""
+    options = ("--compat", "--compat-listen", "127.0.0.1:0")
+    process = EngineUnderTest(tmp_path_factory.mktemp("engine"), options=options)
+    yield process
+    assert process.stop() == 0, process.log.read_text()[-2000:]
 
 
 @pytest.fixture

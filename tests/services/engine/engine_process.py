@@ -54,6 +54,11 @@ class EngineUnderTest:
         assert self.process.poll() is None, self.log.read_text()[-2000:]
         return self._ready.exists()
 
+    @property
+    def compat_address(self) -> str:
+        """Where it offers `engine.Engine`."""
+        return str(json.loads(self._ready.read_text())["compat_address"])
+
     def client(self, *, token: str = TOKEN, call_s_max: float | None = None) -> GrpcEngine:
         """A connection of its own."""
         return GrpcEngine(EngineChannel(address=self.address, token=token, call_s_max=call_s_max or self.call_s_max))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,11 +56,8 @@ EMPTY: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineUnderTest]:
-    options = ("--compat", "--compat-listen", "127.0.0.1:0")
-    process = EngineUnderTest(tmp_path_factory.mktemp("engine"), options=options)
-    yield process
-    assert process.stop() == 0, process.log.read_text()[-2000:]
+def engine(compat_engine: EngineUnderTest) -> EngineUnderTest:
+    return compat_engine
 
 
 @pytest.fixture
@@ -72,9 +68,12 @@ def compat(engine: EngineUnderTest) -> Iterator[ContractEngine]:
 
 
 def channel_to(engine: EngineUnderTest, name: str, **changes: Any) -> ContractChannel:
-    address = str(json.loads((engine.folder / "ready.json").read_text())["compat_address"])
     channel = ContractChannel(
-        name=name, address=address, exchange=engine.exchange, exchange_seen="/opt/engine", call_s_max=60
+        name=name,
+        address=engine.compat_address,
+        exchange=engine.exchange,
+        exchange_seen="/opt/engine",
+        call_s_max=60,
     )
     return replace(channel, **changes)
 
