@@ -11,12 +11,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from odfabric.errors import OdfError
 from odfabric.model.engine import EngineProgress
 from odfabric_engine_spark.exchange import ExchangeFolder
+from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.settings import EngineSettings
 
 
@@ -47,7 +49,7 @@ class EngineCall:
     """What an operation works with.
 
     `session` is private to the call: views, settings and jobs started through it end with it. `scratch` is a private folder
-    in the exchange folder beside the output, removed after the call.
+    in the exchange folder beside the output, removed after the call. `plans` are shared with other calls.
     """
 
     session: SparkSession
@@ -56,6 +58,7 @@ class EngineCall:
     scratch: Path
     stop: StopSignal = field(default_factory=StopSignal)
     listener: Callable[[EngineProgress], None] = _ignore
+    plans: KeptPlans[Any] = field(default_factory=KeptPlans)
 
     def check(self) -> None:
         """Raises the reason if the call must end: LimitExceeded at its deadline, Determinate if the caller is gone."""

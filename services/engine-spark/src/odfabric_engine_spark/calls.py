@@ -15,16 +15,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
-from odfabric.errors import Determinate, External, OdfError
+from odfabric.errors import Determinate, External, LimitExceeded, OdfError
 from odfabric.model.engine import EngineProgress
 from odfabric_engine_spark.call import EngineCall, StopSignal
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.failures import as_odf_error
+from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.leftover_tasks import has_leftover_tasks
 from odfabric_engine_spark.session import request_session
 from odfabric_engine_spark.settings import EngineSettings
@@ -78,14 +79,23 @@ class CallRunner:
     """Runs operations on a bounded number of threads, each with a fair share of Spark."""
 
     def __init__(
-        self, spark: SparkSession, *, settings: EngineSettings, exchange: ExchangeFolder, give_up: Callable[[], None]
+        self,
+        spark: SparkSession,
+        *,
+        settings: EngineSettings,
+        exchange: ExchangeFolder,
+        give_up: Callable[[], None],
+        out_of_memory: Callable[[], bool],
     ) -> None:
+        """`out_of_memory` tells, of a JVM that does not answer any more, whether that was why it ended."""
         self._spark = spark
         self._settings = settings
         self._exchange = exchange
         self._give_up = give_up
+        self._out_of_memory = out_of_memory
         # The threads live as long as the process: Spark keeps one thread of its own for each of ours.
         self._threads = ThreadPoolExecutor(settings.calls_at_once_max, thread_name_prefix="call")
+        self._plans: KeptPlans[Any] = KeptPlans()
         self._lock = threading.Lock()
         self._present: set[str] = set()
         self._idle_since = time.monotonic()
@@ -213,14 +223,33 @@ class CallRunner:
                     scratch=scratch,
                     stop=call.stop,
                     listener=call.tell,
+                    plans=self._plans,
                 )
             )
 
     def _failed(self, call: RunningCall[ResultT], error: BaseException) -> Finished[ResultT]:
         if call.stop.reason is not None:
             return Finished(error=call.stop.reason)
+        if _is_silence(error) and self._out_of_memory():
+            return Finished(error=self._memory_exceeded(), cause=error)
         known = as_odf_error(error)
         if known is None:
             return Finished(bug=error)
         # Errors of users are answered to them; failures of the world around are for the operator too.
         return Finished(error=known, cause=error if isinstance(known, External) and known is not error else None)
+
+    def _memory_exceeded(self) -> OdfError:
+        """The answer of a call in which memory ran out: its own fault only if it was alone."""
+        with self._lock:
+            alone = len(self._present) == 1
+        if alone:
+            limit = self._settings.memory_mib
+            return LimitExceeded("the call needs more memory than the engine has", limit="memory_mib", maximum=limit)
+        return Determinate(
+            "the engine ran out of memory under several calls", hint="repeat it; memory_mib is too little"
+        )
+
+
+def _is_silence(error: BaseException) -> bool:
+    """Whether the JVM did not answer at all."""
+    return isinstance(error, Py4JError | ConnectionError | EOFError) and not isinstance(error, Py4JJavaError)

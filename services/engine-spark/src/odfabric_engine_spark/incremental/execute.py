@@ -32,11 +32,11 @@ from odfabric_engine_spark.incremental.group_keys import GroupColumn, key_fields
 from odfabric_engine_spark.incremental.group_rows import GroupRows
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.input_table import InputTable
-from odfabric_engine_spark.incremental.judge import JudgedTransform, input_tables, judge_transform
+from odfabric_engine_spark.incremental.judge import JudgedTransform, input_tables, judged_transform
 from odfabric_engine_spark.incremental.leaf_rows import LeafRows, columns_needed
 from odfabric_engine_spark.incremental.linear_transaction import linear_records
 from odfabric_engine_spark.incremental.output import OutputShape
-from odfabric_engine_spark.incremental.output_watermark import output_watermark
+from odfabric_engine_spark.incremental.output_watermark import open_group_from
 from odfabric_engine_spark.incremental.steps import Timeline, timeline
 from odfabric_engine_spark.slice_output import SliceShape, write_batches
 from odfabric_engine_spark.stages.query import StagedQuery
@@ -49,7 +49,7 @@ from odfabric_engine_spark.state.checkpoint import (
     write_checkpoint,
 )
 from odfabric_engine_spark.state.sealing import SealedState, StateWork
-from odfabric_engine_spark.validate.gate import steps_of, temporal_tables_of
+from odfabric_engine_spark.validate.gate import steps_of
 from odfabric_engine_spark.validate.refusal import Refused, data_problem
 
 GROUPS = "groups"
@@ -70,11 +70,12 @@ class _Transaction:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What an attempt has written and left: its states by name, and how far the output is complete."""
+    """What an attempt has written and left: its states by name, and how far the output is complete (None: not at all)."""
 
     offsets: OffsetRange | None
     states: Mapping[str, SealedState]
     late_rows_dropped: int
+    complete_to: Instant | None
 
 
 def execute_transform(request: TransformRequest, call: EngineCall) -> TransformResult:
@@ -101,14 +102,7 @@ def _prepare(request: TransformRequest, call: EngineCall) -> _Transaction:
     steps = steps_of(request.transform)
     tables = input_tables([(one.query_alias, one.vocabulary, one.data_schema) for one in request.inputs])
     try:
-        judged = judge_transform(
-            call.session,
-            steps,
-            tables,
-            request.vocabulary,
-            settings=call.settings,
-            temporal_tables=temporal_tables_of(request.transform),
-        )
+        judged = judged_transform(call, request.transform, tables, request.vocabulary)
     except Refused as refused:
         raise refused.error(steps=len(steps)) from None
     shape = judged.shape.fitted(request.data_schema)
@@ -124,7 +118,7 @@ def _attempt(transaction: _Transaction, call: EngineCall, *, consolidated: bool)
     if isinstance(query, LinearQuery):
         rows = _leaf_rows(transaction, call, consolidated=consolidated)
         found = linear_records(query, transaction.shape, rows, transaction.tables, call)
-        return _Outcome(_write(transaction, call, found), {}, 0)
+        return _Outcome(_write(transaction, call, found), {}, 0, transaction.line.watermark)
     if isinstance(query, StagedQuery):
         return _attempt_staged(transaction, query, call, consolidated=consolidated)
     assert judged.accumulators is not None
@@ -139,7 +133,9 @@ def _attempt(transaction: _Transaction, call: EngineCall, *, consolidated: bool)
         call=call,
     )
     offsets = _write(transaction, call, running.records(transaction.line))
-    return _Outcome(offsets, {GROUPS: run.state}, running.late_rows_dropped)
+    event_time, line = transaction.request.vocabulary.event_time, transaction.line
+    complete_to = open_group_from(query, event_time, line.watermark)
+    return _Outcome(offsets, {GROUPS: run.state}, running.late_rows_dropped, complete_to)
 
 
 def _attempt_staged(transaction: _Transaction, query: StagedQuery, call: EngineCall, *, consolidated: bool) -> _Outcome:
@@ -154,7 +150,7 @@ def _attempt_staged(transaction: _Transaction, query: StagedQuery, call: EngineC
         first=transaction.checkpoint is None,
     )
     offsets = _write(transaction, call, running.records(transaction.line))
-    return _Outcome(offsets, running.states, 0)
+    return _Outcome(offsets, running.states, 0, running.open_from(transaction.line.watermark))
 
 
 def _leaf_rows(transaction: _Transaction, call: EngineCall, *, consolidated: bool) -> LeafRows:
@@ -218,10 +214,8 @@ def _write(transaction: _Transaction, call: EngineCall, found: Iterator[Records]
 
 def _finish(transaction: _Transaction, call: EngineCall, outcome: _Outcome) -> TransformResult:
     request = transaction.request
-    before = [mark for mark in (request.prev_watermark, _watermark_of(transaction.checkpoint)) if mark is not None]
-    watermark = output_watermark(
-        transaction.judged.query, request.vocabulary.event_time, transaction.line.watermark, max(before, default=None)
-    )
+    known = (request.prev_watermark, _watermark_of(transaction.checkpoint), outcome.complete_to)
+    watermark = max((mark for mark in known if mark is not None), default=None)
     positions = tuple(
         InputPosition(dataset_id=str(one.dataset_id), next_offset=one.offsets.end, watermark=mark)
         for one, mark in zip(request.inputs, transaction.line.after, strict=True)

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from odfabric.errors import InvalidQuery, OdfError
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import QueryProblem, ValidateRequest, ValidateResult
-from odfabric.model.metadata import SqlQueryStep
+from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst, Plan
@@ -27,7 +27,7 @@ from odfabric_engine_spark.normalise.normal_plan import normal_plan
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.stages.planning import staged_query
 from odfabric_engine_spark.stages.query import StagedQuery
-from odfabric_engine_spark.validate.gate import gated_session, steps_of, temporal_tables_of
+from odfabric_engine_spark.validate.gate import GATE_CONF, gated_session, steps_of, temporal_tables_of
 from odfabric_engine_spark.validate.operators import operators_of
 from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
 from odfabric_engine_spark.validate.refusal import Refused, refusal, shown
@@ -41,6 +41,32 @@ class JudgedTransform:
     shape: OutputShape
     accumulators: Accumulators | None
     plan: Plan
+
+
+def judged_transform(
+    call: EngineCall, transform: TransformSql, tables: Mapping[str, InputTable], vocabulary: DatasetVocabulary
+) -> JudgedTransform:
+    """The transform as it runs, judged once for all calls. Raises Refused, InvalidQuery, LimitExceeded."""
+    steps, lookups = steps_of(transform), temporal_tables_of(transform)
+    inputs = tuple(
+        (alias, table.vocabulary, table.arrow.serialize().to_pybytes(), table.spark.json())
+        for alias, table in tables.items()
+    )
+    made_from = (
+        "transform",
+        steps,
+        tuple(sorted(lookups.items())),
+        inputs,
+        vocabulary,
+        tuple(sorted(GATE_CONF.items())),
+    )
+    judged: JudgedTransform = call.plans.get(
+        made_from,
+        lambda: judge_transform(
+            call.session, steps, tables, vocabulary, settings=call.settings, temporal_tables=lookups
+        ),
+    )
+    return judged
 
 
 def judge_transform(

@@ -20,26 +20,20 @@ from odfabric_engine_spark.catalyst import (
     simple_name,
     walk_expression,
 )
-from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
+from odfabric_engine_spark.incremental.classify import AggregateQuery
 from odfabric_engine_spark.incremental.steps import micros
 from odfabric_engine_spark.incremental.trace import substitute
-from odfabric_engine_spark.stages.query import StagedQuery
 
 _NANOS_PER_MICRO = 1_000
 _MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
 
 
-def output_watermark(
-    query: LinearQuery | AggregateQuery | StagedQuery, event_time: str, inputs: Instant | None, before: Instant | None
-) -> Instant | None:
-    """The output's watermark when the inputs' least one is `inputs`; never lower than `before`."""
-    found = inputs
-    if inputs is not None and isinstance(query, AggregateQuery) and query.window is not None:
-        at_us = micros(inputs) or 0
-        found = min(inputs, Instant(_least_open_us(query, event_time, at_us) * _NANOS_PER_MICRO))
-    if found is None or before is None:
-        return found or before
-    return max(found, before)
+def open_group_from(query: AggregateQuery, event_time: str, watermark: Instant | None) -> Instant | None:
+    """The least event time that a group can have which still waits; the inputs' least watermark if none waits."""
+    if watermark is None or query.window is None:
+        return watermark
+    least_us = _least_open_us(query, event_time, micros(watermark) or 0)
+    return min(watermark, Instant(least_us * _NANOS_PER_MICRO))
 
 
 def _least_open_us(query: AggregateQuery, event_time: str, watermark_us: int) -> int:

@@ -50,7 +50,7 @@ class EventTimes:
     def _is_window_over_event_time(self, value: Expression, plan: Plan) -> bool:
         if is_attribute(value):
             return self.is_timed_window(value, plan)
-        time = _time_of_window(value)
+        time = time_of_window(value)
         return time is not None and self.is_event_time(time, plan)
 
     def _column(self, column: Expression, plan: Plan) -> bool:
@@ -100,7 +100,7 @@ def _end_of_window_time(value: Expression) -> Expression | None:
     return converted.child() if simple_name(converted) == "PreciseTimestampConversion" else None
 
 
-def _time_of_window(value: Expression) -> Expression | None:
+def time_of_window(value: Expression) -> Expression | None:
     """The time that a window is made of; None if it is not a window. A date counts as its midnight."""
     if simple_name(value) != "CreateNamedStruct":
         return None

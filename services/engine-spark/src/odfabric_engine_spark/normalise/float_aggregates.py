@@ -9,6 +9,7 @@ Source: semantics of transforms, section 3; ruling on float aggregates.
 from __future__ import annotations
 
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, simple_name
+from odfabric_engine_spark.incremental.accumulable import can_accumulate
 from odfabric_engine_spark.normalise.rebuild import map_expressions, with_children
 from odfabric_engine_spark.normalise.template import from_template
 
@@ -25,6 +26,8 @@ def with_exact_aggregates(catalyst: Catalyst, plan: Plan) -> Plan:
     node = with_children(catalyst, plan, [with_exact_aggregates(catalyst, child) for child in children(plan)])
     name = simple_name(node)
     if name == "Aggregate":
+        if can_accumulate(catalyst, node):
+            return node
         return map_expressions(catalyst, node, lambda part: _exact(catalyst, part))
     return map_expressions(catalyst, node, lambda part: _one_zero(catalyst, part)) if name == "Window" else node
 

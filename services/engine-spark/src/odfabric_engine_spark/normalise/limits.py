@@ -53,8 +53,12 @@ def check_analysed(catalyst: Catalyst, plan: Plan, tables: Mapping[str, InputTab
         raise Refused(in_order(problems))
 
 
-def check_normal(plan: Plan) -> None:
-    """Raises Refused for a node that a normal plan does not have."""
+def check_normal(catalyst: Catalyst, plan: Plan) -> None:
+    """Raises Refused for what a normal plan does not have."""
+    patterns = catalyst.companion("org.apache.spark.sql.catalyst.trees.TreePattern")
+    if plan.containsPattern(patterns.PLAN_EXPRESSION()) or plan.containsPattern(patterns.OUTER_REFERENCE()):
+        hint = "write it as a join, or compute it in a step of its own"
+        raise Refused([refusal("subquery", "a subquery within LATERAL or a subquery cannot be taken apart", hint=hint)])
     problems = []
     for node in _nodes(plan):
         name = simple_name(node)

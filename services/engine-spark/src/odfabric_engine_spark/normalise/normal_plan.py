@@ -66,7 +66,7 @@ def normal_plan(
         raise spark_refused(error) from error
     plan = with_join_conditions(catalyst, plan)
     plan = with_timed_windows(catalyst, with_exact_aggregates(catalyst, plan), times)
-    check_normal(plan)
+    check_normal(catalyst, plan)
     timed = has_timed_filter(plan)
     if query.lateness_us is not None and not timed:
         raise Refused([refusal("hint", "a lateness needs a window over the event time or a temporal join")])

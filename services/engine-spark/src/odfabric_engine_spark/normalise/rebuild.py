@@ -6,7 +6,8 @@ keeps its place in the SQL text. Not here: what is replaced by what (the other m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from odfabric_engine_spark.catalyst import (
     Catalyst,
@@ -71,9 +72,24 @@ def map_inner_plans(catalyst: Catalyst, node: Plan, change: Callable[[Plan], Pla
 
     def replace(expression: Expression) -> Expression | None:
         inside = inner_plan(expression)
-        return None if inside is None else expression.withNewPlan(change(inside))
+        if inside is None:
+            return None
+        changed = change(inside)
+        with _at_place(catalyst, expression):
+            return expression.withNewPlan(changed)
 
     return map_expressions(catalyst, node, replace) if subqueries_of(catalyst, node) else node
+
+
+@contextmanager
+def _at_place(catalyst: Catalyst, expression: Expression) -> Iterator[None]:
+    """What is made within has the place in the text that an expression has."""
+    current = catalyst.companion("org.apache.spark.sql.catalyst.trees.CurrentOrigin")
+    current.set(expression.origin())
+    try:
+        yield
+    finally:
+        current.reset()
 
 
 def _map_argument(catalyst: Catalyst, argument: object, replace: Callable[[Expression], Expression | None]) -> object:

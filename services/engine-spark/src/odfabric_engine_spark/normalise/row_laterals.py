@@ -22,10 +22,12 @@ _NAMES = frozenset({"SubqueryAlias", "View"})
 
 def over_the_row(catalyst: Catalyst, node: Plan) -> Plan | None:
     """Plain nodes for a LateralJoin that reads no relation, None for one that does."""
-    if node.condition().isDefined() and not node.condition().get().semanticEquals(catalyst.literal_true()):
-        return None
+    condition = node.condition().get() if node.condition().isDefined() else catalyst.literal_true()
+    always = condition.semanticEquals(catalyst.literal_true())
     (left,) = children(node)
     is_outer = str(node.joinType().toString()) == "LeftOuter"
+    if is_outer and not always:
+        return None
     projects, plan = _projects(node.right().plan())
     if simple_name(plan) == "Generate" and simple_name(children(plan)[0]) == "OneRowRelation":
         if is_outer and not all(_is_renaming(each) for project in projects for each in items(project.projectList())):
@@ -38,7 +40,7 @@ def over_the_row(catalyst: Catalyst, node: Plan) -> Plan | None:
     for project in reversed(projects):
         named = [own_row(catalyst, each) for each in items(project.projectList())]
         plan = catalyst.logical.Project(catalyst.seq([*items(left.output()), *named]), plan)
-    return plan
+    return plan if always else catalyst.logical.Filter(condition, plan)
 
 
 def _projects(plan: Plan) -> tuple[list[Plan], Plan]:

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan, children, items, simple_name
+from odfabric_engine_spark.catalyst import (
+    Attribute,
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    items,
+    simple_name,
+    walk_expression,
+)
 from odfabric_engine_spark.stages.joins import LEFT_KEPT, RIGHT_KEPT, equal_pairs, join_kind
 
 IDENTITY = "__odf_identity"
@@ -60,8 +69,12 @@ def _of_aggregate(catalyst: Catalyst, plan: Plan) -> Identified:
 
 
 def _functions(plan: Plan) -> Sequence[Expression]:
-    named = items(plan.aggregateExpressions())
-    return [each for each in named if "AggregateExpression" in str(each.treeString())]
+    return [
+        part
+        for named in items(plan.aggregateExpressions())
+        for part in walk_expression(named)
+        if simple_name(part) == "AggregateExpression"
+    ]
 
 
 def _beside(catalyst: Catalyst, plan: Plan, keys: Sequence[Expression]) -> Identified:

@@ -20,10 +20,10 @@ from odfabric_engine_spark.catalyst import (
     items,
     simple_name,
 )
+from odfabric_engine_spark.incremental.accumulable import can_accumulate
 from odfabric_engine_spark.incremental.classify import has_inner_plan
 from odfabric_engine_spark.incremental.input_table import leaf_alias, marked_leaf
 from odfabric_engine_spark.incremental.window import is_session_window
-from odfabric_engine_spark.stages.group_reader import can_accumulate, float_sum_problem
 from odfabric_engine_spark.stages.joins import (
     JOINS,
     LEFT_KEPT,
@@ -214,9 +214,6 @@ class Inference:
         node, value = self._of(children(plan)[0])
         if can_accumulate(self._catalyst, plan):
             return self._group_stage(plan, node, value, timed)
-        problem = float_sum_problem(plan)
-        if problem is not None:
-            raise Refused([problem])
         if timed is not None and _closes(node):
             node, value = self._cut(node, value)
         grouping = items(plan.groupingExpressions())

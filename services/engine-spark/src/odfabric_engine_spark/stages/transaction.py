@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric.model.engine import TransformRequestInput
+from odfabric.model.instant import Instant
 from odfabric.model.offsets import OffsetRange
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import expr_id
@@ -23,9 +24,10 @@ from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.leaf_rows import LeafRows, weights_of
 from odfabric_engine_spark.incremental.output import OutputShape, as_output
-from odfabric_engine_spark.incremental.steps import Step, Timeline
+from odfabric_engine_spark.incremental.steps import Step, Timeline, micros
 from odfabric_engine_spark.incremental.trace import Leaf
 from odfabric_engine_spark.stages.binding import constant_rows
+from odfabric_engine_spark.stages.completeness import open_sessions_from, open_windows_from, session_gaps_us
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.emission import records
 from odfabric_engine_spark.stages.group_run import GroupPlan, GroupRun
@@ -36,6 +38,8 @@ from odfabric_engine_spark.stages.values import StageLeaf
 from odfabric_engine_spark.state.checkpoint import StoredCheckpoint
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.sealing import SealedState, StateWork
+
+_NANOS_PER_MICRO = 1_000
 
 
 class StageStates:
@@ -117,6 +121,19 @@ class StagedTransaction:
             self._call.progress("stages", done, len(runs))
             yield self._advance(run)
             self._first = False
+
+    def open_from(self, watermark: Instant | None) -> Instant | None:
+        """The least event time that a row can have which still waits for the watermark to go on."""
+        at_us = micros(watermark)
+        if at_us is None or watermark is None or not self._query.timed:
+            return watermark
+        catalyst, plan = self._query.catalyst, self._query.plan
+        starts = [open_windows_from(catalyst, plan, at_us)]
+        for gap_us in session_gaps_us(catalyst, plan):
+            for state in self._states.opened.values():
+                start_us = open_sessions_from(state, gap_us, at_us) if state.timed else None
+                starts += [] if start_us is None else [start_us]
+        return min(watermark, Instant(min(starts) * _NANOS_PER_MICRO))
 
     def _cut(self, line: Timeline) -> Iterator[_Run]:
         """Steps that run by themselves, or the whole transaction."""

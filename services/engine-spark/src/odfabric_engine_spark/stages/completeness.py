@@ -1,0 +1,117 @@
+"""How far the output of a timed query is complete.
+
+Owns the least event time that a row which still waits can have: the start of the earliest window that is open, of a session the
+start of its first row. Invariant: rows that come in time later than a watermark change nothing before this instant. Source:
+semantics of transforms, section 4; rulings on output watermarks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from odfabric.model.instant import SECONDS_PER_DAY
+from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, simple_name
+from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.window import is_session_window, is_window_column
+from odfabric_engine_spark.normalise.event_times import sources_of, time_of_window
+from odfabric_engine_spark.stages.timed import timed_filter
+from odfabric_engine_spark.stages.values import references
+from odfabric_engine_spark.state.row_state import RowState
+from odfabric_engine_spark.state.run import CLOSES, HASH
+
+_MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
+_FOREVER = int(np.iinfo(np.int64).max)
+
+
+def open_windows_from(catalyst: Catalyst, plan: Plan, watermark_us: int) -> int:
+    """The least start of a window that is open at a watermark; the watermark itself if none is. Sessions are not asked."""
+    starts = [watermark_us]
+    for window, below in _windows(plan):
+        if not is_session_window(window):
+            for definition in _definitions(window, below):
+                start_us, _ = bounds_us(catalyst, definition, watermark_us)
+                starts.append(start_us)
+    return min(starts)
+
+
+def session_gaps_us(catalyst: Catalyst, plan: Plan) -> list[int]:
+    """How long sessions wait for their next row."""
+    found: list[int] = []
+    for window, below in _windows(plan):
+        if is_session_window(window):
+            for definition in _definitions(window, below):
+                start_us, end_us = bounds_us(catalyst, definition, 0)
+                found.append(end_us - start_us)
+    return found
+
+
+def open_sessions_from(state: RowState, gap_us: int, watermark_us: int) -> int | None:
+    """The least start of a session that is open at a watermark; None if there is none."""
+    rows = state.of_keys(state.closing(watermark_us, _FOREVER))
+    closes = one_array(rows.column(CLOSES))
+    known = closes.is_valid().to_numpy(zero_copy_only=False)
+    ends = closes.fill_null(0).to_numpy()[known]
+    hashes = one_array(rows.column(HASH)).to_numpy()[known]
+    if not len(ends):
+        return None
+    order = np.lexsort((ends, hashes))
+    ends, hashes = ends[order], hashes[order]
+    apart = (hashes[1:] != hashes[:-1]) | (ends[:-1] <= ends[1:] - gap_us)
+    firsts = np.nonzero(np.append(True, apart))[0]
+    lasts = np.append(firsts[1:], len(ends)) - 1
+    is_open = ends[lasts] > watermark_us
+    return int(ends[firsts[is_open]].min()) - gap_us if is_open.any() else None
+
+
+def bounds_us(catalyst: Catalyst, definition: Expression, instant_us: int) -> tuple[int, int]:
+    """Start and end that a window's definition gives for an instant; for a time in days, for the instant's day."""
+    time = time_of_window(definition)
+    assert time is not None, "only windows over a time are waited for"
+    instant = catalyst.expressions.MicrosToTimestamp(catalyst.parse_expression(f"{instant_us}L"))
+    if str(time.dataType().typeName()) == "date":
+        instant = catalyst.expressions.DateFromUnixDate(catalyst.parse_expression(f"{instant_us // _MICROS_PER_DAY}"))
+    found: Any = _with(catalyst, definition, time, instant).eval(None)
+    return int(found.getLong(0)), int(found.getLong(1))
+
+
+def _windows(plan: Plan) -> Iterator[tuple[Expression, Plan]]:
+    """Windows that a timed filter waits for, as columns of the plan below the aggregate."""
+    stack = [plan]
+    while stack:
+        node = stack.pop()
+        stack.extend(children(node))
+        if simple_name(node) != "Filter":
+            continue
+        timed = timed_filter(node)
+        aggregate = children(node)[0]
+        while simple_name(aggregate) == "Filter":
+            (aggregate,) = children(aggregate)
+        if timed is None or simple_name(aggregate) != "Aggregate":
+            continue
+        for column in references(timed.instant):
+            for value, below in sources_of(column, aggregate):
+                for window in references(value):
+                    if is_window_column(window) or is_session_window(window):
+                        yield window, below
+
+
+def _definitions(column: Expression, plan: Plan) -> Iterator[Expression]:
+    """The expressions that make a window, each over a relation of its own."""
+    for value, below in sources_of(column, plan):
+        if simple_name(value) == "CreateNamedStruct":
+            yield value
+        else:
+            for inner in references(value):
+                yield from _definitions(inner, below)
+
+
+def _with(catalyst: Catalyst, expression: Expression, old: Expression, new: Expression) -> Expression:
+    if expression.semanticEquals(old):
+        return new
+    below = children(expression)
+    if not below:
+        return expression
+    return expression.withNewChildren(catalyst.seq([_with(catalyst, child, old, new) for child in below]))
