@@ -1,0 +1,305 @@
+"""Normal plans mean what the query means: judged by plain Spark over random rows, and by what a refusal tells."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from odfabric.errors import InvalidQuery
+from odfabric_engine_spark.catalyst import Plan, children, simple_name
+from odfabric_engine_spark.session import SparkProcess, interpret, request_session
+from odfabric_engine_spark.validate.refusal import Refused
+from tests.services.engine.normalising import Queries, random_rows
+
+pytestmark = pytest.mark.spark
+
+SEED = int(os.environ.get("ODF_NORMAL_SEED", "1"))
+
+
+@pytest.fixture(scope="module")
+def queries(spark: SparkProcess) -> Queries:
+    session = request_session(spark.session)
+    interpret(session)
+    session.conf.set("spark.sql.shuffle.partitions", "1")
+    return Queries(session, spark.settings, random_rows(SEED))
+
+
+SAME = [
+    "select a.k, a.v, b.w from a, b where a.k = b.k and a.v < b.w",
+    "select a.k, b.w, c.x from a, b, c where a.k = b.k and b.z = c.z and a.v + b.w > 2",
+    "select k, v from a where k in (select k from b where w > 1)",
+    "select k, v from a where v = 1 or k in (select k from b where w > 1)",
+    "select n, v from a where n not in (select n from b where w > 1)",
+    "select k, v from a where k is not null and k not in (select k from b where k is not null and w > 1)",
+    "select k, v from a where v = 1 or not exists (select 1 from b where b.k = a.k)",
+    "select n, n in (select n from b where w > 1) f from a",
+    "select k, v from a where exists (select 1 from b where b.k = a.k and b.w > a.v)",
+    "select k, v from a where exists (select 1 from b where w > 3)",
+    "select k, v from a where exists (select 1 from a q where q.k = a.k and q.v > a.v)",
+    "select k from a where exists (select 1 from b where b.k = a.k and exists (select 1 from c where c.z = b.z))",
+    "select k from a where k in (select k from b where w > (select min(v) from a) and z in (select z from c))",
+    "select k, v, (select max(w) from b where b.k = a.k) m from a",
+    "select k, v, (select count(*) from b where b.k = a.k and b.w > a.v) m from a",
+    "select k, v from a where v > (select avg(w) from b)",
+    "select k, (select max(w) from b having count(*) > 100) m from a",
+    "select k, sum(v) / (select sum(v) from a) s from a group by k",
+    "select count(*) / (select count(*) from b) s from a where k > 100",
+    "select k, sum((select max(w) from b where b.k = a.k)) s from a group by k",
+    "select (select max(w) from b where b.k = a.k) m, count(*) n from a group by (select max(w) from b where b.k = a.k)",
+    "select a.k, b.w from a left join b on a.k = b.k and b.w > (select min(w) from b)",
+    "select k, count(*) n from a group by k having sum(v) > (select min(w) from b)",
+    "with q as (select k, count(*) n from a group by k) select x.k, x.n - y.n d from q x join q y on x.k = y.n",
+    "with q as (select k from a where v > 1) select k, w from b where k in (select k from q) or k in (select n from q, a)",
+    "select distinct k, z, d from a",
+    "select k, z from a except select k, z from b",
+    "select k, z from a except all select k, z from b",
+    "select k, z from a intersect select k, z from b",
+    "select k, z from a intersect all select k, z from b",
+    "select d, k from a except select cast(0 as double), k from b",
+    "select k from b where k in (select k from a except select n from a)",
+    "select * from (select k, z, v from a) pivot (sum(v) for z in ('x', 'y'))",
+    "select * from (select n, k from a) unpivot (val for what in (n, k))",
+    "select k, e from a, lateral explode(l) as t(e)",
+    "select k, e from a left join lateral explode(l) as t(e) on true",
+    "select k, q.w from a join lateral (select a.v + 1 as w) q on q.w > 1",
+    "select k, e from a lateral view outer explode(l) t as e",
+    "select k, z, count(*) n, grouping_id() g from a group by rollup(k, z)",
+    "select k, max(d) m, min(d) i, sum(d) s, avg(d) v, sum(distinct n) t from a where d < 3 group by k",
+    "select k, sum(d) filter (where v > 1) s, avg(d) filter (where v > 100) e from a group by k",
+    "select k, percentile(v, 0.5) p, median(v) e, count(distinct z) c, mode() within group (order by v) o from a group by k",
+    "select k, sort_array(collect_set(z)) s, listagg(z, ',') within group (order by z) l from a group by k",
+    "select k, rank() over (partition by k order by v) r, dense_rank() over (partition by k order by v) q from a",
+    "select k, v, sum(v) over (partition by k order by v) s, count(*) over (partition by z) c from a",
+    "select k, cume_dist() over (partition by k order by v, z) r, percent_rank() over (order by v) p from a",
+    "select k, max(d) over (partition by k) m, first_value(v) over (partition by k order by v) f from a",
+    "select k, v, avg(v) over (partition by k order by n range between 1 preceding and current row) s from a",
+    "select q.k, count(a.v) n from (values (1), (2), (9)) q(k) left join a on q.k = a.k group by q.k",
+    "select k, z, v from (select *, row_number() over (partition by k order by v desc, z, n, event_time, d, l) r from a) where r <= 2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", SAME)
+def test_a_normal_plan_gives_the_rows_of_the_query(queries: Queries, sql: str) -> None:
+    query = queries.normal(sql)
+    assert not query.timed
+    assert queries.rows_of(query) == queries.plain(sql)
+
+
+TIES = [
+    (
+        "select *, row_number() over (partition by k order by v desc) r, rank() over (partition by k order by v desc) q from a",
+        "select *, row_number() over (partition by k order by v desc, event_time, z, d, cast(d as string), n, l) r, "
+        "rank() over (partition by k order by v desc) q from a",
+    ),
+    (
+        "select z, k, lag(z) over (partition by k order by v) g, lead(n) over (partition by k order by v) e, n, v from a",
+        "select z, k, lag(z) over (partition by k order by v, z, n) g, lead(n) over (partition by k order by v, z, n) e, n, v from a",
+    ),
+    (
+        "select k, ntile(3) over (order by v) t, z, first_value(z) over (partition by k order by v) f, v from a",
+        "select k, ntile(3) over (order by v, k, z) t, z, first_value(z) over (partition by k order by v, z) f, v from a",
+    ),
+    (
+        "select k, n, sum(v) over (partition by k order by n rows between 2 preceding and current row) s, v from a",
+        "select k, n, sum(v) over (partition by k order by n, v rows between 2 preceding and current row) s, v from a",
+    ),
+    (
+        "select k, n, avg(d) over (partition by k order by n rows unbounded preceding) s, d from a",
+        "select k, n, avg(d) over (partition by k order by n, d, cast(d as string) rows unbounded preceding) s, d from a",
+    ),
+    (
+        "select k, sum(d) over (partition by k) s from a",
+        "select k, sum(d) over (partition by k order by d, cast(d as string) rows between unbounded preceding and unbounded following) s from a",
+    ),
+    (
+        "select k, last_value(v) over (partition by k order by n rows between unbounded preceding and unbounded following) s from a",
+        "select k, last_value(v) over (partition by k order by n, v rows between unbounded preceding and unbounded following) s from a",
+    ),
+    (
+        "select n, v, row_number() over (partition by n order by v) r, row_number() over (order by v desc) q from a",
+        "select n, v, r, row_number() over (order by v desc, n, r) q from (select n, v, row_number() over (partition by n order by v) r from a)",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "completed"), TIES)
+def test_ties_in_windows_are_broken_by_all_columns(queries: Queries, sql: str, completed: str) -> None:
+    assert queries.rows_of(queries.normal(sql)) == queries.plain(completed)
+
+
+def test_floats_are_added_in_ascending_order(queries: Queries) -> None:
+    values = sorted(row[4] for row in queries.rows["a"] if row[4] is not None and row[4] == row[4])
+    found = queries.rows_of(
+        queries.normal(
+            "select sum(d) s, avg(d) m, sum(d) filter (where v > 100) e, median(n) > 9 o from a where not isnan(d)"
+        )
+    )
+    total = functools.reduce(operator.add, values)
+    assert list(found) == [(repr(total), repr(total / len(values)), None, False)]
+    assert total != functools.reduce(operator.add, reversed(values)), "the rows cannot show an order"
+
+
+LATERAL = (
+    "lateral (select w, z bz from b where b.k = a.k and b.event_time {less} a.event_time "
+    "order by b.event_time desc{more} limit 1) q"
+)
+TIMED = [
+    (
+        "select window.start s, k, count(*) c, sum(v) t from a group by window(event_time, '1 hour'), k having {closed}",
+        "window.end",
+    ),
+    ("select k, count(*) c from a group by window(event_time, '2 hours', '1 hour'), k having {closed}", "window.end"),
+    (
+        "select session_window.start s, k, count(*) c from a group by session_window(event_time, '40 minutes'), k having {closed}",
+        "session_window.end",
+    ),
+    (
+        "select session_window.end s, count(*) c from a "
+        "group by session_window(event_time, case when k = 1 then '30 minutes' else '2 hours' end) having {closed}",
+        "session_window.end",
+    ),
+    (
+        "select w.start s, sum(c) c from (select window(t, '2 hours') w, c from (select window.start t, k, count(*) c from a "
+        "group by window(event_time, '1 hour'), k having {closed})) group by w having w.end <= {mark}",
+        "window.end",
+    ),
+    (
+        "select x.s, x.c, y.c d from (select window.start s, count(*) c from a group by window(event_time, '1 hour') "
+        "having {closed}) x left join (select window.start s, count(*) c from b group by window(event_time, '1 hour') "
+        "having window.end <= {mark}) y on x.s = y.s",
+        "window.end",
+    ),
+    (
+        "select window.start s, count(*) c from (select event_time t from a union all select b.event_time from b join c "
+        "on b.z = c.z) group by window(t, '1 hour') having {closed}",
+        "window.end",
+    ),
+    (f"select a.*, q.w, q.bz from a join {LATERAL} where {{closed}}", "a.event_time"),
+    (f"select a.*, q.w, q.bz from a left join {LATERAL} on true where {{closed}}", "a.event_time"),
+    (f"select a.k, q.w from a, {LATERAL.replace('{less}', '<')} where a.v < 5 and {{closed}}", "a.event_time"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("template", "time"), TIMED)
+def test_what_waits_for_the_watermark_is_let_through_by_it(queries: Queries, template: str, time: str) -> None:
+    waiting = template.format(closed="true", mark="null", less="<=", more="")
+    query = queries.normal(
+        waiting.replace("having w.end <= null", "").replace("having window.end <= null", ""), temporal={"b": ("k",)}
+    )
+    assert query.timed
+    assert not queries.rows_of(query, watermark=None)
+    for mark, text in ((0, "timestamp'1970-01-01 00:00:00'"), (2, "timestamp'1970-01-01 01:00:00'")):
+        judged = template.format(closed=f"{time} <= {text}", mark=text, less="<=", more=", event_time, z, w, n")
+        assert queries.rows_of(query, watermark=mark) == queries.plain(judged)
+
+
+def test_a_step_can_be_a_temporal_table_with_times_in_days(queries: Queries) -> None:
+    lookup = "lateral (select w from q where q.w > 0 and q.t <= a.event_time and a.k = q.key order by q.t desc, q.w desc limit 1) x"
+    step = "select k as key, event_time as t, w from b where n > 1"
+    query = queries.normal(f"select a.k, x.w from a join {lookup} on x.w < 4", ("q", step), temporal={"q": ("key",)})
+    judged = f"with q as ({step}) select a.k, x.w from a join {lookup} on x.w < 4 where event_time <= timestamp'1970-01-01 01:00:00'"
+    assert queries.rows_of(query, watermark=2) == queries.plain(judged)
+
+
+def test_windows_over_other_columns_do_not_wait(queries: Queries) -> None:
+    sql = "select window.start s, count(*) c from (select date_trunc('hour', event_time) t from a) group by window(t, '1 hour')"
+    query = queries.normal(sql)
+    assert not query.timed
+    assert queries.rows_of(query) == queries.plain(sql)
+
+
+REFUSED = [
+    ("select k from a\nwhere k not in (select k from b)", "not-in", 2, 9),
+    ("select k from a where not (v = 1 or k in (select k from b where k > 1))", "not-in", 1, 39),
+    ("select k, k in (select k from b) f from a", "not-in", 1, 13),
+    ("select k from a where (n, z) not in (select n, z from b)", "not-in", 1, 30),
+    ("select k, (select w from b) w from a", "subquery-rows", 1, 11),
+    ("select k, (select w from b where b.k = a.k) w from a", "subquery-rows", 1, 11),
+    ("select k, v from a\norder by v limit 3", "limit", 2, 1),
+    ("select k, row_number() over (partition by k) r from a", "window-function-frame-not-ordered", None, None),
+    ("select k, sum(v) over (partition by k rows between 1 preceding and current row) s from a", "function-order", 1, 11),
+    ("select k, last_value(v) over (partition by k order by n) s from a", "function-order", 1, 11),
+    ("select k, nth_value(v, 2) over (partition by k order by n) s from a", "function-order", 1, 11),
+    ("select k, first_value(v) ignore nulls over (partition by k order by n) s from a", "function-order", 1, 11),
+    ("select k, first_value(v) over (order by n range between unbounded preceding and 1 preceding) s from a", "function-order", 1, 11),
+    ("select k, sum(d) over (partition by k order by n) s from a", "float-order", 1, 11),
+    ("select *, row_number() over (partition by k order by event_time) r from m", "function-order", 1, 1),
+    ("select mp, count(*) c from m group by mp", "group-type", 1, 39),
+    ("select op, count(*) c from a group by op", "system-column", 1, 39),
+    ("select k from a where exists (select `offset` from b)", "system-column", 1, 38),
+    ("select /*+ lateness('1 day') */ k, count(*) c from a group by k", "hint", None, None),
+    ("select a.k, q.c from a, lateral (select count(*) c from b where b.k = a.k) q", "lateral", 1, 17),
+    ("select a.k, q.w from a, lateral (select w from b where b.k = a.k) q", "lateral", 1, 17),
+    ("select a.k, q.w from a, lateral (select (select max(w) from b) w) q", "subquery", None, None),
+    ("with b as (select * from a) select k from b", "relation", 1, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "rule", "line", "column"), REFUSED)
+def test_what_has_no_normal_form_is_refused_with_its_place(
+    queries: Queries, sql: str, rule: str, line: int | None, column: int | None
+) -> None:
+    problem = refused(queries, sql)
+    assert (problem.place.rule, problem.place.line, problem.place.column) == (rule, line, column)
+    assert problem.message
+
+
+LOOKUPS = [
+    ("", ""),
+    ("order by b.event_time desc limit 1", "order by b.event_time desc limit 2"),
+    ("b.event_time desc", "b.event_time"),
+    ("b.event_time desc", "b.w desc"),
+    ("b.k = a.k", "b.k = a.k and b.z = a.z"),
+    ("b.k = a.k", "b.z = a.z"),
+    ("b.k = a.k", "b.k > a.k"),
+    ("b.event_time <= a.event_time", "b.event_time >= a.event_time"),
+    ("b.event_time <= a.event_time", "b.w <= a.v"),
+    ("b.event_time <= a.event_time", "b.event_time <= date_trunc('day', a.event_time)"),
+    ("select w", "select w + a.v as w"),
+    ("from b", "from c as b"),
+]
+
+
+@pytest.mark.parametrize(("text", "other"), LOOKUPS)
+def test_a_look_up_has_one_form(queries: Queries, text: str, other: str) -> None:
+    lookup = "lateral (select w from b where b.k = a.k and b.event_time <= a.event_time order by b.event_time desc limit 1) q"
+    sql = f"select a.k, q.w from a join {lookup}"
+    if not text:
+        assert queries.normal(sql, temporal={"b": ("k",)}).timed
+        return
+    assert text in sql
+    problem = refused(queries, sql.replace(text, other))
+    assert problem.place.rule in ("temporal-join", "lateral", "limit", "unresolved-column")
+    assert problem.hint
+
+
+def test_the_order_of_rows_is_kept_from_queries_without_temporal_tables(queries: Queries) -> None:
+    lookup = "lateral (select w from b where b.k = a.k and b.event_time <= a.event_time order by b.event_time desc limit 1) q"
+    with pytest.raises(Refused) as caught:
+        queries.normal(f"select a.k, q.w from a join {lookup}")
+    assert {problem.place.rule for problem in caught.value.problems} == {"limit", "order-by"}
+
+
+def test_conditions_that_can_fail_stay_behind_their_guards(queries: Queries) -> None:
+    sql = "select a.k, b.w from a, b where a.z = '1' and cast(a.z as int) = b.k and a.n = b.n"
+    assert queries.rows_of(queries.normal(sql)) == queries.plain(sql) == Counter()
+    conditions = [str(node.condition().get().sql()) for node in joins(queries.normal(sql).plan)]
+    assert [text.count("CAST") for text in conditions] == [0], conditions
+
+
+def refused(queries: Queries, sql: str) -> InvalidQuery:
+    with pytest.raises(Refused) as caught:
+        queries.normal(sql, temporal={"b": ("k",)})
+    return caught.value.problems[0]
+
+
+def joins(plan: Plan) -> Iterator[Plan]:
+    if simple_name(plan) == "Join":
+        yield plan
+    for child in children(plan):
+        yield from joins(child)
