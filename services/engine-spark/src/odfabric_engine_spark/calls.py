@@ -98,6 +98,7 @@ class CallRunner:
         self._plans: KeptPlans[Any] = KeptPlans()
         self._lock = threading.Lock()
         self._present: set[str] = set()
+        self._fallen = False
         self._idle_since = time.monotonic()
 
     @property
@@ -239,9 +240,9 @@ class CallRunner:
         return Finished(error=known, cause=error if isinstance(known, External) and known is not error else None)
 
     def _memory_exceeded(self) -> OdfError:
-        """The answer of a call in which memory ran out: its own fault only if it was alone."""
+        """The answer of a call in which memory ran out: its own fault only if it was alone, and not if it came after the fall."""
         with self._lock:
-            alone = len(self._present) == 1
+            alone, self._fallen = len(self._present) == 1 and not self._fallen, True
         if alone:
             limit = self._settings.memory_mib
             return LimitExceeded("the call needs more memory than the engine has", limit="memory_mib", maximum=limit)

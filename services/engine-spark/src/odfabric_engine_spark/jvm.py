@@ -49,6 +49,10 @@ _GONE, _GONE_SINCE = ("sun.security.action",), 24
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.01
+EXIT_OUT_OF_MEMORY = 3
+"""Exit code of a virtual machine that was told to exit when memory runs out."""
+_LAST_WORDS_S = 2.0
+"""How long after the end of its connections a JVM may take to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,13 @@ class Jvm:
     secret: str
     java: Java
     scratch: Path
+
+    def ran_out_of_memory(self) -> bool:
+        """Whether it has ended, or ends at this moment, because memory ran out."""
+        try:
+            return self.process.wait(_LAST_WORDS_S) == EXIT_OUT_OF_MEMORY
+        except subprocess.TimeoutExpired:
+            return False
 
     def stop(self, *, wait_s_max: float) -> None:
         """Ends it: its input is closed, which it takes as the order to end; killed when it does not end in time."""

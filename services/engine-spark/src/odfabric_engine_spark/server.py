@@ -102,7 +102,13 @@ def serve(
     check_contract_address(settings)
     exchange = ExchangeFolder.at(settings.exchange)
     spark = start_spark(settings)
-    runner = CallRunner(spark.session, settings=settings, exchange=exchange, give_up=lambda: end.ask(EXIT_STUCK))
+    runner = CallRunner(
+        spark.session,
+        settings=settings,
+        exchange=exchange,
+        give_up=lambda: end.ask(EXIT_STUCK),
+        out_of_memory=spark.jvm.ran_out_of_memory,
+    )
     server = _grpc_server(settings, (TokenInterceptor(token),))
     servicer = EngineServicer(runner, info=engine_info(spark), settings=settings)
     engine_pb2_grpc.add_EngineServiceServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
