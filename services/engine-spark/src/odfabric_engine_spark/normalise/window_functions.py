@@ -205,7 +205,9 @@ def completed(
 def unordered_columns(catalyst: Catalyst, plan: Plan) -> list[Expression]:
     """Columns of a plan that have no order, such as maps."""
     orderings = catalyst.companion(f"{_PACKAGE}.RowOrdering")
-    return [column for column in items(plan.output()) if not orderings.isOrderable(column.dataType())]
+    array_of = catalyst.companion("org.apache.spark.sql.types.ArrayType")
+    # A struct is a list of fields too, which would be taken for a list of expressions; an array has the order of its items.
+    return [column for column in items(plan.output()) if not orderings.isOrderable(array_of.apply(column.dataType()))]
 
 
 def _declared(plan: Plan) -> list[Expression]:

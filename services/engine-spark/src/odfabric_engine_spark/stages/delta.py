@@ -82,6 +82,5 @@ def _comparable(column: pa.Array) -> pa.Array:
     if types.is_nested(column.type):
         return row_bytes([column])
     if types.is_floating(column.type):
-        bits = pa.array(ordered_bits(column.fill_null(0.0)))
-        return pa.array(bits, mask=column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else bits
+        return pa.array(ordered_bits(column.fill_null(0.0)), mask=column.is_null().to_numpy(zero_copy_only=False))
     return column

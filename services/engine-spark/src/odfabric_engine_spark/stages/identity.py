@@ -59,7 +59,7 @@ def identified(catalyst: Catalyst, plan: Plan) -> Identified:
 
 
 def _of_aggregate(catalyst: Catalyst, plan: Plan) -> Identified:
-    keys = items(plan.groupingExpressions())
+    keys = items(plan.groupingExpressions()) or [catalyst.parse_expression("0")]
     if not any(True for _ in _functions(plan)):
         return Identified(plan, None)  # distinct rows are nothing but their key
     identity = catalyst.named(_hash(catalyst, keys), IDENTITY)
