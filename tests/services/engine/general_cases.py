@@ -91,6 +91,11 @@ class GeneralQuery:
     row_wise: bool = False
 
     @property
+    def timed(self) -> bool:
+        """Whether anything in it waits for the watermark."""
+        return any("[[final|" in text for text in (self.text, *(text for _, text in self.steps)))
+
+    @property
     def statements(self) -> list[tuple[str | None, str]]:
         """As the engine gets them."""
         steps: list[tuple[str | None, str]] = [*self.steps, (None, self.text)]

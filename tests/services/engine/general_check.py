@@ -105,7 +105,7 @@ def _derivative(case: GeneralCase, inputs: Sequence[Input], lab: Lab, name: str)
 
 def _minimal(case: GeneralCase, found: Transaction, sliced: Derivative) -> None:
     """L4: nothing for rows that did not change; one out and one in of an identity is a pair."""
-    each_block = case.query.final_only and len(case.tables) == 1 and _blocks_of_last(sliced) > 1
+    each_block = case.query.timed and len(case.tables) == 1 and _blocks_of_last(sliced) > 1
     if each_block or case.query.row_wise:
         return  # these say what each block, or each record, changes
     added = {exact(row) for op, *row in found.records if op in (A, CT)}
@@ -125,9 +125,8 @@ def _minimal(case: GeneralCase, found: Transaction, sliced: Derivative) -> None:
 
 def _check_identity(key: Row, kinds: Sequence[int], *, one_row_each: bool) -> None:
     out, into = sum(op in (R, CF) for op in kinds), sum(op in (A, CT) for op in kinds)
-    one_each = out == into == 1
-    wanted = [CF, CT] if one_each else [R] * out + [A] * into
-    if list(kinds) != wanted or (one_row_each and max(out, into) > 1):
+    wanted = [CF, CT] if out == into == 1 else [A] * into + [R] * out
+    if sorted(kinds) != wanted or (one_row_each and max(out, into) > 1):
         raise LawBroken(f"L4: {key} has the operations {list(kinds)}")
 
 

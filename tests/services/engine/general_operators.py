@@ -36,7 +36,7 @@ def composed_case(number: int) -> GeneralCase:
         made = composer.relation(2)
     used = [table for table in tables if table.alias in made.inputs]
     text = made.text[1:-1] if made.text.startswith("(") else f"SELECT * FROM {made.text}"
-    if r.random() < 0.15:
+    if r.random() < 0.15 and made.text.startswith("("):
         text = f"WITH w0 AS {made.text} SELECT * FROM w0"
     query = GeneralQuery(
         "composed",
