@@ -132,6 +132,20 @@ def test_ties_in_windows_are_broken_by_all_columns(queries: Queries, sql: str, c
     assert queries.rows_of(queries.normal(sql)) == queries.plain(completed)
 
 
+def test_variances_do_not_depend_on_order(queries: Queries) -> None:
+    names = ("var_pop", "var_samp", "stddev_pop", "stddev")
+    calls = ", ".join(f"{name}(d) {name}" for name in names)
+    sql = f"select k, {calls}, stddev(v) one from a where d < 3 and v < 2 or k is null group by k"
+    found = sorted(queries.rows_of(queries.normal(sql)), key=str)
+    judged = sorted(queries.plain(sql), key=str)
+    assert len(found) == len(judged)
+    for row, other in zip(found, judged, strict=True):
+        assert [value is None for value in row] == [value is None for value in other]
+        assert [float(value) for value in row[1:] if value] == pytest.approx(
+            [float(value) for value in other[1:] if value], rel=1e-9, abs=1e-15, nan_ok=True
+        )
+
+
 def test_floats_are_added_in_ascending_order(queries: Queries) -> None:
     values = sorted(row[4] for row in queries.rows["a"] if row[4] is not None and row[4] == row[4])
     found = queries.rows_of(

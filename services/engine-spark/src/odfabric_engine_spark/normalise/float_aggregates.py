@@ -1,7 +1,7 @@
 """Aggregates of floating point numbers that do not depend on the order of rows.
 
-Owns their exact meaning: sums and averages add up the values in ascending order, and least and greatest know one zero and
-one NaN. Invariant: the result is a function of the multiset of values, bit by bit, so any slicing and any number of cores
+Owns their exact meaning: sums, averages and variances take the values in ascending order, and least and greatest know one
+zero and one NaN. Invariant: the result is a function of the multiset of values, bit by bit, so any slicing and any number of cores
 gives the same. Not here: aggregates over windows (`window_functions`), accumulators (`incremental.aggregates`).
 Source: semantics of transforms, section 3; ruling on float aggregates.
 """
@@ -19,6 +19,21 @@ _EXTREMES = frozenset({"Min", "Max"})
 _SORTED = "sort_array(collect_list({distinct}cast(value as double)))"
 _SUM = "aggregate({values}, cast(null as double), (total, each) -> coalesce(total + each, each))"
 _AVERAGE = _SUM + " / nullif(size({values}), 0)"
+_VARIANCE = """aggregate(
+    {values},
+    named_struct('n', 0D, 'mean', 0D, 'squares', 0D),
+    (a, e) -> named_struct(
+        'n', a.n + 1,
+        'mean', a.mean + (e - a.mean) / (a.n + 1),
+        'squares', a.squares + (e - a.mean) * (e - a.mean - (e - a.mean) / (a.n + 1))),
+    a -> {result})"""
+_VARIANCES = {
+    "VariancePop": "if(a.n > 0, a.squares / a.n, null)",
+    "VarianceSamp": "if(a.n > 1, a.squares / (a.n - 1), null)",
+    "StddevPop": "if(a.n > 0, sqrt(a.squares / a.n), null)",
+    "StddevSamp": "if(a.n > 1, sqrt(a.squares / (a.n - 1)), null)",
+}
+"""Functions of the sum of squared distances from the mean, which is kept value by value."""
 
 
 def with_exact_aggregates(catalyst: Catalyst, plan: Plan) -> Plan:
@@ -35,7 +50,8 @@ def with_exact_aggregates(catalyst: Catalyst, plan: Plan) -> Plan:
 def is_float_sum(call: Expression) -> bool:
     """Whether an AggregateExpression adds floating point numbers."""
     function = call.aggregateFunction()
-    return simple_name(function) in FLOAT_SUMS and _has_floats(function)
+    name = simple_name(function)
+    return name in _VARIANCES or (name in FLOAT_SUMS and _has_floats(function))
 
 
 def _exact(catalyst: Catalyst, part: Expression) -> Expression | None:
@@ -46,8 +62,14 @@ def _exact(catalyst: Catalyst, part: Expression) -> Expression | None:
     if part.filter().isDefined():
         value = catalyst.expressions.If(part.filter().get(), value, catalyst.null_literal(value.dataType()))
     values = _SORTED.format(distinct="distinct " if part.isDistinct() else "")
-    is_sum = simple_name(function) in ("Sum", "TrySum")
-    return from_template(catalyst, (_SUM if is_sum else _AVERAGE).format(values=values), {"value": value})
+    text = _text_of(simple_name(function))
+    return from_template(catalyst, text.replace("{values}", values), {"value": value})
+
+
+def _text_of(name: str) -> str:
+    if name in _VARIANCES:
+        return _VARIANCE.replace("{result}", _VARIANCES[name])
+    return _SUM if name in ("Sum", "TrySum") else _AVERAGE
 
 
 def _one_zero(catalyst: Catalyst, part: Expression) -> Expression | None:

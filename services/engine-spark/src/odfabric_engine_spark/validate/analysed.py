@@ -63,6 +63,7 @@ _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "Offset"})
 _LOOKUP_NODES = _ORDERING_NODES | {"Project", "Filter", "SubqueryAlias"}
 _DATA_NODES = frozenset({"LogicalRDD", "LogicalRelation"})
 _FLOAT_SUMS = frozenset({"Sum", "Average", "TrySum", "TryAverage"})
+_VARIANCES = frozenset({"StddevPop", "StddevSamp", "VariancePop", "VarianceSamp"})
 _BY_ORDER = frozenset({"First", "Last", "AnyValue", "NthValue"})
 _NUMBERING = frozenset({"RowNumber", "NTile", "Lag", "Lead", "NthValue"})
 _SPARKS_OWN = frozenset({"code", "unknown"})
@@ -220,7 +221,7 @@ class AnalysedGate:
                 yield _by_order(node, hint="say which one: mode() WITHIN GROUP (ORDER BY ..)")
         elif name in ("MaxBy", "MinBy", "MaxMinByK"):
             yield _by_order(node, hint="of equal maxima it takes any; use max(struct(..))")
-        else:
+        elif name not in _VARIANCES or self._mode is not Mode.TRANSFORM:
             yield _float_sum(node)
 
 
