@@ -27,6 +27,8 @@ class TestMemorySignals(SignalsContract):
 
 
 class TestRedisSignals(SignalsContract):
+    reach_others = True
+
     @pytest.fixture
     def open_signals(self, redis_of_tests: RedisServer) -> Iterator[Callable[[], Signals]]:
         opened: list[RedisSignals] = []

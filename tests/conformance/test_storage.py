@@ -14,6 +14,7 @@ from odfabric.adapters.local_fs.folder_locks import FolderLocks
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.adapters.memory.chains import MemoryCatalog, MemoryChains
 from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
+from odfabric.adapters.memory.jobs import MemoryJobs
 from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.adapters.s3.client import S3Access
@@ -22,11 +23,14 @@ from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
+from odfabric.adapters.sql.jobs import SqlJobs
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.ports.chain_writer import ChainWriter
+from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.testing.conformance.adoption import AdoptionContract
+from odfabric.testing.conformance.cancelling import CancellingContract
 from odfabric.testing.conformance.chains import ChainProcessContract, ChainRowsContract, ChainWriterContract
 from odfabric.testing.conformance.deliveries import DeliveriesContract, SubscriptionsContract
 from odfabric.testing.conformance.examples import StoragePorts
@@ -36,8 +40,12 @@ from tests.support.servers.s3 import S3Server
 
 
 @pytest.fixture
-def memory_storage() -> StoragePorts:
-    store = MemoryStore()
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def memory_storage(store: MemoryStore) -> StoragePorts:
     return StoragePorts(
         chains=MemoryChains(store),
         catalog=MemoryCatalog(store),
@@ -139,6 +147,29 @@ class OnPostgres(OnSqliteBetweenProcesses):
     @pytest.fixture
     def database_url(self, migrated_url: str) -> str:
         return migrated_url
+
+
+class JobsOnSqlite(OnSqlite):
+    @pytest.fixture
+    def jobs(self, storage: StoragePorts, database_url: str) -> Iterator[Jobs]:
+        database = Database(database_url, busy_s_max=30)
+        yield SqlJobs(database)
+        database.close()
+
+
+class TestMemoryCancelling(InMemory, CancellingContract):
+    @pytest.fixture
+    def jobs(self, store: MemoryStore) -> Jobs:
+        return MemoryJobs(store)
+
+
+class TestSqliteCancelling(JobsOnSqlite, CancellingContract): ...
+
+
+class TestFolderCancelling(InFolder, JobsOnSqlite, CancellingContract): ...
+
+
+class TestPostgresCancelling(OnPostgres, JobsOnSqlite, CancellingContract): ...
 
 
 class TestMemoryChains(InMemory, ChainWriterContract): ...

@@ -6,9 +6,11 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.formats.dataset_layout import alias_key, dataset_prefix
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import IngestRequest, IngestResult
@@ -23,6 +25,8 @@ from odfabric.usecases.query_document import QueryForm
 from odfabric.usecases.read_tail import ReadTail
 from odfabric.usecases.verify_dataset import VerifyOptions
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
+
+T = TypeVar("T")
 
 ROW = b'{"event_time":"2026-01-01T00:00:00Z","city":"A"}\n'
 
@@ -73,6 +77,50 @@ def test_a_push_that_is_cancelled_while_the_engine_works_commits_nothing(memory:
     during_ingest(memory, lambda: memory.node.cancel_job(job.id))
     assert memory.finish(job).status is JobStatus.CANCELLED
     assert memory.node.head(entry) == head
+
+
+class AtCommit(Interceptor):
+    """Lets `act` happen once, directly before or after a commit."""
+
+    def __init__(self, when: str) -> None:
+        self.when = when
+        self.act: Callable[[], object] | None = None
+
+    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
+        happening, self.act = (self.act, None) if call == "chain.append" else (None, self.act)
+        if happening is not None and self.when == "before":
+            happening()
+        result = act()
+        if happening is not None and self.when == "after":
+            happening()
+        return result
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_push_is_cancelled_or_committed_and_the_answer_is_true(memory: MemoryNode, when: str) -> None:
+    entry = memory.add(ROOT)
+    at_commit = AtCommit(when)
+    memory.restart(at_commit)
+    job = push(memory, entry)
+    told: list[JobStatus] = []
+    at_commit.act = lambda: told.append(memory.node.cancel_job(job.id).status)
+    ended = memory.finish(job)
+    if when == "before":
+        assert (told, ended.status, rows(memory, entry)) == ([JobStatus.CANCELLED], JobStatus.CANCELLED, 0)
+    else:
+        assert (told, ended.status, rows(memory, entry)) == ([JobStatus.RUNNING], JobStatus.SUCCEEDED, 1)
+
+
+def test_a_push_that_is_cancelled_as_its_group_commits_is_left_out(memory: MemoryNode) -> None:
+    entry = memory.add(ROOT)
+    at_commit = AtCommit("before")
+    memory.restart(at_commit)
+    jobs = [push(memory, entry) for _ in range(3)]
+    at_commit.act = lambda: memory.node.cancel_job(jobs[1].id)
+    ended = [memory.finish(job).status for job in (jobs[0], jobs[2])]
+    assert ended == [JobStatus.SUCCEEDED] * 2
+    assert memory.node.job(jobs[1].id).status is JobStatus.CANCELLED
+    assert rows(memory, entry) == 2
 
 
 def test_a_bug_ends_its_job_and_lets_the_next_one_run(memory: MemoryNode) -> None:

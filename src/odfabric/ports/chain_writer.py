@@ -38,7 +38,8 @@ class ChainWriter(ChainReader, Protocol):
         exactly when `expected` is None, are written in the same transaction, or nothing is.
         Raises AlreadyExists if the entry's id or alias (ASCII case-insensitive, per account) is taken; otherwise, in this
         order, NotFound if the dataset does not exist, HeadMoved if the head is not `expected`, AlreadyExists if an
-        idempotency key has a record or if one of the jobs has committed. In all these cases nothing was written.
+        idempotency key has a record or if one of the jobs has committed, LeaseLost if one was cancelled. In all these cases
+        nothing was written.
         Raises Determinate (nothing written) or Indeterminate (unknown: the caller looks for its block); ValueError for a call
         that `check_appendable` refuses.
         """

@@ -17,7 +17,8 @@ class CommitIntents(Protocol):
     """Durable intents, shared by all processes of the node. Raises Determinate or Indeterminate for outside failures."""
 
     def add(self, intent: CommitIntent) -> None:
-        """Store it, durable when the call returns. Raises AlreadyExists, and stores nothing, if one of its jobs has an intent."""
+        """Store it, durable when the call returns. Raises AlreadyExists if one of its jobs has an intent, LeaseLost if one was
+        cancelled; then nothing was stored."""
 
     def drop(self, head: Multihash) -> None:
         """Remove the one with that new head; none is success."""

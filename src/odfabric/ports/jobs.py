@@ -37,6 +37,9 @@ class Jobs(Protocol):
     def page(self, *, dataset: DatasetId | None = None, unfinished_only: bool = False, limit: int) -> Sequence[Job]:
         """At most `limit` jobs, newest first."""
 
+    def pushes_waiting(self, *, dataset: DatasetId | None = None, account: str | None = None, limit: int) -> int:
+        """How many pushes are not finished, of a dataset or an account or all; counted up to `limit`."""
+
     def lease(self, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
         """Take the oldest job that is ready, or None.
 
@@ -77,4 +80,8 @@ class Jobs(Protocol):
         """
 
     def cancel(self, job_id: str, *, now: Instant) -> Job | None:
-        """Cancel if not final; a running job's lease becomes stale. Returns the job as it is now, or None."""
+        """Cancel if not final and not committed; a running job's lease becomes stale. Returns the job as it is now, or None.
+
+        The transaction that commits a job, or notes that it is about to (`ports.commit_intents`), and this one never both succeed: a
+        job that is cancelled has not committed and never will, and one that has is left to end as it must.
+        """

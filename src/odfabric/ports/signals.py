@@ -28,7 +28,3 @@ class Signals(Protocol):
 
         One that came since the same thread waited last counts at once.
         """
-
-    @property
-    def reach_others(self) -> bool:
-        """Whether signals get to other processes; if not, those must look often."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from odfabric.domain.idempotency import idempotency_key_hash
 from odfabric.domain.ingest_plan import push_source
 from odfabric.domain.media_types import read_step_for
-from odfabric.errors import InvalidRequest
+from odfabric.errors import InvalidRequest, LimitExceeded
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetRef
 from odfabric.model.instant import Instant
@@ -48,6 +48,30 @@ class PushData:
     if_match: Multihash | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushQueueLimits:
+    """Most pushes that wait for their commit, and how long one more is told to wait. Pushes that arrive at once may exceed it a little."""
+
+    per_dataset_max: int
+    per_account_max: int
+    retry_after_s: int = 5
+
+    def check(self, entry: CatalogEntry, account: str, *, jobs: Jobs) -> None:
+        """Raises LimitExceeded."""
+        queues = (
+            ("dataset", self.per_dataset_max, jobs.pushes_waiting(dataset=entry.id, limit=self.per_dataset_max)),
+            ("account", self.per_account_max, jobs.pushes_waiting(account=account, limit=self.per_account_max)),
+        )
+        for whose, maximum, waiting in queues:
+            if waiting >= maximum:
+                raise LimitExceeded(
+                    f"{waiting} pushes of this {whose} wait for their commit",
+                    limit=f"pushes_queued_per_{whose}_max",
+                    maximum=maximum,
+                    retry_after_s=self.retry_after_s,
+                )
+
+
 def accept_push(
     request: PushData,
     *,
@@ -57,15 +81,18 @@ def accept_push(
     clock: Clock,
     entropy: Entropy,
     inline_bytes_max: int,
+    queue: PushQueueLimits,
     staging_part: str = "",
 ) -> Job | CommitResult:
     """Check what can be checked, stage the body, queue the job. A key that was committed answers what it answered then.
 
     A body of `inline_bytes_max` bytes or fewer goes with the job, a larger one into this node's `staging_part` of the objects.
 
-    Raises NotFound, SourceNotFound, UnsupportedMediaType, InvalidRequest before the body is read; IdempotencyKeyReused.
+    Raises NotFound, SourceNotFound, UnsupportedMediaType, InvalidRequest, LimitExceeded before the body is read;
+    IdempotencyKeyReused.
     """
     entry = repository.resolve(request.dataset)
+    queue.check(entry, request.account, jobs=jobs)
     _check_acceptable(entry, request, repository=repository)
     staged = stage_body(
         request.body, objects=objects, entropy=entropy, inline_bytes_max=inline_bytes_max, part=staging_part

@@ -125,7 +125,10 @@ def run_push(job: Job, run: JobRun, *, ports: PushPorts, group: PushGroupLimits)
         run.take_along([other.job_id for other in together])
         try:
             return _commit([push, *together], run, ports)
-        except (LeaseLost, External):
+        except LeaseLost:
+            run.confirm()  # if it is one of the others that was cancelled, this one goes on without it
+            raise
+        except External:
             raise
         except Exception as error:  # noqa: BLE001  # whatever is wrong with one of them is not told to the others
             earlier = committed_by(job, repository=ports.repository, commits=ports.commits)

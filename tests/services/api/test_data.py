@@ -223,6 +223,24 @@ def test_a_wait_ends_with_the_commit(client: httpx.Client, path: str) -> None:
     assert (answer.status_code, answer.json()["rows"]) == (200, 1)
 
 
+@pytest.mark.parametrize("whose", ["dataset", "account"])
+def test_a_queue_that_is_full_takes_no_more_pushes(tmp_path: Path, whose: str) -> None:
+    memory = MemoryNode(tmp_path)
+    memory.settings = memory.settings.model_copy(update={f"pushes_queued_per_{whose}_max": 2})
+    memory.restart()
+    path = f"/{memory.add(ROOT).alias}/ingest"
+    with serving(memory.node) as served, served.client() as client:
+        asynchronously = {"prefer": "respond-async"}
+        taken = [client.post(path, content=row(1), headers=asynchronously).status_code for _ in range(2)]
+        refused = client.post(path, content=row(1), headers=asynchronously)
+        assert taken == [202, 202]
+        assert (refused.status_code, refused.json()["limit"]) == (429, f"pushes_queued_per_{whose}_max")
+        assert int(refused.headers["retry-after"]) > 0
+        for job in memory.node.ports.jobs.page(limit=10):
+            memory.finish(job)
+        assert client.post(path, content=row(1), headers=asynchronously).status_code == 202
+
+
 def test_a_push_that_is_cancelled_while_it_waits_says_so(unattended: tuple[MemoryNode, httpx.Client]) -> None:
     memory, client = unattended
     with ThreadPoolExecutor(1) as pool:

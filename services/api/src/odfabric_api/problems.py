@@ -46,6 +46,8 @@ LIMIT_STATUS: Mapping[str, int] = {
     "body_wait_s_max": 408,
     "connections_at_once_max": 429,
     "pushes_at_once_max": 429,
+    "pushes_queued_per_account_max": 429,
+    "pushes_queued_per_dataset_max": 429,
     "queries_at_once_max": 429,
     "requests_at_once_max": 429,
     "subscriptions_per_dataset_max": 429,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from odfabric.adapters.memory.deliveries import drop_subscriptions
 from odfabric.adapters.memory.store import MemoryStore, StoredDataset, StoredMessage
-from odfabric.errors import AlreadyExists, HeadMoved, NotFound
+from odfabric.errors import AlreadyExists, HeadMoved, LeaseLost, NotFound
 from odfabric.model.commit import (
     BlockRow,
     CatalogEntry,
@@ -88,6 +88,8 @@ class MemoryChains:
         with self._store.lock:
             stored = self._expect(dataset, expected) if entry is None else self._new_dataset(dataset, entry)
             self._check_unused(stored, idempotency, job_ids)
+            if not self._store.cancelled_jobs.isdisjoint(job_ids):
+                raise LeaseLost("a job of this commit was cancelled")
             self._store.datasets[dataset] = stored
             self._store.removed.pop(dataset, None)
             _index(stored, blocks)

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 
+from odfabric.adapters.memory.store import MemoryStore
 from odfabric.errors import LeaseLost
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
-from odfabric.model.job import Job, JobStatus, Lease, NewJob
+from odfabric.model.job import Job, JobKind, JobStatus, Lease, NewJob
 
 
 @dataclass(slots=True)
@@ -24,10 +25,11 @@ class _StoredJob:
 
 
 class MemoryJobs:
-    """A Jobs. Jobs stand in the order of their queueing."""
+    """A Jobs. Jobs stand in the order of their queueing. `store` has the commits, which a job that is cancelled has not made."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: MemoryStore | None = None) -> None:
         self._lock = threading.Lock()
+        self._store = store or MemoryStore()
         self._jobs: dict[str, _StoredJob] = {}
 
     def enqueue(self, job: NewJob, *, now: Instant) -> Job:
@@ -93,6 +95,13 @@ class MemoryJobs:
             if (dataset is None or job.dataset_id == dataset) and not (unfinished_only and job.status.final)
         )
         return [job for _, job in zip(range(limit), fitting, strict=False)]
+
+    def pushes_waiting(self, *, dataset: DatasetId | None = None, account: str | None = None, limit: int) -> int:
+        """See the port."""
+        with self._lock:
+            jobs = [stored.job for stored in self._jobs.values() if stored.job.kind is JobKind.PUSH]
+        jobs = [job for job in jobs if not job.status.final and (account is None or job.account == account)]
+        return min(limit, sum(dataset is None or job.dataset_id == dataset for job in jobs))
 
     def lease(self, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
         """See the port."""
@@ -168,8 +177,10 @@ class MemoryJobs:
             stored = self._jobs.get(job_id)
             if stored is None:
                 return None
-            if not stored.job.status.final:
-                stored.job = replace(stored.job, status=JobStatus.CANCELLED, updated_at=now)
+            with self._store.lock:
+                if not stored.job.status.final and job_id not in self._store.job_commits:
+                    self._store.cancelled_jobs.add(job_id)
+                    stored.job = replace(stored.job, status=JobStatus.CANCELLED, updated_at=now)
             return stored.job
 
     def _unfinished_like(self, dedup_key: str | None) -> _StoredJob | None:

@@ -15,11 +15,6 @@ class MemorySignals:
         self._changed = threading.Condition()
         self._heard = threading.local()
 
-    @property
-    def reach_others(self) -> bool:
-        """They do not."""
-        return False
-
     def send(self, topic: Topic) -> None:
         """See the port."""
         with self._changed:

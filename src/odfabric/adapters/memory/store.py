@@ -69,6 +69,7 @@ class MemoryStore:
         self.subscriptions: dict[str, StoredSubscription] = {}
         self.deliveries: dict[str, StoredDelivery] = {}
         self.removed: dict[DatasetId, Instant] = {}
+        self.cancelled_jobs: set[str] = set()
 
     def backup(self) -> MemoryStore:
         """A copy of the state as it is now."""

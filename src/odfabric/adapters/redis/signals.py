@@ -40,11 +40,6 @@ class RedisSignals:
         self._listener = threading.Thread(target=self._listen_always, name="signals", daemon=True)
         self._listening = False
 
-    @property
-    def reach_others(self) -> bool:
-        """They do, as long as the server is there."""
-        return True
-
     def listen(self) -> None:
         """Hear signals of other processes from now on."""
         self._listening = True

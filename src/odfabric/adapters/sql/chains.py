@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from odfabric.adapters.sql.catalog import entry_values
 from odfabric.adapters.sql.database import Database, insert_all_new, insert_new
 from odfabric.adapters.sql.deliveries import drop_subscriptions
+from odfabric.adapters.sql.jobs import hold_uncancelled
 from odfabric.adapters.sql.removed_datasets import mark_removed, unmark_removed
 from odfabric.adapters.sql.tables import blocks, datasets, heads, idempotency, job_commits, outbox
 from odfabric.errors import AlreadyExists, HeadMoved, NotFound
@@ -206,6 +207,7 @@ def _record(
     job_ids: Sequence[str],
     head: Multihash,
 ) -> None:
+    hold_uncancelled(connection, job_ids)
     keys = [_record_values(dataset, record) for record in records]
     if not insert_all_new(connection, idempotency, keys):
         raise AlreadyExists("an idempotency key of this commit has been committed already")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from sqlalchemy import Row, delete, select
 
 from odfabric.adapters.sql.database import Database, insert_all_new, insert_new
+from odfabric.adapters.sql.jobs import hold_uncancelled
 from odfabric.adapters.sql.tables import commit_intent_jobs, commit_intents
 from odfabric.errors import AlreadyExists
 from odfabric.formats.did import parse_dataset_id
@@ -39,6 +40,7 @@ class SqlCommitIntents:
         }
         jobs = [{"job_id": job_id, "new_head": intent.head} for job_id in intent.job_ids]
         with self._database.write() as connection:
+            hold_uncancelled(connection, intent.job_ids)
             if not (
                 insert_all_new(connection, commit_intent_jobs, jobs) and insert_new(connection, commit_intents, values)
             ):

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, delete, exists, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, delete, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from odfabric.adapters.sql.database import Database, insert_new
-from odfabric.adapters.sql.tables import is_unfinished, job_bodies, jobs
+from odfabric.adapters.sql.tables import commit_intent_jobs, is_unfinished, job_bodies, job_commits, jobs
 from odfabric.errors import Determinate, LeaseLost
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
@@ -82,6 +82,17 @@ class SqlJobs:
         with self._database.read() as connection:
             return [_job(row) for row in connection.execute(wanted)]
 
+    def pushes_waiting(self, *, dataset: DatasetId | None = None, account: str | None = None, limit: int) -> int:
+        """See the port."""
+        waiting = select(jobs.c.position).where(is_unfinished(jobs.c.status), jobs.c.kind == JobKind.PUSH.value)
+        if dataset is not None:
+            waiting = waiting.where(jobs.c.dataset_id == dataset)
+        if account is not None:
+            waiting = waiting.where(jobs.c.account == account)
+        counted = select(func.count()).select_from(waiting.limit(limit).subquery())
+        with self._database.read() as connection:
+            return connection.execute(counted).scalar_one()
+
     def lease(self, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
         """See the port."""
         return self._lease(_ready(now), worker, now, lease_ms)
@@ -128,10 +139,13 @@ class SqlJobs:
         """See the port."""
         cancelled = update(jobs).where(jobs.c.id == job_id, is_unfinished(jobs.c.status))
         with self._database.write() as connection:
-            connection.execute(
-                cancelled.values(status=JobStatus.CANCELLED.value, leased_until=None, worker=None, updated_at=now)
-            )
-            connection.execute(delete(job_bodies).where(job_bodies.c.job_id == job_id))
+            # Locked first, looked at then: a commit holds the lock until its marks can be seen.
+            connection.execute(select(jobs.c.id).where(jobs.c.id == job_id).with_for_update())
+            if not _is_committing(connection, job_id):
+                connection.execute(
+                    cancelled.values(status=JobStatus.CANCELLED.value, leased_until=None, worker=None, updated_at=now)
+                )
+                connection.execute(delete(job_bodies).where(job_bodies.c.job_id == job_id))
             found = connection.execute(select(jobs).where(jobs.c.id == job_id)).one_or_none()
             return _job(found) if found else None
 
@@ -166,6 +180,21 @@ class SqlJobs:
                 ended = (lease.job.id, *together)
                 connection.execute(delete(job_bodies).where(job_bodies.c.job_id.in_(ended)))
             return True
+
+
+def hold_uncancelled(connection: Connection, job_ids: Sequence[str]) -> None:
+    """Keep jobs from being cancelled until the transaction, which leaves marks of them, has ended. Raises LeaseLost."""
+    if not job_ids:
+        return
+    held = select(jobs.c.status).where(jobs.c.id.in_(job_ids)).order_by(jobs.c.position).with_for_update(read=True)
+    if JobStatus.CANCELLED.value in connection.execute(held).scalars().all():
+        raise LeaseLost("a job of this commit was cancelled")
+
+
+def _is_committing(connection: Connection, job_id: str) -> bool:
+    """Whether the job has committed, or is about to."""
+    marks = (select(table.c.job_id).where(table.c.job_id == job_id) for table in (job_commits, commit_intent_jobs))
+    return any(connection.execute(mark).one_or_none() is not None for mark in marks)
 
 
 def _take(connection: Connection, ready: Select[tuple[str]], worker: str, now: Instant, lease_ms: int) -> Lease | None:

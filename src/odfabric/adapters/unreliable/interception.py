@@ -109,6 +109,7 @@ JOBS = PortCalls(
         "bodies": "job.bodies",
         "following": "job.following",
         "queued": "job.queued",
+        "pushes_waiting": "job.pushes_waiting",
     },
 )
 INTENTS = PortCalls(effects={"add": "intent.add", "drop": "intent.drop"}, reads={"all": "intent.all"})
@@ -143,10 +144,9 @@ ENGINE = PortCalls(
         "ingest": "engine.ingest",
         "execute_transform": "engine.transform",
         "validate_query": "engine.validate",
-        "migrate_query": "engine.migrate",
         "query": "engine.query",
     },
-    reads={"info": "engine.info"},
+    reads={"info": "engine.info", "migrate_query": "engine.migrate"},
 )
 KEYS = PortCalls(effects={"create": "keys.create"})
 HTTP_SOURCE = PortCalls(reads={"fetch": "source.fetch"})

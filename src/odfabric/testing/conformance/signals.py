@@ -15,6 +15,9 @@ PATIENCE_S = 10.0
 class SignalsContract:
     """Between threads, and between ends that reach each other."""
 
+    reach_others = False
+    """Whether ends hear each other."""
+
     @pytest.fixture
     def open_signals(self) -> Callable[[], Signals]:
         raise NotImplementedError
@@ -43,7 +46,7 @@ class SignalsContract:
     def test_the_other_end_hears_if_it_is_in_reach(self, open_signals: Callable[[], Signals]) -> None:
         here, there = open_signals(), open_signals()
         with ThreadPoolExecutor(1) as other:
-            waiting = other.submit(there.wait, Topic.OUTBOX, timeout_s=PATIENCE_S if here.reach_others else 0.05)
+            waiting = other.submit(there.wait, Topic.OUTBOX, timeout_s=PATIENCE_S if self.reach_others else 0.05)
             while not waiting.done():
                 here.send(Topic.OUTBOX)
-            assert waiting.result() == here.reach_others
+            assert waiting.result() == self.reach_others

@@ -94,5 +94,5 @@ def get_job(request: Request, caller: Writer, job_id: JobId) -> Response:
 
 @router.delete("/jobs/{job_id}", summary="Cancel a job", responses=answers(JobView, text="The job as it is now"))
 def cancel_job(request: Request, caller: Writer, job_id: JobId) -> Response:
-    """The job as it is now; one that has ended stays as it is."""
+    """The job as it is now; one that has ended, has committed or is just committing stays as it is."""
     return JSONResponse(job_value(node_of(request).cancel_job(job_id)))
