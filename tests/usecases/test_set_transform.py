@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.domain.access import LOCAL_ACCOUNT, Subject
-from odfabric.errors import InvalidQuery, InvalidRequest, NotFound
+from odfabric.errors import Corrupt, InvalidQuery, InvalidRequest, NotFound
+from odfabric.formats.dataset_layout import in_dataset
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.engine import EvolutionVerdict
+from odfabric.model.engine import EngineInfo, EvolutionVerdict, MigrateRequest, TransformResult
 from odfabric.model.job import Job, JobStatus
 from odfabric.model.metadata import ExecuteTransform, SetTransform
+from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.push_data import PushData
 from odfabric.usecases.read_tail import ReadTail
+from odfabric.usecases.replay_transactions import (
+    ReplayedTransaction,
+    ReplayPorts,
+    engine_records,
+    replay_transactions,
+)
 from odfabric.usecases.set_transform import ChangedTransform
 from odfabric.usecases.verify_dataset import VerifyOptions
 from tests.usecases.manifests import ROOT
@@ -179,3 +189,46 @@ def test_verification_runs_a_migration_again(story: Story) -> None:
     story.memory.engine.calls = 0
     assert story.verify()["ok"] is True
     assert story.memory.engine.calls == 2  # both transactions were run again
+
+
+def replayed(story: Story, *, digest: str | None = None) -> list[ReplayedTransaction]:
+    ports = story.memory.node.ports
+    found = ReplayPorts(story.memory.node.repository, ports.engine, ports.exchange, ports.objects, ports.clock)
+    return replay_transactions(story.chosen, ports=found, blocks_max=1000, digest=digest)[1]
+
+
+def test_a_replay_records_which_transactions_the_engine_reproduces(story: Story) -> None:
+    story.change("SELECT * FROM b")
+    story.pull()
+    assert [one.reproduced for one in replayed(story)] == [True, True]
+    records = list(engine_records(story.chosen.id, objects=story.memory.objects))
+    assert {record["outcome"] for record in records} == {"reproduces"}
+    assert {record["engine"] for record in records} == {"memory"}
+    assert replayed(story) == replayed(story)
+    assert list(engine_records(story.chosen.id, objects=story.memory.objects)) == records
+    story.memory.objects.put_bytes(in_dataset(story.chosen.id, "engines/0/0/differs"), b"?")
+    with pytest.raises(Corrupt):
+        list(engine_records(story.chosen.id, objects=story.memory.objects))
+
+
+class OtherEngine(MemoryEngine):
+    """An engine that withdraws nothing when a transform is changed."""
+
+    def info(self) -> EngineInfo:
+        return replace(super().info(), digest="0ther")
+
+    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> TransformResult:
+        return super().migrate_query(replace(request, output=()), progress=progress)
+
+
+def test_an_engine_that_gives_other_rows_is_told_block_by_block(story: Story) -> None:
+    story.change("SELECT * FROM b")
+    story.pull()
+    story.memory.use_engine(OtherEngine(story.memory.folder / "exchange"))
+    first, second = replayed(story, digest="0th")
+    assert (first.reproduced, second.reproduced) == (True, False)
+    assert second.message
+    outcomes = {record["outcome"] for record in engine_records(story.chosen.id, objects=story.memory.objects)}
+    assert outcomes == {"reproduces", "differs"}
+    with pytest.raises(InvalidRequest, match="0ther"):
+        replayed(story, digest="abc")

@@ -74,7 +74,7 @@ def validate(
         raise InvalidRequest("queries are judged by an engine of this machine", hint="leave --node out")
     if sum(map(bool, (manifest, batch, query))) != 1:
         raise InvalidRequest("name one of a manifest, --query and --batch")
-    from odfabric.cli.query_judgements import show_judgements
+    from odfabric.cli.query_judgements import is_accepted, show_judgements
     from odfabric.usecases.validate_queries import BatchLimits, judge
 
     with _engine(given) as (running, node, settings):
@@ -92,7 +92,7 @@ def validate(
             )
             judged = {name: judge(request, engine=running) for name, request in asked.items()}
             show_judgements(given.output, judged)
-            accepted = not any(result.problems for result in judged.values())
+            accepted = all(is_accepted(result) for result in judged.values())
     if not accepted:
         raise typer.Exit(1)
 

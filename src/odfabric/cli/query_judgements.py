@@ -9,8 +9,14 @@ from collections.abc import Mapping
 
 from odfabric.cli.output import Output
 from odfabric.formats.arrow_schema import data_schema_to_arrow
-from odfabric.model.engine import QueryOperator, ValidateResult
+from odfabric.model.engine import EvolutionVerdict, QueryOperator, ValidateResult
 from odfabric.usecases.validate_queries import judgement
+
+
+def is_accepted(result: ValidateResult) -> bool:
+    """Whether the query can run, and can take the place of the one that is there."""
+    refused = result.evolution is not None and result.evolution.verdict is EvolutionVerdict.REFUSED
+    return not result.problems and not refused
 
 
 def show_judgements(output: Output, judged: Mapping[str, ValidateResult]) -> None:

@@ -1,4 +1,4 @@
-"""Verbs below `odf system` for whoever runs a node: rebuild its database, collect what nothing names.
+"""Verbs below `odf system` for whoever runs a node: rebuild its database, collect what nothing names, try an engine.
 
 They work on the stores themselves, so they run where the node runs, on its workspace and settings, and never over HTTP.
 """
@@ -25,6 +25,64 @@ def register(app: typer.Typer) -> None:
     """Add the verbs to `odf system`."""
     app.command("rebuild")(rebuild)
     app.command("collect")(collect)
+    app.command("replay")(replay)
+    app.command("engines")(engines)
+
+
+def replay(
+    context: typer.Context,
+    ref: str = typer.Argument(help="Name, account/name or did:odf:... of a derivative dataset"),
+    engine_digest: str = typer.Option("", help="What the digest of the engine must begin with (`odf engine info`)"),
+) -> None:
+    """Run all transactions of a dataset again on the engine that is here, and record beside it which it reproduces.
+
+    To try an engine before another is given up: ODF_ENGINE_ADDRESS and ODF_ENGINE_TOKEN name it. Exit code 1 if one differs.
+    """
+    from odfabric.formats.references import parse_dataset_ref
+    from odfabric.usecases.replay_transactions import ReplayPorts, replay_transactions
+    from odfabric.wiring import open_node
+
+    given = context_of(context)
+    output = given.output
+    with open_node(_settings(given)) as node:
+        ports = ReplayPorts(
+            node.repository, node.ports.engine, node.ports.exchange, node.ports.objects, node.ports.clock
+        )
+        info, found = replay_transactions(
+            node.resolve(parse_dataset_ref(ref)),
+            ports=ports,
+            blocks_max=node.settings.chain_blocks_max,
+            digest=engine_digest or None,
+            listener=lambda progress: output.progress(f"{progress.stage} {progress.done}/{progress.total}"),
+        )
+    output.clear()
+    rows = [{"block": str(one.block), "reproduced": one.reproduced, "message": one.message} for one in found]
+    if output.as_json:
+        engine = {"name": info.name, "version": info.version, "digest": info.digest}
+        output.document({"engine": engine, "transactions": rows})
+    else:
+        good = sum(one.reproduced for one in found)
+        output.result(
+            None, f"{info.name} {info.version} {info.digest[:16]} reproduces {good} of {len(found)} transactions"
+        )
+        if good < len(found):
+            output.rows([row for row in rows if not row["reproduced"]])
+    if not all(one.reproduced for one in found):
+        raise typer.Exit(REFUSED)
+
+
+def engines(
+    context: typer.Context, ref: str = typer.Argument(help="Name, account/name or did:odf:... of a dataset")
+) -> None:
+    """Show which engines reproduce which blocks of a dataset, as `odf system replay` has recorded it."""
+    from odfabric.formats.references import parse_dataset_ref
+    from odfabric.usecases.replay_transactions import engine_records
+    from odfabric.wiring import open_node
+
+    given = context_of(context)
+    with open_node(_settings(given)) as node:
+        dataset = node.resolve(parse_dataset_ref(ref)).id
+        given.output.rows(list(engine_records(dataset, objects=node.ports.objects)))
 
 
 def rebuild(

@@ -1,0 +1,185 @@
+"""Run the transactions of a derivative dataset again on the engine that is here, and keep which of them it reproduces.
+
+Owns the records beside a dataset that say which engine, by name, version and digest, gives the rows of which block. Blocks carry no
+engine, so before an engine is given up the next one is tried on what the old one made. Invariant: a record is written once for each
+(block, engine, outcome), and nothing in the chain depends on one. Records are not signed. Not here: whether a dataset is what it
+claims to be (`usecases.verify_dataset`). Source: semantics of transforms, section 7.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from odfabric.domain.chain.state import ChainState, apply
+from odfabric.domain.chain.walk import ChainLink, walk
+from odfabric.domain.transform_plan import InputNeverPulled, executed, plan_replay, replay_inputs
+from odfabric.domain.verify import verify_replay
+from odfabric.errors import Corrupt, InvalidRequest, NotFound, OdfError
+from odfabric.formats.dataset_layout import in_dataset
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.engine import EngineInfo, EngineProgress
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import Instant
+from odfabric.model.job import Job
+from odfabric.model.metadata import DatasetKind, ExecuteTransform
+from odfabric.model.multihash import Multihash
+from odfabric.ports.clock import Clock
+from odfabric.ports.engine import Engine
+from odfabric.ports.exchange import Exchange
+from odfabric.ports.object_store import ObjectStore
+from odfabric.usecases.judge_transform import change_of
+from odfabric.usecases.repository import Repository
+from odfabric.usecases.run_transform import execute_plan, input_at
+from odfabric.usecases.store_slice import describe_slice
+
+ENGINES = "engines"
+RECORD_BYTES_MAX = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedTransaction:
+    """A block and whether the engine gave its rows again; `message` says what differs."""
+
+    block: Multihash
+    reproduced: bool
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPorts:
+    """What a replay works with."""
+
+    repository: Repository
+    engine: Engine
+    exchange: Exchange
+    objects: ObjectStore
+    clock: Clock
+
+
+class UnattendedRun:
+    """A JobRun without a job: nothing is committed, and only progress is told."""
+
+    job_id = ""
+
+    def __init__(self, listener: Callable[[EngineProgress], None]) -> None:
+        self._listener = listener
+
+    def report(self, progress: EngineProgress) -> None:
+        """See the protocol."""
+        self._listener(progress)
+
+    def confirm(self) -> None:
+        """See the protocol."""
+
+    def system_time(self, base: ChainState) -> Instant:
+        """Times of a replay are those of its blocks."""
+        raise ValueError("a replay makes no blocks")
+
+    def following(self, *, limit: int) -> Sequence[Job]:
+        """See the protocol."""
+        return ()
+
+    def take_along(self, job_ids: Sequence[str]) -> None:
+        """See the protocol."""
+
+
+def replay_transactions(
+    entry: CatalogEntry,
+    *,
+    ports: ReplayPorts,
+    blocks_max: int,
+    digest: str | None = None,
+    listener: Callable[[EngineProgress], None] = lambda _: None,
+) -> tuple[EngineInfo, list[ReplayedTransaction]]:
+    """Replay every transaction, oldest first, and record the outcomes; one that differs does not end the run.
+
+    `digest` is what the digest of the engine here must begin with. Raises InvalidRequest for a root dataset or another engine,
+    NotFound for an input that is not here, Determinate if the engine is away.
+    """
+    if entry.kind is not DatasetKind.DERIVATIVE:
+        raise InvalidRequest(f"{entry.alias} is no derivative dataset", hint="only those have transactions")
+    info = ports.engine.info()
+    if digest and not info.digest.startswith(digest):
+        raise InvalidRequest(
+            f"the engine here is {info.name} {info.version} with the digest {info.digest}",
+            hint="ODF_ENGINE_ADDRESS and ODF_ENGINE_TOKEN name another one",
+        )
+    blocks = ports.repository.blocks(entry.id)
+    links = list(walk(blocks, ports.repository.head(entry.id).hash, blocks_max=blocks_max))[::-1]
+    state, done = ChainState.empty(), []
+    for number, link in enumerate(links):
+        if isinstance(link.block.event, ExecuteTransform):
+            listener(EngineProgress(stage="replay", done=number, total=len(links)))
+            found = _replayed(state, link, link.block.event, ports=ports, blocks_max=blocks_max, listener=listener)
+            _record(entry.id, found, info, ports)
+            done.append(found)
+        state = apply(state, link.hash, link.block)
+    return info, done
+
+
+def engine_records(dataset: DatasetId, *, objects: ObjectStore) -> Iterator[Mapping[str, object]]:
+    """All that is recorded beside a dataset, by block. Raises Corrupt for a record that is none."""
+    for key in objects.keys(in_dataset(dataset, f"{ENGINES}/")):
+        try:
+            value = json.loads(objects.read_bytes(key, size_max=RECORD_BYTES_MAX))
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise Corrupt("a record of an engine cannot be read", object_name=key)
+        yield value
+
+
+def _replayed(
+    state: ChainState,
+    link: ChainLink,
+    event: ExecuteTransform,
+    *,
+    ports: ReplayPorts,
+    blocks_max: int,
+    listener: Callable[[EngineProgress], None],
+) -> ReplayedTransaction:
+    repository, dataset = ports.repository, state.dataset_id
+    inputs = {name: input_at(name, head, repository) for name, head in replay_inputs(event).items()}
+    try:
+        change = change_of(state, inputs, blocks=repository.blocks(dataset), engine=ports.engine, blocks_max=blocks_max)
+        plan = plan_replay(state, link.block, inputs, blocks_max=blocks_max, change=change)
+        if isinstance(plan, InputNeverPulled):
+            return ReplayedTransaction(link.hash, False, f"input {plan.dataset_id} had no schema at that time")
+        checkpoints = [plan.prev_checkpoint.physical_hash] if plan.prev_checkpoint else []
+        with ports.exchange.session() as folder:
+            replayed = execute_plan(
+                plan,
+                checkpoints,
+                folder,
+                run=UnattendedRun(listener),
+                repository=repository,
+                engine=ports.engine,
+                exchange=ports.exchange,
+            )
+            offsets = replayed.result.offsets
+            data = describe_slice(replayed.data_path, offsets) if offsets else None
+    except OdfError as error:
+        if error.code in ("unavailable", "outcome-unknown") or isinstance(error, NotFound):
+            raise
+        return ReplayedTransaction(link.hash, False, str(error))
+    actual = executed(plan, new_data=data, new_checkpoint=None, watermark=replayed.result.watermark)
+    problem = verify_replay(dataset, link.hash, expected=event, actual=actual)
+    return ReplayedTransaction(link.hash, problem is None, None if problem is None else problem.message)
+
+
+def _record(dataset: DatasetId, found: ReplayedTransaction, info: EngineInfo, ports: ReplayPorts) -> None:
+    outcome = "reproduces" if found.reproduced else "differs"
+    value = {
+        "block": str(found.block),
+        "engine": info.name,
+        "version": info.version,
+        "digest": info.digest,
+        "sparkVersion": info.spark_version,
+        "outcome": outcome,
+        "message": found.message,
+        "recordedAt": str(ports.clock.now().truncated_to_millis()),
+    }
+    key = in_dataset(dataset, f"{ENGINES}/{found.block}/{info.digest or info.name}/{outcome}")
+    ports.objects.put_bytes(key, json.dumps(value, sort_keys=True).encode())
