@@ -22,6 +22,32 @@ def physical_hash(source: Path | BinaryIO) -> tuple[Multihash, int]:
     return _of_stream(source)
 
 
+class KnownFiles:
+    """Files whose hash is known: those that are still the same file, of the same size and time of change.
+
+    A hard link is the same file. The oldest of more than `files_max` are forgotten.
+    """
+
+    def __init__(self, files_max: int) -> None:
+        self._files_max = files_max
+        self._marks: dict[Multihash, tuple[int, ...]] = {}
+
+    def add(self, name: Multihash, path: Path) -> None:
+        """Remembers that the file hashes to `name`."""
+        while len(self._marks) >= self._files_max:
+            self._marks.pop(next(iter(self._marks)), None)
+        self._marks[name] = _mark(path)
+
+    def has(self, name: Multihash, path: Path) -> bool:
+        """Whether it is known that the file hashes to `name`."""
+        return self._marks.get(name) == _mark(path)
+
+
+def _mark(path: Path) -> tuple[int, ...]:
+    stat = path.stat()
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
 def _of_stream(stream: BinaryIO) -> tuple[Multihash, int]:
     digest, size = hashlib.sha3_256(), 0
     while chunk := stream.read(READ_BYTES):

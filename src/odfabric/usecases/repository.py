@@ -1,7 +1,7 @@
 """The node's own repository, reading side: datasets by reference, blocks, chain states, objects made local.
 
-Invariant: every byte that leaves here for an engine, a peer or a person was hashed again on the way, and damage to what this
-node wrote is `Corrupt`, named. Not here: anything that writes (see `usecases.commit`).
+Invariant: every byte that leaves here for an engine, a peer or a person was hashed again on the way (a checkpoint: once by a
+process, as long as its file stays the same), and damage to what this node wrote is `Corrupt`, named. Not here: anything that writes (see `usecases.commit`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.walk import read_state
 from odfabric.errors import ChainsDiverged, Corrupt, InvalidBlock, NotFound
 from odfabric.formats.block import block_hash, decode_block
-from odfabric.formats.dataset_layout import block_key, object_key
-from odfabric.formats.physical_hash import physical_hash
+from odfabric.formats.dataset_layout import CHECKPOINTS, block_key, object_key
+from odfabric.formats.physical_hash import KnownFiles, physical_hash
 from odfabric.formats.references import parse_name
 from odfabric.model.commit import BlockRow, CatalogEntry, Head
 from odfabric.model.identity import DatasetAlias, DatasetId, DatasetRef, Name
@@ -24,6 +24,9 @@ from odfabric.model.multihash import Multihash
 from odfabric.ports.catalog import Catalog
 from odfabric.ports.chain_reader import ChainReader
 from odfabric.ports.object_store import ObjectStore
+
+CHECKPOINTS_KNOWN_MAX = 4096
+"""Files of checkpoints that a process remembers to have hashed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class Repository:
         self.account = account
         self._block_bytes_max = block_bytes_max
         self._states: dict[DatasetId, ChainState] = {}
+        self._checkpoints = KnownFiles(CHECKPOINTS_KNOWN_MAX)
         self._states_cached_max = states_cached_max
 
     def resolve(self, ref: DatasetRef) -> CatalogEntry:
@@ -128,10 +132,30 @@ class Repository:
 
         Raises Corrupt if it is missing or does not hash to its name: the chain says that this node has it.
         """
+        self._fetch(dataset, folder, name, path)
+        return self._checked(dataset, folder, name, path)
+
+    def materialize_checkpoint(self, dataset: DatasetId, name: Multihash, path: Path) -> None:
+        """As `materialize`, but a file that this process has hashed before, and that has not changed since, is not hashed again.
+
+        Checkpoints build on large ones that do not change: a transaction must not read them from end to end.
+        """
+        self._fetch(dataset, CHECKPOINTS, name, path)
+        if not self._checkpoints.has(name, path):
+            self._checked(dataset, CHECKPOINTS, name, path)
+            self._checkpoints.add(name, path)
+
+    def checkpoint_stored(self, name: Multihash, path: Path) -> None:
+        """Tells that the file has been hashed just now; its object may be a link to it."""
+        self._checkpoints.add(name, path)
+
+    def _fetch(self, dataset: DatasetId, folder: str, name: Multihash, path: Path) -> None:
         try:
             self.objects.materialize(object_key(dataset, folder, name), path)
         except NotFound as error:
             raise Corrupt(f"{folder} object {name} of {dataset} is missing", object_name=str(name)) from error
+
+    def _checked(self, dataset: DatasetId, folder: str, name: Multihash, path: Path) -> int:
         found, size = physical_hash(path)
         if found != name:
             path.unlink()

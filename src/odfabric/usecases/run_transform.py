@@ -21,6 +21,7 @@ from odfabric.domain.transform_plan import (
     plan_transform,
     transform_inputs,
 )
+from odfabric.formats.checkpoint_header import checkpoint_bases
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import MigrateRequest, SliceFile, TransformRequest, TransformRequestInput, TransformResult
 from odfabric.model.identity import DatasetHandle, DatasetId
@@ -76,7 +77,7 @@ def run_transform(
             executed = execute_plan(
                 plan, checkpoints, folder, run=run, repository=repository, engine=engine, exchange=exchange
             )
-            planned = _plan_commit(state, plan, executed, objects=objects)
+            planned = _plan_commit(state, plan, executed, repository=repository, objects=objects)
             run.confirm()
             return planned
 
@@ -111,11 +112,7 @@ def execute_plan(
     def relative(path: Path) -> str:
         return path.relative_to(exchange.root).as_posix()
 
-    checkpoint_paths = []
-    for name in checkpoints:
-        path = folder / f"checkpoint-{name}"
-        repository.materialize(plan.dataset_id, "checkpoints", name, path)
-        checkpoint_paths.append(relative(path))
+    files = checkpoint_files(plan.dataset_id, checkpoints, folder, repository)
     data_path, checkpoint_path = folder / "new-data", folder / "new-checkpoint"
     request = TransformRequest(
         dataset_id=plan.dataset_id,
@@ -126,9 +123,10 @@ def execute_plan(
         prev_watermark=plan.prev_watermark,
         system_time=plan.system_time,
         next_offset=plan.next_offset,
-        checkpoint_paths=tuple(checkpoint_paths),
+        checkpoint_paths=tuple(map(relative, files.values())),
         new_checkpoint_path=relative(checkpoint_path),
         new_data_path=relative(data_path),
+        checkpoint_hashes=tuple(files),
     )
     if plan.change is None:
         result = engine.execute_transform(request, progress=run.report)
@@ -140,6 +138,24 @@ def execute_plan(
         anew = replace(request, checkpoint_paths=(), checkpoint_hashes=())
         result = engine.migrate_query(MigrateRequest(next=anew, output=output), progress=run.report)
     return ExecutedTransform(result, data_path, checkpoint_path if checkpoint_path.exists() else None)
+
+
+def checkpoint_files(
+    dataset: DatasetId, newest: Sequence[Multihash], folder: Path, repository: Repository
+) -> dict[Multihash, Path]:
+    """The checkpoints of a transaction as files, the newest first, then those that it builds on. Raises Corrupt, InvalidData."""
+    files: dict[Multihash, Path] = {}
+
+    def add(name: Multihash) -> None:
+        files[name] = folder / f"checkpoint-{name}"
+        repository.materialize_checkpoint(dataset, name, files[name])
+
+    for name in newest:
+        add(name)
+    for name in [base for path in list(files.values()) for base in checkpoint_bases(path)]:
+        if name not in files:
+            add(name)
+    return files
 
 
 def _request_input(
@@ -170,17 +186,20 @@ def _slice_files(
 
 
 def _plan_commit(
-    state: ChainState, plan: TransformPlan, executed: ExecutedTransform, *, objects: ObjectStore
+    state: ChainState, plan: TransformPlan, executed: ExecutedTransform, *, repository: Repository, objects: ObjectStore
 ) -> PlannedCommit | None:
     result, dataset = executed.result, plan.dataset_id
     new_data = store_slice(dataset, executed.data_path, result.offsets, objects=objects) if result.offsets else None
-    checkpoint = executed.checkpoint_path
+    checkpoint = None
+    if executed.checkpoint_path is not None:
+        checkpoint = store_checkpoint(dataset, executed.checkpoint_path, objects=objects)
+        repository.checkpoint_stored(checkpoint.physical_hash, executed.checkpoint_path)
     events = plan_execute_transform(
         state,
         plan,
         data_schema=result.data_schema,
         new_data=new_data,
-        new_checkpoint=None if checkpoint is None else store_checkpoint(dataset, checkpoint, objects=objects),
+        new_checkpoint=checkpoint,
         watermark=result.watermark,
     )
     if not events:

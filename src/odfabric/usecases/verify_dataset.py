@@ -32,7 +32,8 @@ from odfabric.domain.verify import (
     verify_replay,
     verify_slice,
 )
-from odfabric.errors import Corrupt, NotFound, OdfError
+from odfabric.errors import Corrupt, InvalidData, NotFound, OdfError
+from odfabric.formats.checkpoint_header import checkpoint_bases
 from odfabric.formats.dataset_layout import CHECKPOINTS, DATA, head_key, object_key
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.logical_hash import logical_hash_of_parquet
@@ -248,7 +249,24 @@ def _verify_checkpoint(verification: _Verification, block: Multihash, declared: 
         found = Checkpoint(physical_hash=physical, size=size)
     except NotFound:
         pass
-    verification.add(verify_checkpoint(verification.dataset, block, declared=declared, found=found))
+    problem = verify_checkpoint(verification.dataset, block, declared=declared, found=found)
+    verification.add(problem)
+    if problem is None:
+        _verify_bases(verification, block, declared, path)
+
+
+def _verify_bases(verification: _Verification, block: Multihash, declared: Checkpoint, path: Path) -> None:
+    """A checkpoint builds on those of earlier blocks, which were hashed with them, so here it is enough that they are there."""
+    try:
+        for base in checkpoint_bases(path):
+            key = object_key(verification.dataset, CHECKPOINTS, base)
+            if verification.repository.objects.stat(key) is None:
+                message = f"the checkpoint builds on {base}, which is missing"
+                verification.found(ProblemKind.OBJECT_NOT_FOUND, message, block=block, name=declared.physical_hash)
+    except InvalidData as error:
+        verification.found(
+            ProblemKind.CHECKPOINT_DOES_NOT_MATCH_METADATA, error.message, block=block, name=declared.physical_hash
+        )
 
 
 def _verify_transactions(verification: _Verification, hashes: Sequence[Multihash]) -> None:

@@ -16,12 +16,15 @@ from typing import BinaryIO
 from odfabric.errors import External, InvalidName, NotFound
 from odfabric.formats.block import block_hash
 from odfabric.formats.multihash import parse_multihash
-from odfabric.formats.physical_hash import physical_hash
+from odfabric.formats.physical_hash import KnownFiles, physical_hash
 from odfabric.model.multihash import Multihash
 from odfabric.ports.object_store import ObjectStat, ObjectStore, ReadableBytes
 
 KEPT = frozenset({"blocks", "data", "checkpoints"})
 """Second parts of keys (`formats.dataset_layout`) whose objects never change."""
+
+CHECKPOINTS_KNOWN_MAX = 4096
+"""Copies of checkpoints that a process remembers to have hashed."""
 
 
 class CachedObjectStore:
@@ -30,6 +33,7 @@ class CachedObjectStore:
     def __init__(self, far: ObjectStore, near: ObjectStore) -> None:
         self._far = far
         self._near = near
+        self._checkpoints = KnownFiles(CHECKPOINTS_KNOWN_MAX)
 
     def put_bytes(self, key: str, data: bytes) -> None:
         """See the port."""
@@ -79,7 +83,7 @@ class CachedObjectStore:
             return
         with suppress(NotFound, External):
             self._near.materialize(key, path)
-            if physical_hash(path)[0] == _name(key):
+            if self._is_whole(key, path):
                 return
             path.unlink()
             self._near.delete(key)
@@ -115,6 +119,20 @@ class CachedObjectStore:
     def link(self, key: str, *, lifetime_s: int) -> str | None:
         """See the port."""
         return self._far.link(key, lifetime_s=lifetime_s)
+
+    def _is_whole(self, key: str, path: Path) -> bool:
+        """A checkpoint is hashed once, as long as its file stays the same: transactions build on large ones."""
+        name = _name(key)
+        if name is None:
+            return False
+        is_checkpoint = key.rpartition("/")[0].endswith("/checkpoints")
+        if is_checkpoint and self._checkpoints.has(name, path):
+            return True
+        if physical_hash(path)[0] != name:
+            return False
+        if is_checkpoint:
+            self._checkpoints.add(name, path)
+        return True
 
     def _keep_file(self, key: str, path: Path) -> None:
         if _is_kept(key):
