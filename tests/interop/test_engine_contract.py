@@ -43,7 +43,9 @@ REQUEST = contract.TransformRequest(
             dataset_id=IN,
             dataset_alias="in",
             query_alias="żółw",
-            vocab=contract.DatasetVocabulary(),
+            vocab=contract.DatasetVocabulary(
+                offset_column="o", operation_type_column="p", system_time_column="s", event_time_column="e"
+            ),
             offset_interval=OffsetInterval(start=0, end=9),
             data_paths=("/opt/engine/in/f1620aa",),
             schema_file="/opt/engine/in/schema.parquet",
@@ -54,8 +56,8 @@ REQUEST = contract.TransformRequest(
             ),
         ),
     ),
-    next_offset=0,
-    prev_checkpoint_path=None,
+    next_offset=7,
+    prev_checkpoint_path="/opt/engine/in/checkpoint",
     new_checkpoint_path="/opt/engine/out/checkpoint",
     new_data_path="/opt/engine/out/data",
 )
@@ -116,7 +118,8 @@ class ByHand:
     def input(self) -> int:
         text, builder = self.builder.CreateString, self.builder
         identity = builder.CreateByteVector(b"\xed\x01" + b"\x02" * 32)
-        alias, query_alias, vocab = text("in"), text("żółw"), self.table(4)
+        alias, query_alias = text("in"), text("żółw")
+        vocab = self.table(4, s0=text("o"), s1=text("p"), s2=text("s"), s3=text("e"))
         builder.StartObject(2)
         builder.PrependUint64Slot(1, 9, 0)
         interval = int(builder.EndObject())
@@ -134,6 +137,7 @@ class ByHand:
         identity = builder.CreateByteVector(b"\xed\x01" + b"\x01" * 32)
         alias, vocab = text("kamu/out"), self.table(4, s3=text("t"))
         transform, inputs = self.transform(), self.offsets([self.input()])
+        before = text("/opt/engine/in/checkpoint")
         checkpoint, data = text("/opt/engine/out/checkpoint"), text("/opt/engine/out/data")
         builder.StartObject(11)
         builder.PrependUOffsetTRelativeSlot(0, identity, 0)
@@ -143,6 +147,8 @@ class ByHand:
         builder.PrependUint8Slot(4, 1, 0)
         builder.PrependUOffsetTRelativeSlot(5, transform, 0)
         builder.PrependUOffsetTRelativeSlot(6, inputs, 0)
+        builder.PrependUint64Slot(7, 7, 0)
+        builder.PrependUOffsetTRelativeSlot(8, before, 0)
         builder.PrependUOffsetTRelativeSlot(9, checkpoint, 0)
         builder.PrependUOffsetTRelativeSlot(10, data, 0)
         builder.Finish(builder.EndObject())
@@ -265,6 +271,33 @@ def test_any_bytes_give_a_message_or_a_refusal(root: type, data: st.DataObject) 
         except InvalidRequest:
             continue
         assert isinstance(found, root)
+
+
+def error_message(*, vtable: tuple[int, ...]) -> bytes:
+    """An InternalError whose vtable is written by hand; its object has 12 bytes: two strings behind the offset of the vtable."""
+    builder = flatbuffers.Builder()
+    texts = [builder.CreateString("m"), builder.CreateString("b")]
+    builder.StartObject(2)
+    for slot, position in enumerate(texts):
+        builder.PrependUOffsetTRelativeSlot(slot, position, 0)
+    member = builder.EndObject()
+    builder.StartObject(2)
+    builder.PrependUint8Slot(0, 4, 0)
+    builder.PrependUOffsetTRelativeSlot(1, member, 0)
+    builder.Finish(builder.EndObject())
+    built = bytes(builder.Output())
+    own = struct.pack("<4H", 8, 12, 8, 4)
+    assert built.count(own) == 1
+    return in_envelope(built.replace(own, struct.pack("<4H", *vtable)))
+
+
+def test_fields_that_overlap_or_leave_their_table_are_refused() -> None:
+    root = contract.TransformResponseRoot
+    expected = contract.TransformResponseInternalError(message="m", backtrace="b")
+    assert decode_message(root, error_message(vtable=(8, 12, 8, 4))).value == expected
+    for vtable in ((8, 12, 4, 4), (8, 12, 6, 4), (8, 12, 8, 2), (8, 10, 8, 4), (8, 4, 8, 4), (8, 12, 9, 4)):
+        with pytest.raises(InvalidRequest, match="vtable"):
+            decode_message(root, error_message(vtable=vtable))
 
 
 def test_many_references_to_one_table_are_refused_before_they_are_read() -> None:

@@ -126,7 +126,8 @@ class FlatBufferReader:
             raise Damaged(self._vtable_problem(plan, vtable_position, size), where=plan.name)
         found = _arrangement(plan, data[vtable_position : vtable_position + size], any_layout=self._any_layout)
         if found is None:
-            raise Damaged("the vtable is not the canonical one", where=plan.name)
+            what = "is no arrangement of its fields" if self._any_layout else "is not the canonical one"
+            raise Damaged(f"the vtable {what}", where=plan.name)
         return found
 
     def _vtable_problem(self, plan: _TablePlan, position: int, size: int) -> str:

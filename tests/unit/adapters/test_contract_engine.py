@@ -160,7 +160,9 @@ def test_what_is_asked(reference: ReferenceEngine, client: ContractEngine, tmp_p
 
 
 def test_no_rows(reference: ReferenceEngine, client: ContractEngine, tmp_path: Path) -> None:
-    result = run(client, request(tmp_path, rows=0))
+    asked = request(tmp_path, rows=0)
+    old = SliceFile(path="call/read-before", offsets=OffsetRange(0, 0))
+    result = run(client, replace(asked, inputs=(replace(asked.inputs[0], slices=(old,)),)))
     assert result.offsets is None
     assert [item.name for item in result.data_schema.fields] == SCHEMA.names
     assert reference.requests[0].query_inputs[0].offset_interval is None

@@ -105,7 +105,7 @@ def test_a_file_that_is_no_parquet_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_system_times_of_any_unit_and_in_several_row_groups(tmp_path: Path) -> None:
     schema = pa.schema([("offset", pa.uint64()), ("system_time", pa.timestamp("ns", "UTC"))])
-    rows = {"offset": [7, 8, 9], "system_time": [1, 2, 30_000_999]}
-    pq.write_table(pa.table(rows, schema=schema), tmp_path / "slice", row_group_size=1)
+    rows = {"offset": [7, 8, 9, 10], "system_time": [1, 2, 3, 30_000_999]}
+    pq.write_table(pa.table(rows, schema=schema), tmp_path / "slice", row_group_size=2)
     found = read_block("slice", DatasetVocabulary(), ExchangeFolder.at(tmp_path))
-    assert found == DataBlock(SliceFile(path="slice", offsets=OffsetRange(7, 10)), 30)
+    assert found == DataBlock(SliceFile(path="slice", offsets=OffsetRange(7, 11)), 30)
