@@ -78,6 +78,7 @@ def validate(
     from odfabric.usecases.validate_queries import BatchLimits, judge
 
     with _engine(given) as (running, node, settings):
+        running.info()  # an engine that cannot be had is told once, not at every line
         if batch:
             limits = BatchLimits(
                 line_bytes_max=settings.validate_line_bytes_max, at_once_max=settings.validate_at_once_max

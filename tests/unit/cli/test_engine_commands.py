@@ -1,0 +1,77 @@
+"""`odf engine validate`: what is asked of the command line, before any engine is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from odfabric.cli.app import main
+from odfabric.cli.output import Output
+from odfabric.cli.query_judgements import is_accepted, show_judgements
+from odfabric.model.data_schema import DataField, DataSchema, DataTypeInt64, DataTypeOption
+from odfabric.model.engine import EvolutionVerdict, QueryEvolution, QueryOperator, QueryProblem, ValidateResult
+
+REFUSED = [
+    (["engine", "validate"], "name one of"),
+    (["engine", "validate", "m.yaml", "--query", "select 1"], "name one of"),
+    (["engine", "validate", "m.yaml", "--batch", "b.ndjson"], "name one of"),
+    (["engine", "validate", "m.yaml", "--node", "http://127.0.0.1:1"], "leave --node out"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), REFUSED)
+def test_a_request_that_is_none_is_refused_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert main(["--workspace", str(tmp_path / "none"), *arguments]) == 1
+    assert said in capsys.readouterr().err
+
+
+ACCEPTED = ValidateResult(
+    problems=(),
+    data_schema=DataSchema(fields=(DataField(name="n", type=DataTypeOption(inner=DataTypeInt64())),)),
+    operator_class="keyed",
+    keys=("a.k",),
+    operators=(
+        QueryOperator(operator_class="keyed", name="aggregate", keys=("k",), detail="sum(v)", step=0, line=2, column=7),
+    ),
+)
+
+
+def shown(result: ValidateResult, capsys: pytest.CaptureFixture[str]) -> str:
+    show_judgements(Output(as_json=False), {"totals": result})
+    return capsys.readouterr().out
+
+
+def test_an_accepted_query_is_shown_with_operators_and_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = shown(ACCEPTED, capsys).splitlines()
+    assert lines[0] == "totals: accepted, keyed"
+    assert lines[2].split() == ["1:2:7", "keyed", "aggregate", "k", "sum(v)"]
+    assert lines[4].split() == ["n", "int64", "yes"]
+
+
+def test_problems_are_shown_with_their_place_and_what_to_write_instead(capsys: pytest.CaptureFixture[str]) -> None:
+    problem = QueryProblem(
+        rule="engine", message="another engine", hint="take this", step=1, line=3, column=4, suggestion="SELECT\n  1"
+    )
+    refused = ValidateResult(problems=(problem,), data_schema=None, operator_class=None, keys=())
+    assert shown(refused, capsys).splitlines() == [
+        "totals: refused",
+        "  query 2 at line 3, column 4: another engine (engine)",
+        "    take this",
+        "    in Spark SQL:",
+        "    SELECT",
+        "      1",
+    ]
+    assert not is_accepted(refused)
+
+
+@pytest.mark.parametrize("verdict", EvolutionVerdict)
+def test_a_query_that_cannot_take_the_place_of_the_one_that_is_there_is_not_accepted(
+    capsys: pytest.CaptureFixture[str], verdict: EvolutionVerdict
+) -> None:
+    evolution = QueryEvolution(verdict=verdict, reason="because")
+    result = ValidateResult(problems=(), data_schema=None, operator_class=None, keys=(), evolution=evolution)
+    assert f"  {verdict.value}: because" in shown(result, capsys)
+    assert is_accepted(result) == (verdict is not EvolutionVerdict.REFUSED)
