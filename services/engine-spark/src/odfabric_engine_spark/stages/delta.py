@@ -45,6 +45,10 @@ class Delta:
         rows = pa.concat_tables([part.rows for part in parts]).combine_chunks()
         return cls(rows, np.concatenate([part.weights for part in parts]))
 
+    def slice(self, begin: int, count: int) -> Delta:
+        """Consecutive rows."""
+        return Delta(self.rows.slice(begin, count), self.weights[begin : begin + count])
+
     def take(self, positions: Longs) -> Delta:
         """Some of the rows."""
         if len(positions) == len(self):

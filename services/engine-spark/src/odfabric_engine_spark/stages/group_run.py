@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst
 from odfabric_engine_spark.incremental.accumulators import Accumulators
 from odfabric_engine_spark.incremental.aggregate_run import AggregateRun, end_column_of
@@ -70,9 +71,10 @@ class GroupPlan:
 class GroupRun:
     """Runs of one stage over the state of groups."""
 
-    def __init__(self, plan: GroupPlan, state: GroupState, *, order_by: str) -> None:
+    def __init__(self, plan: GroupPlan, state: GroupState, call: EngineCall, *, order_by: str) -> None:
         """`order_by` is the column by which records are sorted, as relations between stages know it."""
         self._plan = plan
+        self._call = call
         self._run = AggregateRun(
             plan.columns,
             plan.accumulators,
@@ -92,9 +94,8 @@ class GroupRun:
         """What the result changes by, in order. Raises InvalidData, and what Spark raises on an expression."""
         plan = self._plan
         catalyst = plan.query.catalyst
-        below = mapped(catalyst, plan.stage.below, plan.row_expressions, deltas)
-        rows = below.rows
-        weights = below.weights
+        below = Delta.joined(list(mapped(catalyst, plan.stage.below, plan.row_expressions, deltas, self._call)))
+        rows, weights = below.rows, below.weights
         if first and plan.stage.always:
             rows = pa.concat_tables([rows, _own_row(rows.schema)])
             weights = np.append(weights, 1)

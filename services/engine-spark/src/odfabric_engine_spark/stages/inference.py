@@ -65,7 +65,7 @@ class Inference:
         if alias is not None:
             return self._leaf("input", alias, plan, needed)
         if name in _CONSTANTS:
-            return self._leaf("constant", name, plan, None)
+            return self._leaf("constant", name, self._with_a_column(plan), None)
         match name:
             case "Project":
                 return self._project(plan)
@@ -93,6 +93,13 @@ class Inference:
         leaf = StageLeaf(kind, source, plan, columns)
         known: dict[int, Component] = {expr_id(attribute): {leaf: attribute} for attribute in columns}
         return Node(plan, [], leaf), Value([Island([leaf], None)], known)
+
+    def _with_a_column(self, plan: Plan) -> Plan:
+        """A relation of constants by whose columns it is known: the row of a SELECT without FROM has none."""
+        if not plan.output().isEmpty():
+            return plan
+        one = self._catalyst.named(self._catalyst.literal_true(), "one")
+        return self._catalyst.logical.Project(self._catalyst.seq([one]), plan)
 
     def _cut(self, node: Node, value: Value) -> tuple[Node, Value]:
         """What is below becomes a stage; what reads it sees a leaf with the same columns."""
@@ -282,8 +289,8 @@ class Inference:
         for key, component in traced:
             if expression.semanticEquals(key):
                 return component[leaf]
-        if is_attribute(expression):
-            return None
+        if is_attribute(expression) or simple_name(expression) == "AggregateExpression":
+            return None  # what a function makes of many rows is no key of one, also where its argument is one
         below = children(expression)
         if not below:
             return expression

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
@@ -28,6 +29,7 @@ from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.stages.key_hash import Hashes, key_hashes
 from odfabric_engine_spark.stages.values import StageLeaf
 
+_PIECE_ROWS = 1_000_000
 _MICROS = pa.timestamp("us", "UTC")
 
 
@@ -47,6 +49,8 @@ class LeafKeys:
 
     def evaluate(self, rows: pa.Table) -> tuple[Hashes, pa.Array | None]:
         """Hashes of the keys, and microseconds at which rows close (null: never), None if the leaf does not wait."""
+        if rows.num_rows > _PIECE_ROWS:
+            return self._in_pieces(rows)
         wanted = [*self.expressions, *self.closes]
         plain = [self._plain(expression, rows) for expression in wanted]
         if any(column is None for column in plain) and rows.num_rows:
@@ -59,6 +63,12 @@ class LeafKeys:
         if not self.closes:
             return hashes, None
         return hashes, _micros(columns[-1])
+
+    def _in_pieces(self, rows: pa.Table) -> tuple[Hashes, pa.Array | None]:
+        begins = range(0, rows.num_rows, _PIECE_ROWS)
+        found = [self.evaluate(rows.slice(begin, _PIECE_ROWS)) for begin in begins]
+        closes = [each for _, each in found if each is not None]
+        return np.concatenate([hashes for hashes, _ in found]), pa.concat_arrays(closes) if closes else None
 
     def _plain(self, expression: Expression, rows: pa.Table) -> pa.Array | None:
         """A column of the rows, or a member of one."""

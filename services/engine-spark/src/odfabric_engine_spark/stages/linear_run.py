@@ -5,7 +5,7 @@ Owns the weight as a hidden column. Invariant: how rows are cut into pieces does
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -24,22 +24,25 @@ _WEIGHT = pa.field("__odf_weight", pa.int64(), nullable=False)
 
 def run_linear(catalyst: Catalyst, stage: LinearStage, deltas: Sequence[Delta], call: EngineCall) -> Delta:
     """What the result changes by. What Spark raises on an expression passes through."""
-    rows_max = call.settings.stage_rows_max
-    parts: list[Delta] = []
-    for leaf, delta in enumerate(deltas):
-        for begin in range(0, len(delta), rows_max):
-            call.check()
-            given = [other.take(np.zeros(0, dtype=np.int64)) for other in deltas]
-            given[leaf] = delta.take(np.arange(begin, min(begin + rows_max, len(delta))))
-            parts.append(added_up(_mapped_by_position(catalyst, stage, given)))
-    if not parts:
-        return Delta.none(stage_schema(stage.output))
+    named = output_columns(catalyst, stage.output)
+    parts = [added_up(part) for part in mapped(catalyst, stage.plan, named, deltas, call)]
     return parts[0] if len(parts) == 1 else added_up(Delta.joined(parts))
 
 
-def _mapped_by_position(catalyst: Catalyst, stage: LinearStage, deltas: Sequence[Delta]) -> Delta:
-    found = mapped(catalyst, stage.plan, output_columns(catalyst, stage.output), deltas)
-    return Delta.of(found.rows.columns, found.weights)
+def mapped(
+    catalyst: Catalyst, plan: Plan, named: Sequence[Expression], deltas: Sequence[Delta], call: EngineCall
+) -> Iterator[Delta]:
+    """Expressions over a row-wise plan, each row with its weight, in pieces that fit into memory; at least one piece."""
+    rows_max = call.settings.stage_rows_max
+    if sum(map(len, deltas)) <= rows_max:
+        yield _mapped(catalyst, plan, named, deltas)
+        return
+    for leaf, delta in enumerate(deltas):
+        for begin in range(0, len(delta), rows_max):
+            call.check()
+            given = [other.slice(0, 0) for other in deltas]
+            given[leaf] = delta.slice(begin, rows_max)
+            yield _mapped(catalyst, plan, named, given)
 
 
 def stage_schema(columns: Sequence[Attribute]) -> pa.Schema:
@@ -52,12 +55,11 @@ def output_columns(catalyst: Catalyst, output: Sequence[Attribute]) -> list[Expr
     return [catalyst.named(column, f"c{index}") for index, column in enumerate(output)]
 
 
-def mapped(catalyst: Catalyst, plan: Plan, named: Sequence[Expression], deltas: Sequence[Delta]) -> Delta:
-    """Expressions over a row-wise plan, each row with its weight."""
+def _mapped(catalyst: Catalyst, plan: Plan, named: Sequence[Expression], deltas: Sequence[Delta]) -> Delta:
     frames = [_frame(catalyst, delta) for delta in deltas]
     table = projection(catalyst, bind(catalyst, plan, frames), named).toArrow()
     weights = one_array(table.column(table.num_columns - 1)).to_numpy().astype(np.int64)
-    return Delta(table.remove_column(table.num_columns - 1), weights)
+    return Delta(pa.Table.from_arrays(table.columns[:-1], names=table.column_names[:-1]), weights)
 
 
 def _frame(catalyst: Catalyst, delta: Delta) -> DataFrame:

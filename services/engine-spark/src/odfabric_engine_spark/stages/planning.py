@@ -6,7 +6,7 @@ made once. Invariant: a plan that passes here has a rule for every node. Source:
 
 from __future__ import annotations
 
-from odfabric_engine_spark.catalyst import Catalyst, Plan, children, items, simple_name
+from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, items, simple_name
 from odfabric_engine_spark.stages.group_run import GroupPlan
 from odfabric_engine_spark.stages.identity import identified
 from odfabric_engine_spark.stages.inference import Inference
@@ -42,7 +42,23 @@ def _pruned(catalyst: Catalyst, plan: Plan) -> Plan:
         if pruned.fastEquals(node):
             break
         node = pruned
+    return _with_columns(catalyst, node)
+
+
+def _with_columns(catalyst: Catalyst, plan: Plan) -> Plan:
+    """A column where pruning has left none: how many rows there are counts too, and relations without columns lose it."""
+    node = plan.withNewChildren(catalyst.seq([_with_columns(catalyst, child) for child in children(plan)]))
+    if simple_name(node) == "Project" and node.projectList().isEmpty():
+        return catalyst.logical.Project(catalyst.seq([_nothing(catalyst)]), node.child())
+    if simple_name(node) == "Aggregate" and node.aggregateExpressions().isEmpty():
+        return catalyst.logical.Aggregate(
+            node.groupingExpressions(), catalyst.seq([_nothing(catalyst)]), node.child(), node.hint()
+        )
     return node
+
+
+def _nothing(catalyst: Catalyst) -> Expression:
+    return catalyst.named(catalyst.parse_expression("0"), "nothing")
 
 
 def _has_timed_filter(plan: Plan) -> bool:

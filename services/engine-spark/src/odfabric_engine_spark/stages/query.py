@@ -16,6 +16,9 @@ from odfabric_engine_spark.stages.values import Island, StageLeaf
 if TYPE_CHECKING:
     from odfabric_engine_spark.stages.group_run import GroupPlan
 
+_UNNAMED = "__auto_generated_subquery_name."
+"""What Spark calls a subquery in FROM that has no name."""
+
 
 @dataclass(slots=True)
 class LinearStage:
@@ -74,7 +77,9 @@ class StagedQuery:
 
     @property
     def operator_class(self) -> str:
-        """`timed` if rows wait for the watermark, else `keyed`."""
+        """`timed` if rows wait for the watermark, `linear` if each is mapped alone, else `keyed`."""
+        if all(isinstance(stage, LinearStage) for stage in self.stages):
+            return "linear"
         return "timed" if self.timed else "keyed"
 
     @property
@@ -82,7 +87,7 @@ class StagedQuery:
         """The keys of all stages, for people."""
         found: list[str] = []
         for stage in self.stages:
-            found += [str(expression.sql()) for expression in keys_of(stage)]
+            found += [str(expression.sql()).replace(_UNNAMED, "") for expression in keys_of(stage)]
         return tuple(dict.fromkeys(found))
 
 

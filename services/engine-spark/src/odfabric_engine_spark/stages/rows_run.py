@@ -28,6 +28,9 @@ from odfabric_engine_spark.stages.values import Island, StageLeaf, can_be_key
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT
 
+_PARTS_MAX = 1 << 24
+"""Keys are divided into no more parts than this, by the upper half of their hashes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Watermarks:
@@ -63,6 +66,15 @@ class _Part:
     def is_first(self) -> bool:
         """Rows without a key belong to the first part."""
         return self.number == 0
+
+    @property
+    def halves(self) -> list[_Part]:
+        """The two parts that it is made of."""
+        return [_Part(2 * self.number, 2 * self.count), _Part(2 * self.number + 1, 2 * self.count)]
+
+    def is_divisible(self, hashes: Hashes) -> bool:
+        """Whether some keys would be in one half, some in the other."""
+        return self.count < _PARTS_MAX and len(self.positions(hashes)) > 1
 
     def positions(self, hashes: Hashes) -> Longs:
         """Which of some hashes lie in it."""
@@ -101,17 +113,26 @@ class RowsRun:
         incoming = {leaf: self._incoming(leaf, delta) for leaf, delta in zip(self._stage.leaves, deltas, strict=True)}
         touched = [self._touched(island, incoming, marks) for island in self._stage.islands]
         rows = sum(len(each.delta) for each in incoming.values()) + sum(len(each.hashes) for each in touched)
-        count = 1 + rows // self._call.settings.stage_rows_max
+        # Where there is a row over nothing, each part would have one.
+        always = any(island.always for island in self._stage.islands)
+        count = 1 if always else 1 + rows // self._call.settings.stage_rows_max
+        waiting = [_Part(number, count) for number in reversed(range(count))]
         alone = self._alone(incoming, touched, first=first)
-        parts = [
-            self._part(_Part(number, count), incoming, touched, marks, alone=alone, first=first)
-            for number in range(count)
-        ]
+        parts: list[Delta] = []
+        while waiting:
+            self._call.check()
+            part = waiting.pop()
+            bound = self._bound_rows(part, incoming, touched, alone=alone)
+            divisible = not always and any(part.is_divisible(each.hashes) for each in touched)
+            if divisible and self._is_too_large(bound):
+                waiting += reversed(part.halves)
+            else:
+                parts.append(self._changes(bound, marks, first=first))
         for leaf, each in incoming.items():
             state = self._states[leaf]
             if state is not None and len(each.delta):
                 state.add(_stored(each, state))
-        return parts[0] if count == 1 else added_up(Delta.joined(parts))
+        return parts[0] if len(parts) == 1 else added_up(Delta.joined(parts))
 
     def _incoming(self, leaf: StageLeaf, delta: Delta) -> _Incoming:
         net = added_up(delta)
@@ -151,17 +172,15 @@ class RowsRun:
         changed = [leaf for leaf, each in incoming.items() if len(each.delta)]
         return changed[0] if len(changed) == 1 and changed[0].linear and not changed[0].whole else None
 
-    def _part(
+    def _bound_rows(
         self,
         part: _Part,
         incoming: dict[StageLeaf, _Incoming],
         touched: Sequence[_Touched],
-        marks: Watermarks,
         *,
         alone: StageLeaf | None,
-        first: bool,
-    ) -> Delta:
-        self._call.check()
+    ) -> list[BoundRows]:
+        """Rows of the leaves, in their order, for the keys of a part."""
         bound: dict[StageLeaf, BoundRows] = {}
         for island, keys in zip(self._stage.islands, touched, strict=True):
             hashes = keys.hashes[part.positions(keys.hashes)]
@@ -169,15 +188,25 @@ class RowsRun:
                 bound[leaf] = self._bound(leaf, incoming[leaf].chosen(part), hashes, alone=leaf is alone)
             for leaf in island.wholes:
                 bound[leaf] = self._bound(leaf, incoming[leaf].delta, np.zeros(1, dtype=np.uint64), alone=False)
-        self._check_size(bound)
-        always = any(island.always for island in self._stage.islands)
-        ordered = [bound[leaf] for leaf in self._stage.leaves]
-        if not always and not any(len(each.tags) for each in ordered):
+        return [bound[leaf] for leaf in self._stage.leaves]
+
+    def _is_too_large(self, bound: Sequence[BoundRows]) -> bool:
+        return sum(len(each.tags) for each in bound) > 2 * self._call.settings.stage_rows_max
+
+    def _changes(self, bound: Sequence[BoundRows], marks: Watermarks, *, first: bool) -> Delta:
+        rows, maximum = sum(len(each.tags) for each in bound), self._call.settings.bound_rows_max
+        if rows > maximum:
+            raise LimitExceeded(
+                f"{rows} rows have to be looked at together: joins, windows and aggregates need a key that tells more apart",
+                limit="bound_rows_max",
+                maximum=maximum,
+            )
+        if not rows and not any(island.always for island in self._stage.islands):
             return Delta.none(stage_schema(self._stage.output))
         sides = [Side(BEFORE, 1, marks.after_us)]
         if not first:
             sides.append(Side(AFTER, -1, marks.before_us))
-        return added_up(changes_of(self._catalyst, self._stage.plan, self._stage.output, ordered, sides))
+        return added_up(changes_of(self._catalyst, self._stage.plan, self._stage.output, bound, sides))
 
     def _bound(self, leaf: StageLeaf, delta: Delta, hashes: Hashes, *, alone: bool) -> BoundRows:
         """Old and new rows of a leaf; old rows that stay are left out of a leaf that is alone."""
@@ -196,15 +225,6 @@ class RowsRun:
         if alone:
             before, after = np.maximum(before - after, 0), np.maximum(after - before, 0)
         return counted(rows.take(pa.array(positions)), before, after)
-
-    def _check_size(self, bound: dict[StageLeaf, BoundRows]) -> None:
-        rows, maximum = sum(len(each.tags) for each in bound.values()), self._call.settings.bound_rows_max
-        if rows > maximum:
-            raise LimitExceeded(
-                f"{rows} rows have to be looked at together: joins, windows and aggregates need a key that tells more apart",
-                limit="bound_rows_max",
-                maximum=maximum,
-            )
 
 
 def _keys_of(catalyst: Catalyst, leaf: StageLeaf, island: Island) -> LeafKeys:

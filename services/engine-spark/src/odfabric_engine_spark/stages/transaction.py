@@ -200,7 +200,7 @@ class StagedTransaction:
         if isinstance(stage, GroupStage):
             plan = self._query.groups[number]
             state = states.groups(groups_name(number), plan)
-            return GroupRun(plan, state, order_by=self._event_time_column())
+            return GroupRun(plan, state, self._call, order_by=self._event_time_column())
         if isinstance(stage, LinearStage):
             return stage
         found = [
