@@ -17,14 +17,14 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from odfabric.errors import Determinate, External, LimitExceeded, OdfError
 from odfabric.model.engine import EngineProgress
 from odfabric_engine_spark.call import EngineCall, StopSignal
 from odfabric_engine_spark.exchange import ExchangeFolder
-from odfabric_engine_spark.failures import as_odf_error
+from odfabric_engine_spark.failures import as_odf_error, is_silence
 from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.leftover_tasks import has_leftover_tasks
 from odfabric_engine_spark.session import request_session
@@ -231,7 +231,7 @@ class CallRunner:
     def _failed(self, call: RunningCall[ResultT], error: BaseException) -> Finished[ResultT]:
         if call.stop.reason is not None:
             return Finished(error=call.stop.reason)
-        if _is_silence(error) and self._out_of_memory():
+        if is_silence(error) and self._out_of_memory():
             return Finished(error=self._memory_exceeded(), cause=error)
         known = as_odf_error(error)
         if known is None:
@@ -249,8 +249,3 @@ class CallRunner:
         return Determinate(
             "the engine ran out of memory under several calls", hint="repeat it; memory_mib is too little"
         )
-
-
-def _is_silence(error: BaseException) -> bool:
-    """Whether the JVM did not answer at all."""
-    return isinstance(error, Py4JError | ConnectionError | EOFError) and not isinstance(error, Py4JJavaError)

@@ -55,12 +55,19 @@ def as_odf_error(error: BaseException) -> OdfError | None:
     text = spark_text(error)
     if reason := next((reason for reason in _OF_THE_MACHINE if reason in text), None):
         return Determinate(f"the engine's machine failed: {reason}")
-    if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
+    if is_silence(error):
         return Determinate("the engine's JVM does not answer")
     condition, message = spark_condition(error)
     if condition in _OF_DATA:
         return InvalidData(message, hint="correct the row or the query that reads it")
     return None
+
+
+def is_silence(error: BaseException) -> bool:
+    """Whether the JVM did not answer at all. One that answers that it has no such method tells a trace: a bug of ours."""
+    if isinstance(error, ConnectionError | EOFError):
+        return True
+    return isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError) and "Trace:" not in str(error)
 
 
 def spark_text(error: BaseException) -> str:

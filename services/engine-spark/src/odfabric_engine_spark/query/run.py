@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from odfabric.errors import IncompatibleSchema, InvalidQuery, LimitExceeded
+from odfabric.errors import IncompatibleSchema, InvalidQuery, InvalidRequest, LimitExceeded
 from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
 from odfabric.formats.slice_schema import new_slice_schema
 from odfabric.model.engine import QueryInput, QueryRequest, QueryResult
@@ -28,12 +28,17 @@ from odfabric_engine_spark.validate.gate import ENGINE_NAME, run_gated_steps
 from odfabric_engine_spark.validate.parsed import Mode
 from odfabric_engine_spark.validate.refusal import data_problem, refusal, shown
 
+ROWS_MAX = 2**31 - 1
+"""Spark counts the rows that it leaves out or gives in 32 bits."""
+
 
 def run_query(request: QueryRequest, call: EngineCall) -> QueryResult:
     """Runs a query and writes its rows.
 
-    Raises InvalidQuery, InvalidData for a row that an expression fails on, LimitExceeded for a result too large.
+    Raises InvalidRequest, InvalidQuery, InvalidData for a row that an expression fails on, LimitExceeded for a result too large.
     """
+    if max(request.limit, request.skip) > ROWS_MAX:
+        raise InvalidRequest(f"an answer has at most {ROWS_MAX} rows, and as many may be skipped")
     call.progress("validate")
     tables = _tables(request.inputs, call)
     query = TransformSql(engine=ENGINE_NAME, query=request.sql)
