@@ -24,6 +24,7 @@ from odfabric_engine_spark.state.net_rows import gathered, pieces
 from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Run
 from odfabric_engine_spark.state.run_file import WrittenRun, write_run
 from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
+from odfabric_engine_spark.state.tiers import merges
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +198,9 @@ class GroupState:
         stored = stored.cast(self.stored_schema)
         hashes = byte_hashes(one_array(rows.column(KEY)))
         run = Run.of(*latest(gathered([(hashes, stored)]), with_gone=True))
-        added = list(self._added)
-        while added and len(added[-1]) <= 2 * len(run):
-            run = _together([added.pop(), run])
+        runs = [*self._added, run]
         other = self._copy()
-        other._set_added((*added, run))
+        other._set_added(tuple(_together([runs[at] for at in group]) for group in merges([len(run) for run in runs])))
         return other
 
     def _added_as_one(self) -> list[Run]:
@@ -242,6 +241,8 @@ class GroupState:
 
 
 def _together(runs: Sequence[Run]) -> Run:
+    if len(runs) == 1:
+        return runs[0]
     return Run.of(*latest(gathered([(run.hashes, run.slice(0, len(run))) for run in runs]), with_gone=True))
 
 

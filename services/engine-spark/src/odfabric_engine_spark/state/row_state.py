@@ -19,6 +19,7 @@ from odfabric_engine_spark.state.net_rows import gathered, netted, pieces
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Run
 from odfabric_engine_spark.state.run_file import WrittenRun, open_written, write_run
 from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
+from odfabric_engine_spark.state.tiers import merges
 
 
 class RowState:
@@ -91,9 +92,8 @@ class RowState:
             return
         hashes = one_array(named.column(HASH)).to_numpy()
         run = Run.of(*netted(gathered([(hashes, named.drop_columns([HASH]))]), each_netted=False))
-        while self._added and len(self._added[-1]) <= 2 * len(run):
-            run = self._together([self._added.pop(), run])
-        self._added.append(run)
+        runs = [*self._added, run]
+        self._added = [self._together([runs[at] for at in group]) for group in merges([len(run) for run in runs])]
         if sum(each.stored_bytes for each in self._added) > self._work.added_bytes_max:
             self._spilled.append(open_written(self._written(self._added), self.stored_schema))
             self._added = []
@@ -121,9 +121,12 @@ class RowState:
             run = open_written(self._written([*self._spilled, *self._added]), self.stored_schema)
         else:
             run = self._together(self._added)
+            run = Run.of(*self._kept(run.hashes, run.slice(0, len(run))))
         return [run] if len(run) else []
 
     def _together(self, runs: Sequence[Run]) -> Run:
+        if len(runs) == 1:
+            return runs[0]
         parts = [(run.hashes, run.slice(0, len(run))) for run in runs]
         nothing = (np.zeros(0, dtype=np.uint64), self.stored_schema.empty_table())
         return Run.of(*self._kept(*netted(gathered(parts or [nothing]), each_netted=True)))
