@@ -73,7 +73,9 @@ def keep(kept: Kept) -> int | None:
 
 
 def _wishes(sandbox: Sandbox) -> Iterator[frozenset[Layer]]:
-    """Sets of walls, the strongest first."""
+    """Sets of walls, the strongest first; none on a system that is not Linux."""
+    if sys.platform != "linux":
+        return
     restrictions = RESTRICTIONS if landlock.version() else RESTRICTIONS - {Layer.LANDLOCK}
     yield NAMESPACES | restrictions
     if sandbox is Sandbox.AUTO:
