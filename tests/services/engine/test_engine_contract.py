@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,11 @@ from tests.services.engine.transforming import CF, CT, HOUR, MILLIS, A, Input, R
 pytestmark = pytest.mark.spark
 
 PLAIN = input_schema(pa.field("k", pa.string()), pa.field("v", pa.int32()))
-Query = str | Sequence[tuple[str | None, str]]
 LINEAR = "select event_time, k, v * 10 as w from a where v > 1"
 WINDOWED = (
     "select window(event_time, '1 hour').start as event_time, k, sum(v) as total, count(*) as n"
     " from a group by window(event_time, '1 hour'), k"
 )
-STEPS = [("big", "select event_time, k, v from a where v > 1"), (None, "select event_time, k, v from big")]
 OUT = DatasetId(b"\x7f" * 32)
 EMPTY: dict[str, Any] = {
     "dataset_id": OUT,
@@ -108,9 +106,9 @@ def blocks(folder: Path, prefix: str) -> Input:
     return one
 
 
-@pytest.mark.parametrize("query", [LINEAR, WINDOWED, STEPS], ids=["linear", "windowed", "steps"])
+@pytest.mark.parametrize("query", [LINEAR, WINDOWED], ids=["linear", "windowed"])
 def test_both_contracts_give_the_same_transactions(
-    engine: EngineUnderTest, compat: ContractEngine, query: Query, request: pytest.FixtureRequest
+    engine: EngineUnderTest, compat: ContractEngine, query: str, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.callspec.id
     with engine.client() as ours:
@@ -121,7 +119,7 @@ def test_both_contracts_give_the_same_transactions(
 
 
 def pulled(
-    engine: EngineUnderTest, name: str, query: Query, run: Callable[[TransformRequest], TransformResult]
+    engine: EngineUnderTest, name: str, query: str, run: Callable[[TransformRequest], TransformResult]
 ) -> list[tuple[TransformResult, object]]:
     """Results and rows of two transactions: over the first block, then over the other two."""
     one = blocks(folder_of(engine, name), name)
@@ -140,18 +138,15 @@ def pulled(
     return list(zip([first, second], hashes, strict=True))
 
 
-def asked(one: Input, query: Query, name: str, begin: int, end: int) -> TransformRequest:
+def asked(one: Input, query: str, name: str, begin: int, end: int) -> TransformRequest:
     """A request for some blocks of an input."""
-    steps = [(None, query)] if isinstance(query, str) else query
     begin_offset, end_offset = (
         len([row for row in one.rows if row[2] < 1000 * block + 1000]) for block in (begin, end)
     )
     return TransformRequest(
         dataset_id=OUT,
         vocabulary=DatasetVocabulary(),
-        transform=TransformSql(
-            engine="spark", queries=tuple(SqlQueryStep(alias=alias, query=text) for alias, text in steps)
-        ),
+        transform=TransformSql(engine="spark", queries=(SqlQueryStep(query=query),)),
         inputs=(
             TransformRequestInput(
                 dataset_id=one.id,
