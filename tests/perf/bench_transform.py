@@ -1,26 +1,31 @@
-"""A transform's iteration on 1,000 new rows after a long history, against computing everything anew.
+"""A transform's iteration on 1,000 and on 10 new rows after a long history, against computing everything anew.
 
     PYTHONPATH=src:services/engine-spark/src .odf/venv/bin/python tests/perf/bench_transform.py [--history 100000 1000000]
+        [--only "keyed sum" ..] [--items 1000000]
 
-For each history and query: the iteration (median of runs that all start from the same checkpoint), the transaction that
-computes history and new rows from nothing, and plain Spark SQL over the same Parquet, all in one warm session. The iteration
-includes judging the query, reading the checkpoint, writing slice and checkpoint. Nothing of the coordinator is in it.
+For each history and query: the iterations (medians of runs that all start from the same checkpoint), the transaction that
+computes history and new rows from nothing, and plain Spark SQL over the same Parquet, all in one warm session. An iteration
+includes judging the query (kept after the first time), reading and writing checkpoints, writing the slice. Nothing of the
+coordinator is in it. Joins meet a table of one million items.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from odfabric.formats.arrow_schema import arrow_to_data_schema
@@ -29,12 +34,14 @@ from odfabric.formats.slice_schema import new_slice_schema
 from odfabric.model.engine import SliceFile, TransformRequest, TransformRequestInput, TransformStep
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
-from odfabric.model.metadata import TransformSql
+from odfabric.model.metadata import TemporalTable, TransformSql
+from odfabric.model.multihash import Multihash, sha3_256_multihash
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.incremental.execute import execute_transform
+from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.session import SparkProcess, request_session, start_spark
 from odfabric_engine_spark.settings import EngineSettings
 
@@ -45,9 +52,23 @@ QUERIES = {
         "select window.start as event_time, city, sum(count) as total"
         " from input group by window(event_time, '1 hour'), city"
     ),
+    "join": "select l.event_time, l.id, i.price from input l join items i on l.item = i.item",
+    "top 3": (
+        "select event_time, id, item, count from"
+        " (select *, row_number() over (partition by item order by count desc, id) as place from input) where place <= 3"
+    ),
+    "temporal join": (
+        "select l.event_time, l.id, i.price from input l join lateral (select v.price from items v"
+        " where v.item = l.item and v.event_time <= l.event_time order by v.event_time desc limit 1) i"
+    ),
 }
+"""By name; those that name `items` read the table of items too."""
+PLAIN = {"temporal join": "select l.event_time, l.id, i.price from input l join items i on l.item = i.item"}
+"""What plain Spark runs where it cannot run the query itself: here every item has one version."""
 NEW_ROWS = 1_000
+FEW_ROWS = 10
 RUNS = 7
+ITEMS = 1_000_000
 CITIES = 5_000
 SLICE_ROWS = 100_000
 START_MS = 1_704_067_200_000
@@ -57,39 +78,69 @@ STEP_MS = 50
 SCHEMA = new_slice_schema(
     (
         pa.field("id", pa.int64()),
+        pa.field("item", pa.int64()),
         pa.field("city", pa.string()),
         pa.field("value", pa.float64()),
         pa.field("count", pa.int32()),
     ),
     vocabulary=DatasetVocabulary(),
 )
+ITEM_SCHEMA = new_slice_schema(
+    (pa.field("item", pa.int64()), pa.field("price", pa.int32())), vocabulary=DatasetVocabulary()
+)
 
 
-def write_slices(folder: Path, rows: int) -> list[SliceFile]:
+def write_slices(folder: Path, rows: int, items: int) -> list[SliceFile]:
     """The history in slices of 100,000 rows, the new rows in one more."""
     chance = np.random.default_rng(1)
-    bounds = [*range(0, rows, SLICE_ROWS), rows, rows + NEW_ROWS]
     slices = []
-    for begin, end in pairwise(bounds):
+    for begin, end in pairwise([*range(0, rows, SLICE_ROWS), rows, rows + NEW_ROWS]):
         offsets, count = np.arange(begin, end), end - begin
-        times = START_MS + offsets * STEP_MS
-        columns = {
-            "offset": pa.array(offsets),
-            "op": pa.array(np.zeros(count, np.int32)),
-            "system_time": pa.array(times, pa.timestamp("ms", "UTC")),
-            "event_time": pa.array(times, pa.timestamp("ms", "UTC")),
+        own = {
             "id": pa.array(offsets),
+            "item": pa.array(chance.integers(0, items, count)),
             "city": pa.array([f"city {number}" for number in chance.integers(0, CITIES, count)]),
             "value": pa.array(chance.normal(size=count)),
             "count": pa.array(chance.integers(0, 100, count), pa.int32()),
         }
-        path = f"slice-{rows}-{begin}"
-        with SliceWriter(folder / path, SCHEMA) as writer:
-            table = pa.table({name: columns[name].cast(SCHEMA.field(name).type) for name in SCHEMA.names})
-            for batch in table.cast(SCHEMA).to_batches():
-                writer.write(batch)
-        slices.append(SliceFile(path=path, offsets=OffsetRange(begin, end)))
+        times = START_MS + offsets * STEP_MS
+        slices.append(write_slice(folder, f"slice-{rows}-{begin}", SCHEMA, offsets, times, own))
     return slices
+
+
+def write_items(folder: Path, items: int) -> list[SliceFile]:
+    """One version of each item, from before the history."""
+    offsets = np.arange(items)
+    own = {"item": pa.array(offsets), "price": pa.array(offsets % 1000, pa.int32())}
+    return [write_slice(folder, f"items-{items}", ITEM_SCHEMA, offsets, np.full(items, START_MS - 1), own)]
+
+
+def write_slice(
+    folder: Path,
+    path: str,
+    schema: pa.Schema,
+    offsets: npt.NDArray[np.int64],
+    times: npt.NDArray[np.int64],
+    own: dict[str, pa.Array],
+) -> SliceFile:
+    """A slice of appended rows."""
+    instants = pa.array(times, pa.timestamp("ms", "UTC"))
+    system = {"offset": pa.array(offsets), "op": pa.array(np.zeros(len(offsets), np.int32)), "system_time": instants}
+    columns = {**system, "event_time": instants, **own}
+    with SliceWriter(folder / path, schema) as writer:
+        table = pa.table({name: columns[name].cast(schema.field(name).type) for name in schema.names})
+        for batch in table.cast(schema).to_batches():
+            writer.write(batch)
+    return SliceFile(path=path, offsets=OffsetRange(int(offsets[0]), int(offsets[-1]) + 1))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How much of the input a transaction takes: offsets [begin, end); the items come with the first."""
+
+    begin: int
+    end: int
+    items: bool
 
 
 class Bench:
@@ -97,53 +148,72 @@ class Bench:
 
     def __init__(self, spark: SparkProcess, folder: Path) -> None:
         self.spark, self.folder = spark, folder
+        self.slices: list[SliceFile] = []
+        self.items: list[SliceFile] = []
+        self.plans: KeptPlans[Any] = KeptPlans()
+        self.hashes: dict[str, Multihash] = {}
         self._number = 0
 
-    def transform(self, sql: str, slices: list[SliceFile], begin: int, checkpoint: str | None) -> str:
-        """One transaction over everything from offset `begin` on; the name of its checkpoint."""
+    def transform(self, sql: str, reading: Reading, before: str | None) -> str:
+        """One transaction; the name of its checkpoint."""
         self._number += 1
-        end = slices[-1].offsets.end
-        step = TransformStep(
-            system_time=Instant.from_millis(START_MS + end * STEP_MS),
-            last_offset=end - 1,
-            watermark=Instant.from_millis(START_MS + end * STEP_MS),
-        )
-        new_checkpoint = f"checkpoint-{self._number}"
+        inputs = [self._input("input", b"\x01", SCHEMA, self.slices, reading.begin, reading.end)]
+        if " items " in sql:
+            total = self.items[-1].offsets.end
+            begin = 0 if reading.items else total
+            inputs.append(self._input("items", b"\x02", ITEM_SCHEMA, self.items, begin, total))
+        lookups = (TemporalTable(name="items", primary_key=("item",)),) if " lateral " in sql else None
+        checkpoint = f"checkpoint-{self._number}"
         request = TransformRequest(
             dataset_id=DatasetId(b"\x7f" * 32),
             vocabulary=DatasetVocabulary(),
-            transform=TransformSql(engine="spark", query=sql),
-            inputs=(
-                TransformRequestInput(
-                    dataset_id=DatasetId(b"\x01" * 32),
-                    query_alias="input",
-                    vocabulary=DatasetVocabulary(),
-                    data_schema=arrow_to_data_schema(SCHEMA),
-                    offsets=OffsetRange(begin, end),
-                    slices=tuple(one for one in slices if one.offsets.end > begin),
-                    steps=(step,),
-                ),
-            ),
+            transform=TransformSql(engine="spark", query=sql, temporal_tables=lookups),
+            inputs=tuple(inputs),
             data_schema=None,
             prev_watermark=None,
             system_time=Instant.from_millis(START_MS + 10**9),
             next_offset=0,
-            checkpoint_paths=() if checkpoint is None else (checkpoint,),
-            new_checkpoint_path=new_checkpoint,
+            checkpoint_paths=() if before is None else (before,),
+            checkpoint_hashes=() if before is None else (self.hashes[before],),
+            new_checkpoint_path=checkpoint,
             new_data_path=f"data-{self._number}",
         )
         exchange = ExchangeFolder.at(self.folder)
-        with exchange.scratch(new_checkpoint) as scratch:
+        with exchange.scratch(checkpoint) as scratch:
             session = request_session(self.spark.session)
-            call = EngineCall(session=session, exchange=exchange, settings=self.spark.settings, scratch=scratch)
+            call = EngineCall(
+                session=session, exchange=exchange, settings=self.spark.settings, scratch=scratch, plans=self.plans
+            )
             execute_transform(request, call)
-        return new_checkpoint
+        return checkpoint
 
-    def plain(self, sql: str, slices: list[SliceFile]) -> None:
+    def _input(
+        self, alias: str, number: bytes, schema: pa.Schema, slices: list[SliceFile], begin: int, end: int
+    ) -> TransformRequestInput:
+        instant = Instant.from_millis(START_MS + end * STEP_MS)
+        taken = tuple(one for one in slices if one.offsets.end > begin and one.offsets.begin < end)
+        return TransformRequestInput(
+            dataset_id=DatasetId(number * 32),
+            query_alias=alias,
+            vocabulary=DatasetVocabulary(),
+            data_schema=arrow_to_data_schema(schema),
+            offsets=OffsetRange(begin, end),
+            slices=taken,
+            steps=(TransformStep(system_time=instant, last_offset=end - 1, watermark=instant),),
+        )
+
+    def remember(self, checkpoint: str) -> str:
+        """A checkpoint on which others can build."""
+        with (self.folder / checkpoint).open("rb") as file:
+            self.hashes[checkpoint] = sha3_256_multihash(hashlib.file_digest(file, hashlib.sha3_256).digest())
+        return checkpoint
+
+    def plain(self, name: str, sql: str) -> None:
         """Spark alone: the query over all slices, its result written as Parquet."""
         session = request_session(self.spark.session)
-        session.read.parquet(*(str(self.folder / one.path) for one in slices)).createOrReplaceTempView("input")
-        session.sql(sql).coalesce(1).write.mode("overwrite").parquet(str(self.folder / "plain"))
+        for alias, slices in (("input", self.slices), ("items", self.items)):
+            session.read.parquet(*(str(self.folder / one.path) for one in slices)).createOrReplaceTempView(alias)
+        session.sql(PLAIN.get(name, sql)).coalesce(1).write.mode("overwrite").parquet(str(self.folder / "plain"))
 
 
 def seconds(work: Callable[[], object], runs: int) -> float:
@@ -168,17 +238,20 @@ def bench() -> Iterator[Bench]:
             spark.stop()
 
 
-def measure(work: Bench, name: str, sql: str, slices: list[SliceFile]) -> None:
-    history = slices[-1].offsets.begin
-    before = work.transform(sql, slices[:-1], 0, None)
-    iteration = seconds(lambda: work.transform(sql, slices, history, before), RUNS)
-    anew = seconds(lambda: work.transform(sql, slices, 0, None), 3)
-    plain = seconds(lambda: work.plain(sql, slices), 3)
-    checkpoint_kib = (work.folder / before).stat().st_size / 1024
+def measure(work: Bench, name: str, sql: str) -> None:
+    history, end = work.slices[-1].offsets.begin, work.slices[-1].offsets.end
+    first = Reading(0, history, items=True)
+    started = time.perf_counter()
+    before = work.remember(work.transform(sql, first, None))
+    loading = time.perf_counter() - started
+    iteration = seconds(lambda: work.transform(sql, Reading(history, end, items=False), before), RUNS)
+    few = seconds(lambda: work.transform(sql, Reading(history, history + FEW_ROWS, items=False), before), RUNS)
+    plain = seconds(lambda: work.plain(name, sql), 3)
+    size_mib = (work.folder / before).stat().st_size / 2**20
     print(
-        f"{name:<13} {NEW_ROWS:,} rows after {history:>9,}: {iteration * 1000:5.0f} ms; "
-        f"all anew {anew:5.2f} s, {anew / iteration:4.1f} times as long; "
-        f"plain Spark {plain:5.2f} s, all anew is {anew / plain:.1f} times as long; checkpoint {checkpoint_kib:,.0f} KiB",
+        f"{name:<13} after {history:>10,} rows: {NEW_ROWS:,} more {iteration * 1000:5.0f} ms, {FEW_ROWS} more {few * 1000:4.0f} ms; "
+        f"plain Spark anew {plain:5.2f} s, {plain / iteration:4.1f} and {plain / few:4.1f} times as long; "
+        f"first run {loading:6.2f} s, {loading / plain:4.1f} times plain Spark; checkpoint {size_mib:,.1f} MiB",
         flush=True,
     )
 
@@ -186,13 +259,16 @@ def measure(work: Bench, name: str, sql: str, slices: list[SliceFile]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--history", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--only", nargs="+", default=list(QUERIES))
+    parser.add_argument("--items", type=int, default=ITEMS)
     arguments = parser.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
     with bench() as work:
+        work.items = write_items(work.folder, arguments.items)
         for rows in arguments.history:
-            slices = write_slices(work.folder, rows)
-            for name, sql in QUERIES.items():
-                measure(work, name, sql, slices)
+            work.slices = write_slices(work.folder, rows, arguments.items)
+            for name in arguments.only:
+                measure(work, name, QUERIES[name])
     print(f"load average {os.getloadavg()[0]:.1f}")
 
 
