@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import HASH, WEIGHT
 from odfabric_engine_spark.state.sealing import StateWork
 from tests.services.engine.checkpoint_states import groups_of
-from tests.services.engine.transforming import A, Derivative, Input, input_schema
+from tests.services.engine.transforming import CT, A, Derivative, Input, R, input_schema
 
 INPUTS = (
     InputPosition(dataset_id="did:odf:fed01aa", next_offset=7, watermark=Instant(-1_500_000)),
@@ -261,6 +262,25 @@ def test_files_of_version_1_are_still_read(engine_call: EngineCall, tmp_path: Pa
     as_version_1(first.checkpoint_path)
     one.add([(A, 0, "x", 5)])
     assert [row[2:] for row in derived.pull().records] == [("x", 1), ("x", 6)]
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("_deltas")
+def test_transactions_continue_over_deltas(engine_call: EngineCall, tmp_path: Path) -> None:
+    """Groups, and a join with a group, whose state is never written whole: the result is that of one transaction."""
+    left = Input(tmp_path, "a", SCHEMA)
+    joined = "select a.event_time, a.k, a.v, t.s from a join (select k, sum(v) s from a group by k) t on a.k = t.k"
+    sliced = [Derivative(query, [left], engine_call, name=f"n{at}") for at, query in enumerate((KEYED, joined))]
+    net: list[Counter[tuple[object, ...]]] = [Counter(), Counter()]
+    for number in range(5):
+        left.add([(R if number == 3 else A, 0, "xyz"[each % 3], each) for each in range(6)])
+        for derivative, found in zip(sliced, net, strict=True):
+            for op, *row in derivative.pull().records:
+                found[tuple(row)] += 1 if op in (A, CT) else -1
+    bases = [bases_of(each.checkpoint_path, name="c") for derivative in sliced for each in derivative.transactions]
+    assert [len(each) > 0 for each in bases] == [False, True, True, True, True] * 2
+    whole = [Derivative(query, [left], engine_call, name=f"w{at}") for at, query in enumerate((KEYED, joined))]
+    assert [+found for found in net] == [Counter(tuple(row[1:]) for row in each.pull().records) for each in whole]
 
 
 @pytest.mark.spark

@@ -11,12 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.formats.checkpoint_header import checkpoint_bases
+from odfabric.formats.physical_hash import physical_hash
 from odfabric.formats.slice_parquet import SliceWriter
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import SliceFile, TransformRequest, TransformRequestInput, TransformResult, TransformStep
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
-from odfabric.model.metadata import SqlQueryStep, TransformSql
+from odfabric.model.metadata import SqlQueryStep, TemporalTable, TransformSql
+from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
@@ -111,10 +114,11 @@ class Derivative:
         *,
         name: str = "out",
         settings: Mapping[str, int] | None = None,
+        temporal_tables: Sequence[TemporalTable] = (),
     ) -> None:
         steps = [(None, query)] if isinstance(query, str) else query
         queries = tuple(SqlQueryStep(alias=alias, query=sql) for alias, sql in steps)
-        self.transform = TransformSql(engine="spark", queries=queries)
+        self.transform = TransformSql(engine="spark", queries=queries, temporal_tables=tuple(temporal_tables) or None)
         self.inputs = list(inputs)
         self.call = replace(call, settings=replace(call.settings, **(settings or {})))
         self.name = name
@@ -125,7 +129,7 @@ class Derivative:
         """The request for the blocks up to the given number of each input."""
         ends = [len(one.steps) for one in self.inputs] if upto is None else upto
         last = self.transactions[-1] if self.transactions else None
-        number = len(self.transactions)
+        number, checkpoints = len(self.transactions), self._checkpoints()
         offsets = [t.result.offsets.end for t in self.transactions if t.result.offsets is not None]
         return TransformRequest(
             dataset_id=DatasetId(b"\x7f" * 32),
@@ -136,10 +140,19 @@ class Derivative:
             prev_watermark=None if last is None else last.result.watermark,
             system_time=Instant.from_millis(10_000_000 + number),
             next_offset=offsets[-1] if offsets else 0,
-            checkpoint_paths=() if last is None else (last.request.new_checkpoint_path,),
+            checkpoint_paths=tuple(checkpoints.values()),
             new_checkpoint_path=f"{self.name}-checkpoint-{number}",
             new_data_path=f"{self.name}-data-{number}",
+            checkpoint_hashes=tuple(checkpoints),
         )
+
+    def _checkpoints(self) -> dict[Multihash, str]:
+        """The last checkpoint and those that it builds on, as a coordinator hands them over."""
+        if not self.transactions:
+            return {}
+        known = {physical_hash(each.checkpoint_path)[0]: each.request.new_checkpoint_path for each in self.transactions}
+        last = self.transactions[-1].checkpoint_path
+        return {name: known[name] for name in (physical_hash(last)[0], *checkpoint_bases(last))}
 
     def pull(self, upto: Sequence[int] | None = None) -> Transaction:
         """Runs one transaction."""
