@@ -114,7 +114,7 @@ def test_after_a_migration_the_net_output_is_that_of_the_new_query(
     assert net(emitted + records) != net(emitted)  # otherwise these cases would show nothing
 
 
-@pytest.mark.parametrize(("before", "after"), CHANGES)
+@pytest.mark.parametrize(("before", "after"), [(LINEAR, LINEAR_NEXT), (KEYED, KEYED_NEXT), (ZEROS, ZEROS_NEXT)])
 def test_only_rows_that_differ_are_told_and_each_withdrawal_withdraws_a_row_that_is_there(
     engine_call: EngineCall, source: Input, before: str, after: str
 ) -> None:
@@ -312,3 +312,31 @@ def test_a_change_to_what_is_refused_has_problems_and_no_verdict(engine_call: En
     found = judge_query(request, engine_call)
     assert found.problems
     assert found.evolution is None
+
+
+def widened(source: Input) -> None:
+    """The input gets a column that may be null; blocks of before do not have it."""
+    source.schema = pa.schema([*source.schema, pa.field("note", pa.string())])
+
+
+def test_a_new_column_of_an_input_is_nothing_to_a_query_that_does_not_name_it(
+    engine_call: EngineCall, source: Input
+) -> None:
+    derivative = Derivative(KEYED, [source], engine_call)
+    derivative.pull()
+    widened(source)
+    source.add([(A, 60 * HOUR, "z", 4, 1.0, "new")], watermark=60 * HOUR)
+    assert [record[2:] for record in derivative.pull().records] == [("z", 3), ("z", 7)]
+
+
+def test_a_changed_query_may_take_a_new_column_of_an_input_up(engine_call: EngineCall, source: Input) -> None:
+    old = Derivative(LINEAR, [source], engine_call, name="old")
+    old.pull()
+    widened(source)
+    source.add([(A, 60 * HOUR, "z", 4, 1.0, "new")], watermark=60 * HOUR)
+    old.taken = [len(source.steps)]
+    following = "select event_time, coalesce(note, k) k, v from a where v > 1"
+    records, _ = migrated(old, transform(following))
+    fresh = Derivative(following, [source], engine_call, name="fresh").pull()
+    assert net(old.transactions[0].records + records) == net(fresh.records)
+    assert [record[2:] for record in records] == [("new", 4)]

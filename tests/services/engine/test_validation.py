@@ -23,7 +23,9 @@ def judged(
     *early, last = queries
     steps = (*(SqlQueryStep(alias=f"s{n}", query=sql) for n, sql in enumerate(early)), SqlQueryStep(query=last))
     names = vocabulary or DatasetVocabulary()
-    inputs = tuple(QueryInput(alias=alias, vocabulary=names, data_schema=None, ddl=ddl) for alias in ("a", "my.trades"))
+    inputs = tuple(
+        QueryInput(alias=alias, vocabulary=names, data_schema=None, ddl=ddl) for alias in ("a", "b", "my.trades")
+    )
     transform = TransformSql(engine=engine, queries=steps)
     return judge_query(ValidateRequest(vocabulary=DatasetVocabulary(), transform=transform, inputs=inputs), call)
 
@@ -107,6 +109,24 @@ def test_an_operator_is_told_once_however_often_its_step_is_read(engine_call: En
     )
     assert [one.name for one in found.operators].count("filter") == 1
     assert ("linear", "union", (), 1) in operators(found)
+
+
+STAGED = [
+    ("select a.event_time, b.v from a join b on a.k = b.k and a.v < b.v", ("keyed", "join", ("a.k = b.k",), 0)),
+    (
+        "select event_time, k, row_number() over (partition by k order by v) r from a",
+        ("keyed", "window function", ("k",), 0),
+    ),
+    ("select event_time, k from a where exists (select 1 from b where b.k = a.k)", ("keyed", "subquery", (), 0)),
+    ("select event_time, k from a except select event_time, k from b", ("keyed", "except", (), 0)),
+]
+
+
+@pytest.mark.parametrize(("query", "operator"), STAGED)
+def test_operators_that_keep_rows_by_key_are_told_with_their_keys(
+    engine_call: EngineCall, query: str, operator: tuple[str, str, tuple[str, ...], int]
+) -> None:
+    assert operator in operators(judged(engine_call, query))
 
 
 def test_a_refused_query_has_problems_and_no_operators(engine_call: EngineCall) -> None:
@@ -212,11 +232,3 @@ def test_the_table_of_dialects_is_that_of_the_engines() -> None:
     assert set(DIALECTS) == FOREIGN_ENGINES
     with pytest.raises(Untranslatable):
         translate("", "flink")
-
-
-def test_a_hopping_window_names_its_size_first() -> None:
-    text = (
-        "select HOP_START(t, INTERVAL '5' MINUTE, INTERVAL '1' HOUR) s from a "
-        "group by HOP(t, INTERVAL '5' MINUTE, INTERVAL '1' HOUR)"
-    )
-    assert "WINDOW(t, '1 hour', '5 minute')" in translate(text, "flink").query
