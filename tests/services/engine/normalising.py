@@ -72,7 +72,7 @@ def at(half_hours: int | None) -> dt.datetime | None:
     return None if half_hours is None else EPOCH + dt.timedelta(minutes=30 * half_hours)
 
 
-def random_rows(seed: int, *, count: int = 24) -> Rows:
+def random_rows(seed: int, *, count: int = 40) -> Rows:
     """Few values, many ties and duplicates; rows are event time and columns."""
     random = Random(seed)
     found = {}
@@ -81,7 +81,7 @@ def random_rows(seed: int, *, count: int = 24) -> Rows:
             (at(random.choice(HOURS)), *(random.choice(VALUES[column.name]) for column in columns))
             for _ in range(count)
         ]
-        found[alias] = [*rows, *random.choices(rows, k=4)]
+        found[alias] = [*rows, *random.choices(rows, k=6)]
     return found
 
 

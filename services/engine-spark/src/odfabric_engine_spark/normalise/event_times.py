@@ -30,6 +30,8 @@ class EventTimes:
                 return self.is_event_time(value.child(), plan)
             case "AttributeReference":
                 return self._column(value, plan)
+            case "Literal":
+                return value.value() is None  # no event time, which nothing waits for
             case "GetStructField":
                 return value.ordinal() in (_START, _END) and self.is_timed_window(value.child(), plan)
             case "PreciseTimestampConversion":

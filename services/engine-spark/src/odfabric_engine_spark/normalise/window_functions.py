@@ -211,11 +211,13 @@ def unordered_columns(catalyst: Catalyst, plan: Plan) -> list[Expression]:
 
 
 def _declared(plan: Plan) -> list[Expression]:
-    """The columns of a plan, those of the relation below a selection in that relation's order."""
-    output = items(plan.output())
-    if simple_name(plan) != "Project":
+    """The columns of a plan, those of the relation below a selection in that relation's order, then what windows made."""
+    output, base = items(plan.output()), plan
+    while simple_name(base) == "Window":
+        (base,) = children(base)
+    if simple_name(base) != "Project":
         return output
-    places = {expr_id(column): place for place, column in enumerate(items(children(plan)[0].output()))}
+    places = {expr_id(column): place for place, column in enumerate(items(children(base)[0].output()))}
     return sorted(output, key=lambda column: places.get(expr_id(column), len(places)))
 
 
