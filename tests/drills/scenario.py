@@ -1,6 +1,6 @@
 """A day in the life of a node, step by step, written so that a process which is killed anywhere can begin again.
 
-Run in a process of its own on real adapters (SQLite, folder, HTTP webhooks) and the small engine. Each step looks whether it was done
+Run in a process of its own on real adapters (those of its place, HTTP webhooks) and the small engine. Each step looks whether it was done
 before; what it cannot know, it repeats with the same key, as a client would.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 from odfabric.adapters.memory.clock import SettableClock
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.domain.access import LOCAL_ACCOUNT, Subject
+from odfabric.errors import AlreadyExists, External
 from odfabric.formats.dataset_layout import dataset_prefix, head_key
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.formats.references import parse_dataset_alias
@@ -24,13 +25,14 @@ from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.job import Job, JobStatus
 from odfabric.model.subscription import Delivery, DeliveryStatus
-from odfabric.settings import Settings
+from odfabric.settings import Settings, read_settings
 from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.push_data import PushData
 from odfabric.usecases.query_data import QueryData
 from odfabric.usecases.query_document import QueryForm
 from odfabric.usecases.verify_dataset import VerifyOptions
 from odfabric.wiring import Node, open_node, prepare_workspace
+from tests.drills.places import Place
 
 READ = """
     read:
@@ -67,11 +69,12 @@ ROUNDS_MAX = 20
 ROUND_MS = 6 * 3600 * 1000
 
 
-def settings_of(workspace: Path, receiver: str, *, crash_at: str | None = None) -> Settings:
+def settings_of(place: Place, receiver: str, *, crash_at: str | None = None) -> Settings:
     """A node whose retries come at once; the only exception in its guard is the receiver. Sources lie beside the workspace."""
-    return Settings(
-        workspace=workspace,
-        poll_folder=workspace.absolute().parent / "sources",
+    return read_settings(
+        **place.settings,
+        workspace=place.workspace,
+        poll_folder=place.workspace.absolute().parent / "sources",
         crash_at=crash_at,
         egress_allow=(receiver,),
         lease_s=LEASE_S,
@@ -84,12 +87,12 @@ def settings_of(workspace: Path, receiver: str, *, crash_at: str | None = None) 
 Steps = Callable[[Node, SettableClock, str], None]
 
 
-def live(workspace: str, receiver: str, crash_at: str | None, hours_ahead: int, steps: Steps) -> None:
+def live(place: Place, receiver: str, crash_at: str | None, hours_ahead: int, steps: Steps) -> None:
     """A whole scenario in this process, which may be killed by the point that is armed.
 
     `steps` get node, clock and the receiver's address. `hours_ahead` moves the clock, so that what a dead process held is free and what waits for another attempt is due.
     """
-    settings = settings_of(Path(workspace), receiver, crash_at=crash_at)
+    settings = settings_of(place, receiver, crash_at=crash_at)
     prepare_workspace(settings)
     clock = SettableClock(Instant(time.time_ns() + hours_ahead * HOUR_NS), step_ms=1)
     engine = MemoryEngine(settings.workspace.absolute() / "exchange")
@@ -134,7 +137,7 @@ def polls_and_copies(node: Node, clock: SettableClock, receiver: str) -> None:
 
 
 def grow_origin(node: Node) -> Path:
-    """A dataset to be copied; its folder."""
+    """A dataset to be copied; its folder, in a workspace that has the objects."""
     _create(node, "readings")
     entry = node.resolve(parse_dataset_alias("readings"))
     for day in DAYS:
@@ -224,6 +227,28 @@ def consume(node: Node, clock: SettableClock, receiver: str) -> None:
         kept.with_suffix(".pending").replace(kept)
         verbs.acknowledge(entry, "warehouse", fence=fence, position=own["position"])
     verbs.delete(entry, "warehouse")
+
+
+PUSHES_OF_NODE = 10
+SHARED_KEY = "said-by-both"
+
+
+def push_beside_others(node: Node, clock: SettableClock, receiver: str) -> None:
+    """One of several nodes that push to one dataset, and tell their own subscriber; each says one thing with the same key."""
+    try:
+        _create(node, "readings")
+    except (AlreadyExists, External):
+        if node.repository.find(parse_dataset_alias("readings")) is None:
+            raise
+    entry = node.resolve(parse_dataset_alias("readings"))
+    if not node.subscriptions(entry):
+        node.subscribe(entry, url=f"http://{receiver}/kept", secret=SECRET)
+    name = node.settings.workspace.name
+    for number in range(PUSHES_OF_NODE):
+        body = json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": f"{name}-{number}"}) + "\n"
+        _push(node, entry, f"{name}-{number}", body)
+        _relay(node)
+    _push(node, entry, SHARED_KEY, json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": SHARED_KEY}) + "\n")
 
 
 def _relay(node: Node) -> None:

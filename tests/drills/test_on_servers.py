@@ -1,9 +1,16 @@
-"""Recovery, collection and cursors where the database is PostgreSQL and the objects are in S3."""
+"""The drills on servers: PostgreSQL and S3, and S3 alone with heads of record in `refs/head`. Recovery, collection and cursors there.
+
+Every point is drilled `ODF_SERVER_DRILL_ROUNDS` times if that is set. Otherwise a run has those whose turn it is, `TURN` of each kind of
+node: another turn each day, so that all of them come round.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
+
+import pytest
 
 from odfabric.adapters.memory.clock import SettableClock
 from odfabric.adapters.memory.engine import MemoryEngine
@@ -13,8 +20,52 @@ from odfabric.settings import Settings
 from odfabric.usecases.rebuild import RebuildOutcome
 from odfabric.wiring import open_node, prepare_workspace
 from tests.drills import scenario
+from tests.drills.drills import Drill, Prepared, drills_of
+from tests.drills.places import InBucket, OnServers, on_servers
 from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.s3 import S3Server
+
+ROUNDS = int(os.environ.get("ODF_SERVER_DRILL_ROUNDS", "0"))
+TURN = 4
+"""A drill takes about four seconds on two cores that nothing else uses."""
+
+
+def todays(drills: list[Drill]) -> list[Drill]:
+    """All of them as often as was asked for, or those whose turn it is."""
+    if ROUNDS:
+        # One point of two has its other hit in every other round.
+        return [drill for number in range(ROUNDS) for drill in drills if not _is_other_hit(drill, number)]
+    day = time.time_ns() // (24 * scenario.HOUR_NS)
+    turns = -(-len(drills) // TURN)
+    return drills[day % turns :: turns]
+
+
+def _is_other_hit(drill: Drill, number: int) -> bool:
+    return drill.about in ("pushes", "pulls") and drill.armed.endswith("@2" if number % 2 == 0 else "@1")
+
+
+@pytest.fixture(scope="module")
+def servers(postgres: PostgresServer, s3: S3Server) -> OnServers:
+    return on_servers(postgres, s3, s3.create_bucket())
+
+
+@pytest.fixture(scope="module")
+def one_bucket(s3: S3Server) -> InBucket:
+    return InBucket(settings={"heads": "objects"}, s3=s3, bucket=s3.create_bucket())
+
+
+@pytest.mark.parametrize("drill", todays(drills_of(shared=False)), ids=str)
+def test_a_process_that_dies_on_servers_is_continued(
+    tmp_path: Path, prepared: Prepared, servers: OnServers, drill: Drill
+) -> None:
+    drill.act(servers, tmp_path, drill.armed, prepared)
+
+
+@pytest.mark.parametrize("drill", todays(drills_of(shared=True)), ids=str)
+def test_a_process_that_dies_on_a_bucket_alone_is_continued(
+    tmp_path: Path, prepared: Prepared, one_bucket: InBucket, drill: Drill
+) -> None:
+    drill.act(one_bucket, tmp_path, drill.armed, prepared)
 
 
 def settings_of(workspace: Path, database_url: str, s3: S3Server, bucket: str) -> Settings:

@@ -123,10 +123,11 @@ def rebuild(
 def collect(
     context: typer.Context,
     dry_run: bool = typer.Option(False, "--dry-run", help="Only tell what would be deleted"),
+    alone: bool = typer.Option(False, "--alone", help="All other nodes that share the objects are stopped"),
 ) -> None:
     """Delete objects that no chain names, and those of deleted datasets, once they are old enough (`garbage_lifetime_s`).
 
-    A running node does this by itself, some objects at a time.
+    A running node does this by itself, some objects at a time, unless it shares the objects with other nodes.
     """
     from odfabric.wiring import is_workspace, open_node
 
@@ -135,6 +136,12 @@ def collect(
     settings = _settings(given)
     if not is_workspace(settings):
         raise NotFound("workspace", str(settings.workspace), hint="name it with --workspace")
+    if settings.heads == "objects" and not (alone or dry_run):
+        raise InvalidRequest(
+            "other nodes may be committing what would be deleted",
+            place=Place(field="--alone"),
+            hint="stop them, then say so with --alone",
+        )
     objects: list[dict[str, object]] = []
     left_alone: dict[str, str] = {}
     looked_at = size = 0

@@ -149,3 +149,11 @@ def test_what_the_database_does_not_know_is_told_and_left_alone(odf: Command) ->
     assert odf.err.count("`odf system rebuild` takes it back") == 2
     assert len(odf.json("system", "collect")["leftAlone"]) == 2
     assert len(odf.json("system", "rebuild")["datasets"]) == 2
+
+
+def test_objects_that_are_shared_are_collected_only_alone(odf: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODF_HEADS", "objects")
+    odf("system", "collect", code=1)
+    assert "--alone" in odf.err
+    assert "0 of" in odf("system", "collect", "--dry-run")
+    assert "0 of" in odf("system", "collect", "--alone")

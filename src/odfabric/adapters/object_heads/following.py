@@ -137,6 +137,7 @@ class LocalRows:
         count, intent = self._first_of_ours(dataset, stretch, named[0] if named else None)
         if intent is not None and intent.message.old_head == (local.hash if local else None):
             self._append(intent, list(stretch.oldest_first(count)))
+            self._intents.drop(intent.head)
             return True
         entry = _entry(dataset, stretch.at(0), named[0], named[1].remote_url) if named else None
         self._adopt(dataset, local, stretch, count, entry)

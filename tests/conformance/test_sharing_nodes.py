@@ -1,0 +1,435 @@
+"""Nodes that share objects and have databases of their own: no history is split, and each hears what the others commit."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from odfabric.adapters.local_fs.folder_locks import FolderLocks
+from odfabric.adapters.memory.clock import SettableClock
+from odfabric.adapters.memory.object_store import MemoryObjectStore
+from odfabric.adapters.object_heads.follower import SETTLED_AFTER_S, HeadFollower
+from odfabric.adapters.s3.client import S3Access
+from odfabric.adapters.s3.object_store import S3ObjectStore
+from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.upgrade import upgrade
+from odfabric.adapters.unreliable.faults import FaultPlan
+from odfabric.domain.idempotency import IdempotencyEntry, sealed_extra, sealed_state
+from odfabric.errors import AlreadyExists, Corrupt, Determinate, HeadMoved, Indeterminate, NotFound, OdfError
+from odfabric.formats.dataset_layout import alias_key, block_key, head_key, name_key
+from odfabric.model.commit import CommitIntent, EncodedBlock, IdempotencyRecord, OutboxMessage
+from odfabric.model.metadata import AddData
+from odfabric.model.multihash import Multihash
+from odfabric.ports.object_store import ObjectStore
+from odfabric.testing.conformance.examples import (
+    NOW,
+    GrowingChain,
+    encoded,
+    entry_of,
+    hashes_down,
+    later,
+    new_chain,
+)
+from odfabric.testing.conformance.together import DEADLINE_S, outcomes_of_processes
+from tests.support.object_heads import Sharing
+from tests.support.servers.s3 import S3Server
+
+KEYED = IdempotencyEntry(b"k" * 32, b"b" * 32)
+
+
+@pytest.fixture
+def objects() -> MemoryObjectStore:
+    return MemoryObjectStore(SettableClock(NOW, step_ms=1))
+
+
+@pytest.fixture
+def open_node(tmp_path: Path) -> Iterator[Callable[..., Sharing]]:
+    """Makes a node by its name; the same name is the same database."""
+    with ExitStack() as closing:
+
+        def opened(name: str, objects: ObjectStore) -> Sharing:
+            url = f"sqlite:///{tmp_path}/{name}.db"
+            upgrade(url)
+            database = Database(url, busy_s_max=30)
+            closing.callback(database.close)
+            return Sharing(database, objects)
+
+        yield opened
+
+
+@pytest.fixture
+def here(open_node: Callable[..., Sharing], objects: MemoryObjectStore) -> Sharing:
+    return open_node("here", objects)
+
+
+@pytest.fixture
+def there(open_node: Callable[..., Sharing], objects: MemoryObjectStore) -> Sharing:
+    return open_node("there", objects)
+
+
+def seen_by(node: Sharing, chain: GrowingChain) -> GrowingChain:
+    """The same dataset, to be grown by another node."""
+    return GrowingChain(node.storage.chains, chain.entry, list(chain.blocks))
+
+
+def test_a_dataset_that_one_makes_is_found_by_the_other(here: Sharing, there: Sharing) -> None:
+    entry = replace(entry_of("Flights"), sealed_key=b"mine", remote_url="https://elsewhere.test/flights")
+    chain = GrowingChain(here.storage.chains, entry)
+    chain.grow(3)
+    told = replace(entry, sealed_key=None, created_at=chain.blocks[0].block.system_time)
+    assert there.catalog.by_alias(entry_of("FLIGHTS").alias) == told
+    assert there.catalog.by_id(entry.id) == told
+    assert list(there.catalog.page(limit=10)) == [told]
+    assert here.catalog.by_id(entry.id) == entry, "the key stays with the node that made it"
+    assert hashes_down(there.chains, entry.id) == hashes_down(here.chains, entry.id)
+
+
+def test_whoever_is_behind_catches_up_before_it_answers_or_commits(here: Sharing, there: Sharing) -> None:
+    ours = new_chain(here.storage.chains)
+    theirs = seen_by(there, ours)
+    theirs.grow(2, label="there")
+    assert here.chains.contains(ours.id, theirs.blocks[1].hash)
+    with pytest.raises(HeadMoved) as moved:
+        ours.grow(label="here")
+    assert moved.value.actual == str(theirs.head)
+    ours.blocks = list(theirs.blocks)
+    ours.grow(2, label="here")
+    head = there.chains.head(ours.id)
+    assert head is not None
+    assert head.hash == ours.head
+    assert hashes_down(there.chains, ours.id) == [block.hash for block in reversed(ours.blocks)]
+
+
+def test_what_others_committed_meanwhile_is_told_once(here: Sharing, there: Sharing) -> None:
+    ours = new_chain(here.storage.chains)
+    theirs = seen_by(there, ours)
+    for _ in range(3):
+        theirs.grow()
+    for _ in range(2):
+        here.chains.head(ours.id)
+    told = [pending.message for pending in here.storage.outbox.pending(limit=10)]
+    assert [(message.old_head, message.new_head) for message in told] == [
+        (None, ours.head),
+        (ours.head, theirs.head),
+    ]
+    assert len(there.storage.outbox.pending(limit=10)) == 4
+
+
+def keyed(chain: GrowingChain) -> EncodedBlock:
+    """A block that seals a key, whatever else it may lack."""
+    (like,) = chain.next_blocks()
+    state = sealed_state([KEYED], source_name="default")
+    event = AddData(new_source_state=state, extra=sealed_extra([KEYED]))
+    return encoded(replace(like.block, event=event))
+
+
+def test_keys_come_back_out_of_the_chain(here: Sharing, there: Sharing) -> None:
+    ours = new_chain(here.storage.chains)
+    block = keyed(ours)
+    record = IdempotencyRecord(KEYED.key_hash, KEYED.body_digest, block.hash)
+    here.storage.chains.append(
+        ours.id, expected=ours.head, blocks=[block], message=ours.message([block]), idempotency=[record]
+    )
+    assert there.chains.idempotency(ours.id, KEYED.key_hash) == record
+    theirs = seen_by(there, ours)
+    theirs.blocks.append(block)
+    again = theirs.next_blocks(label="again")
+    with pytest.raises(AlreadyExists):
+        there.storage.chains.append(
+            ours.id, expected=block.hash, blocks=again, message=theirs.message(again), idempotency=[record]
+        )
+    assert str(there.chains.heads.read(ours.id).hash) == str(block.hash)
+
+
+def test_a_dataset_that_one_removes_is_gone_for_the_other(here: Sharing, there: Sharing) -> None:
+    ours = new_chain(here.storage.chains, blocks=2)
+    assert there.catalog.by_alias(ours.entry.alias) is not None
+    ours.remove()
+    assert there.chains.head(ours.id) is None
+    assert there.catalog.by_alias(ours.entry.alias) is None
+    with pytest.raises(NotFound):
+        seen_by(there, ours).grow()
+    again = GrowingChain(there.storage.chains, entry_of("flights", dataset=entry_of("other").id))
+    again.grow()
+    assert here.catalog.by_alias(ours.entry.alias) == replace(again.entry, created_at=again.blocks[0].block.system_time)
+
+
+def test_a_dataset_that_was_removed_and_made_again_replaces_the_rows(here: Sharing, there: Sharing) -> None:
+    ours = new_chain(here.storage.chains, blocks=3)
+    there.chains.head(ours.id)
+    ours.remove()
+    again = GrowingChain(here.storage.chains, ours.entry)
+    again.grow(2, label="again")
+    assert hashes_down(there.chains, ours.id) == [block.hash for block in reversed(again.blocks)]
+
+
+def test_a_name_is_taken_once_whoever_asks(here: Sharing, there: Sharing) -> None:
+    ours = new_chain(here.storage.chains)
+    clash = GrowingChain(there.storage.chains, entry_of("Flights", dataset=entry_of("other").id))
+    with pytest.raises(AlreadyExists):
+        clash.grow()
+    assert there.chains.head(clash.id) is None
+    same = GrowingChain(there.storage.chains, replace(ours.entry, alias=entry_of("weather").alias))
+    with pytest.raises(AlreadyExists):
+        same.grow(label="there")
+    assert here.chains.names.of(ours.id) == (ours.entry.alias, here.chains.names.owner(ours.entry.alias))
+
+
+class Dying(Exception):
+    """Stands for a process that dies."""
+
+
+class Mortal:
+    """Objects, with a death before or after the n-th replacement of a ref that ends with `key`."""
+
+    def __init__(self, objects: ObjectStore, key: str, *, after: bool, at: int = 1) -> None:
+        self._objects, self._key, self._after, self._left = objects, key, after, at
+
+    def replace_ref(self, key: str, text: str, *, expected: str | None) -> bool:
+        dies = key.startswith(self._key) or key.endswith(self._key)
+        self._left -= dies
+        if dies and self._left == 0 and not self._after:
+            raise Dying
+        done = self._objects.replace_ref(key, text, expected=expected)
+        if dies and self._left == 0:
+            raise Dying
+        return done
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._objects, name)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("first_look", ["head", "job", "round", "other node"])
+def test_a_commit_of_a_process_that_died_is_finished_whole(
+    open_node: Callable[..., Sharing], objects: MemoryObjectStore, after: bool, first_look: str
+) -> None:
+    healthy, other = open_node("here", objects), open_node("there", objects)
+    chain = new_chain(healthy.storage.chains)
+    dying = open_node("here", Mortal(objects, "refs/head", after=after))  # type: ignore[arg-type]
+    blocks = chain.next_blocks(2, label="ours")
+    record = IdempotencyRecord(b"k" * 32, b"b" * 32, blocks[-1].hash)
+    with pytest.raises(Dying):
+        dying.storage.chains.append(
+            chain.id,
+            expected=chain.head,
+            blocks=blocks,
+            message=chain.message(blocks),
+            idempotency=[record],
+            job_ids=["job-1"],
+        )
+    chain.blocks += blocks
+    match first_look:
+        case "head":
+            healthy.chains.head(chain.id)
+        case "round":
+            follower(healthy).step()
+        case "other node":
+            theirs = seen_by(other, chain)
+            theirs.blocks = theirs.blocks if after else theirs.blocks[:1]
+            theirs.grow(label="theirs")
+            chain.blocks = theirs.blocks
+    committed = after or first_look not in ("other node",)
+    assert (healthy.chains.commit_of_job("job-1") is not None) == committed
+    assert hashes_down(healthy.chains, chain.id) == [block.hash for block in reversed(chain.blocks)]
+    assert hashes_down(other.chains, chain.id) == hashes_down(healthy.chains, chain.id)
+    assert (healthy.chains.idempotency(chain.id, b"k" * 32) == record) == committed
+    assert healthy.intents.all() == []
+    moves = [pending.message.new_head for pending in healthy.storage.outbox.pending(limit=10)]
+    assert len(moves) == len(set(moves)), "a move was told twice"
+    assert moves[-1] == chain.head
+
+
+def follower(node: Sharing) -> HeadFollower:
+    clock = SettableClock(later(SETTLED_AFTER_S * 1000 + 1), step_ms=1)
+    return HeadFollower(node.chains, node.catalog, node.intents, clock=clock, every_s=0.0)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("register", ["names/", "info/alias", "refs/head"])
+def test_a_dataset_whose_maker_died_exists_whole_or_not_at_all(
+    open_node: Callable[..., Sharing], objects: MemoryObjectStore, register: str, after: bool
+) -> None:
+    healthy, other = open_node("here", objects), open_node("there", objects)
+    dying = open_node("here", Mortal(objects, register, after=after))  # type: ignore[arg-type]
+    entry = replace(entry_of("flights"), sealed_key=b"sealed")
+    with pytest.raises(Dying):
+        GrowingChain(dying.storage.chains, entry).grow()
+    follower(healthy).step()
+    made = register == "refs/head"
+    assert healthy.catalog.by_id(entry.id) == (entry if made else None)
+    assert (other.catalog.by_alias(entry.alias) is not None) == made
+    if not made:
+        rival = GrowingChain(other.storage.chains, entry_of("flights", dataset=entry_of("other").id))
+        rival.grow()
+        with pytest.raises(AlreadyExists):
+            GrowingChain(healthy.storage.chains, entry).grow(label="too late")
+        assert healthy.catalog.by_alias(entry.alias) is not None
+
+
+def test_a_maker_that_was_overtaken_makes_nothing(here: Sharing, there: Sharing) -> None:
+    ours = GrowingChain(here.storage.chains, entry_of("flights"))
+    (first,) = ours.next_blocks()
+    here.objects.put_bytes(block_key(ours.id, first.hash), first.data)
+    before = here.chains.names.claim(ours.entry)
+    rival = GrowingChain(there.storage.chains, entry_of("flights", dataset=entry_of("other").id))
+    rival.grow()
+    intent = CommitIntent(message=ours.message([first]), entry=ours.entry, ref_before=before)
+    here.intents.add(intent)
+    here.chains.settle(intent)
+    assert here.chains.head(ours.id) is None
+    assert here.intents.all() == []
+    named = here.catalog.by_alias(ours.entry.alias)
+    assert named is not None
+    assert named.id == rival.id
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("ODF_FAULT_SEEDS", "6"))))
+def test_lost_answers_and_failures_lose_and_double_nothing(
+    open_node: Callable[..., Sharing], objects: MemoryObjectStore, seed: int
+) -> None:
+    plan = FaultPlan.seeded(seed, rate=0.15)
+    nodes = [open_node(name, plan.objects(objects)) for name in ("here", "there")]
+    chain = new_chain(open_node("quiet", objects).storage.chains)
+    done: dict[str, int] = {}
+    for number in range(20):
+        node = nodes[number % 2]
+        job = f"job-{number // 2}-{number % 2}"
+        for _ in range(30):
+            try:
+                done[job] = done.get(job, 0) or _push(node, chain, job)
+                break
+            except (Determinate, Indeterminate, HeadMoved):
+                continue
+    quiet = [open_node(name, objects) for name in ("here", "there")]
+    for node in quiet:
+        follower(node).step()
+    rows = hashes_down(quiet[0].chains, chain.id)
+    assert rows == hashes_down(quiet[1].chains, chain.id)
+    assert len(rows) == 1 + len(done) == 21
+    assert [node.intents.all() for node in quiet] == [[], []]
+
+
+def _push(node: Sharing, chain: GrowingChain, job: str) -> int:
+    """What a job does: look whether it has committed, else commit on the head."""
+    if node.chains.commit_of_job(job) is not None:
+        return 1
+    head = node.chains.head(chain.id)
+    assert head is not None
+    (like,) = chain.next_blocks(label=job)
+    block = encoded(replace(like.block, prev_block_hash=head.hash, sequence_number=head.sequence_number + 1))
+    message = OutboxMessage(chain.id, head.hash, block.hash, NOW)
+    try:
+        node.storage.chains.append(chain.id, expected=head.hash, blocks=[block], message=message, job_ids=[job])
+    except AlreadyExists:
+        assert node.chains.commit_of_job(job) is not None
+    return 1
+
+
+def test_objects_that_are_not_these_are_alarming(here: Sharing, objects: MemoryObjectStore) -> None:
+    chain = new_chain(here.storage.chains, blocks=3)
+    objects.write_ref(head_key(chain.id), str(chain.blocks[1].hash))
+    with pytest.raises(Corrupt, match="older"):
+        here.chains.head(chain.id)
+    objects.delete(head_key(chain.id))
+    with pytest.raises(Corrupt, match="older"):
+        here.chains.head(chain.id)
+    objects.write_ref(head_key(chain.id), "nonsense")
+    with pytest.raises(Corrupt, match="does not name a block"):
+        here.chains.head(chain.id)
+
+
+def test_a_missing_block_is_alarming_and_stops_no_other_dataset(
+    here: Sharing, there: Sharing, objects: MemoryObjectStore
+) -> None:
+    broken, whole = new_chain(here.storage.chains, blocks=2), new_chain(here.storage.chains, "weather")
+    there.catalog.find_new()
+    for chain in (broken, whole):
+        chain.grow()
+    objects.delete(block_key(broken.id, broken.blocks[-1].hash))
+    with pytest.raises(Corrupt, match="missing"):
+        there.chains.head(broken.id)
+    follower(there).step()
+    assert there.rows.head(whole.id) == here.rows.head(whole.id)
+
+
+def test_names_of_a_database_that_had_the_heads_before_are_claimed(here: Sharing, objects: MemoryObjectStore) -> None:
+    chain = GrowingChain(here.rows, entry_of("flights"))
+    (first,) = chain.grow()
+    objects.put_bytes(block_key(chain.id, first.hash), first.data)
+    objects.write_ref(alias_key(chain.id), str(chain.entry.alias))
+    objects.write_ref(head_key(chain.id), str(first.hash))
+    follower(here).step()
+    owner = here.chains.names.owner(chain.entry.alias)
+    assert owner is not None
+    assert owner.dataset == chain.id
+    assert list(objects.keys("names/")) == [name_key(chain.entry.alias)]
+
+
+RACED = "raced"
+ROUNDS_AT_ONCE_MAX = 250
+ROUNDS = int(os.environ.get("ODF_RACE_ROUNDS", "50"))
+"""Set it to run longer; each round two processes follow the same head."""
+
+
+def open_racer(folder: Path, s3: S3Server, bucket: str) -> Sharing:
+    url = f"sqlite:///{folder}/node-{os.getpid()}.db"
+    upgrade(url)
+    access = S3Access(endpoint_url=s3.endpoint, access_key=s3.access_key, secret_key=s3.secret_key)
+    objects = S3ObjectStore(access, bucket, exclusive=FolderLocks(folder / "locks").exclusive)
+    return Sharing(Database(url, busy_s_max=30), objects)
+
+
+def head_of_round(node: Sharing, round_number: int) -> Multihash:
+    """The head that both are to follow, as soon as it is there."""
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end:
+        head = node.chains.head(entry_of(RACED).id)
+        assert head is not None
+        if head.sequence_number >= round_number:
+            # The other one may have won this round already, and is then told to have won it once.
+            return next(node.rows.rows_down(entry_of(RACED).id, from_sequence=round_number)).hash
+    raise AssertionError(f"round {round_number} did not begin")
+
+
+def race(rounds: int, node: Sharing, number: int) -> str:
+    """Each round both try to follow the same head; which rounds this one won."""
+    won = []
+    for round_number in range(rounds):
+        head = head_of_round(node, round_number)
+        like = GrowingChain(node.storage.chains, entry_of(RACED)).next_blocks(label=f"{number} {round_number}")[0]
+        block = encoded(replace(like.block, prev_block_hash=head, sequence_number=round_number + 1))
+        message = OutboxMessage(entry_of(RACED).id, head, block.hash, NOW)
+        try:
+            node.storage.chains.append(entry_of(RACED).id, expected=head, blocks=[block], message=message)
+            won.append(round_number)
+        except HeadMoved:
+            pass
+        except OdfError as error:
+            raise AssertionError(f"neither won nor lost: {error}") from error
+    return ",".join(map(str, won))
+
+
+@pytest.mark.parametrize("begin", range(0, ROUNDS, ROUNDS_AT_ONCE_MAX))
+def test_of_two_processes_on_one_bucket_one_wins_each_round(
+    tmp_path: Path, s3: S3Server, bucket: str, begin: int
+) -> None:
+    rounds = min(ROUNDS_AT_ONCE_MAX, ROUNDS - begin)
+    server = replace(s3, process=None)
+    look = open_racer(tmp_path, server, bucket)
+    chain = new_chain(look.storage.chains, RACED)
+    outcomes = outcomes_of_processes(partial(open_racer, tmp_path, server, bucket), partial(race, rounds), count=2)
+    won = sorted(int(number) for outcome in outcomes for number in outcome.split(",") if number)
+    assert won == list(range(rounds)), "a round had two winners, or none"
+    rows = list(look.chains.rows_down(chain.id))
+    assert [row.sequence_number for row in rows] == list(range(rounds, -1, -1))
+    assert all(row.prev == before.hash for row, before in pairwise(rows))
+    look.database.close()
