@@ -103,11 +103,6 @@ class TransformPlan:
     change: TransformChange | None = None
 
     @property
-    def migrates(self) -> bool:
-        """Whether the result is computed anew and told as a difference."""
-        return self.change is not None and self.change.migrates
-
-    @property
     def next_offset(self) -> int:
         """Offset of the first record that the transaction may write."""
         return OffsetRange.after(self.prev_offset, None).begin
@@ -115,8 +110,7 @@ class TransformPlan:
     @property
     def is_due(self) -> bool:
         """Whether there is anything for the engine to do."""
-        advances = any(entry.slices or entry.watermark_advances for entry in self.inputs)
-        return self.data_schema is None or self.migrates or advances
+        return self.data_schema is None or any(entry.slices or entry.watermark_advances for entry in self.inputs)
 
 
 @dataclass(frozen=True, slots=True)
