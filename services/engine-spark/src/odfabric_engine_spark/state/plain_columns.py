@@ -28,8 +28,10 @@ def plain(array: pa.Array) -> pa.Array:
         items = plain(pc.list_flatten(array))
         mask = array.is_null() if array.null_count else None
         return pa.ListArray.from_arrays(_offsets(array), items, type=data_type, mask=mask)
+    # A copy: what a slice leaves behind its end is written with it, up to the next multiple of 64 bytes.
+    array = array.take(pa.array(np.arange(len(array))))
     if _has_offsets(data_type):
-        return array.take(pa.array(np.arange(len(array)))) if array.null_count or array.offset else array
+        return array
     if types.is_floating(data_type):
         array = pc.if_else(pc.is_nan(array), pa.scalar(float("nan"), data_type), array)
     if not array.null_count:
