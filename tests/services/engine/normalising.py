@@ -110,7 +110,6 @@ class Queries:
             tables(),
             settings=self._settings,
             temporal_tables=known,
-            with_subqueries=True,
         )
         return normal_plan(resolved, tables(), known)
 

@@ -40,6 +40,7 @@ from odfabric_engine_spark.incremental.leaf_rows import LeafRows, weights_of
 from odfabric_engine_spark.incremental.slots import Mask
 from odfabric_engine_spark.incremental.spark_sums import SparkSums
 from odfabric_engine_spark.incremental.steps import Step, Timeline
+from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.slice_input import read_slices
 
 HIDDEN = (pa.field(WEIGHT, pa.int32(), nullable=False), pa.field(STEP, pa.int32(), nullable=False))
@@ -119,7 +120,7 @@ class AggregateTransaction:
         if run.rows > self._call.settings.transform_rows_in_memory_max:
             return self._sums_by_spark(run)
         session = self._query.catalyst.session
-        frames = [session.createDataFrame(self._rows_of(leaf, run)) for leaf in range(len(self._query.leaves))]
+        frames = [local_rows(session, self._rows_of(leaf, run)) for leaf in range(len(self._query.leaves))]
         rows = self._projected(frames).toArrow()
         if self._query.lateness_us is not None:
             rows = rows.filter(pa.array(~self._late(rows, run)))

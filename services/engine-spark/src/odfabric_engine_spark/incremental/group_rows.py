@@ -26,6 +26,7 @@ from odfabric_engine_spark.catalyst import (
 from odfabric_engine_spark.incremental.binding import bind, projection
 from odfabric_engine_spark.incremental.classify import AggregateQuery, calls_of
 from odfabric_engine_spark.incremental.input_table import marked_relation, marked_schema
+from odfabric_engine_spark.local_rows import local_rows
 
 GROUP_ID = "__odf_group"
 
@@ -64,7 +65,7 @@ class GroupRows:
 
         `groups` has the keys, the results, and `GROUP_ID`.
         """
-        frame = self.catalyst.session.createDataFrame(groups)
+        frame = local_rows(self.catalyst.session, groups)
         bound = bind(self.catalyst, self.plan, [frame])
         return projection(self.catalyst, bound, items(self.plan.output())).toArrow()
 

@@ -80,7 +80,7 @@ def judge_transform(
 ) -> JudgedTransform:
     """Raises Refused with all that is wrong with one statement, LimitExceeded."""
     lookups = temporal_tables or {}
-    resolved = resolve_steps(session, steps, tables, settings=settings, temporal_tables=lookups, with_subqueries=True)
+    resolved = resolve_steps(session, steps, tables, settings=settings, temporal_tables=lookups)
     try:
         query = _query(resolved, tables, vocabulary, lookups)
         shape = output_shape(query, tables, vocabulary)

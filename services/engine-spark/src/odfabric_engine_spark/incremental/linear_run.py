@@ -24,6 +24,7 @@ from odfabric_engine_spark.incremental.classify import LinearQuery
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.output import OutputShape, as_output
 from odfabric_engine_spark.incremental.slots import Mask
+from odfabric_engine_spark.local_rows import local_rows
 
 BRANCH = "__odf_branch"
 OFFSET = "__odf_offset"
@@ -72,7 +73,7 @@ class Images:
 
 def images(query: LinearQuery, shape: OutputShape, leaf_rows: list[pa.Table]) -> Images:
     """Maps rows of each leaf, whose last columns are `HIDDEN`. What Spark raises on an expression passes through."""
-    frames = [query.catalyst.session.createDataFrame(rows) for rows in leaf_rows]
+    frames = [local_rows(query.catalyst.session, rows) for rows in leaf_rows]
     bound = bind(query.catalyst, query.plan, frames)
     table = projection(query.catalyst, bound, items(query.plan.output())).toArrow()
     branches, offsets = _longs(table, BRANCH), _longs(table, OFFSET)

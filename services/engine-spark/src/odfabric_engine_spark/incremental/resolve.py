@@ -15,16 +15,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from odfabric.model.metadata import SqlQueryStep
-from odfabric_engine_spark.catalyst import Catalyst, Plan, analysed, children, items, simple_name
+from odfabric_engine_spark.catalyst import Catalyst, Plan, analysed, children, simple_name
 from odfabric_engine_spark.incremental.input_table import InputTable, hide_columns
-from odfabric_engine_spark.normalise.rebuild import map_inner_plans, subqueries_of
+from odfabric_engine_spark.normalise.rebuild import map_inner_plans
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.analysed import AnalysedGate
 from odfabric_engine_spark.validate.gate import gated_session
 from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
 from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, spark_refused
-
-_SUBQUERY_HINT = "an input can be read in FROM only; filter or aggregate it in a step of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +41,8 @@ def resolve_steps(
     *,
     settings: EngineSettings,
     temporal_tables: Collection[str] = (),
-    with_subqueries: bool = False,
 ) -> ResolvedQuery:
-    """Resolves the statements in order; `with_subqueries` admits subqueries in expressions.
+    """Resolves the statements in order; `temporal_tables` are those in which rows may be looked up.
 
     Raises Refused naming the statement, LimitExceeded.
     """
@@ -58,8 +55,6 @@ def resolve_steps(
     for number, step in enumerate(steps):
         try:
             parsed = parsed_gate.parse(step.query, relations={*tables, *done})
-            if not with_subqueries:
-                _refuse_subqueries(catalyst, parsed.plan)
             plan = _Resolver(catalyst, tables, done).resolve(parsed.plan)
             analysed_gate.check(plan)
             if step.alias is not None and (step.alias in tables or step.alias in done):
@@ -109,20 +104,3 @@ class _Resolver:
         if name not in self._done:
             raise Refused([refusal("relation", f"unknown table {shown(name)}", at=node)])
         return self._alias.apply(name, self._done[name])
-
-
-def _refuse_subqueries(catalyst: Catalyst, parsed: Plan) -> None:
-    """Raises Refused for subqueries in expressions."""
-    problems = []
-    stack = [parsed]
-    while stack:
-        node = stack.pop()
-        problems += [
-            refusal("subquery", "a subquery in an expression cannot run incrementally", at=at, hint=_SUBQUERY_HINT)
-            for at in subqueries_of(catalyst, node)
-        ]
-        if simple_name(node) == "UnresolvedWith":
-            stack.extend(relation._2() for relation in items(node.cteRelations()))
-        stack.extend(children(node))
-    if problems:
-        raise Refused(problems)

@@ -17,6 +17,7 @@ from odfabric_engine_spark.catalyst import Attribute, Catalyst, Plan, analysed, 
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.input_table import leaf_alias
+from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.timed import at_watermark, timed_filter
 from odfabric_engine_spark.stages.values import StageLeaf
@@ -74,7 +75,7 @@ def constant_rows(catalyst: Catalyst, leaf: StageLeaf) -> pa.Table:
 
 def _source(catalyst: Catalyst, bound: BoundRows) -> Plan:
     tagged = bound.rows.append_column(_TAG, pa.array(bound.tags))
-    return analysed(catalyst.session.createDataFrame(tagged))
+    return analysed(local_rows(catalyst.session, tagged))
 
 
 def _side(catalyst: Catalyst, plan: Plan, output: Sequence[Attribute], sources: Sequence[Plan], side: Side) -> Plan:

@@ -26,6 +26,7 @@ from odfabric_engine_spark.catalyst import (
     simple_name,
 )
 from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.stages.key_hash import Hashes, key_hashes
 from odfabric_engine_spark.stages.values import StageLeaf
 
@@ -82,7 +83,7 @@ class LeafKeys:
 
     def _computed(self, expressions: Sequence[Expression], rows: pa.Table) -> list[pa.Array]:
         catalyst = self.catalyst
-        source = analysed(catalyst.session.createDataFrame(rows))
+        source = analysed(local_rows(catalyst.session, rows))
         have = items(source.output())
         named = [
             catalyst.named(value, str(column.name()), like=column)

@@ -16,6 +16,7 @@ from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan
 from odfabric_engine_spark.incremental.binding import bind, projection
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.classify import arrow_type
+from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.stages.delta import Delta, added_up
 from odfabric_engine_spark.stages.query import LinearStage
 
@@ -63,4 +64,4 @@ def _mapped(catalyst: Catalyst, plan: Plan, named: Sequence[Expression], deltas:
 
 
 def _frame(catalyst: Catalyst, delta: Delta) -> DataFrame:
-    return catalyst.session.createDataFrame(delta.rows.append_column(_WEIGHT, pa.array(delta.weights)))
+    return local_rows(catalyst.session, delta.rows.append_column(_WEIGHT, pa.array(delta.weights)))

@@ -1,0 +1,33 @@
+"""Rows of Arrow as relations of Spark.
+
+Owns the one way in which rows of this process enter a plan. Invariant: a struct may be null though its members may not, which
+Arrow's checks refuse once such rows have been read from a file; so to Spark every member may be null. Not here: rows that
+Spark reads itself (`slice_input`).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyarrow import types
+from pyspark.sql import DataFrame, SparkSession
+
+from odfabric_engine_spark.incremental.canonical import one_array
+
+
+def local_rows(session: SparkSession, rows: pa.Table) -> DataFrame:
+    """A frame of the rows, in their order where it has one partition."""
+    if any(types.is_nested(field.type) for field in rows.schema):
+        columns = [one_array(column).cast(_loose(column.type)) for column in rows.columns]
+        rows = pa.Table.from_arrays(columns, names=rows.column_names)
+    return session.createDataFrame(rows)
+
+
+def _loose(data_type: pa.DataType) -> pa.DataType:
+    """The type in which everything may be null; keys of maps stay."""
+    if types.is_struct(data_type):
+        return pa.struct([pa.field(member.name, _loose(member.type)) for member in data_type])
+    if types.is_map(data_type):
+        return pa.map_(data_type.key_type, _loose(data_type.item_type))
+    if types.is_list(data_type):
+        return pa.list_(_loose(data_type.value_type))
+    return data_type
