@@ -375,7 +375,7 @@ def test_names_of_a_database_that_had_the_heads_before_are_claimed(here: Sharing
 
 
 RACED = "raced"
-ROUNDS_AT_ONCE_MAX = 250
+ROUNDS_AT_ONCE_MAX = 100
 ROUNDS = int(os.environ.get("ODF_RACE_ROUNDS", "50"))
 """Set it to run longer; each round two processes follow the same head."""
 
