@@ -1,0 +1,153 @@
+"""Runs the table of requests once, in a Spark of its own configuration: `python -m tests.services.engine.determinism_run FOLDER CONFIGURATION`.
+
+Prints a JSON object: name of a request to the logical hashes of its transactions. `test_determinism` compares them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from odfabric.formats.logical_hash import logical_hash_of_parquet
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.exchange import ExchangeFolder
+from odfabric_engine_spark.jvm import find_java, start_jvm
+from odfabric_engine_spark.session import SparkProcess, attach, request_session
+from odfabric_engine_spark.settings import EngineSettings
+from tests.services.engine.transforming import CF, CT, HOUR, A, Derivative, Input, R, input_schema
+
+REQUESTS = {
+    "linear": "select event_time, k, v * 3 as v3, f / 7 as f7, v % 7 as rest from input where v > -900",
+    "text in any language": (
+        "select event_time, upper(k) as up, lower(k) as low, initcap(k) as cap, k like 'I%' as like_i,"
+        " length(k) as len, concat(k, cast(f as string), cast(d as string)) as text from input"
+    ),
+    "times in any zone": (
+        "select event_time, hour(event_time) as h, date_trunc('DAY', event_time) as day, cast(event_time as date) as date,"
+        " cast(event_time as string) as text, date_format(event_time, 'EEEE d MMMM yyyy HH:mm') as written,"
+        " to_timestamp(cast(event_time as string)) as again, timestamp '2024-03-31 02:30:00' as spring from input"
+    ),
+    "keyed sum of floats": "select max(event_time) as event_time, k, sum(f) as s, avg(f) as m, count(*) as n, min(f) as lo, max(f) as hi from input group by k",
+    "keyed sum of decimals": "select max(event_time) as event_time, v % 50 as g, sum(d) as s, avg(d) as m, count(d) as n from input group by v % 50",
+    "hours": (
+        "select window.start as event_time, k, sum(f) as s, sum(v) as t, count(*) as n"
+        " from input group by window(event_time, '1 hour'), k"
+    ),
+    "sliding hours": (
+        "select window.end as event_time, sum(d) as s, max(k) as last_k"
+        " from input group by window(event_time, '2 hours', '1 hour')"
+    ),
+}
+"""Add a query here, and it is held to the law: the same request gives the same logical hash, whatever the machine."""
+
+SCHEMA = input_schema(
+    pa.field("k", pa.string()),
+    pa.field("v", pa.int64()),
+    pa.field("f", pa.float64()),
+    pa.field("d", pa.decimal128(18, 4)),
+)
+KEYS = ("Istanbul", "istanbul", "Iğdır", "straße", "ÉCOLE", "ﬁsh", "", None, "Ünye", "I")
+BLOCKS, ROWS = 4, 150
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """What must make no difference."""
+
+    cores: int = 1
+    shuffle_partitions: int = 1
+    adaptive: bool = False
+    compiled: bool = True
+    batch_rows: int = 65_536
+    in_memory_rows: int = 500_000
+    java: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Configuration:
+        given = json.loads(text)
+        return cls(**{**given, "java": tuple(given["java"])})
+
+
+def blocks() -> Iterator[tuple[list[tuple[Any, ...]], int]]:
+    """Rows and watermark of each block: sums of these floats differ with their order, and some rows are corrected."""
+    chance, present = random.Random(7), []
+    for number in range(BLOCKS):
+        rows: list[tuple[Any, ...]] = []
+        for _ in range(ROWS):
+            time = (number - 2) * HOUR + chance.randrange(2 * HOUR)  # before 1970 too
+            value = chance.choice((1e16, -1e16, 0.1, 1e-9, 3.7, -0.0)) * chance.random()
+            amount = f"{chance.randrange(-(10**8), 10**8) / 10_000:.4f}"
+            row = (time, chance.choice(KEYS), chance.randrange(-1000, 1000), value, amount)
+            rows.append((A, *row))
+            if present and chance.random() < 0.1:
+                old = present.pop(chance.randrange(len(present)))
+                rows += [(CF, *old), (CT, *old[:2], old[2] + 1, *old[3:])] if chance.random() < 0.5 else [(R, *old)]
+            else:
+                present.append(row)
+        yield rows, number * HOUR - 2 * HOUR
+
+
+def started(configuration: Configuration, folder: Path) -> tuple[SparkProcess, EngineCall]:
+    settings = EngineSettings(
+        exchange=folder,
+        memory_mib=1024,
+        cores=configuration.cores,
+        shuffle_partitions=configuration.shuffle_partitions,
+        batch_rows=configuration.batch_rows,
+        transform_rows_in_memory_max=configuration.in_memory_rows,
+        transform_piece_rows=configuration.in_memory_rows,
+    )
+    jvm = start_jvm(find_java(os.environ), memory_mib=1024, options=configuration.java, wait_s_max=120)
+    spark = attach(jvm, settings)
+    session = request_session(spark.session)
+    session.conf.set("spark.sql.adaptive.enabled", str(configuration.adaptive).lower())
+    session.conf.set("spark.sql.codegen.wholeStage", str(configuration.compiled).lower())
+    session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if configuration.compiled else "NO_CODEGEN")
+    scratch = folder / "scratch"
+    scratch.mkdir(parents=True)
+    return spark, EngineCall(session=session, exchange=ExchangeFolder.at(folder), settings=settings, scratch=scratch)
+
+
+def hashes(call: EngineCall, folder: Path) -> dict[str, list[str]]:
+    """Logical hashes of each request: two transactions of two blocks each."""
+    found = {}
+    for number, (name, query) in enumerate(REQUESTS.items()):
+        own = folder / f"{number}"
+        own.mkdir()
+        one = Input(own, "input", SCHEMA)
+        for rows, watermark in blocks():
+            one.add(decimals(rows), watermark=watermark)
+        derivative = Derivative(query, [one], replace(call, exchange=ExchangeFolder.at(own)))
+        transactions = [derivative.pull([upto]) for upto in (BLOCKS // 2, BLOCKS)]
+        assert all(transaction.table.num_rows for transaction in transactions), f"{name} tells nothing"
+        found[name] = [str(logical_hash_of_parquet(transaction.slice_path).multihash) for transaction in transactions]
+    return found
+
+
+def decimals(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    amounts = pa.array([row[-1] for row in rows]).cast(pa.decimal128(18, 4)).to_pylist()
+    return [(*row[:-1], amount) for row, amount in zip(rows, amounts, strict=True)]
+
+
+def main() -> None:
+    folder, configuration = Path(sys.argv[1]), Configuration.from_json(sys.argv[2])
+    spark, call = started(configuration, folder)
+    found = hashes(call, folder)
+    spark.stop()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Law L5: the same request gives the same logical hash, whatever cores, partitions, plans, locale, zone and memory the engine has."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.services.engine.determinism_run import REQUESTS, Configuration
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def of_a_host(language: str, country: str, zone: str) -> dict[str, str]:
+    """The environment of a host elsewhere. `upper` in a JVM of Turkey gives other letters, so none of this may reach ours."""
+    java = f"-Duser.language={language} -Duser.country={country} -Duser.timezone={zone}"
+    locale = f"{language}_{country}.UTF-8"
+    return {"TZ": zone, "LANG": locale, "LC_ALL": locale, "_JAVA_OPTIONS": java, "JDK_JAVA_OPTIONS": java}
+
+
+CONFIGURATIONS = {
+    "plain": Configuration(),
+    "everything else": Configuration(
+        cores=4,
+        shuffle_partitions=7,
+        adaptive=True,
+        compiled=False,
+        batch_rows=37,
+        in_memory_rows=100,
+        java=("-Duser.timezone=Asia/Kolkata",),
+        environment=of_a_host("tr", "TR", "Asia/Kolkata"),
+    ),
+    "cores": Configuration(cores=4, shuffle_partitions=2),
+    "partitions": Configuration(cores=2, shuffle_partitions=5),
+    "adaptive": Configuration(cores=2, shuffle_partitions=5, adaptive=True),
+    "interpreted": Configuration(cores=2, shuffle_partitions=3, compiled=False),
+    "Germany": Configuration(
+        java=("-Duser.timezone=Europe/Berlin",), environment=of_a_host("de", "DE", "Europe/Berlin")
+    ),
+    "little memory": Configuration(cores=2, shuffle_partitions=3, batch_rows=10, in_memory_rows=60),
+}
+"""The first is what the others are compared with."""
+
+IN_CI = 2
+ALL = "ODF_LAW_CASES" in os.environ
+CHOSEN = list(CONFIGURATIONS) if ALL else list(CONFIGURATIONS)[:IN_CI]
+
+
+def hashes(configuration: Configuration, folder: Path) -> dict[str, list[str]]:
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "tests.services.engine.determinism_run",
+        str(folder),
+        configuration.to_json(),
+    ]
+    environment = {**os.environ, **configuration.environment, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False, cwd=ROOT, env=environment)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    found: dict[str, list[str]] = json.loads(ran.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    return hashes(CONFIGURATIONS[CHOSEN[0]], tmp_path_factory.mktemp("plain"))
+
+
+@pytest.mark.parametrize("name", CHOSEN[1:])
+def test_the_same_request_gives_the_same_hash(tmp_path: Path, plain: dict[str, list[str]], name: str) -> None:
+    assert set(plain) == set(REQUESTS)
+    assert hashes(CONFIGURATIONS[name], tmp_path) == plain
