@@ -198,9 +198,8 @@ def test_sql_without_a_gate_reaches_nothing(outside: Outside, tmp_path: Path, mo
     assert answers["may run a shell"] == "[Row(x='1')]", "the holes are there: what stops the others is the sandbox"
     assert "secret" not in json.dumps(answers)
     assert not (outside.workspace / "stolen").exists()
-    assert [name for name, answer in answers.items() if answer is not None and not name.startswith("may ")] == [
-        "read settings"
-    ]
+    answered = {name for name, answer in answers.items() if answer is not None and not name.startswith("may ")}
+    assert answered == {"read settings"} | (set() if layers & NAMESPACES else {"call the host"})
     assert "None" in answers["read settings"] or "null" in answers["read settings"]
 
 
