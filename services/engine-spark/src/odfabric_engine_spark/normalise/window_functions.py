@@ -218,7 +218,15 @@ def _declared(plan: Plan) -> list[Expression]:
     if simple_name(base) != "Project":
         return output
     places = {expr_id(column): place for place, column in enumerate(items(children(base)[0].output()))}
-    return sorted(output, key=lambda column: places.get(expr_id(column), len(places)))
+    # A column under another name stands where it stood.
+    chosen = {expr_id(named): places.get(expr_id(_source(named)), len(places)) for named in items(base.projectList())}
+    return sorted(output, key=lambda column: chosen.get(expr_id(column), len(places)))
+
+
+def _source(named: Expression) -> Expression:
+    """The column that a name is given to, the name itself for anything else."""
+    renamed = simple_name(named) == "Alias" and is_attribute(named.child())
+    return named.child() if renamed else named
 
 
 def _holds_floats(column: Expression) -> bool:
