@@ -1,0 +1,141 @@
+"""Work that asks for too much: it ends at a limit that is named, and leaves the engine as it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from odfabric.errors import InvalidQuery, LimitExceeded, OdfError
+from odfabric.model.engine import QueryRequest, QueryResult
+from odfabric_engine_spark.calls import CallRunner, Finished
+from odfabric_engine_spark.exchange import ExchangeFolder
+from odfabric_engine_spark.leftover_tasks import has_leftover_tasks
+from odfabric_engine_spark.operations import run_query
+from odfabric_engine_spark.server import EXIT_JVM_DIED
+from odfabric_engine_spark.session import SparkProcess
+from odfabric_engine_spark.settings import EngineSettings
+from tests.services.engine.engine_process import EngineUnderTest
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.spark
+
+BY_TIME = "query_wall_s_max"
+TOO_COMPLEX = "too complex"
+"""Whether the parser or a walk over the plan gives up first depends on the stack that is left: two rules, one meaning."""
+ABUSE = {
+    "a join without end": (
+        "SELECT count(*) AS n FROM range(1000000) a CROSS JOIN range(1000000) b",
+        "query_wall_s_max",
+    ),
+    "a count without end": ("SELECT count(*) AS n FROM range(1000000000000000) WHERE id % 7 = 3", BY_TIME),
+    "rows without end": ("SELECT id, id AS a, id AS b FROM range(10000000000)", "query_bytes_max"),
+    "a long list": ("SELECT 1 AS a WHERE 1 IN (" + ",".join(map(str, range(25_000))) + ")", "plan_nodes_max"),
+    "10,000 columns": ("SELECT " + ",".join(f"{number} AS c{number}" for number in range(10_000)), "plan_nodes_max"),
+    "a long text": (f"SELECT '{'x' * (1 << 20)}' AS a", "query_bytes_max"),
+    "a long sum": ("SELECT " + "+".join(["1"] * 20_000) + " AS n", TOO_COMPLEX),
+}
+"""SQL and the limit, or rule, that it must be told."""
+
+WALL_S = 2.0
+PATIENCE_S = 60.0
+"""For what must end by another limit, however busy the machine."""
+
+
+def ask(sql: str) -> QueryRequest:
+    return QueryRequest(
+        sql=sql, inputs=(), skip=0, limit=100_000, bytes_max=1 << 16, wall_ms_max=60_000, output_path="answer"
+    )
+
+
+@dataclass
+class State:
+    """What calls may leave in the engine."""
+
+    heap_mib: float
+    kept: int
+    files: int
+
+
+@dataclass
+class Bench:
+    """A runner on the Spark of the tests."""
+
+    spark: SparkProcess
+    runner: CallRunner
+
+    def run(self, sql: str, wall_s: float = PATIENCE_S) -> Finished[QueryResult]:
+        """The end of one query."""
+        *_, last = self.runner.run(
+            lambda call: run_query(ask(sql), call),
+            output="answer",
+            wall_s_max=wall_s,
+            limit=lambda: LimitExceeded("too long", limit=BY_TIME, maximum=wall_s),
+            caller_waits=lambda: True,
+        )
+        assert isinstance(last, Finished)
+        return last
+
+    def state(self) -> State:
+        context, java = self.spark.session.sparkContext, self.spark.session._jvm
+        assert java is not None
+        wait_until(lambda: not has_leftover_tasks(context, "none"), what="the end of all tasks")
+        java.System.gc()
+        runtime = java.Runtime.getRuntime()
+        return State(
+            heap_mib=(runtime.totalMemory() - runtime.freeMemory()) / (1 << 20),
+            kept=int(context._jsc.getPersistentRDDs().size()),
+            files=sum(1 for path in self.spark.jvm.scratch.rglob("*.data")),
+        )
+
+
+@pytest.fixture
+def bench(spark: SparkProcess, tmp_path: Path) -> Bench:
+    given_up: list[str] = []
+    settings = EngineSettings(exchange=tmp_path, grace_s=20, calls_at_once_max=2)
+    runner = CallRunner(
+        spark.session,
+        settings=settings,
+        exchange=ExchangeFolder.at(tmp_path),
+        give_up=lambda: given_up.append("gave up"),
+        out_of_memory=lambda: False,
+    )
+    return Bench(spark, runner)
+
+
+def told(error: OdfError | None) -> str | None:
+    if isinstance(error, LimitExceeded):
+        return error.limit
+    rule = error.place.rule if error is not None else None
+    return TOO_COMPLEX if rule in ("too-deep", "failed-to-parse-too-complex") else rule
+
+
+def test_every_limit_is_told_and_nothing_is_left(bench: Bench, tmp_path: Path) -> None:
+    def round_of_abuse() -> State:
+        for name, (sql, expected) in ABUSE.items():
+            ended = bench.run(sql, WALL_S if expected == BY_TIME else PATIENCE_S)
+            assert ended.bug is None, name
+            assert isinstance(ended.error, LimitExceeded | InvalidQuery), (name, ended)
+            assert told(ended.error) == expected, (name, ended.error)
+        assert bench.run("SELECT 1 AS one").result is not None
+        return bench.state()
+
+    first = round_of_abuse()
+    second = round_of_abuse()
+    assert second.heap_mib <= first.heap_mib + 64
+    assert second.kept == 0
+    assert second.files <= 4, "Spark removes files of shuffles some time after it has collected garbage"
+    assert [path.name for path in tmp_path.iterdir() if path.name != "answer"] == []
+
+
+HUNGRY = "SELECT size(sequence(1, 400000000)) AS n"
+
+
+def test_memory_is_a_limit_too(tmp_path: Path) -> None:
+    engine = EngineUnderTest(tmp_path, options=("--memory-mib", "512"))
+    with engine.client() as client:
+        with pytest.raises(LimitExceeded) as caught:
+            client.query(ask(HUNGRY), progress=lambda _: None)
+        assert (caught.value.limit, caught.value.maximum) == ("memory_mib", 512)
+    assert engine.process.wait(30) == EXIT_JVM_DIED, "the supervisor starts a healthy one"
