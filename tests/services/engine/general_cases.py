@@ -128,13 +128,15 @@ class GeneralCase:
     well_formed: bool
     punctual: bool
     """No row is below the watermark that its input had announced."""
+    sizes: Mapping[str, int]
+    """Settings of the engine, small enough that work is done in parts."""
 
     def __str__(self) -> str:
         lines = [f"{name or 'output'}: {text}" for name, text in self.query.statements]
         for table, blocks in zip(self.tables, self.blocks, strict=True):
             lines.append(f"input {table.alias} event_time {table.times} {dict(table.columns)}")
             lines += [f"  block at {b.at} watermark {b.watermark}: {list(b.rows)}" for b in blocks]
-        return "\n".join([*lines, f"transactions: {self.cuts}"])
+        return "\n".join([*lines, f"transactions: {self.cuts}, settings {dict(self.sizes)}"])
 
 
 def case_of(r: Random, query: GeneralQuery, tables: Sequence[Table], *, dense: bool | None = None) -> GeneralCase:
@@ -144,15 +146,27 @@ def case_of(r: Random, query: GeneralQuery, tables: Sequence[Table], *, dense: b
     maker = _Changelogs(r, dense=dense, well_formed=well_formed, punctual=punctual)
     blocks = tuple(tuple(maker.blocks(table)) for table in tables)
     cuts = tuple(_cuts(r, [len(each) for each in blocks]))
-    return GeneralCase(query, tuple(tables), blocks, cuts, well_formed, punctual)
+    return GeneralCase(query, tuple(tables), blocks, cuts, well_formed, punctual, sizes_of(r))
+
+
+def sizes_of(r: Random) -> dict[str, int]:
+    """Settings that change how the work is done and nothing that comes of it."""
+    small = {
+        "stage_rows_max": [2, 5],
+        "transform_rows_in_memory_max": [0, 3],
+        "transform_piece_rows": [1, 3],
+        "state_piece_rows": [1, 3],
+        "state_added_bytes_max": [1],
+    }
+    return {name: r.choice(sizes) for name, sizes in small.items() if r.random() < 0.15}
 
 
 def _cuts(r: Random, lengths: Sequence[int]) -> list[tuple[int, ...]]:
-    """Two or three transactions, now and then an empty one first."""
+    """Two to four transactions, now and then an empty one first."""
     upto = [0] * len(lengths)
     found = [tuple(upto)] if r.random() < 0.1 else []
-    for _ in range(r.choice([1, 1, 2])):
-        upto = [min(one + r.choice([0, 1, 1, 2]), length) for one, length in zip(upto, lengths, strict=True)]
+    for _ in range(r.choice([1, 2, 3])):
+        upto = [min(one + r.choice([0, 1, 1, 1, 2]), length) for one, length in zip(upto, lengths, strict=True)]
         if any(upto) and tuple(upto) not in found and upto != list(lengths):
             found.append(tuple(upto))
     return [*found, tuple(lengths)]
@@ -174,7 +188,7 @@ class _Changelogs:
         found: list[Block] = []
         watermark = START
         silent = r.random() < 0.08
-        count = r.choice([1, 2, 3, 3, 4])
+        count = r.choice([2, 3, 4, 5])
         for index in range(count):
             rows: list[Row] = []
             for _ in range(r.choice([0, 2, 3, 4, 6])):

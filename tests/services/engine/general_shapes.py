@@ -95,7 +95,9 @@ _JOINS = {
         "SELECT a.event_time, a.k, a.v, b.w FROM a LEFT JOIN b ON a.k = b.k AND a.v < b.w AND a.z = 'x'",
     ),
     "left, grouped by the right key": _groups(
-        "ab", f"SELECT {LAST}, b.k, count(*) AS n, sum(a.v) AS s FROM a LEFT JOIN b ON a.k = b.k GROUP BY b.k", "k"
+        "ab",
+        f"SELECT {LAST}, b.k, count(DISTINCT a.v) AS n, sum(a.v) AS s FROM a LEFT JOIN b ON a.k = b.k GROUP BY b.k",
+        "k",
     ),
     "right": Shape("ab", "SELECT b.event_time, a.v, b.k, b.w FROM a RIGHT JOIN b ON a.k = b.k"),
     "full": Shape(
@@ -104,24 +106,26 @@ _JOINS = {
     ),
     "full using, grouped": _groups(
         "ab",
-        f"SELECT {LAST}, k, count(*) AS n, sum(v) AS s, sum(w) AS sw FROM a FULL JOIN b USING (k) GROUP BY k",
+        f"SELECT {LAST}, k, count(DISTINCT v) AS n, sum(v) AS s, sum(w) AS sw FROM a FULL JOIN b USING (k) GROUP BY k",
         "k",
     ),
     "full on an expression": _groups(
         "ab",
-        f"SELECT {LAST}, coalesce(coalesce(a.k, 0), b.k) AS kk, count(*) AS n FROM a FULL JOIN b ON coalesce(a.k, 0) = b.k "
+        f"SELECT {LAST}, coalesce(coalesce(a.k, 0), b.k) AS kk, count(DISTINCT a.v) AS n, count(*) AS c FROM a FULL JOIN b ON coalesce(a.k, 0) = b.k "
         "GROUP BY coalesce(coalesce(a.k, 0), b.k)",
         "kk",
     ),
     "full on two keys": _groups(
         "ab",
-        f"SELECT {LAST}, coalesce(a.k, b.k) AS k, coalesce(a.z, b.z) AS z, count(*) AS n FROM a FULL JOIN b "
+        f"SELECT {LAST}, coalesce(a.k, b.k) AS k, coalesce(a.z, b.z) AS z, count(DISTINCT b.w) AS n FROM a FULL JOIN b "
         "ON a.k = b.k AND a.z = b.z GROUP BY coalesce(a.k, b.k), coalesce(a.z, b.z)",
         "k",
         "z",
     ),
     "full, grouped by the left key": _groups(
-        "ab", f"SELECT {LAST}, a.k, count(*) AS n FROM a FULL JOIN b ON a.k = b.k GROUP BY a.k", "k"
+        "ab",
+        f"SELECT {LAST}, a.k, count(DISTINCT b.w) AS n, count(*) AS c FROM a FULL JOIN b ON a.k = b.k GROUP BY a.k",
+        "k",
     ),
     "null-safe": Shape("ab", f"SELECT a.event_time, a.k, a.v, b.w FROM a LEFT JOIN b ON a.k {SAME} b.k"),
     "semi": Shape("ab", f"SELECT a.event_time, a.k, a.v FROM a {SEMI} b ON a.k = b.k", ("k",)),
@@ -136,7 +140,7 @@ _JOINS = {
     "self-join": Shape("a", "SELECT l.event_time, l.k, l.v, r.v AS rv FROM a l JOIN a r ON l.k = r.v"),
     "self-join, grouped": _groups(
         "a",
-        "SELECT max(l.event_time) AS event_time, l.k, count(*) AS n, max(r.z) AS z FROM a l LEFT JOIN a r ON l.k = r.v "
+        "SELECT max(l.event_time) AS event_time, l.k, count(DISTINCT r.z) AS n, max(r.z) AS z FROM a l LEFT JOIN a r ON l.k = r.v "
         "GROUP BY l.k",
         "k",
     ),
@@ -208,7 +212,7 @@ _SUBQUERIES = {
     "scalar count": Shape("ab", "SELECT event_time, k, v, (SELECT count(*) FROM b WHERE b.k = a.k) AS m FROM a"),
     "scalar, uncorrelated": Shape("ab", "SELECT event_time, k, v FROM a WHERE v > (SELECT avg(w) FROM b)"),
     "semi, then grouped": _groups(
-        "ab", f"SELECT {LAST}, z, count(*) AS n FROM a WHERE k IN (SELECT k FROM b) GROUP BY z", "z"
+        "ab", f"SELECT {LAST}, z, count(DISTINCT v) AS n FROM a WHERE k IN (SELECT k FROM b) GROUP BY z", "z"
     ),
 }
 
@@ -226,7 +230,7 @@ _GROUPS = {
     "distinct": Shape("a", f"SELECT DISTINCT {DAILY}, k, z FROM a"),
     "aggregate again": _groups(
         "a",
-        "SELECT max(event_time) AS event_time, k, max(n) AS m, count(*) AS c FROM "
+        "SELECT max(event_time) AS event_time, k, max(n) AS m, count(DISTINCT n) AS c FROM "
         "(SELECT max(event_time) AS event_time, k, z, count(*) AS n FROM a GROUP BY k, z) q GROUP BY k",
         "k",
     ),
@@ -261,7 +265,7 @@ _GROUPS = {
     ),
     "rollup": Shape(
         "a",
-        f"SELECT {LAST}, k, z, count(*) AS n, CAST(grouping_id({either('', 'k, z')}) AS INT) AS g FROM a "
+        f"SELECT {LAST}, k, z, count(DISTINCT v) AS n, CAST(grouping_id({either('', 'k, z')}) AS INT) AS g FROM a "
         f"GROUP BY ROLLUP (k, z) {either('', 'HAVING count(*) > 0')}",
         ("k", "z", "g"),
         one_row_each=True,
@@ -321,7 +325,7 @@ _SETS = {
     ),
     "tagged union, grouped": _groups(
         "ab",
-        "SELECT max(event_time) AS event_time, tag, k, count(*) AS n FROM "
+        "SELECT max(event_time) AS event_time, tag, k, count(DISTINCT event_time) AS n FROM "
         "(SELECT event_time, 1 AS tag, k FROM a UNION ALL SELECT event_time, 2, k FROM b) q GROUP BY tag, k",
         "tag",
         "k",
