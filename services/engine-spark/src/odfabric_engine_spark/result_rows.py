@@ -8,15 +8,18 @@ Spark would: its scheduler's own thread writes it, and that thread serves every 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql import types as T
 
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.failures import spark_text
+from odfabric_engine_spark.read.input_rows import column
 
 SCRATCH_OPTIONS = {"parquet.block.size": str(16 * 1024 * 1024)}
 """Spark's writer holds a row group in memory for each task, and does not count it."""
@@ -25,22 +28,40 @@ _TOO_LARGE = "spark.driver.maxResultSize"
 """What Spark names when a result is larger than may be collected."""
 
 
-def batches_of(
-    call: EngineCall, collected: Callable[[], DataFrame] | None, written: Callable[[], DataFrame]
-) -> Iterator[pa.RecordBatch]:
-    """The batches of `collected` if that fits into memory, otherwise of `written`: the same rows in the same order.
+class ResultTooLarge(Exception):
+    """A result that Spark does not collect, for it is larger than may be in memory at once."""
 
-    They are functions because the two may need different plans. `collected` is None for what is known to be large. What
+
+def collected(frame: DataFrame) -> pa.Table:
+    """The rows of a frame. Raises ResultTooLarge; what else Spark raises passes through."""
+    try:
+        return arrow_of(frame)
+    except (PySparkException, Py4JError) as error:
+        if _TOO_LARGE in spark_text(error):
+            raise ResultTooLarge from error
+        raise
+
+
+def arrow_of(frame: DataFrame) -> pa.Table:
+    """The rows of a frame; a struct may be null though its members may not, which PySpark alone does not get across."""
+    known = {field.name: field.dataType for field in frame.schema.fields}
+    loose = {name: _loose(data_type) for name, data_type in known.items()}
+    if loose != known:
+        frame = frame.select(*(column(name).cast(loose[name]).alias(name) for name in known))
+    return frame.toArrow()
+
+
+def batches_of(
+    call: EngineCall, small: Callable[[], DataFrame] | None, written: Callable[[], DataFrame]
+) -> Iterator[pa.RecordBatch]:
+    """The batches of `small` if they fit into memory, otherwise of `written`: the same rows in the same order.
+
+    They are functions because the two may need different plans. `small` is None for what is known to be large. What
     Spark raises passes through.
     """
-    if collected is not None:
-        try:
-            table = collected().toArrow()
-        except (PySparkException, Py4JError) as error:
-            if _TOO_LARGE not in spark_text(error):
-                raise
-        else:
-            yield from table.to_batches()
+    if small is not None:
+        with suppress(ResultTooLarge):
+            yield from collected(small()).to_batches()
             return
     yield from _through_files(call, written())
 
@@ -53,3 +74,16 @@ def _through_files(call: EngineCall, frame: DataFrame) -> Iterator[pa.RecordBatc
     for file in sorted(folder.glob("part-*.parquet")):
         with pq.ParquetFile(file, pre_buffer=False) as part:
             yield from part.iter_batches(call.settings.batch_rows)
+
+
+def _loose(data_type: T.DataType) -> T.DataType:
+    """The type in which every member of a struct may be null."""
+    match data_type:
+        case T.StructType():
+            return T.StructType([T.StructField(member.name, _loose(member.dataType)) for member in data_type.fields])
+        case T.ArrayType():
+            return T.ArrayType(_loose(data_type.elementType), data_type.containsNull)
+        case T.MapType():
+            return T.MapType(_loose(data_type.keyType), _loose(data_type.valueType), data_type.valueContainsNull)
+        case _:
+            return data_type

@@ -41,6 +41,7 @@ from odfabric_engine_spark.incremental.slots import Mask
 from odfabric_engine_spark.incremental.spark_sums import SparkSums
 from odfabric_engine_spark.incremental.steps import Step, Timeline
 from odfabric_engine_spark.local_rows import local_rows
+from odfabric_engine_spark.result_rows import arrow_of
 from odfabric_engine_spark.slice_input import read_slices
 
 HIDDEN = (pa.field(WEIGHT, pa.int32(), nullable=False), pa.field(STEP, pa.int32(), nullable=False))
@@ -121,7 +122,7 @@ class AggregateTransaction:
             return self._sums_by_spark(run)
         session = self._query.catalyst.session
         frames = [local_rows(session, self._rows_of(leaf, run)) for leaf in range(len(self._query.leaves))]
-        rows = self._projected(frames).toArrow()
+        rows = arrow_of(self._projected(frames))
         if self._query.lateness_us is not None:
             rows = rows.filter(pa.array(~self._late(rows, run)))
         end_column = self.run.end_column

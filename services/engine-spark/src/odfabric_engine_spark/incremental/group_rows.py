@@ -27,6 +27,7 @@ from odfabric_engine_spark.incremental.binding import bind, projection
 from odfabric_engine_spark.incremental.classify import AggregateQuery, calls_of
 from odfabric_engine_spark.incremental.input_table import marked_relation, marked_schema
 from odfabric_engine_spark.local_rows import local_rows
+from odfabric_engine_spark.result_rows import arrow_of
 
 GROUP_ID = "__odf_group"
 
@@ -67,7 +68,7 @@ class GroupRows:
         """
         frame = local_rows(self.catalyst.session, groups)
         bound = bind(self.catalyst, self.plan, [frame])
-        return projection(self.catalyst, bound, items(self.plan.output())).toArrow()
+        return arrow_of(projection(self.catalyst, bound, items(self.plan.output())))
 
 
 def _field(name: str, expression: Expression) -> spark_types.StructField:

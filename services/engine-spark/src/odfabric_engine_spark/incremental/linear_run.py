@@ -25,6 +25,7 @@ from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.output import OutputShape, as_output
 from odfabric_engine_spark.incremental.slots import Mask
 from odfabric_engine_spark.local_rows import local_rows
+from odfabric_engine_spark.result_rows import arrow_of
 
 BRANCH = "__odf_branch"
 OFFSET = "__odf_offset"
@@ -75,7 +76,7 @@ def images(query: LinearQuery, shape: OutputShape, leaf_rows: list[pa.Table]) ->
     """Maps rows of each leaf, whose last columns are `HIDDEN`. What Spark raises on an expression passes through."""
     frames = [local_rows(query.catalyst.session, rows) for rows in leaf_rows]
     bound = bind(query.catalyst, query.plan, frames)
-    table = projection(query.catalyst, bound, items(query.plan.output())).toArrow()
+    table = arrow_of(projection(query.catalyst, bound, items(query.plan.output())))
     branches, offsets = _longs(table, BRANCH), _longs(table, OFFSET)
     order = np.lexsort((offsets, branches))
     operation = shape.vocabulary.operation_type if shape.op_selected else OPERATION

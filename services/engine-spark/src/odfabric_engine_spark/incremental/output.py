@@ -131,6 +131,11 @@ def _declared_types(column: Expression, plan: Plan, tables: Mapping[str, InputTa
 def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
     if array.type == field.type:
         return array
+    if types.is_struct(field.type) and types.is_struct(array.type) and len(array.type) == len(field.type):
+        # Member by member: what lies below a null is null too, even if the member as such may not be.
+        members = [_cast(member, own) for member, own in zip(array.flatten(), field.type, strict=True)]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(members, fields=list(field.type), mask=mask)
     try:
         return array.cast(field.type, safe=_has_unsigned(field.type))
     except pa.ArrowException as error:

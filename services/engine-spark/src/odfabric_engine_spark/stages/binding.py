@@ -18,6 +18,7 @@ from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.input_table import leaf_alias
 from odfabric_engine_spark.local_rows import local_rows
+from odfabric_engine_spark.result_rows import arrow_of, collected
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.timed import at_watermark, timed_filter
 from odfabric_engine_spark.stages.values import StageLeaf
@@ -59,18 +60,21 @@ def counted(rows: pa.Table, before: Longs, after: Longs) -> BoundRows:
 def changes_of(
     catalyst: Catalyst, plan: Plan, output: Sequence[Attribute], leaves: Sequence[BoundRows], sides: Sequence[Side]
 ) -> Delta:
-    """What the sides of a plan give, each result counted by its side. What Spark raises passes through."""
+    """What the sides of a plan give, each result counted by its side.
+
+    Raises ResultTooLarge; what else Spark raises passes through.
+    """
     sources = [_source(catalyst, bound) for bound in leaves]
     parts = [_side(catalyst, plan, output, sources, side) for side in sides]
     whole = parts[0] if len(parts) == 1 else catalyst.logical.Union(catalyst.seq(parts), False, False)
-    table = catalyst.data_frame(whole).toArrow()
+    table = collected(catalyst.data_frame(whole))
     signs = one_array(table.column(table.num_columns - 1)).to_numpy().astype(np.int64)
     return Delta.of(table.columns[:-1], signs)
 
 
 def constant_rows(catalyst: Catalyst, leaf: StageLeaf) -> pa.Table:
     """The rows that a query itself holds (VALUES, a SELECT without FROM)."""
-    return catalyst.data_frame(leaf.plan).toArrow()
+    return arrow_of(catalyst.data_frame(leaf.plan))
 
 
 def _source(catalyst: Catalyst, bound: BoundRows) -> Plan:

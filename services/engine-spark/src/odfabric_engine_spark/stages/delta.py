@@ -42,6 +42,9 @@ class Delta:
     @classmethod
     def joined(cls, parts: Sequence[Delta]) -> Delta:
         """Changes one after the other."""
+        parts = [part for part in parts if len(part)] or list(parts[:1])
+        if len(parts) == 1:
+            return parts[0]
         rows = pa.concat_tables([part.rows for part in parts]).combine_chunks()
         return cls(rows, np.concatenate([part.weights for part in parts]))
 

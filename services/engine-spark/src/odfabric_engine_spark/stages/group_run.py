@@ -23,7 +23,7 @@ from odfabric_engine_spark.incremental.group_rows import GroupRows
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.group_sums import STEP, WEIGHT, Marks, partial_sums
 from odfabric_engine_spark.incremental.leaf_rows import weights_of
-from odfabric_engine_spark.stages.delta import Delta, added_up
+from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.linear_run import mapped, output_columns, stage_schema
 from odfabric_engine_spark.stages.query import GroupStage
 from odfabric_engine_spark.stages.rows_run import Watermarks
@@ -108,7 +108,7 @@ class GroupRun:
     def changes(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Delta:
         """The same as weighted rows."""
         found = self.records(deltas, marks, first=first)
-        return added_up(Delta(found.rows, weights_of(found.operations).astype(np.int64)))
+        return Delta.of(found.rows.columns, weights_of(found.operations).astype(np.int64))
 
 
 def _own_row(schema: pa.Schema) -> pa.Table:

@@ -27,6 +27,7 @@ from odfabric_engine_spark.catalyst import (
 )
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.local_rows import local_rows
+from odfabric_engine_spark.result_rows import arrow_of
 from odfabric_engine_spark.stages.key_hash import Hashes, key_hashes
 from odfabric_engine_spark.stages.values import StageLeaf
 
@@ -94,7 +95,7 @@ class LeafKeys:
             catalyst.named(catalyst.expressions.TryEval(expression), f"key{index}")
             for index, expression in enumerate(expressions)
         ]
-        found = catalyst.data_frame(catalyst.logical.Project(catalyst.seq(tried), leaf)).toArrow()
+        found = arrow_of(catalyst.data_frame(catalyst.logical.Project(catalyst.seq(tried), leaf)))
         return [one_array(column) for column in found.columns]
 
 

@@ -11,39 +11,68 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from odfabric.errors import LimitExceeded
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan
 from odfabric_engine_spark.incremental.binding import bind, projection
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.classify import arrow_type
 from odfabric_engine_spark.local_rows import local_rows
-from odfabric_engine_spark.stages.delta import Delta, added_up
+from odfabric_engine_spark.result_rows import ResultTooLarge, collected
+from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.query import LinearStage
 
 _WEIGHT = pa.field("__odf_weight", pa.int64(), nullable=False)
 
 
 def run_linear(catalyst: Catalyst, stage: LinearStage, deltas: Sequence[Delta], call: EngineCall) -> Delta:
-    """What the result changes by. What Spark raises on an expression passes through."""
+    """What the result changes by; equal rows may come more than once. What Spark raises on an expression passes through."""
     named = output_columns(catalyst, stage.output)
-    parts = [added_up(part) for part in mapped(catalyst, stage.plan, named, deltas, call)]
-    return parts[0] if len(parts) == 1 else added_up(Delta.joined(parts))
+    return Delta.joined(list(mapped(catalyst, stage.plan, named, deltas, call)))
 
 
 def mapped(
     catalyst: Catalyst, plan: Plan, named: Sequence[Expression], deltas: Sequence[Delta], call: EngineCall
 ) -> Iterator[Delta]:
     """Expressions over a row-wise plan, each row with its weight, in pieces that fit into memory; at least one piece."""
-    rows_max = call.settings.stage_rows_max
-    if sum(map(len, deltas)) <= rows_max:
-        yield _mapped(catalyst, plan, named, deltas)
-        return
-    for leaf, delta in enumerate(deltas):
-        for begin in range(0, len(delta), rows_max):
-            call.check()
-            given = [other.slice(0, 0) for other in deltas]
-            given[leaf] = delta.slice(begin, rows_max)
-            yield _mapped(catalyst, plan, named, given)
+    waiting = [list(deltas)]
+    while waiting:
+        call.check()
+        piece = waiting.pop()
+        halves = _halves(piece)
+        if halves and sum(map(len, piece)) > call.settings.stage_rows_max:
+            waiting += reversed(halves)
+            continue
+        try:
+            found = _mapped(catalyst, plan, named, piece)
+        except ResultTooLarge:
+            if not halves:
+                raise result_too_large(call) from None
+            waiting += reversed(halves)
+        else:
+            yield found
+
+
+def result_too_large(call: EngineCall) -> LimitExceeded:
+    """What cannot be divided any more is larger than may be in memory."""
+    maximum = 2 * call.settings.collected_bytes_max
+    return LimitExceeded("one row or one key makes too many rows", limit="collected_bytes_max", maximum=maximum)
+
+
+def _halves(deltas: Sequence[Delta]) -> list[list[Delta]]:
+    """The rows of all leaves in two lists; none if there is one row at most."""
+    total = sum(map(len, deltas))
+    if total <= 1:
+        return []
+    first: list[Delta] = []
+    second: list[Delta] = []
+    left = total // 2
+    for delta in deltas:
+        taken = min(left, len(delta))
+        left -= taken
+        first.append(delta.slice(0, taken))
+        second.append(delta.slice(taken, len(delta) - taken))
+    return [first, second]
 
 
 def stage_schema(columns: Sequence[Attribute]) -> pa.Schema:
@@ -58,7 +87,7 @@ def output_columns(catalyst: Catalyst, output: Sequence[Attribute]) -> list[Expr
 
 def _mapped(catalyst: Catalyst, plan: Plan, named: Sequence[Expression], deltas: Sequence[Delta]) -> Delta:
     frames = [_frame(catalyst, delta) for delta in deltas]
-    table = projection(catalyst, bind(catalyst, plan, frames), named).toArrow()
+    table = collected(projection(catalyst, bind(catalyst, plan, frames), named))
     weights = one_array(table.column(table.num_columns - 1)).to_numpy().astype(np.int64)
     return Delta(pa.Table.from_arrays(table.columns[:-1], names=table.column_names[:-1]), weights)
 

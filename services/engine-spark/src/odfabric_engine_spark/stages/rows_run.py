@@ -18,11 +18,12 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.result_rows import ResultTooLarge
 from odfabric_engine_spark.stages.binding import AFTER, BEFORE, BoundRows, Side, changes_of, counted
 from odfabric_engine_spark.stages.delta import Delta, added_up, net_weights
 from odfabric_engine_spark.stages.key_hash import Hashes
 from odfabric_engine_spark.stages.leaf_keys import LeafKeys
-from odfabric_engine_spark.stages.linear_run import stage_schema
+from odfabric_engine_spark.stages.linear_run import result_too_large, stage_schema
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.stages.values import Island, StageLeaf, can_be_key
 from odfabric_engine_spark.state.row_state import RowState
@@ -106,7 +107,7 @@ class RowsRun:
         self._keys |= {leaf: LeafKeys.of(catalyst, leaf, ()) for island in stage.islands for leaf in island.wholes}
 
     def apply(self, deltas: Sequence[Delta], marks: Watermarks, *, first: bool) -> Delta:
-        """What the result changes by. `first`: there was no transaction before, so nothing has been given yet.
+        """What the result changes by; equal rows may come more than once. `first`: there was no transaction before, so nothing has been given yet.
 
         Raises LimitExceeded; what Spark raises on an expression passes through.
         """
@@ -126,18 +127,25 @@ class RowsRun:
             divisible = not always and any(part.is_divisible(each.hashes) for each in touched)
             if divisible and self._is_too_large(bound):
                 waiting += reversed(part.halves)
-            else:
+                continue
+            try:
                 parts.append(self._changes(bound, marks, first=first))
+            except ResultTooLarge:
+                if not divisible:
+                    raise result_too_large(self._call) from None
+                waiting += reversed(part.halves)
         for leaf, each in incoming.items():
             state = self._states[leaf]
             if state is not None and len(each.delta):
                 state.add(_stored(each, state))
-        return parts[0] if len(parts) == 1 else added_up(Delta.joined(parts))
+        return Delta.joined(parts)
 
     def _incoming(self, leaf: StageLeaf, delta: Delta) -> _Incoming:
         net = added_up(delta)
         if self._states[leaf] is None:
             return _Incoming(net, np.zeros(0, dtype=np.uint64), None)
+        # The same types as those of the state, down to what of a struct may be null.
+        net = Delta(net.rows.cast(stage_schema(leaf.columns)), net.weights)
         return _Incoming(net, *self._keys[leaf].evaluate(net.rows))
 
     def _touched(self, island: Island, incoming: dict[StageLeaf, _Incoming], marks: Watermarks) -> _Touched:
@@ -191,22 +199,25 @@ class RowsRun:
         return [bound[leaf] for leaf in self._stage.leaves]
 
     def _is_too_large(self, bound: Sequence[BoundRows]) -> bool:
-        return sum(len(each.tags) for each in bound) > 2 * self._call.settings.stage_rows_max
+        settings = self._call.settings
+        rows, size = sum(len(each.tags) for each in bound), sum(each.rows.nbytes for each in bound)
+        return rows > 2 * settings.stage_rows_max or size > settings.stage_bytes_max
 
     def _changes(self, bound: Sequence[BoundRows], marks: Watermarks, *, first: bool) -> Delta:
-        rows, maximum = sum(len(each.tags) for each in bound), self._call.settings.bound_rows_max
-        if rows > maximum:
+        rows, size = sum(len(each.tags) for each in bound), sum(each.rows.nbytes for each in bound)
+        if size > self._call.settings.bound_bytes_max:
             raise LimitExceeded(
                 f"{rows} rows have to be looked at together: joins, windows and aggregates need a key that tells more apart",
-                limit="bound_rows_max",
-                maximum=maximum,
+                limit="bound_bytes_max",
+                maximum=self._call.settings.bound_bytes_max,
             )
         if not rows and not any(island.always for island in self._stage.islands):
             return Delta.none(stage_schema(self._stage.output))
         sides = [Side(BEFORE, 1, marks.after_us)]
         if not first:
             sides.append(Side(AFTER, -1, marks.before_us))
-        return added_up(changes_of(self._catalyst, self._stage.plan, self._stage.output, bound, sides))
+        found = changes_of(self._catalyst, self._stage.plan, self._stage.output, bound, sides)
+        return found if first else added_up(found)
 
     def _bound(self, leaf: StageLeaf, delta: Delta, hashes: Hashes, *, alone: bool) -> BoundRows:
         """Old and new rows of a leaf; old rows that stay are left out of a leaf that is alone."""
