@@ -8,7 +8,7 @@ their own. Each is an option of `python -m odfabric_engine_spark` (`--memory-mib
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 KIB = 1024
@@ -42,6 +42,28 @@ class EngineSettings:
     """Time without a call after which the engine ends by itself; 0 means never."""
     owner_pid: int = 0
     """Process that the engine does not outlive; 0 means none."""
+
+    # a cluster
+    spark_master: str = ""
+    """`spark://host:port` of a standalone cluster whose executors run the tasks; without it the engine runs them itself."""
+    spark_secret: str = field(default="", repr=False)
+    """What engine, master, workers and executors prove to one another, and encrypt with; it comes from a file."""
+    spark_driver_host: str = "127.0.0.1"
+    """Address of the engine, at which executors reach it."""
+    spark_driver_port: int = 0
+    """Port for messages of executors; 0: a free one."""
+    spark_block_port: int = 0
+    """Port from which executors fetch what queries need, and on which they offer blocks themselves; 0: a free one."""
+    executors_max: int = 2
+    """Executors that the engine asks for."""
+    executor_cores: int = 1
+    """Tasks that an executor runs at once."""
+    executor_memory_mib: int = 2048
+    """Heap of an executor."""
+    cluster_wait_s_max: float = 60.0
+    """Longest wait for the master, and again for a first executor, at the start."""
+    executors_lost_s_max: float = 60.0
+    """Time without any executor after which calls fail and the engine ends."""
 
     # the contract `engine.Engine`, which knows no token
     compat: bool = False
@@ -113,5 +135,7 @@ class EngineSettings:
     """Rows that a transaction adds to a state stay in memory up to this size; more go to scratch files."""
     stage_rows_max: int = 1_000_000
     """New rows and touched keys of a stage that are computed at once; more are taken in parts."""
-    bound_rows_max: int = 20_000_000
-    """Most rows that one part of a stage may look at together: a key with more cannot be computed."""
+    stage_bytes_max: int = 128 * MIB
+    """Size of the old and new rows of a stage that are computed at once; more are taken in parts."""
+    bound_bytes_max: int = 512 * MIB
+    """Largest size of rows that cannot be taken in parts, for they are of one key: beyond it the query is given up."""
