@@ -1,0 +1,211 @@
+"""Proof that the laws of the general engine have teeth: it is broken in the ways in which such engines go wrong, and a law notices.
+
+Also L6: what a transaction looks at depends on what it changes, not on what there is.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from odfabric_engine_spark.normalise import subqueries, window_functions
+from odfabric_engine_spark.stages import binding, inference, leaf_keys, rows_run, transaction
+from odfabric_engine_spark.stages.inference import Inference
+from odfabric_engine_spark.stages.joins import RIGHT_KEPT
+from odfabric_engine_spark.stages.rows_run import RowsRun
+from odfabric_engine_spark.stages.transaction import StagedTransaction
+from odfabric_engine_spark.state.row_state import RowState
+from tests.services.engine.general_cases import GeneralCase, GeneralQuery, Table, case_of
+from tests.services.engine.general_check import Tally, check_general
+from tests.services.engine.general_shapes import shape_case
+from tests.services.engine.law_check import Lab, LawBroken
+from tests.services.engine.test_general_laws import lab, own_lab
+from tests.services.engine.transforming import HOUR, A, Derivative, Input
+
+__all__ = ["lab"]
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
+
+CASES_TO_CATCH_MAX = 12
+"""Within so many cases of each of its shapes every broken engine must have been noticed."""
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def _null_supplying_side_as_key(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(inference, "RIGHT_KEPT", RIGHT_KEPT | {"LeftOuter"})
+
+
+def _expressions_of_full_joins_as_key(patch: pytest.MonkeyPatch) -> None:
+    plain = Inference._carried
+
+    def carried(self: Inference, kind: str, pair: Any, component: Any, columns: dict[int, Any]) -> Any:
+        if kind != "FullOuter":
+            return plain(self, kind, pair, component, columns)
+        make = self._catalyst.expressions.Coalesce
+        sides = [pair.left, pair.right]
+        return [(make(self._catalyst.seq(order)), component) for order in (sides, sides[::-1])]
+
+    patch.setattr(Inference, "_carried", carried)
+
+
+def _null_keys_are_dropped(patch: pytest.MonkeyPatch) -> None:
+    plain = leaf_keys.key_hashes
+    fresh = itertools.count(1)
+
+    def key_hashes(columns: Sequence[pa.Array], rows: int) -> np.ndarray:
+        hashes = plain(columns, rows).copy()
+        for column in columns:
+            for position in np.nonzero(pc.is_null(column).to_numpy(zero_copy_only=False))[0]:
+                hashes[position] = next(fresh)
+        return hashes
+
+    patch.setattr(leaf_keys, "key_hashes", key_hashes)
+
+
+def _sessions_as_key(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(inference, "is_session_window", lambda _: False)
+
+
+def _not_in_by_key(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(subqueries, "_is_two_valued", lambda *_: True)
+
+
+def _nothing_was_before_the_first(patch: pytest.MonkeyPatch) -> None:
+    plain = StagedTransaction.__init__
+
+    def init(self: StagedTransaction, *args: Any, **more: Any) -> None:
+        plain(self, *args, **{**more, "first": False})
+
+    patch.setattr(StagedTransaction, "__init__", init)
+
+
+def _ties_stay(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(window_functions, "completed", lambda _, __, order, ___: list(order))
+
+
+def _nothing_waits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(binding, "at_watermark", lambda _, plan, __: plan.child())
+
+
+def _closing_touches_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RowsRun, "_closing", lambda *_: np.zeros(0, dtype=np.uint64))
+
+
+def _state_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RowState, "add", lambda *_: None)
+
+
+def _withdrawals_count_as_rows(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(transaction, "weights_of", lambda operations: np.ones(len(operations), dtype=np.int32))
+
+
+def _every_leaf_is_linear(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(inference, "_mark_linear", lambda *_: None)
+
+
+def _only_new_rows_are_touched_by_wholes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RowsRun, "_all_hashes", lambda *_: np.zeros(0, dtype=np.uint64))
+
+
+BREAKS: list[tuple[Break, tuple[str, ...]]] = [
+    (_null_supplying_side_as_key, ("left, grouped by the right key",)),
+    (_expressions_of_full_joins_as_key, ("full on an expression",)),
+    (_null_keys_are_dropped, ("null-safe", "left, grouped by the right key", "set of values")),
+    (_sessions_as_key, ("sessions",)),
+    (_not_in_by_key, ("nullable not in",)),
+    (_nothing_was_before_the_first, ("constants on the left", "global over an aggregate")),
+    (_ties_stay, ("top 2", "running sum of rows", "neighbours")),
+    (_nothing_waits, ("sessions", "tumbling, distinct")),
+    (_closing_touches_nothing, ("sessions", "hopping", "temporal")),
+    (_state_is_forgotten, ("inner", "top 2")),
+    (_withdrawals_count_as_rows, ("inner", "neighbours")),
+    (_every_leaf_is_linear, ("anti", "left", "not exists")),
+    (_only_new_rows_are_touched_by_wholes, ("not equal", "scalar, uncorrelated")),
+]
+
+
+@pytest.mark.parametrize(("broken", "shapes"), BREAKS, ids=[each.__name__.strip("_") for each, _ in BREAKS])
+def test_a_broken_engine_is_noticed(
+    broken: Break, shapes: tuple[str, ...], lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(monkeypatch)
+    cases = (_case(shape, number) for number in range(CASES_TO_CATCH_MAX) for shape in shapes)
+    assert any(_breaks_a_law(case, lab) for case in cases)
+
+
+def _case(shape: str, number: int) -> GeneralCase:
+    if shape != "nullable not in":
+        return shape_case(shape, number)
+    query = GeneralQuery(shape, "SELECT event_time, k, v FROM a WHERE k NOT IN (SELECT k FROM b)", (shape,))
+    columns = {"k": "int", "v": "int"}
+    return case_of(Random(number), query, [Table("a", columns), Table("b", columns)])
+
+
+def _breaks_a_law(case: GeneralCase, lab: Lab) -> bool:
+    try:
+        check_general(case, own_lab(lab), Tally(), thorough=False)
+    except LawBroken:
+        return True
+    return False
+
+
+# L6
+
+BOUNDED = (
+    "inner",
+    "full using, grouped",
+    "self-join",
+    "scalar count",
+    "aggregate again",
+    "top 2",
+    "sessions",
+    "temporal",
+)
+KEYS = (30, 300)
+LOOKED_AT_MAX = 60
+"""Rows of one key and its like that a transaction may look at, far less than there are."""
+
+
+@pytest.mark.parametrize("shape", BOUNDED)
+def test_a_transaction_looks_at_what_it_changes(shape: str, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times the history, and the same few rows are looked at."""
+    looked: list[int] = []
+    plain = rows_run.changes_of
+
+    def counting(catalyst: Any, plan: Any, output: Any, leaves: Sequence[binding.BoundRows], sides: Any) -> Any:
+        looked[-1] += sum(len(each.tags) for each in leaves)
+        return plain(catalyst, plan, output, leaves, sides)
+
+    monkeypatch.setattr(rows_run, "changes_of", counting)
+    case = shape_case(shape, 1)
+    for count in KEYS:
+        own = own_lab(lab)
+        inputs = [_history(own, table, number, count) for number, table in enumerate(case.tables)]
+        derived = Derivative(case.query.statements, inputs, own.call, temporal_tables=case.query.temporal)
+        looked.append(0)
+        derived.pull()
+        looked[-1] = 0
+        inputs[0].add([_row(inputs[0], 7)], watermark=HOUR)
+        derived.pull()
+    assert 0 < looked[0] <= LOOKED_AT_MAX
+    assert looked[0] == looked[1]
+
+
+def _history(lab: Lab, table: Table, number: int, count: int) -> Input:
+    """Four rows of each key."""
+    one = Input(lab.folder, table.alias, table.schema, number + 1)
+    return one.add([_row(one, key) for key in range(count) for _ in range(4)], watermark=HOUR)
+
+
+def _row(one: Input, key: int) -> tuple[Any, ...]:
+    """A row whose columns are all made of the key."""
+    values = [f"{key}" if field.type == pa.string() else key for field in list(one.schema)[4:]]
+    return (A, key * HOUR // 1000, *values)

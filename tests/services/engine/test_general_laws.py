@@ -1,0 +1,128 @@
+"""The laws L1 to L5 of transforms over all operators.
+
+`ODF_LAW_CASES` says how many random compositions run (default 10). From 100 on every named shape of `general_shapes` runs too, once
+per hundred, and both judges judge every transaction; below, every third shape runs. `ODF_LAW_SEED` moves all to other numbers. A
+failure names its case; `ODF_LAW_ONLY` runs that alone, for instance `composed:123` or `left:4`. A case is 2 to 6 transactions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.exchange import ExchangeFolder
+from odfabric_engine_spark.validate import gate
+from tests.services.engine.general_cases import GeneralCase, sizes_of
+from tests.services.engine.general_check import Tally, check_general, run_again
+from tests.services.engine.general_operators import composed_case
+from tests.services.engine.general_shapes import SHAPES, shape_case
+from tests.services.engine.law_check import Lab
+from tests.services.engine.transforming import Derivative
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
+
+CASES = int(os.environ.get("ODF_LAW_CASES", "10"))
+SEED = int(os.environ.get("ODF_LAW_SEED", "0"))
+ONLY = os.environ.get("ODF_LAW_ONLY")
+THOROUGH = CASES >= 100 or ONLY is not None
+SHAPES_EVERY = 3
+"""Of so many shapes one is run where there is little time."""
+
+BATCH = 12
+AT_ONCE = 2
+"""Cases that run side by side: one alone leaves half of two cores idle."""
+
+AGAIN_EVERY = 4
+"""Of so many cases one is run again for L5."""
+
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def lab(engine_call: EngineCall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """Every query is new here, so compiling it would take longer than running it."""
+    monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.wholeStage", "false")
+    monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    return Lab(engine_call, tmp_path)
+
+
+def own_lab(lab: Lab) -> Lab:
+    """A folder and a session for each case: cases run side by side."""
+    folder = lab.folder / f"case-{next(_NUMBERS)}"
+    scratch = folder / "scratch"
+    scratch.mkdir(parents=True)
+    session = lab.call.session.newSession()
+    return Lab(replace(lab.call, session=session, exchange=ExchangeFolder.at(folder), scratch=scratch), folder)
+
+
+def case_named(name: str) -> GeneralCase:
+    """The case of a name such as `composed:5`."""
+    kind, _, number = name.rpartition(":")
+    return composed_case(int(number)) if kind == "composed" else shape_case(kind, int(number))
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A case that was run: its lab and derivative, or what is wrong with it."""
+
+    name: str
+    lab: Lab
+    derivative: Derivative | None
+    problem: str | None
+
+
+def _check_named(name: str, lab: Lab, tally: Tally) -> _Done:
+    case, own = case_named(name), own_lab(lab)
+    try:
+        return _Done(name, own, check_general(case, own, tally, thorough=THOROUGH), None)
+    except Exception as error:  # noqa: BLE001 - one broken case must not hide the others
+        return _Done(name, own, None, f"{name}: {type(error).__name__}: {error}\n{case}")
+
+
+def _again(done: _Done, sizes: dict[str, int]) -> str | None:
+    assert done.derivative is not None
+    try:
+        run_again(done.derivative, done.lab, sizes)
+    except Exception as error:  # noqa: BLE001 - as above
+        return f"{done.name}: {type(error).__name__}: {error}\n{case_named(done.name)}"
+    return None
+
+
+def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
+    """Runs cases by batches, each under a number of partitions of its own, and some of a batch again under another."""
+    chance = Random(SEED)
+    for begin in range(0, len(names), BATCH):
+        with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(AT_ONCE) as pool:
+            patch.setitem(gate.GATE_CONF, "spark.sql.shuffle.partitions", str(chance.randint(1, 3)))
+            done = list(pool.map(lambda name: _check_named(name, lab, tally), names[begin : begin + BATCH]))
+            yield from (one.problem for one in done if one.problem is not None)
+            patch.setitem(gate.GATE_CONF, "spark.sql.shuffle.partitions", str(chance.randint(4, 6)))
+            sizes = sizes_of(chance)
+            well = [one for one in done if one.derivative is not None][::AGAIN_EVERY]
+            yield from (found for found in pool.map(_again, well, itertools.repeat(sizes)) if found is not None)
+
+
+def _names() -> list[str]:
+    if ONLY is not None:
+        return [ONLY]
+    some = list(SHAPES)[SEED % SHAPES_EVERY :: SHAPES_EVERY] if CASES < 100 else list(SHAPES)
+    shapes = [f"{name}:{SEED + number}" for number in range(max(1, CASES // 100)) for name in some]
+    chance = Random(SEED)
+    return [*shapes, *(f"composed:{chance.getrandbits(32)}" for _ in range(CASES))]
+
+
+def test_laws_hold(lab: Lab) -> None:
+    tally = Tally()
+    problems = list(_problems(_names(), lab, tally))
+    kinds = Counter(problem.split(": ")[1] for problem in problems)
+    print(f"{tally}; {len(problems)} anomalies {dict(kinds)}")
+    assert not problems, "\n\n".join([f"{len(problems)} of {tally.cases} cases", *problems])
