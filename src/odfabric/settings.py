@@ -254,6 +254,11 @@ class Settings(BaseSettings):
     engine_cache: Path | None = Field(
         None, description="Folder for the engine's class archive; default: in the workspace"
     )
+    spark_master: str | None = Field(
+        None,
+        description="`spark://host:port` of a cluster that runs the tasks of the workspace's engine; default: the engine itself",
+    )
+    spark_secret_file: Path | None = Field(None, description="File with the secret of that cluster")
     engine_call_s_max: float = Field(4 * 3600.0, description="Longest ingest or transform")
     engine_compat_listen: str | None = Field(
         None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -227,6 +228,9 @@ def test_judgements_and_identity() -> None:
         wire.validate_result_from_wire(pb.ValidateQueryResponse(evolution=pb.QueryEvolution(verdict="other")))
     info = EngineInfo(name="n", version="1", digest="d", spark_version="4", java_version="17", sandbox=("a", "b"))
     assert wire.info_from_wire(again(wire.info_to_wire(info))) == info
+    for count in (0, 3):
+        with_cluster = replace(info, executors=count)
+        assert wire.info_from_wire(again(wire.info_to_wire(with_cluster))) == with_cluster
 
 
 def leaves(error: type[OdfError]) -> Iterator[type[OdfError]]:

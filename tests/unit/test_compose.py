@@ -15,7 +15,9 @@ from odfabric.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "docker-compose.yml"
+CLUSTER = ROOT / "docker-compose.cluster.yml"
 OWN = {"prepare", "api", "worker", "engine"}
+SPARK = {"spark-master", "spark-worker-1", "spark-worker-2"}
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +26,16 @@ def document() -> dict[str, Any]:
     return loaded
 
 
-def test_it_is_a_compose_file() -> None:
+@pytest.fixture(scope="module")
+def cluster() -> dict[str, Any]:
+    loaded: dict[str, Any] = YAML(typ="safe", pure=True).load(CLUSTER)
+    return loaded
+
+
+@pytest.mark.parametrize("file", [COMPOSE, CLUSTER], ids=lambda file: file.name)
+def test_it_is_a_compose_file(file: Path) -> None:
     command = [str(Path(sys.executable).parent / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec"]
-    checked = subprocess.run([*command, str(COMPOSE)], capture_output=True, text=True)
+    checked = subprocess.run([*command, str(file)], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout
 
 
@@ -44,9 +53,10 @@ def test_every_setting_is_one_that_we_have(document: dict[str, Any]) -> None:
         assert {"ODF_DATABASE_URL", "ODF_OBJECTS_URL", "ODF_REDIS_URL", "ODF_ENGINE_ADDRESS"} <= given
 
 
-def test_every_command_is_one_that_we_have(document: dict[str, Any]) -> None:
-    for name in OWN:
-        command = document["services"][name]["command"]
+def test_every_command_is_one_that_we_have(document: dict[str, Any], cluster: dict[str, Any]) -> None:
+    commands = {name: document["services"][name]["command"] for name in OWN}
+    commands |= {f"{name} of the cluster": service["command"] for name, service in cluster["services"].items()}
+    for name, command in commands.items():
         assert command[:3] == ["python", "-P", "-m"]
         assert importlib.util.find_spec(command[3]) is not None
         options = [word.partition("=")[0] for word in command[4:] if word.startswith("--")]
@@ -100,3 +110,46 @@ def test_no_secret_is_written_down_and_no_image_moves(document: dict[str, Any]) 
     for name in OWN:
         target = document["services"][name]["build"]["target"]
         assert f" AS {target}" in (ROOT / "Dockerfile").read_text()
+
+
+def test_a_cluster_changes_nothing_of_the_engine_but_its_command_and_its_neighbours(
+    document: dict[str, Any], cluster: dict[str, Any]
+) -> None:
+    assert set(cluster["services"]) == {"engine", *SPARK}
+    engine = cluster["services"]["engine"]
+    assert set(engine) == {"command", "networks", "secrets"}
+    assert (
+        engine["command"][: len(document["services"]["engine"]["command"])] == document["services"]["engine"]["command"]
+    )
+    assert set(engine["networks"]) == {"inside", "spark"}
+    assert cluster["networks"] == {"spark": {"internal": True}}
+
+
+def test_executors_are_shut_in_like_the_engine(document: dict[str, Any], cluster: dict[str, Any]) -> None:
+    engine = document["services"]["engine"]
+    for name in SPARK:
+        service = cluster["services"][name]
+        for key in ("user", "read_only", "cap_drop", "security_opt", "ulimits", "ipc"):
+            assert service[key] == engine[key], (name, key)
+        assert not {"privileged", "pid", "network_mode", "devices", "ports", "environment"} & set(service)
+        assert service["networks"] == ["spark"], "they reach one another and the engine"
+        assert all("size=" in place for place in service["tmpfs"])
+        assert {"mem_limit", "pids_limit", "healthcheck"} <= set(service)
+        assert service["hostname"] == name
+        assert f"--host={name}" in service["command"]
+        assert set(service.get("volumes", ())) <= {"exchange:/workspace/exchange"}
+
+
+def test_engine_and_cluster_agree(cluster: dict[str, Any]) -> None:
+    services = cluster["services"]
+    options = {
+        name: dict(word.split("=", 1) for word in service["command"] if "=" in word)
+        for name, service in services.items()
+    }
+    engine, master = options["engine"], options["spark-master"]
+    assert engine["--spark-master"] == f"spark://spark-master:{master['--port']}"
+    assert engine["--spark-driver-host"] in services["engine"]["networks"]["spark"]["aliases"]
+    for name in SPARK - {"spark-master"}:
+        assert options[name]["--master"] == engine["--spark-master"]
+        assert options[name]["--cores"] == engine["--executor-cores"]
+        assert options[name]["--executors-memory-mib"] == engine["--executor-memory-mib"]

@@ -49,9 +49,11 @@ def info(context: typer.Context) -> None:
         "sparkVersion": found.spark_version,
         "javaVersion": found.java_version,
         "sandbox": list(found.sandbox),
+        "executors": found.executors,
     }
     walls = ", ".join(found.sandbox) or "none"
     line = f"{found.name} {found.version}, Spark {found.spark_version}, Java {found.java_version}; sandbox: {walls}"
+    line += "" if found.executors is None else f"; executors: {found.executors}"
     given.output.result(told, line)
 
 

@@ -151,6 +151,7 @@ def info_to_wire(info: EngineInfo) -> pb.GetInfoResponse:
         spark_version=info.spark_version,
         java_version=info.java_version,
         sandbox=info.sandbox,
+        executors=info.executors,
     )
 
 
@@ -163,6 +164,7 @@ def info_from_wire(message: pb.GetInfoResponse) -> EngineInfo:
         spark_version=message.spark_version,
         java_version=message.java_version,
         sandbox=tuple(message.sandbox),
+        executors=message.executors if message.HasField("executors") else None,
     )
 
 

@@ -24,7 +24,7 @@ class EngineInfo:
     """Who the engine is; `digest` is a SHA3-256 (hex) over its own code and its locked dependencies.
 
     `sandbox` names the walls of the operating system around it: no-network, own-files, own-processes, landlock, seccomp,
-    no-new-privileges.
+    no-new-privileges. `executors` is how many executors of a cluster run its tasks, None where it runs them itself.
     """
 
     name: str
@@ -33,6 +33,7 @@ class EngineInfo:
     spark_version: str
     java_version: str
     sandbox: tuple[str, ...] = ()
+    executors: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,8 @@ def engine_launcher(settings: Settings, *, owner_pid: int | None = None) -> Engi
             compat_beyond_loopback=settings.engine_compat_beyond_loopback,
             owner_pid=owner,
             cache_folder=settings.engine_cache or settings.workspace / "engine-cache",
+            spark_master=settings.spark_master,
+            spark_secret_file=settings.spark_secret_file,
         )
     )
 

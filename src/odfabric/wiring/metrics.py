@@ -46,7 +46,7 @@ class JobsCollector(Collector):
 
 
 class EngineCollector(Collector):
-    """The walls of the operating system around the engine, as it sees them. An engine that does not run has none to tell."""
+    """The walls of the operating system around the engine, as it sees them, and its executors. An engine that does not run tells nothing."""
 
     def __init__(self, ask: Callable[[], EngineInfo | None]) -> None:
         self._ask = ask
@@ -62,6 +62,8 @@ class EngineCollector(Collector):
             for layer in found.sandbox:
                 gauge.add_metric([layer], 1)
             yield gauge
+            if found.executors is not None:
+                yield GaugeMetricFamily("odf_engine_executors", "Executors of the cluster", value=found.executors)
 
 
 def registry_of(jobs: Jobs, *others: Collector) -> CollectorRegistry:

@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from odfabric.errors import OdfError
+from odfabric_engine_spark.cluster import check_cluster
 from odfabric_engine_spark.crash_points import CRASH_POINTS
 from odfabric_engine_spark.sandbox.keeper import Kept, end_as, keep, resolved_listen, socket_name
 from odfabric_engine_spark.sandbox.layers import Sandbox
@@ -19,7 +20,7 @@ DEFAULT_PORT = 5544
 LISTEN = (
     "host:port, port 0 for a free one; unix:PATH; unix: for a socket in the exchange folder, told by the ready file"
 )
-_EXPLAINED = {"exchange", "cache", "crash_at"}
+_EXPLAINED = {"exchange", "cache", "crash_at", "spark_master", "spark_secret"}
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -35,6 +36,12 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--crash-at", choices=CRASH_POINTS, default=_armed(), help="crash point that kills the process (ODF_CRASH_AT)"
     )
+    parser.add_argument(
+        "--spark-master",
+        default=os.environ.get("ODF_SPARK_MASTER", ""),
+        help="spark://host:port of a cluster that runs the tasks (ODF_SPARK_MASTER); default: the engine itself",
+    )
+    parser.add_argument("--spark-secret-file", type=Path, help="file with the secret of that cluster")
     for setting in fields(EngineSettings):
         if setting.name not in _EXPLAINED:
             default = setting.default
@@ -60,8 +67,11 @@ def main() -> int:
     if not token:
         sys.stderr.write("the token file is empty\n")
         return 2
-    settings = EngineSettings(**arguments)
+    secret_file = arguments.pop("spark_secret_file")
+    secret = secret_file.read_text().strip() if secret_file else ""
+    settings = EngineSettings(**arguments, spark_secret=secret)
     try:
+        check_cluster(settings)
         if sandbox is not Sandbox.UNSEALED:
             code = keep(Kept(settings=settings, sandbox=sandbox, listen=listen, token=token, ready_file=ready_file))
             if code is not None:

@@ -24,6 +24,7 @@ from odfabric.errors import Determinate, External, LimitExceeded, OdfError
 from odfabric.model.engine import EngineProgress
 from odfabric_engine_spark.call import EngineCall, StopSignal
 from odfabric_engine_spark.exchange import ExchangeFolder
+from odfabric_engine_spark.executors import Executors
 from odfabric_engine_spark.failures import as_odf_error, is_silence
 from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.leftover_tasks import has_leftover_tasks
@@ -86,13 +87,18 @@ class CallRunner:
         exchange: ExchangeFolder,
         give_up: Callable[[], None],
         out_of_memory: Callable[[], bool],
+        executors: Executors | None = None,
     ) -> None:
-        """`out_of_memory` tells, of a JVM that does not answer any more, whether that was why it ended."""
+        """`out_of_memory` tells, of a JVM that does not answer any more, whether that was why it ended.
+
+        `executors` are those of a cluster; a call ends when they are lost.
+        """
         self._spark = spark
         self._settings = settings
         self._exchange = exchange
         self._give_up = give_up
         self._out_of_memory = out_of_memory
+        self._executors = executors
         # The threads live as long as the process: Spark keeps one thread of its own for each of ours.
         self._threads = ThreadPoolExecutor(settings.calls_at_once_max, thread_name_prefix="call")
         self._plans: KeptPlans[Any] = KeptPlans()
@@ -161,6 +167,8 @@ class CallRunner:
                     call.stop.set(limit())
                 elif not caller_waits():
                     call.stop.set(Determinate("the caller is gone"))
+                elif self._executors is not None and self._executors.lost:
+                    call.stop.set(self._executors.missing())
                 if call.stop.reason is not None:
                     yield self._end(call)
                     return

@@ -40,6 +40,14 @@ _OF_DATA = (
 
 _OF_THE_MACHINE = ("No space left on device", "Too many open files", "Cannot allocate memory", "Disk quota exceeded")
 
+_OF_EXECUTORS = (
+    "ExecutorLostFailure",
+    "FetchFailed",
+    "Missing an output location for shuffle",
+    "Master removed our application",
+)
+"""What Spark says when a task could not be finished on any executor, however often it was tried."""
+
 _CONDITION = re.compile(r"\[([A-Z0-9_]+)(?:\.[A-Z0-9_]+)*\]\s*(.*?)(?:\s*SQLSTATE|\n|$)", re.DOTALL)
 MESSAGE_CHARACTERS_MAX = 500
 
@@ -55,6 +63,10 @@ def as_odf_error(error: BaseException) -> OdfError | None:
     text = spark_text(error)
     if reason := next((reason for reason in _OF_THE_MACHINE if reason in text), None):
         return Determinate(f"the engine's machine failed: {reason}")
+    if any(reason in text for reason in _OF_EXECUTORS):
+        return Determinate(
+            "the executors that ran the call were lost, again and again", hint="executor_memory_mib may be too little"
+        )
     if is_silence(error):
         return Determinate("the engine's JVM does not answer")
     condition, message = spark_condition(error)

@@ -99,22 +99,12 @@ def _java_at(home: Path) -> Java | None:
     return Java(home, int(match[1])) if match else None
 
 
-def java_command(java: Java, *, jars: Path, memory_mib: int, scratch: Path, options: Sequence[str]) -> list[str]:
-    """The command line of the driver JVM; `options` are more flags for the virtual machine."""
-    command = [str(java.executable), "-XX:+IgnoreUnrecognizedVMOptions"]
-    gone = _GONE if java.version >= _GONE_SINCE else ()
-    command += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENS if package not in gone]
-    command += [
-        "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
-        "--sun-misc-unsafe-memory-access=allow",
-        "--enable-native-access=ALL-UNNAMED",
-        "-Djdk.reflect.useDirectMethodHandle=false",
-        "-Dio.netty.tryReflectionSetAccessible=true",
+def same_everywhere() -> list[str]:
+    """Flags of every virtual machine in which parts of a query run: the engine's own, and executors of a cluster."""
+    return [
         "-Djava.net.preferIPv4Stack=true",
-        f"-Xmx{memory_mib}m",
         "-XX:-DontCompileHugeMethods",  # a row of many columns becomes one generated method
         "-Xss4m",  # analysed plans are walked by recursion
-        "-XX:+UseParallelGC",
         "-XX:+ExitOnOutOfMemoryError",  # a JVM that has seen one cannot be trusted; the supervisor starts a new one
         "-XX:-UsePerfData",
         "-Xlog:disable",
@@ -123,8 +113,33 @@ def java_command(java: Java, *, jars: Path, memory_mib: int, scratch: Path, opti
         "-Duser.language=en",
         "-Duser.country=US",
         "-Dfile.encoding=UTF-8",
-        f"-Djava.io.tmpdir={scratch}",
         f"-Dlog4j2.configurationFile={Path(__file__).parent / 'log4j2.properties'}",
+    ]
+
+
+def access_options(java: Java) -> list[str]:
+    """Flags by which Spark reaches the insides of a runtime that it needs."""
+    gone = _GONE if java.version >= _GONE_SINCE else ()
+    return [
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENS if package not in gone),
+        "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+        "--sun-misc-unsafe-memory-access=allow",
+        "--enable-native-access=ALL-UNNAMED",
+        "-Djdk.reflect.useDirectMethodHandle=false",
+        "-Dio.netty.tryReflectionSetAccessible=true",
+    ]
+
+
+def java_command(java: Java, *, jars: Path, memory_mib: int, scratch: Path, options: Sequence[str]) -> list[str]:
+    """The command line of the driver JVM; `options` are more flags for the virtual machine."""
+    command = [
+        str(java.executable),
+        *access_options(java),
+        f"-Xmx{memory_mib}m",
+        "-XX:+UseParallelGC",
+        *same_everywhere(),
+        f"-Djava.io.tmpdir={scratch}",
     ]
     return [*command, *options, "-cp", f"{jars}/*", "org.apache.spark.api.python.PythonGatewayServer"]
 
@@ -185,10 +200,11 @@ def start_jvm(java: Java, *, memory_mib: int, options: Sequence[str], wait_s_max
 
 def spark_jars() -> Path:
     """The folder of Spark's classes. Raises Determinate if Spark is not installed."""
-    return _spark_home() / "jars"
+    return spark_home() / "jars"
 
 
-def _spark_home() -> Path:
+def spark_home() -> Path:
+    """The folder of the pyspark package. Raises as `spark_jars`."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise Determinate("the pyspark package is not installed", hint="install the `engine` group of packages")
@@ -201,7 +217,7 @@ def _environment(told: Path) -> dict[str, str]:
     return passed | {
         "LANG": "C.UTF-8",
         "TZ": "UTC",
-        "SPARK_HOME": str(_spark_home()),
+        "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "HADOOP_USER_NAME": "odf",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told),

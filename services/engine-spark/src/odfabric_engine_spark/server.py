@@ -37,6 +37,8 @@ from odfabric_engine_spark.session import SparkProcess, start_spark
 from odfabric_engine_spark.settings import EngineSettings
 
 EXIT_JVM_DIED = 70
+EXIT_NO_EXECUTORS = 74
+"""The cluster has had no executor for too long: a new engine registers anew."""
 EXIT_STUCK = 75
 """A call did not end in time after it was cancelled."""
 
@@ -108,9 +110,10 @@ def serve(
         exchange=exchange,
         give_up=lambda: end.ask(EXIT_STUCK),
         out_of_memory=spark.jvm.ran_out_of_memory,
+        executors=spark.executors,
     )
     server = _grpc_server(settings, (TokenInterceptor(token),))
-    servicer = EngineServicer(runner, info=engine_info(spark), settings=settings)
+    servicer = EngineServicer(runner, info=engine_info(spark), settings=settings, executors=spark.executors)
     engine_pb2_grpc.add_EngineServiceServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
     servers = [server]
     try:
@@ -188,10 +191,16 @@ def _heed(keeper: BinaryIO, end: End) -> None:
 
 def _watch(end: End, *, settings: EngineSettings, spark: SparkProcess, runner: CallRunner) -> None:
     """Returns when the process shall end."""
+    executors = spark.executors
     while not end.happened.wait(_LOOK_EVERY_S):
+        if executors is not None:
+            executors.look()
         if spark.jvm.process.poll() is not None:
             sys.stderr.write(f"the JVM ended with {spark.jvm.process.returncode}\n")
             end.ask(EXIT_JVM_DIED)
+        elif executors is not None and executors.lost and runner.idle_s > 0:
+            sys.stderr.write(f"the engine ends: {executors.missing()}\n")
+            end.ask(EXIT_NO_EXECUTORS)
         elif (settings.owner_pid and not lives(settings.owner_pid)) or (
             settings.idle_s and runner.idle_s > settings.idle_s
         ):

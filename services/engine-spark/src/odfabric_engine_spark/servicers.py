@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, cast
 
 import grpc
@@ -24,6 +24,7 @@ from odfabric_engine_spark import operations
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.calls import CallRunner
 from odfabric_engine_spark.crash_points import INGEST_BEFORE_RESULT, TRANSFORM_BEFORE_RESULT, crash_point
+from odfabric_engine_spark.executors import Executors
 from odfabric_engine_spark.settings import EngineSettings
 
 MessageT = TypeVar("MessageT")
@@ -69,14 +70,19 @@ class Done(Generic[ResultT]):
 class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
     """Answers the calls of the contract."""
 
-    def __init__(self, runner: CallRunner, *, info: EngineInfo, settings: EngineSettings) -> None:
+    def __init__(
+        self, runner: CallRunner, *, info: EngineInfo, settings: EngineSettings, executors: Executors | None = None
+    ) -> None:
         self._runner = runner
         self._info = info
         self._settings = settings
+        self._executors = executors
 
     def GetInfo(self, request: pb.GetInfoRequest, context: grpc.ServicerContext) -> pb.GetInfoResponse:
         """Also the health check: it answers as long as the engine can take calls."""
-        return wire.info_to_wire(self._info)
+        if self._executors is None:
+            return wire.info_to_wire(self._info)
+        return wire.info_to_wire(replace(self._info, executors=self._executors.count))
 
     def Ingest(self, request: pb.IngestRequest, context: grpc.ServicerContext) -> Iterator[pb.IngestResponse]:
         """Reads, merges, writes one slice."""

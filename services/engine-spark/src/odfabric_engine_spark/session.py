@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import os
 
+from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from odfabric.errors import Determinate
 from odfabric_engine_spark.class_archive import ClassArchive
+from odfabric_engine_spark.cluster import await_master, cluster_conf, in_time
+from odfabric_engine_spark.executors import Executors
 from odfabric_engine_spark.jvm import Jvm, find_java, spark_jars, start_jvm
 from odfabric_engine_spark.settings import EngineSettings
 
@@ -44,6 +48,8 @@ PINNED = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 
+_ALONE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
 _PROCESS = {
     "spark.app.name": "odfabric-engine",
     "spark.ui.enabled": "false",
@@ -52,8 +58,6 @@ _PROCESS = {
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "10",
     "spark.eventLog.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.scheduler.mode": "FAIR",
     # Sorts and joins spill beyond this share of the heap. The rest must hold what Spark does not count, and a third of the
     # heap is the young generation: with Spark's own 0.6 a sort of some million rows ran out of memory.
@@ -64,9 +68,10 @@ _PROCESS = {
 def spark_conf(settings: EngineSettings, *, scratch: str) -> SparkConf:
     """The whole configuration; values of the surroundings are not read."""
     conf = SparkConf(loadDefaults=False).setAll([*PINNED.items(), *_PROCESS.items()])
+    alone = [*_ALONE.items(), ("spark.master", f"local[{settings.cores}]")]
+    conf.setAll(cluster_conf(settings) if settings.spark_master else alone)
     return conf.setAll(
         [
-            ("spark.master", f"local[{settings.cores}]"),
             ("spark.sql.shuffle.partitions", str(settings.shuffle_partitions)),
             ("spark.sql.execution.arrow.maxRecordsPerBatch", str(settings.batch_rows)),
             # What would be larger goes through files; the first way that is tried must not exhaust memory.
@@ -82,12 +87,16 @@ _TELLTALE = "SQLQueryContextLogger"
 
 
 class SparkProcess:
-    """The JVM with its Spark context; `session` is the root from which each call's session is made."""
+    """The JVM with its Spark context; `session` is the root from which each call's session is made.
+
+    `executors` are those of a cluster, None where Spark runs tasks in the JVM itself.
+    """
 
     def __init__(self, jvm: Jvm, session: SparkSession, settings: EngineSettings) -> None:
         self.jvm = jvm
         self.session = session
         self.settings = settings
+        self.executors = Executors(session.sparkContext, settings) if settings.spark_master else None
 
     def stop(self) -> None:
         """Stops Spark and ends the JVM."""
@@ -101,7 +110,9 @@ class SparkProcess:
 
 
 def start_spark(settings: EngineSettings) -> SparkProcess:
-    """Starts the JVM and Spark in it. One per process. Raises Determinate if the JVM does not start."""
+    """Starts the JVM and Spark in it. One per process. Raises Determinate if the JVM or the cluster is not there in time."""
+    if settings.spark_master:
+        await_master(settings)
     java = find_java(os.environ)
     archive = ClassArchive.in_folder(settings.cache, java, spark_jars()) if settings.cache else None
     return attach(
@@ -126,8 +137,26 @@ def attach(jvm: Jvm, settings: EngineSettings) -> SparkProcess:
     finally:
         for name in told:
             del os.environ[name]
-    context = SparkContext(gateway=gateway, conf=spark_conf(settings, scratch=str(jvm.scratch)))
-    return SparkProcess(jvm, SparkSession(context), settings)
+    conf = spark_conf(settings, scratch=str(jvm.scratch))
+    if not settings.spark_master:
+        return SparkProcess(jvm, SparkSession(SparkContext(gateway=gateway, conf=conf)), settings)
+    return _attached_to_cluster(jvm, gateway, conf, settings)
+
+
+def _attached_to_cluster(jvm: Jvm, gateway: JavaGateway, conf: SparkConf, settings: EngineSettings) -> SparkProcess:
+    try:
+        context = in_time(lambda: SparkContext(gateway=gateway, conf=conf), give_up=jvm.process.kill, settings=settings)
+    except Determinate:
+        jvm.stop(wait_s_max=settings.stop_s_max)
+        raise
+    spark = SparkProcess(jvm, SparkSession(context), settings)
+    assert spark.executors is not None
+    try:
+        spark.executors.await_first()
+    except Determinate:
+        spark.stop()
+        raise
+    return spark
 
 
 def request_session(spark: SparkSession) -> SparkSession:

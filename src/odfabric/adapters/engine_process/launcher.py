@@ -51,7 +51,8 @@ class EngineProcess:
 class EngineLaunch:
     """How to start an engine. `owner_pid` is the process that it must not outlive; `idle_s` 0 means it never idles out.
 
-    `sandbox` is how it is shut in: auto, sealed or unsealed.
+    `sandbox` is how it is shut in: auto, sealed or unsealed. `spark_master` is the cluster that runs its tasks, and the
+    file holds the secret of that.
     """
 
     workspace: Path
@@ -66,6 +67,8 @@ class EngineLaunch:
     compat_beyond_loopback: bool = False
     owner_pid: int | None = None
     cache_folder: Path | None = None
+    spark_master: str | None = None
+    spark_secret_file: Path | None = None
 
 
 class EngineLauncher:
@@ -127,6 +130,10 @@ class EngineLauncher:
             command += ["--owner-pid", str(launch.owner_pid)]
         if launch.cache_folder is not None:
             command += ["--cache", str(launch.cache_folder)]
+        if launch.spark_master is not None:
+            command += ["--spark-master", launch.spark_master]
+        if launch.spark_secret_file is not None:
+            command += ["--spark-secret-file", str(launch.spark_secret_file)]
         environment = {name: value for name, value in os.environ.items() if _ENVIRONMENT.fullmatch(name)}
         if self._record.exists():
             # The engine before this one died, perhaps at its crash point: a drill kills once, or work would never end.

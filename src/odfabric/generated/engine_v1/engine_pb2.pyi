@@ -11,20 +11,22 @@ class GetInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetInfoResponse(_message.Message):
-    __slots__ = ("name", "version", "digest", "spark_version", "java_version", "sandbox")
+    __slots__ = ("name", "version", "digest", "spark_version", "java_version", "sandbox", "executors")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     SPARK_VERSION_FIELD_NUMBER: _ClassVar[int]
     JAVA_VERSION_FIELD_NUMBER: _ClassVar[int]
     SANDBOX_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: str
     digest: str
     spark_version: str
     java_version: str
     sandbox: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., digest: _Optional[str] = ..., spark_version: _Optional[str] = ..., java_version: _Optional[str] = ..., sandbox: _Optional[_Iterable[str]] = ...) -> None: ...
+    executors: int
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., digest: _Optional[str] = ..., spark_version: _Optional[str] = ..., java_version: _Optional[str] = ..., sandbox: _Optional[_Iterable[str]] = ..., executors: _Optional[int] = ...) -> None: ...
 
 class Vocabulary(_message.Message):
     __slots__ = ("offset", "operation_type", "system_time", "event_time")

@@ -63,7 +63,9 @@ def keep(kept: Kept) -> int | None:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    for layers in _wishes(kept.sandbox):
+    if kept.sandbox is Sandbox.SEALED and kept.settings.spark_master:
+        raise Determinate("it cannot be sealed and reach the executors of a cluster", hint="choose --sandbox=auto")
+    for layers in _wishes(kept.sandbox, alone=not kept.settings.spark_master):
         code = _keep_behind(layers, kept, ended)
         if code != EXIT_NO_WALL:
             return code
@@ -72,12 +74,13 @@ def keep(kept: Kept) -> int | None:
     return None
 
 
-def _wishes(sandbox: Sandbox) -> Iterator[frozenset[Layer]]:
-    """Sets of walls, the strongest first; none on a system that is not Linux."""
+def _wishes(sandbox: Sandbox, *, alone: bool) -> Iterator[frozenset[Layer]]:
+    """Sets of walls, the strongest first; none on a system that is not Linux. With executors elsewhere it needs the network."""
     if sys.platform != "linux":
         return
     restrictions = RESTRICTIONS if landlock.version() else RESTRICTIONS - {Layer.LANDLOCK}
-    yield NAMESPACES | restrictions
+    if alone:
+        yield NAMESPACES | restrictions
     if sandbox is Sandbox.AUTO:
         sys.stderr.write("the engine cannot be sealed: it may reach the network\n")
         yield restrictions
@@ -148,7 +151,8 @@ def _started(
     if cache is not None:
         cache.mkdir(parents=True, exist_ok=True)
         cache = cache.resolve()
-    plan = plan_behind(layers, exchange=exchange, cache=cache, folder=folder, command=_ENGINE)
+    network = bool(kept.settings.spark_master)
+    plan = plan_behind(layers, exchange=exchange, cache=cache, folder=folder, command=_ENGINE, network=network)
     ready = plan.view.private / "ready.json"
     sockets = [f"unix:{door.socket}" for door in doors]
     order = Order(
@@ -167,16 +171,22 @@ def _started(
 
 
 def plan_behind(
-    layers: frozenset[Layer], *, exchange: Path, cache: Path | None, folder: Path, command: tuple[str, ...]
+    layers: frozenset[Layer],
+    *,
+    exchange: Path,
+    cache: Path | None,
+    folder: Path,
+    command: tuple[str, ...],
+    network: bool = False,
 ) -> Plan:
-    """How a command runs behind these walls, with `folder` as its private one."""
+    """How a command runs behind these walls, with `folder` as its private one; `network` as in `view_of`."""
     java = find_java(os.environ)
     root, private = folder / "root", folder / "tmp"
     root.mkdir()
     private.mkdir()
     return Plan(
         layers=layers,
-        view=view_of(exchange=exchange, private=private, java=java.home.resolve(), cache=cache),
+        view=view_of(exchange=exchange, private=private, java=java.home.resolve(), cache=cache, network=network),
         root=root,
         command=command,
         environment=_environment(private, java.home),

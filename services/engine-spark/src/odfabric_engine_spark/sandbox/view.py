@@ -18,6 +18,7 @@ _OURS = ("odfabric", "odfabric_engine_spark")
 _SYSTEM = tuple(Path(name) for name in ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32"))
 _LOADER = tuple(Path(name) for name in ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"))
 _NAMES = tuple(Path(name) for name in ("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts"))
+_RESOLVER = Path("/etc/resolv.conf")
 DEVICES = tuple(Path(name) for name in ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"))
 PROCESSES = Path("/proc")
 
@@ -53,8 +54,8 @@ class View:
         return around if any(around.is_relative_to(path) for path in self.read) else None
 
 
-def view_of(*, exchange: Path, private: Path, java: Path, cache: Path | None) -> View:
-    """The view of an engine with these folders."""
+def view_of(*, exchange: Path, private: Path, java: Path, cache: Path | None, network: bool = False) -> View:
+    """The view of an engine with these folders; with the network it may look up who is in it."""
     system = [path for path in _SYSTEM if path.exists()]
     ours = _ours()
     shown = [
@@ -66,6 +67,8 @@ def view_of(*, exchange: Path, private: Path, java: Path, cache: Path | None) ->
     ]
     if cache is not None:
         shown.append(cache.resolve())
+    if network and _RESOLVER.exists():
+        shown.append(_RESOLVER)
     links = tuple((path, os.readlink(path)) for path in system if path.is_symlink())
     listed = _outermost(path.parent for path in ours)
     return View(read=_outermost(shown), links=links, listed=listed, exchange=exchange, private=private)

@@ -1,0 +1,233 @@
+"""An engine whose tasks run on a real standalone cluster: the same rows as alone, and definite ends whatever is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from odfabric.adapters.grpc_engine.engine import GrpcEngine
+from odfabric.errors import Determinate, LimitExceeded
+from odfabric.formats.logical_hash import logical_hash_of_parquet
+from odfabric.model.engine import EngineProgress, QueryRequest
+from odfabric.model.source import MergeStrategyLedger, ReadStepCsv
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.exchange import ExchangeFolder
+from odfabric_engine_spark.ingest import ingest
+from odfabric_engine_spark.server import EXIT_NO_EXECUTORS
+from tests.services.engine.determinism_run import BLOCKS, REQUESTS, SCHEMA, blocks, decimals
+from tests.services.engine.engine_process import EngineUnderTest
+from tests.services.engine.ingesting import Dataset
+from tests.services.engine.transforming import Derivative, Input, Transaction
+from tests.support.servers.spark_cluster import SparkCluster, spark_cluster
+from tests.support.waiting import free_port, wait_until
+
+pytestmark = pytest.mark.spark
+
+WORKERS = 2
+PATIENCE_S = 90.0
+HASHED_ROWS = 6_000_000
+HASHED = (
+    f"SELECT k, count(*) AS n, sum(length(sha2(cast(id AS string), 512))) AS s FROM"
+    f" (SELECT id, id % 3 AS k FROM range({HASHED_ROWS})) GROUP BY k ORDER BY k"
+)
+"""Some seconds of work for two executors, and a shuffle."""
+ENDLESS = "SELECT count(*) AS n FROM range(1000000000000000) WHERE id % 7 = 3"
+STUBBORN = r"SELECT count(*) AS n FROM range(1) WHERE rlike(concat(repeat('a', 64 + id), '!'), r'^(a|aa)+\1$')"
+"""Its one task with a row never looks whether it shall stop."""
+
+
+class OverTheWire(Derivative):
+    """A derivative dataset whose transactions are run by an engine process."""
+
+    engine: GrpcEngine
+
+    def pull(self, upto: Sequence[int] | None = None) -> Transaction:
+        request = self.request(upto)
+        self.taken = [len(one.steps) for one in self.inputs] if upto is None else list(upto)
+        result = self.engine.execute_transform(request, progress=ignore)
+        root = self.call.exchange.root
+        data, checkpoint = root / request.new_data_path, root / request.new_checkpoint_path
+        self.transactions.append(Transaction(request, result, pq.read_table(data), data, checkpoint))
+        return self.transactions[-1]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with spark_cluster(tmp_path_factory.mktemp("cluster"), workers=WORKERS) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def engines(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[EngineUnderTest]]:
+    """The engines of this module so far; only the last may run."""
+    started: list[EngineUnderTest] = []
+    yield started
+    for engine in started[-1:]:
+        assert engine.stop() == 0, engine.log.read_text()[-2000:]
+
+
+@pytest.fixture
+def engine(
+    cluster: SparkCluster, engines: list[EngineUnderTest], tmp_path_factory: pytest.TempPathFactory
+) -> EngineUnderTest:
+    """An engine with all executors: that of the test before, or a new one where that has ended."""
+    for number in set(range(WORKERS)) - set(cluster.workers):
+        cluster.start_worker(number)
+    if not engines or engines[-1].process.poll() is not None:
+        engines.append(EngineUnderTest(tmp_path_factory.mktemp("engine"), options=options(cluster)))
+    with engines[-1].client() as client:
+        wait_until(lambda: client.info().executors == WORKERS, deadline_s=PATIENCE_S, what="all executors")
+    return engines[-1]
+
+
+@pytest.fixture
+def client(engine: EngineUnderTest) -> Iterator[GrpcEngine]:
+    with engine.client() as found:
+        yield found
+
+
+@pytest.fixture
+def alone(engine: EngineUnderTest, engine_call: EngineCall) -> EngineCall:
+    """Calls of an engine without a cluster, on the same folder."""
+    return replace(engine_call, exchange=ExchangeFolder.at(engine.exchange))
+
+
+def options(cluster: SparkCluster) -> tuple[str, ...]:
+    """Few rows are many here, so that executors do what they do with many; large results go through files."""
+    return (
+        *("--spark-master", cluster.master, "--spark-secret-file", str(cluster.secret_file)),
+        *("--executors-max", str(WORKERS), "--executor-memory-mib", "700", "--executors-lost-s-max", "5"),
+        *("--transform-rows-in-memory-max", "100", "--transform-piece-rows", "100"),
+        *("--collected-bytes-max", str(1024 * 1024), "--compiled-bytes-min", "0"),
+    )
+
+
+def ignore(progress: EngineProgress) -> None:
+    pass
+
+
+def ask(sql: str, name: str, *, wall_ms_max: int = 120_000) -> QueryRequest:
+    return QueryRequest(
+        sql=sql, inputs=(), skip=0, limit=10, bytes_max=1 << 20, wall_ms_max=wall_ms_max, output_path=name
+    )
+
+
+def answer(engine: EngineUnderTest, client: GrpcEngine, name: str) -> list[dict[str, object]]:
+    client.query(ask(HASHED, name), progress=ignore)
+    with pa.ipc.open_stream(engine.exchange / name) as reader:
+        rows: list[dict[str, object]] = reader.read_all().to_pylist()
+    return rows
+
+
+EXPECTED = [{"k": k, "n": HASHED_ROWS // 3, "s": HASHED_ROWS // 3 * 128} for k in range(3)]
+
+
+def test_transactions_have_the_same_hashes_as_alone(
+    engine: EngineUnderTest, client: GrpcEngine, alone: EngineCall
+) -> None:
+    one = Input(engine.exchange, "input", SCHEMA)
+    for rows, watermark in blocks():
+        one.add(decimals(rows), watermark=watermark)
+    for number, (name, query) in enumerate(REQUESTS.items()):
+        here = Derivative(query, [one], alone, name=f"here-{number}")
+        there = OverTheWire(query, [one], alone, name=f"there-{number}")
+        there.engine = client
+        for upto in (BLOCKS // 2, BLOCKS):
+            expected, found = here.pull([upto]), there.pull([upto])
+            assert found.table.num_rows, f"{name} tells nothing"
+            assert logical_hash_of_parquet(found.slice_path) == logical_hash_of_parquet(expected.slice_path), name
+            assert found.result.watermark == expected.result.watermark, name
+
+
+def test_ingests_have_the_same_hashes_as_alone(engine: EngineUnderTest, client: GrpcEngine, alone: EngineCall) -> None:
+    read = ReadStepCsv(header=True, infer_schema=True)
+    dataset = Dataset(alone, merge=MergeStrategyLedger(primary_key=("city",)))
+    dataset.ingest(read, b"city,population\n" + b"".join(b"city %d,%d\n" % (n, n) for n in range(5_000)))
+    request = dataset.request(
+        read, b"city,population\n" + b"".join(b"city %d,%d\n" % (n * 7919 % 60_000, n) for n in range(60_000))
+    )
+    expected = ingest(request, alone)
+    found = client.ingest(replace(request, new_data_path="there"), progress=ignore)
+    assert found == expected
+    assert found.offsets is not None
+    assert len(found.offsets) == 55_000
+    here, there = (engine.exchange / name for name in (request.new_data_path, "there"))
+    assert logical_hash_of_parquet(there) == logical_hash_of_parquet(here)
+
+
+def test_a_worker_that_dies_in_the_middle_of_a_call_changes_no_row(
+    cluster: SparkCluster, engine: EngineUnderTest, client: GrpcEngine
+) -> None:
+    (executor,) = cluster.executors(0)
+    before = cpu_s(executor)
+    found: list[list[dict[str, object]]] = []
+    call = threading.Thread(target=lambda: found.append(answer(engine, client, "killed")))
+    call.start()
+    wait_until(lambda: cpu_s(executor) - before > 1.0, deadline_s=PATIENCE_S, what="work of the executor")
+    assert call.is_alive(), "the call must be under way"
+    cluster.kill_worker(0)
+    call.join(PATIENCE_S)
+    assert found == [EXPECTED]
+    assert client.info().executors == WORKERS - 1
+
+
+def test_a_cancelled_call_ends_on_the_executors(
+    cluster: SparkCluster, engine: EngineUnderTest, client: GrpcEngine
+) -> None:
+    with pytest.raises(LimitExceeded):
+        client.query(ask(ENDLESS, "endless", wall_ms_max=2_000), progress=ignore)
+    before = [cpu_s(pid) for number in range(WORKERS) for pid in cluster.executors(number)]
+    assert len(before) == WORKERS, "executors are kept"
+    client.query(ask("SELECT count(*) AS n FROM range(10)", "after"), progress=ignore)
+
+
+def test_a_task_that_cannot_be_ended_takes_its_executor_along_and_nothing_else(
+    cluster: SparkCluster, engine: EngineUnderTest, client: GrpcEngine
+) -> None:
+    before = {pid for number in range(WORKERS) for pid in cluster.executors(number)}
+    with pytest.raises(LimitExceeded):
+        client.query(ask(STUBBORN, "stubborn", wall_ms_max=4_000), progress=ignore)
+    wait_until(
+        lambda: before - {pid for number in range(WORKERS) for pid in cluster.executors(number)},
+        deadline_s=PATIENCE_S,
+        what="the end of the executor",
+    )
+    assert engine.process.poll() is None
+
+
+def test_without_executors_a_call_fails_for_sure_and_the_engine_ends(
+    cluster: SparkCluster, engine: EngineUnderTest, client: GrpcEngine
+) -> None:
+    for number in range(WORKERS):
+        cluster.kill_worker(number)
+    with pytest.raises(Determinate, match="no executor"):
+        client.query(ask("SELECT count(*) AS n FROM range(10)", "nobody"), progress=ignore)
+    assert engine.process.wait(PATIENCE_S) == EXIT_NO_EXECUTORS
+
+
+def test_a_master_that_is_not_there_is_named_in_time(cluster: SparkCluster, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("a-token")
+    master = f"spark://127.0.0.1:{free_port()}"
+    command = [
+        *(sys.executable, "-P", "-m", "odfabric_engine_spark", "--listen", "127.0.0.1:0", "--spark-master", master),
+        *("--spark-secret-file", str(cluster.secret_file), "--token-file", str(tmp_path / "token")),
+        *("--exchange", str(tmp_path), "--cluster-wait-s-max", "1"),
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert ended.returncode == 1
+    assert f"cannot be reached: spark_master = {master}" in ended.stderr
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
