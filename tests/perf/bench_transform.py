@@ -228,9 +228,10 @@ def seconds(work: Callable[[], object], runs: int) -> float:
 
 
 @contextmanager
-def bench() -> Iterator[Bench]:
+def bench(**changes: Any) -> Iterator[Bench]:
+    """A started Spark; `changes` are settings of the engine."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = replace(EngineSettings(exchange=Path(folder)), memory_mib=2048)
+        settings = replace(EngineSettings(exchange=Path(folder), memory_mib=2048), **changes)
         spark = start_spark(settings)
         try:
             yield Bench(spark, Path(folder))

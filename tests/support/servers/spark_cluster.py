@@ -28,21 +28,23 @@ class SparkCluster:
     folder: Path
     master: str
     secret_file: Path
+    masters: list[subprocess.Popen[bytes]] = field(default_factory=list)
     workers: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start_worker(self, number: int) -> None:
-        """A worker with room for one executor."""
+        """A worker with room for one executor, and an address of its own as on another machine."""
         self.workers[number] = self._started(
             f"worker-{number}",
-            *("worker", "--master", self.master, "--cores", "1", "--memory-mib", str(WORKER_MIB)),
+            *("worker", "--master", self.master, "--host", f"127.0.0.{number + 2}"),
+            *("--cores", "1", "--memory-mib", str(WORKER_MIB)),
             *("--executors-memory-mib", str(EXECUTOR_MIB), "--work", str(self.folder / f"work-{number}")),
         )
 
-    def start_master(self, port: int) -> subprocess.Popen[bytes]:
+    def start_master(self, port: int) -> None:
         """The master; returns when it takes connections."""
         process = self._started("master", "master", "--port", str(port), "--memory-mib", str(MASTER_MIB))
+        self.masters.append(process)
         wait_until(lambda: _listens(process, port), deadline_s=START_S_MAX, what="the master of Spark")
-        return process
 
     def executors(self, number: int) -> list[int]:
         """Executors of a worker, by pid."""
@@ -72,13 +74,13 @@ def spark_cluster(folder: Path, *, workers: int) -> Iterator[SparkCluster]:
     secret_file.chmod(0o600)
     port = free_port()
     cluster = SparkCluster(folder, f"spark://127.0.0.1:{port}", secret_file)
-    master = cluster.start_master(port)
     try:
+        cluster.start_master(port)
         for number in range(workers):
             cluster.start_worker(number)
         yield cluster
     finally:
-        for process in (*cluster.workers.values(), master):
+        for process in (*cluster.workers.values(), *cluster.masters):
             _end(process)
 
 
