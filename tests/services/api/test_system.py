@@ -66,7 +66,7 @@ def test_a_node_that_is_well_says_so_to_everybody(stranger: httpx.Client) -> Non
     assert (answer.status_code, answer.json()) == (200, {"ok": True, "parts": {"database": True, "objects": True}})
 
 
-@pytest.mark.parametrize(("call", "part"), [("catalog.page", "database"), ("object.other.stat", "objects")])
+@pytest.mark.parametrize(("call", "part"), [("job.page", "database"), ("object.other.stat", "objects")])
 def test_health_names_the_part_that_fails(
     troubled: Troubled, client_of_troubled: httpx.Client, call: str, part: str
 ) -> None:
@@ -78,7 +78,7 @@ def test_health_names_the_part_that_fails(
 
 def test_health_does_not_wait_for_a_part_that_hangs(troubled: Troubled, client_of_troubled: httpx.Client) -> None:
     release = threading.Event()
-    troubled.around.before["catalog.page"] = lambda: release.wait(10) and None
+    troubled.around.before["job.page"] = lambda: release.wait(10) and None
     try:
         for _ in range(3):  # more than it has threads
             assert client_of_troubled.get("/system/health").status_code == 503

@@ -38,6 +38,7 @@ _PORTS = (
     "s3.port",
     "s3.port.grpc",
 )
+_VOLUMES_MAX = 100_000
 _ACTIONS = ["Admin", "Read", "Write", "List", "Tagging"]
 
 
@@ -98,6 +99,8 @@ def s3_server() -> Iterator[S3Server]:
         options = [f"-{name}={port}" for name, port in ports.items()]
         options += ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={folder}/data", f"-s3.config={keys}"]
         options += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-s3.allowDeleteBucketNotEmpty=true", "-webdav=false"]
+        # Each bucket takes volumes of its own; without a number there are as many as fit on the disk.
+        options.append(f"-volume.max={_VOLUMES_MAX}")
         server = S3Server(f"http://127.0.0.1:{ports['s3.port']}", ACCESS_KEY, SECRET_KEY)
         command = [str(reachable(Path(program), folder)), "mini", *options]
         # It answers before it can write, and takes its time to end in order: nothing of it is needed afterwards.
