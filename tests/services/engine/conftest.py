@@ -11,7 +11,9 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.session import SparkProcess, request_session, start_spark
 from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.validate import gate
 from tests.services.engine.engine_process import EngineUnderTest
+from tests.services.engine.law_check import Lab
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +42,11 @@ def engine_call(spark: SparkProcess, tmp_path: Path) -> EngineCall:
     return EngineCall(
         session=request_session(spark.session), exchange=ExchangeFolder.at(tmp_path), settings=settings, scratch=scratch
     )
+
+
+@pytest.fixture
+def lab(engine_call: EngineCall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """Every query is new here, so compiling it would take longer than running it."""
+    monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.wholeStage", "false")
+    monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    return Lab(engine_call, tmp_path)

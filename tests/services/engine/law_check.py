@@ -7,6 +7,7 @@ of the inputs; neither knows anything of increments.
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,12 +21,16 @@ import pyarrow as pa
 
 from odfabric.formats.logical_hash import logical_hash_of_parquet
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.spark_types import spark_schema
 from tests.services.engine.checkpoint_states import contents_of
 from tests.services.engine.law_cases import Case
 from tests.services.engine.transforming import CF, CT, A, Derivative, Input, R, Transaction, run
 
 Row = tuple[Any, ...]
+
+
+_NUMBERS = itertools.count()
 
 
 class LawBroken(AssertionError):
@@ -38,6 +43,15 @@ class Lab:
 
     call: EngineCall
     folder: Path
+
+
+def own_lab(lab: Lab) -> Lab:
+    """A folder and a session for each case: cases run side by side."""
+    folder = lab.folder / f"case-{next(_NUMBERS)}"
+    scratch = folder / "scratch"
+    scratch.mkdir(parents=True)
+    session = lab.call.session.newSession()
+    return Lab(replace(lab.call, session=session, exchange=ExchangeFolder.at(folder), scratch=scratch), folder)
 
 
 def check(case: Case, lab: Lab, *, repeat: bool = True) -> None:

@@ -25,11 +25,8 @@ from odfabric_engine_spark.state.row_state import RowState
 from tests.services.engine.general_cases import GeneralCase, GeneralQuery, Table, case_of
 from tests.services.engine.general_check import Tally, check_general
 from tests.services.engine.general_shapes import shape_case
-from tests.services.engine.law_check import Lab, LawBroken
-from tests.services.engine.test_general_laws import lab, own_lab
+from tests.services.engine.law_check import Lab, LawBroken, own_lab
 from tests.services.engine.transforming import HOUR, A, Derivative, Input
-
-__all__ = ["lab"]
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 

@@ -12,20 +12,17 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from random import Random
 
 import pytest
 
-from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.validate import gate
 from tests.services.engine.general_cases import GeneralCase, sizes_of
 from tests.services.engine.general_check import Tally, check_general, run_again
 from tests.services.engine.general_operators import composed_case
 from tests.services.engine.general_shapes import SHAPES, shape_case
-from tests.services.engine.law_check import Lab
+from tests.services.engine.law_check import Lab, own_lab
 from tests.services.engine.transforming import Derivative
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
@@ -43,25 +40,6 @@ AT_ONCE = 2
 
 AGAIN_EVERY = 4
 """Of so many cases one is run again for L5."""
-
-_NUMBERS = itertools.count()
-
-
-@pytest.fixture
-def lab(engine_call: EngineCall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """Every query is new here, so compiling it would take longer than running it."""
-    monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.wholeStage", "false")
-    monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    return Lab(engine_call, tmp_path)
-
-
-def own_lab(lab: Lab) -> Lab:
-    """A folder and a session for each case: cases run side by side."""
-    folder = lab.folder / f"case-{next(_NUMBERS)}"
-    scratch = folder / "scratch"
-    scratch.mkdir(parents=True)
-    session = lab.call.session.newSession()
-    return Lab(replace(lab.call, session=session, exchange=ExchangeFolder.at(folder), scratch=scratch), folder)
 
 
 def case_named(name: str) -> GeneralCase:

@@ -5,12 +5,9 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -21,8 +18,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from odfabric.model.instant import Instant
-from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.incremental import (
     aggregate_run,
     aggregate_transaction,
@@ -37,7 +32,7 @@ from odfabric_engine_spark.incremental.aggregate_run import AggregateRun
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.validate import gate
 from tests.services.engine.law_cases import make_case
-from tests.services.engine.law_check import Lab, LawBroken, check
+from tests.services.engine.law_check import Lab, LawBroken, check, own_lab
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 
@@ -49,30 +44,11 @@ AT_ONCE = 2
 CASES_TO_CATCH_MAX = 60
 """Within so many random cases every broken engine must have been noticed."""
 
-_NUMBERS = itertools.count()
-
-
-@pytest.fixture
-def lab(engine_call: EngineCall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """Every query is new here, so compiling it would take longer than running it."""
-    monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.wholeStage", "false")
-    monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    return Lab(engine_call, tmp_path)
-
-
-def _own_call(lab: Lab) -> Lab:
-    """A folder and a session for each case: cases run side by side."""
-    folder = lab.folder / f"case-{next(_NUMBERS)}"
-    scratch = folder / "scratch"
-    scratch.mkdir(parents=True)
-    session = lab.call.session.newSession()
-    return Lab(replace(lab.call, session=session, exchange=ExchangeFolder.at(folder), scratch=scratch), folder)
-
 
 def _check_numbered(lab: Lab, number: int) -> None:
     case = make_case(number)
     try:
-        check(case, _own_call(lab))
+        check(case, own_lab(lab))
     except BaseException as error:
         error.add_note(f"case {number}: {case.query.steps} {case.inputs} {case.cuts}")
         raise
@@ -188,7 +164,7 @@ def test_a_broken_engine_is_noticed(broken: Break, lab: Lab, monkeypatch: pytest
 
 def _breaks_a_law(number: int, kinds: tuple[str, ...], lab: Lab) -> bool:
     try:
-        check(make_case(number, kinds), _own_call(lab), repeat=False)
+        check(make_case(number, kinds), own_lab(lab), repeat=False)
     except LawBroken:
         return True
     return False

@@ -186,6 +186,11 @@ def walk_expression(expression: Expression) -> Iterator[Expression]:
         stack.extend(reversed(children_of(node, simple_name(node))))
 
 
+def without_alias(expression: Expression) -> Expression:
+    """The value of a named expression."""
+    return expression.child() if simple_name(expression) == "Alias" else expression
+
+
 def is_attribute(expression: Expression) -> bool:
     """Whether an expression is a plain column reference."""
     return simple_name(expression) == "AttributeReference"

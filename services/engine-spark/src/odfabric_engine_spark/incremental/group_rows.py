@@ -22,6 +22,7 @@ from odfabric_engine_spark.catalyst import (
     is_attribute,
     items,
     simple_name,
+    without_alias,
 )
 from odfabric_engine_spark.incremental.binding import bind, projection
 from odfabric_engine_spark.incremental.classify import AggregateQuery, calls_of
@@ -85,7 +86,7 @@ def _put(catalyst: Catalyst, node: Plan, groups: Plan) -> Plan:
 
 def _replace_named(catalyst: Catalyst, named: Expression, replaced: list[tuple[Expression, Attribute]]) -> Expression:
     """A named result with keys and calls replaced; its column id stays."""
-    value = named.child() if simple_name(named) == "Alias" else named
+    value = without_alias(named)
     return catalyst.named(_replace(catalyst, value, replaced), str(named.name()), like=named)
 
 

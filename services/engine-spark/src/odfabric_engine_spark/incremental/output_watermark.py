@@ -19,6 +19,7 @@ from odfabric_engine_spark.catalyst import (
     items,
     simple_name,
     walk_expression,
+    without_alias,
 )
 from odfabric_engine_spark.incremental.classify import AggregateQuery
 from odfabric_engine_spark.incremental.steps import micros
@@ -59,17 +60,13 @@ def _event_time_of(query: AggregateQuery, event_time: str) -> Expression | None:
     column = next(output for output in items(node.output()) if str(output.name()) == event_time)
     while simple_name(node) != "Aggregate":
         if simple_name(node) == "Project":
-            definitions.append({expr_id(named): _value(named) for named in items(node.projectList())})
+            definitions.append({expr_id(named): without_alias(named) for named in items(node.projectList())})
         (node,) = children(node)
-    definitions.append({expr_id(named): _value(named) for named in items(node.aggregateExpressions())})
+    definitions.append({expr_id(named): without_alias(named) for named in items(node.aggregateExpressions())})
     expression = column
     for known in definitions:
         expression = substitute(query.catalyst, expression, known)
     return expression
-
-
-def _value(named: Expression) -> Expression:
-    return named.child() if simple_name(named) == "Alias" else named
 
 
 def _only_of(expression: Expression, key: Expression) -> bool:

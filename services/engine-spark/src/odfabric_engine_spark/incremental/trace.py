@@ -20,6 +20,7 @@ from odfabric_engine_spark.catalyst import (
     items,
     simple_name,
     walk_expression,
+    without_alias,
 )
 from odfabric_engine_spark.incremental.input_table import leaf_alias
 
@@ -71,7 +72,7 @@ def trace(catalyst: Catalyst, expression: Expression, plan: Plan) -> list[Expres
         return _through_union(catalyst, expression, plan)
     (child,) = children(plan)
     if name == "Project":
-        defined = {expr_id(named): _value(named) for named in items(plan.projectList())}
+        defined = {expr_id(named): without_alias(named) for named in items(plan.projectList())}
         return trace(catalyst, substitute(catalyst, expression, defined), child)
     if name == "Generate":
         made = {expr_id(attribute) for attribute in items(plan.generatorOutput())}
@@ -97,7 +98,3 @@ def _through_union(catalyst: Catalyst, expression: Expression, plan: Plan) -> li
         own = dict(zip(output, items(child.output()), strict=True))
         found += trace(catalyst, substitute(catalyst, expression, own), child)
     return found
-
-
-def _value(named: Expression) -> Expression:
-    return named.child() if simple_name(named) == "Alias" else named

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from odfabric_engine_spark.catalyst import Expression, Plan, children, expr_id, is_attribute, items, simple_name
+from odfabric_engine_spark.catalyst import (
+    Expression,
+    Plan,
+    children,
+    expr_id,
+    is_attribute,
+    items,
+    simple_name,
+    without_alias,
+)
 from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
 from odfabric_engine_spark.incremental.window import is_session_window, is_window_column
 
@@ -75,7 +84,7 @@ def sources_of(column: Expression, plan: Plan) -> list[tuple[Expression, Plan]]:
         named = next((each for each in items(listed) if expr_id(each) == expr_id(column)), None)
         if named is None:
             return []
-        return [(named.child() if simple_name(named) == "Alias" else named, below[0])]
+        return [(without_alias(named), below[0])]
     if name in ("Union", "Expand"):
         output = [expr_id(each) for each in items(plan.output())]
         if expr_id(column) not in output:

@@ -14,6 +14,7 @@ from odfabric_engine_spark.catalyst import (
     is_attribute,
     items,
     simple_name,
+    without_alias,
 )
 from odfabric_engine_spark.normalise.rebuild import map_expression
 
@@ -71,4 +72,4 @@ def own_row(catalyst: Catalyst, expression: Expression) -> Expression:
 
 
 def _is_renaming(named: Expression) -> bool:
-    return is_attribute(named.child() if simple_name(named) == "Alias" else named)
+    return is_attribute(without_alias(named))

@@ -23,6 +23,7 @@ from odfabric_engine_spark.catalyst import (
     items,
     simple_name,
     walk_expression,
+    without_alias,
 )
 from odfabric_engine_spark.normalise.comma_joins import conjuncts
 from odfabric_engine_spark.normalise.rebuild import map_expression, map_expressions, subqueries_of
@@ -186,7 +187,7 @@ class Subqueries:
 
         named = []
         for each in items(node.aggregateExpressions()):
-            value = map_expression(self._catalyst, each.child() if simple_name(each) == "Alias" else each, replace)
+            value = map_expression(self._catalyst, without_alias(each), replace)
             named.append(self._catalyst.named(value, str(each.name()), like=each))
         none = self._catalyst.companion("scala.None")
         plain = self._catalyst.logical.Aggregate(

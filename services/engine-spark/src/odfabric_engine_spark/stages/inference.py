@@ -19,6 +19,7 @@ from odfabric_engine_spark.catalyst import (
     is_attribute,
     items,
     simple_name,
+    without_alias,
 )
 from odfabric_engine_spark.incremental.accumulable import can_accumulate
 from odfabric_engine_spark.incremental.classify import has_inner_plan
@@ -277,7 +278,7 @@ class Inference:
         self, named: Expression, traced: Sequence[tuple[Expression, Component]], island: Island
     ) -> Component | None:
         """A result that is made of keys alone."""
-        expression = named.child() if simple_name(named) == "Alias" else named
+        expression = without_alias(named)
         found = {leaf: self._rewritten(expression, traced, leaf) for leaf in island.leaves}
         if not references(expression) or any(each is None for each in found.values()):
             return None

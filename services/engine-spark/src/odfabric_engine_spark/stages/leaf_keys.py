@@ -28,8 +28,9 @@ from odfabric_engine_spark.catalyst import (
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.result_rows import arrow_of
-from odfabric_engine_spark.stages.key_hash import Hashes, key_hashes
+from odfabric_engine_spark.stages.key_hash import key_hashes
 from odfabric_engine_spark.stages.values import StageLeaf
+from odfabric_engine_spark.state.run import Hashes
 
 _PIECE_ROWS = 1_000_000
 _MICROS = pa.timestamp("us", "UTC")

@@ -21,13 +21,12 @@ from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.result_rows import ResultTooLarge
 from odfabric_engine_spark.stages.binding import AFTER, BEFORE, BoundRows, Side, changes_of, counted
 from odfabric_engine_spark.stages.delta import Delta, added_up, net_weights
-from odfabric_engine_spark.stages.key_hash import Hashes
 from odfabric_engine_spark.stages.leaf_keys import LeafKeys
 from odfabric_engine_spark.stages.linear_run import result_too_large, stage_schema
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.stages.values import Island, StageLeaf, can_be_key
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes
 
 _PARTS_MAX = 1 << 24
 """Keys are divided into no more parts than this, by the upper half of their hashes."""
@@ -107,8 +106,9 @@ class RowsRun:
         self._keys |= {leaf: LeafKeys.of(catalyst, leaf, ()) for island in stage.islands for leaf in island.wholes}
 
     def apply(self, deltas: Sequence[Delta], marks: Watermarks, *, first: bool) -> Delta:
-        """What the result changes by; equal rows may come more than once. `first`: there was no transaction before, so nothing has been given yet.
+        """What the result changes by; equal rows may come more than once.
 
+        `first`: there was no transaction before, so nothing has been given yet.
         Raises LimitExceeded; what Spark raises on an expression passes through.
         """
         incoming = {leaf: self._incoming(leaf, delta) for leaf, delta in zip(self._stage.leaves, deltas, strict=True)}

@@ -15,10 +15,11 @@ from odfabric_engine_spark.catalyst import (
     expr_id,
     is_attribute,
     items,
+    without_alias,
 )
 from odfabric_engine_spark.incremental.trace import substitute
 from odfabric_engine_spark.normalise.timed import is_timed_filter
-from odfabric_engine_spark.stages.values import references, without_alias
+from odfabric_engine_spark.stages.values import references
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from odfabric_engine_spark.catalyst import (
     expr_id,
     is_attribute,
     items,
-    simple_name,
+    without_alias,
 )
 
 
@@ -212,11 +212,6 @@ class Tracer:
         if any(child is None for child in replaced):
             return None
         return expression.withNewChildren(self._catalyst.seq(replaced))
-
-
-def without_alias(expression: Expression) -> Expression:
-    """The value of a named expression."""
-    return expression.child() if simple_name(expression) == "Alias" else expression
 
 
 def references(expression: Expression) -> list[Attribute]:
