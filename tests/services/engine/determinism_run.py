@@ -68,6 +68,7 @@ class Configuration:
     compiled: bool = True
     batch_rows: int = 65_536
     in_memory_rows: int = 500_000
+    planned_bytes: int = 1 << 20
     java: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -106,6 +107,7 @@ def started(configuration: Configuration, folder: Path) -> tuple[SparkProcess, E
         cores=configuration.cores,
         shuffle_partitions=configuration.shuffle_partitions,
         batch_rows=configuration.batch_rows,
+        planned_bytes_max=configuration.planned_bytes,
         transform_rows_in_memory_max=configuration.in_memory_rows,
         transform_piece_rows=configuration.in_memory_rows,
     )

@@ -33,6 +33,7 @@ CONFIGURATIONS = {
         compiled=False,
         batch_rows=37,
         in_memory_rows=100,
+        planned_bytes=0,
         java=("-Duser.timezone=Asia/Kolkata",),
         environment=of_a_host("tr", "TR", "Asia/Kolkata"),
     ),
@@ -43,7 +44,7 @@ CONFIGURATIONS = {
     "Germany": Configuration(
         java=("-Duser.timezone=Europe/Berlin",), environment=of_a_host("de", "DE", "Europe/Berlin")
     ),
-    "little memory": Configuration(cores=2, shuffle_partitions=3, batch_rows=10, in_memory_rows=60),
+    "little memory": Configuration(cores=2, shuffle_partitions=3, batch_rows=10, in_memory_rows=60, planned_bytes=0),
 }
 """The first is what the others are compared with."""
 

@@ -38,6 +38,9 @@ BATCH = 12
 AT_ONCE = 2
 """Cases that run side by side: one alone leaves half of two cores idle."""
 
+PLANNED = "spark.sql.execution.arrow.localRelationThreshold"
+"""Whether rows are part of Spark's plan or lie beside it."""
+
 AGAIN_EVERY = 4
 """Of so many cases one is run again for L5."""
 
@@ -81,9 +84,11 @@ def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
     for begin in range(0, len(names), BATCH):
         with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(AT_ONCE) as pool:
             patch.setitem(gate.GATE_CONF, "spark.sql.shuffle.partitions", str(chance.randint(1, 3)))
+            patch.setitem(gate.GATE_CONF, PLANNED, "1m")
             done = list(pool.map(lambda name: _check_named(name, lab, tally), names[begin : begin + BATCH]))
             yield from (one.problem for one in done if one.problem is not None)
             patch.setitem(gate.GATE_CONF, "spark.sql.shuffle.partitions", str(chance.randint(4, 6)))
+            patch.setitem(gate.GATE_CONF, PLANNED, "0b")
             sizes = sizes_of(chance)
             well = [one for one in done if one.derivative is not None][::AGAIN_EVERY]
             yield from (found for found in pool.map(_again, well, itertools.repeat(sizes)) if found is not None)

@@ -74,6 +74,7 @@ def spark_conf(settings: EngineSettings, *, scratch: str) -> SparkConf:
         [
             ("spark.sql.shuffle.partitions", str(settings.shuffle_partitions)),
             ("spark.sql.execution.arrow.maxRecordsPerBatch", str(settings.batch_rows)),
+            ("spark.sql.execution.arrow.localRelationThreshold", f"{settings.planned_bytes_max}b"),
             # What would be larger goes through files; the first way that is tried must not exhaust memory.
             ("spark.driver.maxResultSize", f"{2 * settings.collected_bytes_max}b"),
             ("spark.local.dir", scratch),

@@ -95,6 +95,8 @@ class EngineSettings:
     ends a job whose result turns out to be twice as large."""
     compiled_bytes_min: int = 4 * MIB
     """Size of an ingest from which Spark compiles its plans; below, compiling takes longer than interpreting them."""
+    planned_bytes_max: int = MIB
+    """Size of rows up to which they are part of Spark's plan; more lie beside it. Planning looks at each row of a plan many times."""
     batch_rows: int = 65_536
     """Most rows of one Arrow batch."""
     batch_bytes: int = 32 * MIB
@@ -121,8 +123,10 @@ class EngineSettings:
     """Most nodes of the plan of one statement."""
 
     # transforms
-    transform_rows_in_memory_max: int = 500_000
+    transform_rows_in_memory_max: int = 1_500_000
     """New rows that are aggregated in memory at once; a larger block is aggregated by Spark."""
+    taken_back_rows_max: int = 500_000
+    """New rows of a transaction in which a row that fails is looked for among those which the same transaction withdraws."""
     migration_rows_max: int = 50_000_000
     """Most rows of a result that is compared with another one after a change of its query; each costs 24 bytes of memory."""
     transform_piece_rows: int = 250_000

@@ -305,4 +305,4 @@ def _may_be_taken_back(transaction: _Transaction, call: EngineCall, error: BaseE
     """Whether the interval may withdraw the row that failed: only rows are to blame, and few enough to be compared."""
     rows = sum(len(one.offsets) for one in transaction.request.inputs)
     known = as_odf_error(error)
-    return isinstance(known, InvalidData) and rows <= call.settings.transform_rows_in_memory_max
+    return isinstance(known, InvalidData) and rows <= call.settings.taken_back_rows_max

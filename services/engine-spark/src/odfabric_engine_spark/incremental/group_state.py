@@ -21,7 +21,7 @@ from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 from odfabric_engine_spark.state.latest_rows import KEY, latest, latest_positions
 from odfabric_engine_spark.state.net_rows import gathered, pieces
-from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Run
+from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Run, distinct
 from odfabric_engine_spark.state.run_file import WrittenRun, write_run
 from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
 from odfabric_engine_spark.state.tiers import merges
@@ -82,7 +82,7 @@ class GroupState:
     def find(self, keys: pa.Array) -> Longs:
         """Positions of keys, -1 for one that is not there. No key occurs twice."""
         found = np.full(len(keys), -1, dtype=np.int64)
-        known = self._known(np.unique(byte_hashes(keys)))
+        known = self._known(distinct(byte_hashes(keys)))
         if len(known.keys):
             hits = pc.index_in(known.keys, value_set=keys)
             valid = hits.is_valid().to_numpy(zero_copy_only=False)
@@ -93,7 +93,7 @@ class GroupState:
         """Positions of groups whose time in `column` lies in (above, to]; it is the one that says when they close."""
         self._check_end(column)
         hashes = [run.closings.between(above_us, to_us) for run in self._runs]
-        known = self._known(np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *hashes])))
+        known = self._known(distinct(*hashes))
         assert known.ends is not None
         inside = known.ends <= to_us
         if above_us is not None:

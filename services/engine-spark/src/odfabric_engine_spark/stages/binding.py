@@ -50,6 +50,8 @@ class Side:
 def counted(rows: pa.Table, before: Longs, after: Longs) -> BoundRows:
     """Rows as often as they are there; what is owed is not there."""
     before, after = np.maximum(before, 0), np.maximum(after, 0)
+    if not before.any() and (after == 1).all():
+        return BoundRows(rows, np.full(len(after), AFTER, dtype=np.int8))
     common = np.minimum(before, after)
     counts = np.concatenate([before - common, after - common, common])
     positions = np.repeat(np.tile(np.arange(len(before)), 3), counts)

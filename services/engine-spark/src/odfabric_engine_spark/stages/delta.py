@@ -60,7 +60,9 @@ class Delta:
 
 
 def added_up(delta: Delta) -> Delta:
-    """Equal rows once, none with weight zero, in the order in which they first come."""
+    """The net rows: none with weight zero, none both added and withdrawn. Where nothing is withdrawn they stay as they are."""
+    if (delta.weights > 0).all():
+        return delta
     positions, (weights,) = net_weights(delta.rows, [delta.weights])
     kept = weights != 0
     return Delta(delta.rows.take(pa.array(positions[kept])), weights[kept])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.incremental.canonical import one_array, table_bytes
@@ -22,9 +23,7 @@ _NO_IDENTITY = -1
 
 def records(rows: pa.Table, weights: Longs, identities: pa.Array | None, event_time: str) -> Records:
     """Records of changed rows. `identities` are longs, null for a row that has none; `rows` are those of the output."""
-    positions, (net,) = net_weights(rows, [weights])
-    positions, net = positions[net != 0], net[net != 0]
-    positions, signs = np.repeat(positions, np.abs(net)), np.repeat(np.sign(net), np.abs(net))
+    positions, signs = _net(rows, weights)
     old, new = _pairs(positions, signs, identities)
     paired = np.isin(np.arange(len(positions)), np.concatenate([old, new]))
     single = np.nonzero(~paired)[0]
@@ -40,10 +39,19 @@ def records(rows: pa.Table, weights: Longs, identities: pa.Array | None, event_t
     return interleaved(rows, leads[order], partners[order], operations[order])
 
 
+def _net(rows: pa.Table, weights: Longs) -> tuple[Longs, Longs]:
+    """Positions and signs of the rows that change, as often as they do."""
+    if (weights > 0).all():
+        positions, net = np.arange(len(weights)), weights
+    else:
+        positions, (net,) = net_weights(rows, [weights])
+    return np.repeat(positions, np.abs(net)), np.repeat(np.sign(net), np.abs(net))
+
+
 def _pairs(positions: Longs, signs: Longs, identities: pa.Array | None) -> tuple[Longs, Longs]:
     """Places of the old and the new row of each pair."""
     nothing = np.zeros(0, dtype=np.int64)
-    if identities is None or not len(positions):
+    if identities is None or not (signs < 0).any() or not (signs > 0).any():
         return nothing, nothing
     own = identities.take(pa.array(positions))
     known = np.nonzero(own.is_valid().to_numpy(zero_copy_only=False))[0]
@@ -59,13 +67,26 @@ def _pairs(positions: Longs, signs: Longs, identities: pa.Array | None) -> tuple
 
 def _order(rows: pa.Table, leads: Longs, operations: Longs, event_time: str) -> Longs:
     """By event time, nulls first, then by the row; what is withdrawn before what is added."""
-    at = pa.array(leads)
-    chosen = rows.take(at)
-    columns = {
-        "event_time": one_array(chosen.column(event_time)),
-        "adds": pa.array(operations != int(OperationType.RETRACT)),
-        "row": table_bytes(chosen) if len(leads) else pa.array([], pa.binary()),
-    }
-    keys = [(name, "ascending", "at_start") for name in columns]
-    found: Longs = pc.sort_indices(pa.table(columns), sort_keys=keys).to_numpy().astype(np.int64)
-    return found
+    if not len(leads):
+        return leads
+    times = one_array(rows.column(event_time)).take(pa.array(leads))
+    at = times.cast(pa.int32() if types.is_date32(times.type) else pa.int64()).fill_null(0).to_numpy().astype(np.int64)
+    known = times.is_valid().to_numpy(zero_copy_only=False)
+    adds = operations != int(OperationType.RETRACT)
+    order: Longs = np.lexsort((adds, at, known))
+    differs = np.zeros(len(order) - 1, dtype=bool)
+    for key in (adds[order], at[order], known[order]):
+        differs |= key[1:] != key[:-1]
+    # Most rows have a time of their own, and encoding rows in order to compare them costs more than all the rest.
+    tied = np.nonzero(np.append(False, ~differs) | np.append(~differs, False))[0]
+    if len(tied):
+        groups = np.append(0, np.cumsum(differs))[tied]
+        order[tied] = order[tied[_by_row(rows.take(pa.array(leads[order[tied]])), groups)]]
+    return order
+
+
+def _by_row(rows: pa.Table, groups: Longs) -> Longs:
+    """The order of rows within their groups; rows of a group stand together."""
+    table = pa.table({"group": groups, "row": table_bytes(rows)})
+    found: Longs = pc.sort_indices(table, sort_keys=[("group", "ascending"), ("row", "ascending")]).to_numpy()
+    return found.astype(np.int64)

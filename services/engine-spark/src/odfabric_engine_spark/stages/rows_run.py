@@ -26,7 +26,7 @@ from odfabric_engine_spark.stages.linear_run import result_too_large, stage_sche
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.stages.values import Island, StageLeaf, can_be_key
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, distinct
 
 _PARTS_MAX = 1 << 24
 """Keys are divided into no more parts than this, by the upper half of their hashes."""
@@ -152,13 +152,13 @@ class RowsRun:
         if any(len(incoming[leaf].delta) for leaf in island.wholes):
             known = [self._all_hashes(leaf) for leaf in island.leaves]
             new = [incoming[leaf].hashes for leaf in island.leaves]
-            return _Touched(np.unique(np.concatenate([*known, *new])), moved=False, everything=True)
+            return _Touched(distinct(*known, *new), moved=False, everything=True)
         parts = [incoming[leaf].hashes for leaf in island.leaves]
         closing = [self._closing(leaf, marks) for leaf in island.leaves]
         if island.always:
             parts.append(np.zeros(1, dtype=np.uint64))
         moved = any(len(hashes) for hashes in closing)
-        return _Touched(np.unique(np.concatenate([*parts, *closing])), moved, everything=False)
+        return _Touched(distinct(*parts, *closing), moved, everything=False)
 
     def _closing(self, leaf: StageLeaf, marks: Watermarks) -> Hashes:
         state = self._states[leaf]
@@ -169,7 +169,7 @@ class RowsRun:
     def _all_hashes(self, leaf: StageLeaf) -> Hashes:
         state = self._states[leaf]
         pieces = () if state is None else state.everything(self._call.settings.stage_rows_max)
-        return np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *(_hashes(p.column(HASH)) for p in pieces)]))
+        return distinct(*(_hashes(piece.column(HASH)) for piece in pieces))
 
     def _alone(
         self, incoming: dict[StageLeaf, _Incoming], touched: Sequence[_Touched], *, first: bool
@@ -230,12 +230,14 @@ class RowsRun:
         rows = pa.concat_tables([old_rows, delta.rows]).combine_chunks()
         nothing = np.zeros(len(delta), dtype=np.int64)
         before, change = np.concatenate([weights, nothing]), np.concatenate([np.zeros_like(weights), delta.weights])
-        positions, (before, change) = net_weights(rows, [before, change])
+        if (weights < 0).any() or (delta.weights < 0).any():
+            positions, (before, change) = net_weights(rows, [before, change])
+            rows = rows.take(pa.array(positions))
         after = np.maximum(before + change, 0)
         before = np.maximum(before, 0)
         if alone:
             before, after = np.maximum(before - after, 0), np.maximum(after - before, 0)
-        return counted(rows.take(pa.array(positions)), before, after)
+        return counted(rows, before, after)
 
 
 def _keys_of(catalyst: Catalyst, leaf: StageLeaf, island: Island) -> LeafKeys:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.state.net_rows import gathered, netted, pieces
-from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Run
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Run, distinct
 from odfabric_engine_spark.state.run_file import WrittenRun, open_written, write_run
 from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
 from odfabric_engine_spark.state.tiers import merges
@@ -64,7 +64,7 @@ class RowState:
 
     def of_keys(self, hashes: pa.Array | pa.ChunkedArray) -> pa.Table:
         """Net rows of some keys, by hash, then by canonical bytes; also those that are owed (weight below zero)."""
-        wanted = np.unique(one_array(hashes).to_numpy(zero_copy_only=False).astype(np.uint64))
+        wanted = distinct(one_array(hashes).to_numpy(zero_copy_only=False).astype(np.uint64))
         found = [(run.hashes[at], run.take(at)) for run in self._runs if len(at := run.find(wanted))]
         if not found:
             return self.schema.empty_table()
@@ -75,7 +75,7 @@ class RowState:
         if self.dropped_to_us is not None:
             above_us = self.dropped_to_us if above_us is None else max(above_us, self.dropped_to_us)
         found = [run.closings.between(above_us, to_us) for run in self._runs]
-        return pa.array(np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.uint64), pa.uint64())
+        return pa.array(distinct(*found), pa.uint64())
 
     def everything(self, rows_max: int) -> Iterator[pa.Table]:
         """All net rows as `of_keys` gives them, about `rows_max` at a time; a key is never cut."""

@@ -136,6 +136,16 @@ class Run:
         return pa.Table.from_batches(taken, schema=self.schema)
 
 
+def distinct(*parts: Hashes) -> Hashes:
+    """All hashes ascending, each once. Most are different, so sorting takes a tenth of the time of a table of them."""
+    whole: Hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *parts])
+    if (whole[1:] > whole[:-1]).all():
+        return whole
+    whole.sort()
+    found: Hashes = whole[np.append(True, whole[1:] != whole[:-1])]
+    return found
+
+
 def spans(begins: Longs, ends: Longs) -> Longs:
     """All numbers of the ranges [begin, end), one range after the other."""
     lengths = ends - begins
