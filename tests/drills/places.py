@@ -1,17 +1,17 @@
 """Where the node of a drill keeps what it must not lose: the same drills run on each kind of place.
 
 A place can be sent to another process. What makes places is a kind: it knows how to make one, to copy one in which something has
-happened, and to lose its database.
+happened, and to lose its database; on servers also to clear away what is no longer needed.
 """
 
 from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from odfabric.adapters.sql.upgrade import upgrade
 from tests.support.servers.postgres import PostgresServer, sqlalchemy_url
@@ -66,6 +66,8 @@ class InBucket(InFolder):
 
     s3: S3Server | None = None
     bucket: str = ""
+    made: list[Place] = field(default_factory=list, repr=False)
+    """Places that have something on servers."""
 
     def new(self, folder: Path) -> Place:
         return self._below_new_prefix(super().new(folder))
@@ -75,12 +77,31 @@ class InBucket(InFolder):
         copied = self._below_new_prefix(super().copy(place, folder))
         client = self.s3.client()
         before, after = _prefix_of(place), _prefix_of(copied)
-        for page in client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=before):
-            for found in page.get("Contents", ()):
-                key = found["Key"]
+        for keys in self._pages_of_keys(client, before):
+            for key in keys:
                 source = {"Bucket": self.bucket, "Key": key}
                 client.copy_object(Bucket=self.bucket, Key=after + key.removeprefix(before), CopySource=source)
         return copied
+
+    def clear(self, folder: Path) -> None:
+        """Take from the servers what places in `folder` have there; no process uses them any more."""
+        assert self.s3 is not None
+        cleared = self._made_in(folder)
+        self.made[:] = [place for place in self.made if place not in cleared]
+        client = self.s3.client()
+        for prefix in {_prefix_of(place) for place in cleared}:
+            for keys in self._pages_of_keys(client, prefix):
+                doomed = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+                answer = client.delete_objects(Bucket=self.bucket, Delete=doomed)
+                assert not answer.get("Errors")
+
+    def _made_in(self, folder: Path) -> list[Place]:
+        return [place for place in self.made if place.workspace.is_relative_to(folder)]
+
+    def _pages_of_keys(self, client: Any, prefix: str) -> Iterator[list[str]]:
+        for page in client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix):
+            if found := page.get("Contents"):
+                yield [entry["Key"] for entry in found]
 
     def _below_new_prefix(self, place: Place) -> Place:
         assert self.s3 is not None
@@ -90,7 +111,8 @@ class InBucket(InFolder):
             "s3_access_key": self.s3.access_key,
             "s3_secret_key": self.s3.secret_key,
         }
-        return replace(place, settings={**place.settings, **access})
+        self.made.append(replace(place, settings={**place.settings, **access}))
+        return self.made[-1]
 
 
 @dataclass(frozen=True)
@@ -111,10 +133,17 @@ class OnServers(InBucket):
     def lose_database(self, place: Place) -> Place:
         return self._in_database(place, like=self.migrated)
 
+    def clear(self, folder: Path) -> None:
+        assert self.postgres is not None
+        for url in {place.settings.get("database_url") for place in self._made_in(folder)} - {None}:
+            self.postgres.drop_database(str(url))
+        super().clear(folder)
+
     def _in_database(self, place: Place, *, like: str) -> Place:
         assert self.postgres is not None
         url = self.postgres.create_database(like=like)
-        return replace(place, settings={**place.settings, "database_url": url})
+        self.made.append(replace(place, settings={**place.settings, "database_url": url}))
+        return self.made[-1]
 
 
 def on_servers(postgres: PostgresServer, s3: S3Server, bucket: str) -> OnServers:

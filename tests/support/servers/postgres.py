@@ -35,7 +35,7 @@ class PostgresServer:
 
     conninfo: str
     process: ServerProcess | None = None
-    databases: list[str] = field(default_factory=list)
+    databases: list[str] = field(default_factory=list, repr=False)
 
     def create_database(self, *, like: str = "template0") -> str:
         """URL of a new database: empty, or a copy of the one named `like`, to which nobody may be connected."""
@@ -44,6 +44,13 @@ class PostgresServer:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {like} ENCODING 'UTF8'")
         self.databases.append(name)
         return f"{self.conninfo}/{name}"
+
+    def drop_database(self, url: str) -> None:
+        """Drop one that was created here."""
+        name = url.rpartition("/")[2]
+        self.databases.remove(name)
+        with psycopg.connect(f"{self.conninfo}/postgres", autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     def drop_databases(self) -> None:
         """Drop what was created here: the server may be somebody's own."""

@@ -50,7 +50,7 @@ class S3Server:
     access_key: str
     secret_key: str
     process: ServerProcess | None = None
-    buckets: list[str] = field(default_factory=list)
+    buckets: list[str] = field(default_factory=list, repr=False)
 
     def client(self) -> Any:
         """A client that does not try again by itself."""
