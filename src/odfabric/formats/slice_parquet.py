@@ -142,12 +142,16 @@ class SliceReader:
         for problem, column in _column_problems(self.schema, vocabulary):
             raise InvalidData(problem, place=Place(file=name, field=column))
 
-    def batches(self, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Rows in the order of the file; `columns` by name, in the order of the file. Raises InvalidData."""
+    def batches(self, columns: list[str] | None = None, *, near: range | None = None) -> Iterator[pa.RecordBatch]:
+        """Rows in the order of the file; `columns` by name, in the order of the file. Raises InvalidData.
+
+        With `near` only the row groups that hold rows at these positions, whole.
+        """
         schema = self.schema
         if columns is not None:
             schema = pa.schema([field for field in schema if field.name in columns])
-        for batch in batches_of(self._file, schema.names):
+        groups = None if near is None else self._row_groups(near.start, near.stop)[0]
+        for batch in batches_of(self._file, schema.names, row_groups=groups) if groups != [] else ():
             yield batch.cast(schema)
 
     def rows_at(self, *, skip: int, limit: int) -> pa.Table:

@@ -69,6 +69,7 @@ class Configuration:
     batch_rows: int = 65_536
     in_memory_rows: int = 500_000
     planned_bytes: int = 1 << 20
+    by_spark: bool = False
     java: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -109,6 +110,7 @@ def started(configuration: Configuration, folder: Path) -> tuple[SparkProcess, E
         batch_rows=configuration.batch_rows,
         planned_bytes_max=configuration.planned_bytes,
         transform_rows_in_memory_max=configuration.in_memory_rows,
+        aggregate_by_spark=configuration.by_spark,
         transform_piece_rows=configuration.in_memory_rows,
     )
     jvm = start_jvm(find_java(os.environ), memory_mib=1024, options=configuration.java, wait_s_max=120)

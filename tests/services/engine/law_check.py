@@ -57,7 +57,11 @@ def own_lab(lab: Lab) -> Lab:
 def check(case: Case, lab: Lab, *, repeat: bool = True) -> None:
     """Runs a case. Raises LawBroken."""
     inputs = _inputs(case, lab.folder)
-    sizes = {"transform_rows_in_memory_max": case.rows_in_memory, "transform_piece_rows": case.piece_rows}
+    sizes = {
+        "transform_rows_in_memory_max": case.rows_in_memory,
+        "aggregate_by_spark": case.rows_in_memory == 0,
+        "transform_piece_rows": case.piece_rows,
+    }
     sliced = Derivative(case.query.steps, inputs, lab.call, name="sliced", settings=sizes)
     records: list[Row] = []
     for cut in case.cuts:
@@ -147,8 +151,14 @@ def _same_outcome(case: Case, records: Sequence[Row], together: Transaction, sli
 def _idempotent(case: Case, sliced: Derivative, lab: Lab) -> None:
     """L5: the last request again, with other sizes: other tasks, other partitions."""
     first = sliced.transactions[-1]
-    in_memory = 0 if case.repeated == "spark" else 1_000_000
-    sizes = replace(lab.call.settings, transform_rows_in_memory_max=in_memory, transform_piece_rows=3)
+    by_spark = case.repeated == "spark"
+    in_memory = 0 if by_spark else 1_000_000
+    sizes = replace(
+        lab.call.settings,
+        transform_rows_in_memory_max=in_memory,
+        aggregate_by_spark=by_spark,
+        transform_piece_rows=3,
+    )
     call = replace(lab.call, settings=sizes)
     request = replace(first.request, new_data_path="again-data", new_checkpoint_path="again-checkpoint")
     again = run(request, call)

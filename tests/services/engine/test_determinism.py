@@ -34,6 +34,7 @@ CONFIGURATIONS = {
         batch_rows=37,
         in_memory_rows=100,
         planned_bytes=0,
+        by_spark=True,
         java=("-Duser.timezone=Asia/Kolkata",),
         environment=of_a_host("tr", "TR", "Asia/Kolkata"),
     ),

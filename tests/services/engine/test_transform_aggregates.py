@@ -14,12 +14,14 @@ import pytest
 
 from odfabric.errors import InvalidData
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.result_rows import ResultTooLarge, collected, whole
 from tests.services.engine.checkpoint_states import groups_of
 from tests.services.engine.transforming import CF, CT, A, Derivative, Input, R, input_schema
 
 pytestmark = pytest.mark.spark
 
-BY_SPARK = {"transform_rows_in_memory_max": 0}
+BY_SPARK = {"transform_rows_in_memory_max": 0, "aggregate_by_spark": True}
+IN_PIECES = {"transform_rows_in_memory_max": 2}
 
 
 def grouped(
@@ -78,7 +80,7 @@ def test_extremes_survive_retractions(engine_call: EngineCall) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("sizes", [{}, BY_SPARK], ids=["in memory", "by Spark"])
+@pytest.mark.parametrize("sizes", [{}, BY_SPARK, IN_PIECES], ids=["in memory", "by Spark", "in pieces"])
 def test_sums_of_floats_are_exact(engine_call: EngineCall, sizes: dict[str, int]) -> None:
     values = [1e16, 0.1, -1e16, 5e-324, 1e308, 1e308, -1e308, -1e308, 3.3]
     found = grouped(engine_call, "sum(v) s, avg(v) m", DOUBLE, [(A, "x", value) for value in values], **sizes)
@@ -136,7 +138,7 @@ def test_a_group_that_becomes_empty_leaves_no_state(engine_call: EngineCall, tmp
     assert groups.column("key0").to_pylist() == ["y"]
 
 
-@pytest.mark.parametrize("sizes", [{}, BY_SPARK], ids=["in memory", "by Spark"])
+@pytest.mark.parametrize("sizes", [{}, BY_SPARK, IN_PIECES], ids=["in memory", "by Spark", "in pieces"])
 def test_keys_are_grouped_as_spark_groups_them(engine_call: EngineCall, sizes: dict[str, int]) -> None:
     one = Input(engine_call.exchange.root, "a", input_schema(pa.field("d", pa.float64()), pa.field("s", pa.string())))
     values = [0.0, -0.0, float("nan"), None, -1.0, float("nan")]
@@ -210,7 +212,7 @@ def test_decimals_agree_with_spark_to_the_last_digit(engine_call: EngineCall, pr
     wanted = sorted(
         tuple(row) for row in engine_call.session.sql(f"select k, {aggregates} from plain group by k").collect()
     )
-    for number, sizes in enumerate(({}, BY_SPARK)):
+    for number, sizes in enumerate(({}, BY_SPARK, IN_PIECES)):
         folder = engine_call.exchange.root / str(number)
         folder.mkdir()
         found = grouped(engine_call, aggregates, pa.field("v", data_type), rows, **sizes)
@@ -262,8 +264,19 @@ def test_memory_and_spark_leave_the_same_bytes(engine_call: EngineCall, tmp_path
     query = f"select max(event_time) event_time, k, try_sum(d) sd, {sums}, min(y) iy, max(b) xb from a group by k"
     found = [
         Derivative(query, [one], engine_call, name=f"n{number}", settings=sizes).pull()
-        for number, sizes in enumerate(({}, BY_SPARK))
+        for number, sizes in enumerate(({}, BY_SPARK, IN_PIECES))
     ]
-    assert found[0].checkpoint_path.read_bytes() == found[1].checkpoint_path.read_bytes()
-    assert found[0].slice_path.read_bytes() == found[1].slice_path.read_bytes()
+    for other in found[1:]:
+        assert found[0].checkpoint_path.read_bytes() == other.checkpoint_path.read_bytes()
+        assert found[0].slice_path.read_bytes() == other.slice_path.read_bytes()
     assert found[0].result.offsets is not None
+
+
+def test_sums_that_spark_does_not_collect_come_through_files(engine_call: EngineCall) -> None:
+    megabyte, rows = 2**20, 2 * engine_call.settings.collected_bytes_max // 2**20 + 10
+    large = engine_call.session.range(rows).selectExpr("id", f"repeat('x', {megabyte}) as text")
+    with pytest.raises(ResultTooLarge):
+        collected(large)
+    found = whole(engine_call, large)
+    assert sorted(found.column("id").to_pylist()) == list(range(rows))
+    assert found.column("text")[0].as_py() == "x" * megabyte

@@ -76,7 +76,7 @@ def test_blocks_of_one_transaction_are_steps_of_their_own(engine_call: EngineCal
 def test_sizes_of_runs_do_not_show(engine_call: EngineCall, hits: Input, rows_in_memory: int) -> None:
     hits.add([(A, 0, "x", 1), (A, HOUR, "y", 2)], watermark=HOUR).add([(A, 0, "x", 2)], watermark=2 * HOUR)
     hits.add([(R, HOUR, "y", 2), (A, 3 * HOUR, "x", 9)]).add([(A, 0, "w", 1)], watermark=4 * HOUR)
-    sizes = {"transform_rows_in_memory_max": rows_in_memory}
+    sizes = {"transform_rows_in_memory_max": rows_in_memory, "aggregate_by_spark": rows_in_memory == 0}
     assert seen(Derivative(HOURLY, [hits], engine_call, settings=sizes).pull()) == [
         (A, hour(0), "x", 1),
         (CF, hour(0), "x", 1), (CT, hour(0), "x", 3), (A, hour(1), "y", 2),
@@ -138,7 +138,7 @@ def test_lateness_drops_counts_and_forgets(engine_call: EngineCall, hits: Input)
     assert (seen(late), late.result.late_rows_dropped) == ([(CF, hour(1), "x", 2), (CT, hour(1), "x", 5)], 2)
 
 
-@pytest.mark.parametrize("rows_in_memory", [0, 100])
+@pytest.mark.parametrize("rows_in_memory", [0, 1, 100])
 def test_a_row_is_late_only_after_earlier_blocks_of_its_own_input(
     engine_call: EngineCall, tmp_path: Path, rows_in_memory: int
 ) -> None:
@@ -150,7 +150,7 @@ def test_a_row_is_late_only_after_earlier_blocks_of_its_own_input(
     )
     a.add([(A, 0, "x", 1)], watermark=9 * HOUR, at=1).add([(A, 0, "x", 1), (A, 9 * HOUR, "x", 1)], at=2)
     b.add([(A, 0, "x", 1)], watermark=HOUR, at=3)
-    sizes = {"transform_rows_in_memory_max": rows_in_memory}
+    sizes = {"transform_rows_in_memory_max": rows_in_memory, "aggregate_by_spark": rows_in_memory == 0}
     found = Derivative(query, [a, b], engine_call, settings=sizes).pull()
     assert ([(op, n) for op, _, n in found.records], found.result.late_rows_dropped) == ([(A, 2)], 1)
 

@@ -42,6 +42,14 @@ def collected(frame: DataFrame) -> pa.Table:
         raise
 
 
+def whole(call: EngineCall, frame: DataFrame) -> pa.Table:
+    """The rows of a frame in no order, through files if they are more than Spark collects. What Spark raises passes through."""
+    try:
+        return collected(frame)
+    except ResultTooLarge:
+        return pa.Table.from_batches(_through_files(call, frame))
+
+
 def arrow_of(frame: DataFrame) -> pa.Table:
     """The rows of a frame; a struct may be null though its members may not, which PySpark alone does not get across."""
     known = {field.name: field.dataType for field in frame.schema.fields}

@@ -124,7 +124,10 @@ class EngineSettings:
 
     # transforms
     transform_rows_in_memory_max: int = 1_500_000
-    """New rows that are aggregated in memory at once; a larger block is aggregated by Spark."""
+    """New rows that are aggregated in memory at once; more are taken in pieces whose sums are added up, or by Spark."""
+    aggregate_by_spark: bool = False
+    """Whether Spark's tasks sum up what is more than that. On a cluster they always do: executors share the work, while one machine
+    is faster piece by piece."""
     taken_back_rows_max: int = 500_000
     """New rows of a transaction in which a row that fails is looked for among those which the same transaction withdraws."""
     migration_rows_max: int = 50_000_000

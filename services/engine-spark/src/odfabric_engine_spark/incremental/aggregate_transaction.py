@@ -1,14 +1,14 @@
 """A transaction of an aggregate: all its steps, in runs that fit into memory.
 
 Owns cutting steps into runs, reading their rows, dropping late ones, and choosing where sums are made: rows of a run are
-summed in memory, a step that is too large by Spark. Invariant: how steps are cut changes neither records nor state. Not here:
-what a run does (`aggregate_run`).
+summed in memory, those of a run that is too large in pieces or by Spark. Invariant: how steps are cut changes neither records
+nor state. Not here: what a run does (`aggregate_run`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from odfabric.model.engine import TransformRequestInput
+from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst, Expression, analysed
@@ -31,6 +32,7 @@ from odfabric_engine_spark.incremental.group_sums import (
     WEIGHT,
     Marks,
     PartialSums,
+    added_up,
     effective_steps,
     partial_sums,
     times,
@@ -118,8 +120,28 @@ class AggregateTransaction:
             yield _Run(tuple(waiting), before_us)
 
     def _sums(self, run: _Run) -> PartialSums:
-        if run.rows > self._call.settings.transform_rows_in_memory_max:
+        settings = self._call.settings
+        if run.rows <= settings.transform_rows_in_memory_max:
+            return self._sums_in_memory(run)
+        if settings.aggregate_by_spark or settings.spark_master:
             return self._sums_by_spark(run)
+        return added_up([self._sums_in_memory(piece) for piece in self._pieces(run)], self._accumulators)
+
+    def _pieces(self, run: _Run) -> Iterator[_Run]:
+        """Steps in pieces that fit into memory. A timed run of this size is one step, else steps do not matter."""
+        rows_max = max(self._call.settings.transform_rows_in_memory_max, 1)
+        waiting: list[Step] = []
+        for step in run.steps:
+            for begin in range(step.offsets.begin, step.offsets.end, rows_max):
+                part = replace(step, offsets=OffsetRange(begin, min(begin + rows_max, step.offsets.end)))
+                if sum(len(each.offsets) for each in [*waiting, part]) > rows_max:
+                    yield _Run(tuple(waiting), run.before_us)
+                    self._call.check()
+                    waiting = []
+                waiting.append(part)
+        yield _Run(tuple(waiting), run.before_us)
+
+    def _sums_in_memory(self, run: _Run) -> PartialSums:
         session = self._query.catalyst.session
         frames = [local_rows(session, self._rows_of(leaf, run)) for leaf in range(len(self._query.leaves))]
         rows = arrow_of(self._projected(frames))
@@ -159,7 +181,7 @@ class AggregateTransaction:
         rows = self._projected(frames)
         if self._query.lateness_us is not None:
             rows = self._without_late(rows, run)
-        sums = SparkSums(rows, self._query.columns, self._accumulators)
+        sums = SparkSums(rows, self._query.columns, self._accumulators, self._call)
         count = len(sums.keys)
         end_column = self.run.end_column
         ends = None if end_column is None else times(sums.key_columns[end_column])

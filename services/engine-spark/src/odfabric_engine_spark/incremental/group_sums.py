@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
 from odfabric_engine_spark.incremental.canonical import one_array, row_bytes
@@ -73,6 +74,32 @@ def partial_sums(
         steps[starts],
         accumulators.of_rows(WeightedRows(inputs, weights, starts)),
     )
+
+
+def added_up(parts: Sequence[PartialSums], accumulators: Accumulators) -> PartialSums:
+    """Sums of several pieces of a run as one, each group having one step: neighbours are added up until one is left."""
+    waiting = list(parts)
+    while len(waiting) > 1:
+        odd = waiting[len(waiting) // 2 * 2 :]
+        pairs = zip(waiting[::2], waiting[1::2], strict=False)
+        waiting = [*(_added(one, other, accumulators) for one, other in pairs), *odd]
+    return waiting[0]
+
+
+def _added(one: PartialSums, other: PartialSums, accumulators: Accumulators) -> PartialSums:
+    keys = pa.concat_arrays([one.keys, other.keys]).unique()
+    values, steps = accumulators.zeros(len(keys)), np.zeros(len(keys), dtype=np.int64)
+    first_rows = np.zeros(len(keys), dtype=np.int64)
+    for part, begin in ((other, len(one.keys)), (one, 0)):
+        places = pc.index_in(part.keys, value_set=keys).to_numpy().astype(np.int64)
+        values.add_at(places[part.groups], part.values)
+        steps[places[part.groups]] = part.steps
+        first_rows[places] = np.arange(begin, begin + len(part.keys))
+    at = pa.array(first_rows)
+    columns = {
+        name: pa.concat_arrays([column, other.key_columns[name]]).take(at) for name, column in one.key_columns.items()
+    }
+    return PartialSums(keys, columns, np.arange(len(keys), dtype=np.int64), steps, values)
 
 
 def effective_steps(steps: Longs, ends: Longs | None, marks: Marks) -> Longs:

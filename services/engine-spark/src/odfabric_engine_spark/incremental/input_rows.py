@@ -78,8 +78,10 @@ class InputRows:
     def _read_slice(self, piece: SliceFile, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
         names = self.table.vocabulary
         columns = sorted({*self._needed, names.offset, names.operation_type})
+        first = piece.offsets.begin
+        near = range(max(offsets.begin - first, 0), min(offsets.end, piece.offsets.end) - first)
         with open_slice(self._call.exchange.input(piece.path), names) as reader:
-            for batch in reader.batches(columns):
+            for batch in reader.batches(columns, near=near):
                 self._call.check()
                 offset = batch.column(names.offset)
                 within = pc.and_(pc.greater_equal(offset, offsets.begin), pc.less(offset, offsets.end))

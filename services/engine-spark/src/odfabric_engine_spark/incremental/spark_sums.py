@@ -15,6 +15,7 @@ from pyarrow import types
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
 from odfabric_engine_spark.incremental.canonical import one_array, row_bytes
 from odfabric_engine_spark.incremental.exact import LOW_BITS, Integers, Longs, decimal_units, object_array
@@ -34,6 +35,7 @@ from odfabric_engine_spark.incremental.slots import (
     merge_values,
     sum_float_parts,
 )
+from odfabric_engine_spark.result_rows import whole
 
 _EASY_DIGITS_MAX = 28
 """Decimals of so many digits can be summed ten billion times within Spark's 38; longer ones are counted by value."""
@@ -46,7 +48,10 @@ _SPECIALS = ("NaN", "Infinity", "-Infinity")
 class SparkSums:
     """Sums of the rows of a frame with keys, inputs and weights, by key; `keys` are in canonical order."""
 
-    def __init__(self, rows: DataFrame, columns: Sequence[GroupColumn], accumulators: Accumulators) -> None:
+    def __init__(
+        self, rows: DataFrame, columns: Sequence[GroupColumn], accumulators: Accumulators, call: EngineCall
+    ) -> None:
+        self._call = call
         self._rows = rows
         self._columns = columns
         self._accumulators = accumulators
@@ -64,7 +69,7 @@ class SparkSums:
 
     def _by_key(self, sums: Sequence[Column], *also: Column) -> pa.Table:
         names = [F.col(field.name) for field in key_fields(self._columns)]
-        return self._rows.groupBy(*names, *also).agg(*sums).toArrow()
+        return whole(self._call, self._rows.groupBy(*names, *also).agg(*sums))
 
     def _keys_of(self, table: pa.Table) -> pa.Array:
         return row_bytes(list(normal_key_columns(table, self._columns).values()))
@@ -122,7 +127,7 @@ class SparkSums:
         """Key, value and net number of each value of an input."""
         present = self._rows.filter(self._inputs[source].isNotNull())
         names = [F.col(field.name) for field in key_fields(self._columns)]
-        table = present.groupBy(*names, value.alias(_VALUE)).agg(F.sum(WEIGHT).alias(_COUNT)).toArrow()
+        table = whole(self._call, present.groupBy(*names, value.alias(_VALUE)).agg(F.sum(WEIGHT).alias(_COUNT)))
         return self._groups_of(table), one_array(table.column(_VALUE)), _longs(table, _COUNT)
 
     def _long_decimals(self, slot: SumSlot) -> Sums:
@@ -146,16 +151,15 @@ class SparkSums:
         scaled = F.col(_VALUE) * F.pow(F.lit(2.0), half) * F.pow(F.lit(2.0), shift - half)
         mantissa = (scaled * F.col(WEIGHT)).cast("bigint")
         names = [F.col(field.name) for field in key_fields(self._columns)]
-        table = (
+        parts = (
             rows.withColumn(_VALUE, mantissa)
             .groupBy(*names, F.col(_EXPONENT))
             .agg(
                 F.sum(F.shiftright(F.col(_VALUE), LOW_BITS)).alias(_HIGH),
                 F.sum(F.col(_VALUE).bitwiseAND(F.lit((1 << LOW_BITS) - 1))).alias(_LOW),
             )
-            .toArrow()
         )
-        return self._by_group(table)
+        return self._by_group(whole(self._call, parts))
 
     def _by_group(self, table: pa.Table) -> Integers:
         groups = self._groups_of(table)
