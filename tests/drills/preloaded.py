@@ -9,9 +9,8 @@ from __future__ import annotations
 import importlib
 import os
 
-import boto3
-from botocore.config import Config
-
+from odfabric.adapters.s3.client import S3Access
+from odfabric_persist.location.s3_access import S3Place, s3_client
 from tests.drills import scenario as scenario
 
 LATE = (
@@ -30,15 +29,11 @@ LATE = (
 IMPORTED_BY = os.getpid()
 """The process that has imported them."""
 
+NOWHERE = "http://127.0.0.1:9"
+
 for _module in LATE:
     importlib.import_module(_module)
 
-# The default session keeps the models that it has parsed; this client is for nobody.
-boto3.client(
-    "s3",
-    endpoint_url="http://127.0.0.1:9",
-    region_name="us-east-1",
-    aws_access_key_id="nobody",
-    aws_secret_access_key="nobody",
-    config=Config(signature_version="s3v4"),
-)
+# The sessions behind them keep the models that they have parsed; these clients are for nobody.
+S3Access(endpoint_url=NOWHERE, access_key="nobody", secret_key="nobody").client()
+s3_client(S3Place(bucket="nothing", endpoint=NOWHERE, access_key="nobody", secret_key="nobody"))
