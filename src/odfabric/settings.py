@@ -172,6 +172,15 @@ class Settings(BaseSettings):
     )
     leftover_entries_max: int = Field(1_000_000, description="Names that one search for leftovers looks at")
 
+    # transforms
+    transform_rows_max: int = Field(
+        5_000_000,
+        ge=1,
+        description="New records of all inputs together that one transaction of a derivative dataset reads, cut between blocks; "
+        "a single block may have more, and the first transaction of a changed query reads everything",
+    )
+    transform_blocks_max: int = Field(10_000, ge=1, description="Blocks with data among them")
+
     # queries and previews
     query_text_bytes_max: int = Field(1 * MIB, description="Longest SQL text")
     query_rows_max: int = Field(100_000, description="Most rows of one query answer")

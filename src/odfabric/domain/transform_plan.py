@@ -4,17 +4,18 @@ Owns the half-open intervals of RFC-014: per input, the blocks `(prev, new]` and
 transaction consumed being where the next one starts. A plan and a replay come out of the same code, from the chain's state
 before the transaction and the inputs' states at the blocks to be consumed. A run is due only if an input has new records or
 a watermark above the one handed over last, or if the output has no schema yet; blocks that carry neither wait.
-Not here: loading chains and files (`usecases.run_transform`), rows (the engine), judging the outcome (`domain.verify`).
+Not here: how far a transaction reads (`domain.transform_cut`), loading chains and files (`usecases.run_transform`), rows (the
+engine), judging the outcome (`domain.verify`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from odfabric.domain.chain.state import ChainState, last_input_block_of, last_input_offset_of, last_offset_of
 from odfabric.domain.chain.validate import input_dataset_id
-from odfabric.domain.chain.walk import BlockSource, walk
+from odfabric.domain.chain.walk import BlockSource, ChainLink, walk
 from odfabric.domain.ingest_plan import schema_events
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.domain.watermark import transform_watermark
@@ -141,13 +142,50 @@ def plan_transform(
 ) -> TransformPlan | InputNeverPulled:
     """The next transaction on top of `state`; look at `is_due` before running it.
 
-    `inputs` holds at least the datasets of `transform_inputs(state)`, each at its head.
+    `inputs` holds at least the datasets of `transform_inputs(state)`, each at the block up to which the transaction reads it.
     Raises InvalidRequest if the dataset has no transform or its inputs were changed, ChainsDiverged if what was consumed
     before is no longer in an input's chain, LimitExceeded for more than `blocks_max` new blocks of one input.
     """
-    declared = _declared_inputs(_current_transform(state))
-    progress = _progress_so_far(state, declared)
+    progress = progress_so_far(state)
     return _plan(state, inputs, progress, system_time=system_time, blocks_max=blocks_max, change=change)
+
+
+def progress_so_far(state: ChainState) -> Sequence[ExecuteTransformInput]:
+    """Per input an empty interval that begins where the previous transaction ended. Raises InvalidRequest as `plan_transform`."""
+    declared = _declared_inputs(_current_transform(state))
+    if state.execute_transform is None:
+        return [ExecuteTransformInput(dataset_id=entry.dataset_id) for entry in declared]
+    previous = state.execute_transform.event.query_inputs
+    if [progress.dataset_id for progress in previous] != [entry.dataset_id for entry in declared]:
+        raise _inputs_changed()
+    return [
+        ExecuteTransformInput(
+            dataset_id=progress.dataset_id,
+            prev_block_hash=last_input_block_of(progress),
+            prev_offset=last_input_offset_of(progress),
+        )
+        for progress in previous
+    ]
+
+
+def links_since(chain: InputChain, prev_block: Multihash | None, *, blocks_max: int) -> Iterator[ChainLink]:
+    """Links of `(prev_block, state]` of an input, newest first. Raises ChainsDiverged, LimitExceeded."""
+    try:
+        yield from walk(chain.blocks, chain.state.head, tail=prev_block, blocks_max=blocks_max)
+    except ChainsDiverged as error:
+        raise ChainsDiverged(
+            f"Input {chain.handle.alias} has diverged: block {prev_block}, consumed before, is not in its chain any more",
+            hint="reset the derivative dataset to recompute it",
+        ) from error
+
+
+def watermark_at(blocks: BlockSource, block_hash: Multihash | None) -> Instant | None:
+    """The watermark in force at a block: that of the nearest data block at or before it."""
+    for link in walk(blocks, block_hash):
+        event = link.block.event
+        if isinstance(event, AddData | ExecuteTransform):
+            return event.new_watermark
+    return None
 
 
 def replay_inputs(event: ExecuteTransform) -> dict[DatasetId, Multihash | None]:
@@ -247,23 +285,6 @@ def _declared_inputs(event: SetTransform) -> tuple[_Declared, ...]:
     return tuple(declared)
 
 
-def _progress_so_far(state: ChainState, declared: Sequence[_Declared]) -> Sequence[ExecuteTransformInput]:
-    """Empty intervals that begin where the previous transaction ended."""
-    if state.execute_transform is None:
-        return [ExecuteTransformInput(dataset_id=entry.dataset_id) for entry in declared]
-    previous = state.execute_transform.event.query_inputs
-    if [progress.dataset_id for progress in previous] != [entry.dataset_id for entry in declared]:
-        raise _inputs_changed()
-    return [
-        ExecuteTransformInput(
-            dataset_id=progress.dataset_id,
-            prev_block_hash=last_input_block_of(progress),
-            prev_offset=last_input_offset_of(progress),
-        )
-        for progress in previous
-    ]
-
-
 def _inputs_changed() -> InvalidRequest:
     return InvalidRequest(
         "The inputs of the transform are not those of its earlier transactions",
@@ -332,7 +353,7 @@ def _plan_input(
         progress=progress,
         slices=slices,
         steps=steps,
-        watermark_advances=newest is not None and newest != _watermark_at(chain.blocks, prev_block),
+        watermark_advances=newest is not None and newest != watermark_at(chain.blocks, prev_block),
         from_beginning=from_beginning,
     )
 
@@ -343,29 +364,14 @@ def _read_interval(
     """Slices and steps of the data blocks in `(prev_block, head]`, oldest first."""
     slices: list[DataSlice] = []
     steps: list[TransformStep] = []
-    try:
-        for link in walk(chain.blocks, chain.state.head, tail=prev_block, blocks_max=blocks_max):
-            event = link.block.event
-            if not isinstance(event, AddData | ExecuteTransform):
-                continue
-            if event.new_data is not None:
-                slices.append(event.new_data)
-            step = TransformStep(
-                system_time=link.block.system_time, last_offset=last_offset_of(event), watermark=event.new_watermark
-            )
-            steps.append(step)
-    except ChainsDiverged as error:
-        raise ChainsDiverged(
-            f"Input {chain.handle.alias} has diverged: block {prev_block}, consumed before, is not in its chain any more",
-            hint="reset the derivative dataset to recompute it",
-        ) from error
-    return tuple(reversed(slices)), tuple(reversed(steps))
-
-
-def _watermark_at(blocks: BlockSource, block_hash: Multihash | None) -> Instant | None:
-    """The watermark in force at a block: that of the nearest data block at or before it."""
-    for link in walk(blocks, block_hash):
+    for link in links_since(chain, prev_block, blocks_max=blocks_max):
         event = link.block.event
-        if isinstance(event, AddData | ExecuteTransform):
-            return event.new_watermark
-    return None
+        if not isinstance(event, AddData | ExecuteTransform):
+            continue
+        if event.new_data is not None:
+            slices.append(event.new_data)
+        step = TransformStep(
+            system_time=link.block.system_time, last_offset=last_offset_of(event), watermark=event.new_watermark
+        )
+        steps.append(step)
+    return tuple(reversed(slices)), tuple(reversed(steps))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from odfabric.domain.chain.walk import walk
 from odfabric.model.metadata import AddData, DataSlice, ExecuteTransform, MetadataBlock, SetDataSchema
 from odfabric.model.multihash import Multihash
 from odfabric.usecases.commit import Committed
@@ -52,6 +53,12 @@ def result_of_block(block_hash: Multihash, *, blocks: StoredBlocks) -> CommitRes
         if isinstance(before.event, SetDataSchema) and before.system_time == block.system_time:
             found.insert(0, (block.prev_block_hash, before))
     return _result(block_hash, found)
+
+
+def result_since(began: Multihash, head: Multihash, *, blocks: StoredBlocks, blocks_max: int) -> CommitResult | None:
+    """The result of a run that found the head at `began` and left it at `head`, over all its attempts; None without a new block."""
+    links = list(walk(blocks, head, tail=began, blocks_max=blocks_max))[::-1]
+    return _result(head, [(link.hash, link.block) for link in links]) if links else None
 
 
 def joined(first: CommitResult | None, second: CommitResult) -> CommitResult:

@@ -13,9 +13,12 @@ from typing import Protocol
 from odfabric.domain.chain.append import next_system_time
 from odfabric.domain.chain.state import ChainState
 from odfabric.errors import Determinate
+from odfabric.formats.multihash import parse_multihash
 from odfabric.model.engine import EngineProgress
+from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.job import Job, Lease
+from odfabric.model.multihash import Multihash
 from odfabric.ports.clock import Clock
 from odfabric.ports.jobs import Jobs
 
@@ -35,6 +38,9 @@ class JobRun(Protocol):
 
     def system_time(self, base: ChainState) -> Instant:
         """The system time of blocks to be built on `base`. Raises LeaseLost."""
+
+    def began_at(self, dataset: DatasetId, head: Multihash) -> Multihash:
+        """The head of the dataset when the job began with it: `head` at its first attempt, remembered over all. Raises LeaseLost."""
 
     def following(self, *, limit: int) -> Sequence[Job]:
         """Jobs of the same dataset directly behind this one that nobody has tried yet."""
@@ -87,6 +93,15 @@ class LeasedRun:
     def following(self, *, limit: int) -> Sequence[Job]:
         """See the protocol."""
         return self._jobs.following(self.lease, limit=limit)
+
+    def began_at(self, dataset: DatasetId, head: Multihash) -> Multihash:
+        """See the protocol."""
+        began = self._document.setdefault("began", {})
+        assert isinstance(began, dict)
+        if str(dataset) not in began:
+            began[str(dataset)] = str(head)
+            self.heartbeat()
+        return parse_multihash(began[str(dataset)])
 
     def take_along(self, job_ids: Sequence[str]) -> None:
         """See the protocol."""

@@ -103,18 +103,45 @@ def _says_the_same(
 ) -> bool:
     if [each.alias for each in before.inputs] != [each.alias for each in after.inputs]:
         return False
+    request = ValidateRequest(
+        vocabulary=state.vocabulary,
+        transform=after.transform,
+        inputs=_described(after, inputs),
+        previous=before.transform,
+    )
+    evolution = engine.validate_query(request).evolution
+    return evolution is not None and evolution.verdict is EvolutionVerdict.COMPATIBLE
+
+
+def means_the_same(
+    state: ChainState, early: Mapping[DatasetId, InputChain], late: Mapping[DatasetId, InputChain], *, engine: Engine
+) -> bool:
+    """Whether the transform is accepted with the same output over its inputs as they are at either blocks. Raises Determinate."""
+    if state.transform is None:
+        return False
+    event = state.transform.event
+    before, after = _described(event, early), _described(event, late)
+    if before == after:
+        return True
+    outputs = [
+        engine.validate_query(
+            ValidateRequest(vocabulary=state.vocabulary, transform=event.transform, inputs=inputs)
+        ).data_schema
+        for inputs in (before, after)
+    ]
+    return outputs[0] is not None and outputs[0] == outputs[1]
+
+
+def _described(event: SetTransform, inputs: Mapping[DatasetId, InputChain]) -> tuple[QueryInput, ...]:
+    """What the engine is told of those inputs of a transform that are here."""
     known = []
-    for declared in after.inputs:
+    for declared in event.inputs:
         dataset = input_dataset_id(declared)
         if dataset is not None and dataset in inputs:
             found = inputs[dataset].state
             alias = declared.alias or declared.dataset_ref
             known.append(QueryInput(alias=alias, vocabulary=found.vocabulary, data_schema=current_schema(found)))
-    request = ValidateRequest(
-        vocabulary=state.vocabulary, transform=after.transform, inputs=tuple(known), previous=before.transform
-    )
-    evolution = engine.validate_query(request).evolution
-    return evolution is not None and evolution.verdict is EvolutionVerdict.COMPATIBLE
+    return tuple(known)
 
 
 def refuse_problems(result: ValidateResult) -> None:

@@ -9,7 +9,7 @@ claims to be (`usecases.verify_dataset`). Source: semantics of transforms, secti
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from odfabric.domain.chain.state import ChainState, apply
@@ -21,17 +21,16 @@ from odfabric.formats.dataset_layout import in_dataset
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineInfo, EngineProgress
 from odfabric.model.identity import DatasetId
-from odfabric.model.instant import Instant
-from odfabric.model.job import Job
 from odfabric.model.metadata import DatasetKind, ExecuteTransform
 from odfabric.model.multihash import Multihash
 from odfabric.ports.clock import Clock
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.object_store import ObjectStore
+from odfabric.usecases.divide_transform import input_at
 from odfabric.usecases.judge_transform import change_of
 from odfabric.usecases.repository import Repository
-from odfabric.usecases.run_transform import execute_plan, input_at
+from odfabric.usecases.run_transform import execute_plan
 from odfabric.usecases.store_slice import describe_slice
 
 ENGINES = "engines"
@@ -56,33 +55,6 @@ class ReplayPorts:
     exchange: Exchange
     objects: ObjectStore
     clock: Clock
-
-
-class UnattendedRun:
-    """A JobRun without a job: nothing is committed, and only progress is told."""
-
-    job_id = ""
-
-    def __init__(self, listener: Callable[[EngineProgress], None]) -> None:
-        self._listener = listener
-
-    def report(self, progress: EngineProgress) -> None:
-        """See the protocol."""
-        self._listener(progress)
-
-    def confirm(self) -> None:
-        """See the protocol."""
-
-    def system_time(self, base: ChainState) -> Instant:
-        """Times of a replay are those of its blocks."""
-        raise ValueError("a replay makes no blocks")
-
-    def following(self, *, limit: int) -> Sequence[Job]:
-        """See the protocol."""
-        return ()
-
-    def take_along(self, job_ids: Sequence[str]) -> None:
-        """See the protocol."""
 
 
 def replay_transactions(
@@ -153,7 +125,7 @@ def _replayed(
                 plan,
                 checkpoints,
                 folder,
-                run=UnattendedRun(listener),
+                progress=listener,
                 repository=repository,
                 engine=ports.engine,
                 exchange=ports.exchange,

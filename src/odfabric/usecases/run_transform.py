@@ -1,7 +1,8 @@
-"""Run a derivative dataset: one transaction of its transform over what its inputs have new.
+"""Run a derivative dataset: transactions of its transform over what its inputs have new.
 
-Invariant: the transaction is a pure function of the plan, so an interrupted run is repeated and gives the same bytes; what was
-consumed is in the chain alone. Not here: the plan's rules (`domain.transform_plan`), rows (the engine).
+Invariant: a transaction is a pure function of its plan, so an interrupted one is repeated and gives the same bytes; what was
+consumed is in the chain alone. Not here: the plan's rules (`domain.transform_plan`), how much one transaction takes
+(`usecases.divide_transform`), rows (the engine).
 """
 
 from __future__ import annotations
@@ -12,29 +13,35 @@ from pathlib import Path
 
 from odfabric.domain.chain.append import link_blocks
 from odfabric.domain.chain.state import ChainState
+from odfabric.domain.transform_cut import TransactionLimits
 from odfabric.domain.transform_plan import (
-    InputChain,
     InputNeverPulled,
     PlannedInput,
     TransformPlan,
     plan_execute_transform,
     plan_transform,
-    transform_inputs,
 )
 from odfabric.formats.checkpoint_header import checkpoint_bases
 from odfabric.model.commit import CatalogEntry, Head
-from odfabric.model.engine import MigrateRequest, SliceFile, TransformRequest, TransformRequestInput, TransformResult
-from odfabric.model.identity import DatasetHandle, DatasetId
+from odfabric.model.engine import (
+    EngineProgress,
+    MigrateRequest,
+    SliceFile,
+    TransformRequest,
+    TransformRequestInput,
+    TransformResult,
+)
+from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import DataSlice
 from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
-from odfabric.ports.engine import Engine
+from odfabric.ports.engine import Engine, ProgressListener
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.object_store import ObjectStore
 from odfabric.usecases.commit import Commits, PlannedCommit
-from odfabric.usecases.commit_result import CommitResult, result_of
+from odfabric.usecases.commit_result import CommitResult, result_since
+from odfabric.usecases.divide_transform import TransformDivision
 from odfabric.usecases.job_run import JobRun
-from odfabric.usecases.judge_transform import change_of
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.store_slice import store_checkpoint, store_slice
 
@@ -48,53 +55,72 @@ class ExecutedTransform:
     checkpoint_path: Path | None
 
 
-def run_transform(
-    entry: CatalogEntry,
-    *,
-    run: JobRun,
-    repository: Repository,
-    commits: Commits,
-    engine: Engine,
-    exchange: Exchange,
-    objects: ObjectStore,
-    blocks_max: int,
-) -> CommitResult | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformPorts:
+    """What a transform is run with. `blocks_max` is the longest chain that is walked, `limits` are those of one transaction."""
+
+    repository: Repository
+    commits: Commits
+    engine: Engine
+    exchange: Exchange
+    objects: ObjectStore
+    blocks_max: int
+    limits: TransactionLimits
+
+
+def run_transform(entry: CatalogEntry, *, run: JobRun, ports: TransformPorts) -> CommitResult | None:
     """Bring the dataset up to date with the heads of its inputs; None if nothing is due or an input has no data yet.
 
+    The result is that of all attempts of the job. What the inputs have new is taken by as many transactions as its size asks for, each committed by itself: those that were
+    committed before a failure or cancellation stay, and the next run goes on behind them. What comes to the inputs meanwhile waits.
+    After a change of the query that needs a migration there is one transaction, whatever its size: it reads from the beginning.
     Raises InvalidRequest without a transform, InvalidQuery, IncompatibleSchema, ChainsDiverged, NotFound for an input that is
     not here, and what committing raises.
     """
+    repository = ports.repository
+    began = run.began_at(entry.id, repository.head(entry.id).hash)
+    division = TransformDivision(repository, ports.engine, limits=ports.limits, blocks_max=ports.blocks_max)
 
     def build(base: Head) -> PlannedCommit | None:
-        state = repository.state(entry.id, base.hash)
-        inputs = {dataset: current_input(dataset, repository) for dataset in transform_inputs(state)}
-        change = change_of(state, inputs, blocks=repository.blocks(entry.id), engine=engine, blocks_max=blocks_max)
-        plan = plan_transform(state, inputs, system_time=run.system_time(state), blocks_max=blocks_max, change=change)
-        if isinstance(plan, InputNeverPulled) or not plan.is_due:
-            return None
-        with exchange.session() as folder:
-            checkpoints = [plan.prev_checkpoint.physical_hash] if plan.prev_checkpoint else []
-            executed = execute_plan(
-                plan, checkpoints, folder, run=run, repository=repository, engine=engine, exchange=exchange
-            )
-            planned = _plan_commit(state, plan, executed, repository=repository, objects=objects)
-            run.confirm()
-            return planned
+        return _build(entry, base, division, run=run, ports=ports)
 
-    committed = commits.commit(entry.id, build)
-    return result_of(committed) if committed else None
+    while not division.done:
+        division.advance(ports.commits.commit(entry.id, build))
+    head = repository.head(entry.id).hash
+    return result_since(began, head, blocks=repository.blocks(entry.id), blocks_max=ports.blocks_max)
 
 
-def current_input(dataset: DatasetId, repository: Repository) -> InputChain:
-    """An input at its head. Raises NotFound."""
-    return input_at(dataset, repository.head(dataset).hash, repository)
+def _build(
+    entry: CatalogEntry, base: Head, division: TransformDivision, *, run: JobRun, ports: TransformPorts
+) -> PlannedCommit | None:
+    """The next transaction of the division on top of `base`, which the engine has run; None if it is not due."""
+    repository, exchange = ports.repository, ports.exchange
+    state = repository.state(entry.id, base.hash)
+    part = division.next_part(state)
+    plan = plan_transform(
+        state, part.inputs, system_time=run.system_time(state), blocks_max=ports.blocks_max, change=part.change
+    )
+    if isinstance(plan, InputNeverPulled) or not plan.is_due:
+        return None
 
+    def progress(told: EngineProgress) -> None:
+        run.report(part.progress(told))
 
-def input_at(dataset: DatasetId, head: Multihash | None, repository: Repository) -> InputChain:
-    """An input at one of its blocks. Raises NotFound."""
-    entry = repository.resolve(dataset)
-    state = ChainState.empty() if head is None else repository.state(dataset, head)
-    return InputChain(handle=DatasetHandle(entry.id, entry.alias), state=state, blocks=repository.blocks(dataset))
+    progress(EngineProgress(stage="transform", done=0, total=0))
+    with exchange.session() as folder:
+        checkpoints = [plan.prev_checkpoint.physical_hash] if plan.prev_checkpoint else []
+        executed = execute_plan(
+            plan,
+            checkpoints,
+            folder,
+            progress=progress,
+            repository=repository,
+            engine=ports.engine,
+            exchange=exchange,
+        )
+        planned = _plan_commit(state, plan, executed, repository=repository, objects=ports.objects)
+        run.confirm()
+        return planned
 
 
 def execute_plan(
@@ -102,7 +128,7 @@ def execute_plan(
     checkpoints: Sequence[Multihash],
     folder: Path,
     *,
-    run: JobRun,
+    progress: ProgressListener,
     repository: Repository,
     engine: Engine,
     exchange: Exchange,
@@ -129,14 +155,14 @@ def execute_plan(
         checkpoint_hashes=tuple(files),
     )
     if plan.change is None:
-        result = engine.execute_transform(request, progress=run.report)
+        result = engine.execute_transform(request, progress=progress)
     elif not plan.change.migrates:
         continued = replace(request, previous=plan.change.previous)
-        result = engine.execute_transform(continued, progress=run.report)
+        result = engine.execute_transform(continued, progress=progress)
     else:
         output = _slice_files(plan.dataset_id, plan.change.output, folder, repository, exchange)
         anew = replace(request, checkpoint_paths=(), checkpoint_hashes=())
-        result = engine.migrate_query(MigrateRequest(next=anew, output=output), progress=run.report)
+        result = engine.migrate_query(MigrateRequest(next=anew, output=output), progress=progress)
     return ExecutedTransform(result, data_path, checkpoint_path if checkpoint_path.exists() else None)
 
 

@@ -344,7 +344,7 @@ def _replay(
             plan,
             checkpoints,
             folder,
-            run=verification.run,
+            progress=verification.run.report,
             repository=verification.repository,
             engine=verification.engine,
             exchange=verification.exchange,

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from odfabric.domain.access import LOCAL_ACCOUNT, AccessPolicy, Subject
 from odfabric.domain.chain.walk import ChainLink
+from odfabric.domain.transform_cut import TransactionLimits
 from odfabric.errors import LeaseLost, NotFound, OdfError
 from odfabric.formats.yaml_documents import TextLimits
 from odfabric.model.commit import CatalogEntry, Head
@@ -45,7 +46,7 @@ from odfabric.usecases.relay_outbox import relay_outbox
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.run_job import RetryRule, run_job
 from odfabric.usecases.run_push import PushGroupLimits, PushPorts, committed_push, run_push
-from odfabric.usecases.run_transform import run_transform
+from odfabric.usecases.run_transform import TransformPorts, run_transform
 from odfabric.usecases.serve_objects import ReferredObjects, ServedObject, serve_head, serve_object
 from odfabric.usecases.set_transform import ChangedTransform, set_transform
 from odfabric.usecases.staging import collect_staged
@@ -443,16 +444,18 @@ class Node:
 
     def _transform(self, entry: CatalogEntry, run: JobRun) -> CommitResult | None:
         ports = self.ports
-        return run_transform(
-            entry,
-            run=run,
+        settings = self.settings
+        limits = TransactionLimits(rows_max=settings.transform_rows_max, blocks_max=settings.transform_blocks_max)
+        transform_ports = TransformPorts(
             repository=self.repository,
             commits=self.commits,
             engine=ports.engine,
             exchange=ports.exchange,
             objects=ports.objects,
-            blocks_max=self.settings.chain_blocks_max,
+            blocks_max=settings.chain_blocks_max,
+            limits=limits,
         )
+        return run_transform(entry, run=run, ports=transform_ports)
 
     def _sync(self, request: PullRequest, run: JobRun) -> CommitResult | None:
         ports = self.ports

@@ -1,0 +1,249 @@
+"""A derivative dataset is brought up to date by transactions of bounded size."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from odfabric.adapters.memory.engine import MemoryEngine
+from odfabric.domain.access import LOCAL_ACCOUNT, Subject
+from odfabric.errors import Determinate
+from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.data_schema import DataSchema
+from odfabric.model.engine import TransformRequest, TransformResult, ValidateRequest, ValidateResult
+from odfabric.model.job import Job, JobStatus
+from odfabric.model.metadata import ExecuteTransform
+from odfabric.ports.engine import ProgressListener
+from odfabric.testing.memory_node import MemoryNode
+from odfabric.usecases.pull_dataset import PullRequest
+from odfabric.usecases.read_tail import ReadTail
+from tests.usecases.manifests import DERIVED, ROOT
+from tests.usecases.test_pull_dataset import pull, push, row, verify
+
+VALUE = "- {name: value, type: {kind: Option, inner: Int64}}"
+NOTE = "- {name: note, type: {kind: Option, inner: String}}"
+WITH_NOTES = ROOT.replace("name: readings", "name: noted").replace(VALUE, f"{VALUE}\n        {NOTE}")
+BOTH = """
+kind: DatasetSnapshot
+version: 1
+content:
+  name: chosen
+  kind: Derivative
+  metadata:
+  - kind: SetTransform
+    inputs: [{datasetRef: readings, alias: a}, {datasetRef: noted, alias: b}]
+    transform: {kind: Sql, engine: spark, query: SELECT * FROM a}
+"""
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> MemoryNode:
+    return bounded(MemoryNode(tmp_path), rows_max=2)
+
+
+def bounded(memory: MemoryNode, *, rows_max: int) -> MemoryNode:
+    memory.settings = memory.settings.model_copy(update={"transform_rows_max": rows_max})
+    memory.restart()
+    return memory
+
+
+def history(memory: MemoryNode, manifest: str = ROOT, *, pushes: int = 5) -> CatalogEntry:
+    """A root dataset of blocks of one record."""
+    root = memory.add(manifest)
+    for day in range(1, pushes + 1):
+        push(memory, root, row(day, f"city {day}"))
+    return root
+
+
+def cities(memory: MemoryNode, entry: CatalogEntry) -> list[str]:
+    asked = ReadTail(skip=0, limit=1000, data_format="JsonAoS", schema_format=None)
+    return [each["city"] for each in memory.node.tail(entry, asked)["data"]]  # type: ignore[attr-defined]
+
+
+def transactions(memory: MemoryNode, entry: CatalogEntry) -> list[ExecuteTransform]:
+    found = [link.block.event for link in memory.node.log(entry, limit=1000)][::-1]
+    return [event for event in found if isinstance(event, ExecuteTransform)]
+
+
+def rows_of(events: list[ExecuteTransform]) -> list[int]:
+    slices = [event.new_data for event in events]
+    return [0 if each is None else each.offset_interval.end - each.offset_interval.start + 1 for each in slices]
+
+
+def started(memory: MemoryNode, entry: CatalogEntry) -> Job:
+    return memory.node.enqueue_pull(PullRequest(dataset=entry.id, alias=entry.alias))
+
+
+def test_a_long_history_is_taken_in_several_transactions_of_one_job(memory: MemoryNode) -> None:
+    root, derived = history(memory), memory.add(DERIVED)
+    told: list[object] = []
+    job = memory.finish(started(memory, derived), listener=lambda document: told.append(dict(document)))  # type: ignore[call-overload]
+    answer = json.loads(job.result or "")
+    events = transactions(memory, derived)
+    assert rows_of(events) == [2, 2, 1]
+    assert (answer["rows"], answer["offsets"], answer["upToDate"]) == (5, {"start": 0, "end": 4}, False)
+    assert len(answer["blocks"]) == 4  # the schema and three transactions
+    assert answer["head"] == str(memory.node.head(derived).hash) == answer["blocks"][-1]
+    assert cities(memory, derived) == cities(memory, root)
+    assert [event.query_inputs[0].prev_block_hash for event in events[1:]] == [
+        event.query_inputs[0].new_block_hash for event in events[:-1]
+    ]
+    assert {(one["done"], one["total"]) for one in told if one.get("stage") == "transform"} == {(0, 5), (2, 5), (4, 5)}  # type: ignore[attr-defined]
+    assert pull(memory, derived)["upToDate"] is True
+    assert verify(memory, derived) == {"ok": True, "errors": []}
+
+
+def test_what_is_small_is_one_transaction(memory: MemoryNode) -> None:
+    root, derived = history(memory, pushes=2), memory.add(DERIVED)
+    pull(memory, derived)
+    push(memory, root, row(8, "later"))
+    pull(memory, derived)
+    assert rows_of(transactions(memory, derived)) == [2, 1]
+
+
+def test_blocks_with_data_are_bounded_too(memory: MemoryNode) -> None:
+    memory.settings = memory.settings.model_copy(update={"transform_rows_max": 100, "transform_blocks_max": 4})
+    memory.restart()
+    history(memory)
+    derived = memory.add(DERIVED)
+    pull(memory, derived)
+    assert rows_of(transactions(memory, derived)) == [4, 1]
+
+
+class Interrupted(MemoryEngine):
+    """Runs `before` ahead of the transaction of that number, once."""
+
+    def __init__(self, memory: MemoryNode, number: int) -> None:
+        super().__init__(memory.folder / "exchange")
+        self.memory = memory
+        self.number = number
+        self.transactions = 0
+
+    def before(self) -> None:
+        """What happens."""
+        raise Determinate("the engine died")
+
+    def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
+        self.transactions += 1
+        if self.transactions == self.number:
+            self.before()
+        return super().execute_transform(request, progress=progress)
+
+
+def test_an_interrupted_job_goes_on_with_the_next_transaction_and_tells_of_all(memory: MemoryNode) -> None:
+    engine = Interrupted(memory, 2)
+    memory.use_engine(engine)
+    history(memory)
+    derived = memory.add(DERIVED)
+    answer = pull(memory, derived)
+    assert (answer["rows"], len(answer["blocks"])) == (5, 4)  # type: ignore[arg-type]
+    assert rows_of(transactions(memory, derived)) == [2, 2, 1]
+    assert engine.transactions == 4  # one of them was tried twice
+    assert verify(memory, derived)["ok"] is True
+
+
+class Cancelled(Interrupted):
+    job: Job
+
+    def before(self) -> None:
+        self.memory.node.cancel_job(self.job.id)
+
+
+def test_a_cancelled_job_keeps_what_it_has_committed(memory: MemoryNode) -> None:
+    engine = Cancelled(memory, 3)
+    memory.use_engine(engine)
+    history(memory)
+    derived = memory.add(DERIVED)
+    engine.job = started(memory, derived)
+    assert memory.finish(engine.job).status is JobStatus.CANCELLED
+    assert rows_of(transactions(memory, derived)) == [2, 2]
+    assert pull(memory, derived)["offsets"] == {"start": 4, "end": 4}
+
+
+class Pushing(Interrupted):
+    root: CatalogEntry
+
+    def before(self) -> None:
+        push(self.memory, self.root, row(20, "meanwhile"))
+
+
+def test_what_comes_during_a_run_waits_for_the_next_one(memory: MemoryNode) -> None:
+    engine = Pushing(memory, 2)
+    memory.use_engine(engine)
+    engine.root, derived = history(memory), memory.add(DERIVED)
+    assert pull(memory, derived)["rows"] == 5
+    assert pull(memory, derived)["rows"] == 1
+
+
+class Unassuming(MemoryEngine):
+    """Keeps no state, knows no watermark and leaves out all rows but those of one city."""
+
+    def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
+        result = super().execute_transform(request, progress=progress)
+        (self._root / request.new_checkpoint_path).unlink()
+        (entry,) = request.inputs
+        has_it = any(each.offsets.begin <= 4 < each.offsets.end for each in entry.slices)
+        return replace(result, watermark=None, offsets=result.offsets if has_it else None)
+
+
+def test_an_engine_that_leaves_nothing_to_record_is_given_more(memory: MemoryNode) -> None:
+    """Such a transaction would consume nothing, so the next one would be the same again."""
+    memory.use_engine(Unassuming(memory.folder / "exchange"))
+    history(memory)
+    derived = memory.add(DERIVED)
+    pull(memory, derived)
+    (event,) = transactions(memory, derived)
+    assert event.query_inputs[0].new_offset == 4
+
+
+def test_a_changed_query_reads_everything_in_one_transaction(memory: MemoryNode) -> None:
+    history(memory)
+    history(memory, WITH_NOTES)
+    chosen = memory.add(BOTH)
+    pull(memory, chosen)
+    before = len(transactions(memory, chosen))
+    change(memory, "SELECT * FROM b")
+    assert pull(memory, chosen)["rows"] == 10
+    assert len(transactions(memory, chosen)) == before + 1
+    assert verify(memory, chosen)["ok"] is True
+
+
+def change(memory: MemoryNode, query: str) -> None:
+    (snapshot,) = parse_snapshots(BOTH.replace("SELECT * FROM a", query), file="test.yaml")
+    memory.node.set_transform(snapshot, Subject(LOCAL_ACCOUNT))
+
+
+class Choosy(MemoryEngine):
+    """Takes every transform as one that names all columns but `note`: whether its input has that makes no difference."""
+
+    def validate_query(self, request: ValidateRequest) -> ValidateResult:
+        result = super().validate_query(request)
+        return replace(result, data_schema=result.data_schema and without_note(result.data_schema))
+
+    def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
+        inputs = tuple(replace(each, data_schema=without_note(each.data_schema)) for each in request.inputs)
+        return super().execute_transform(replace(request, inputs=inputs), progress=progress)
+
+
+def without_note(schema: DataSchema) -> DataSchema:
+    return replace(schema, fields=tuple(field for field in schema.fields if field.name != "note"))
+
+
+@pytest.mark.parametrize(("engine", "rows"), [(MemoryEngine, [5, 8]), (Choosy, [2, 2, 1, 8])])
+def test_columns_that_a_query_needs_are_there_in_its_first_transaction(
+    memory: MemoryNode, engine: type[MemoryEngine], rows: list[int]
+) -> None:
+    """What a query gives over the first schema of an input may be other than what it was accepted for."""
+    history(memory)
+    history(memory, WITH_NOTES, pushes=3)
+    chosen, derived = memory.add(BOTH), memory.add(DERIVED.replace("readings", "chosen"))
+    pull(memory, chosen)
+    change(memory, "SELECT * FROM b")  # which adds a column
+    pull(memory, chosen)
+    memory.use_engine(engine(memory.folder / "exchange"))
+    pull(memory, derived)
+    assert rows_of(transactions(memory, derived)) == rows
