@@ -1,91 +1,80 @@
-"""Aggregates of floating point numbers that do not depend on the order of rows.
+"""Aggregates whose result Spark leaves to the order of rows, with one that does not depend on it.
 
-Owns their exact meaning: sums, averages and variances take the values in ascending order, and least and greatest know one
-zero and one NaN. Invariant: the result is a function of the multiset of values, bit by bit, so any slicing and any number of cores
-gives the same. Not here: aggregates over windows (`window_functions`), accumulators (`incremental.aggregates`).
-Source: semantics of transforms, section 3; ruling on float aggregates.
+Owns their exact meaning: sums, averages and moments of floating point numbers take the values in ascending order, functions that
+compare know one zero and one NaN, ties are broken (`ties`). Invariant: the result is a function of the multiset of values, bit
+by bit, so any slicing and any number of cores gives the same. Not here: the order of rows in windows (`window_functions`),
+accumulators (`incremental.aggregates`). Source: semantics of transforms, section 3; ruling on float aggregates.
 """
 
 from __future__ import annotations
 
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, simple_name
 from odfabric_engine_spark.incremental.accumulable import can_accumulate
+from odfabric_engine_spark.normalise.floats import AVERAGES, FOLDED, REPLACED, is_float_sum, one_zero, with_one_zero
+from odfabric_engine_spark.normalise.folds import folded
 from odfabric_engine_spark.normalise.rebuild import map_expressions, with_children
 from odfabric_engine_spark.normalise.template import from_template
+from odfabric_engine_spark.normalise.ties import without_ties
 
-FLOATS = frozenset({"float", "double"})
-FLOAT_SUMS = frozenset({"Sum", "Average", "TrySum", "TryAverage"})
-_EXTREMES = frozenset({"Min", "Max"})
 _SORTED = "sort_array(collect_list({distinct}cast(value as double)))"
 _SUM = "aggregate({values}, cast(null as double), (total, each) -> coalesce(total + each, each))"
 _AVERAGE = _SUM + " / nullif(size({values}), 0)"
-_VARIANCE = """aggregate(
-    {values},
-    named_struct('n', 0D, 'mean', 0D, 'squares', 0D),
-    (a, e) -> named_struct(
-        'n', a.n + 1,
-        'mean', a.mean + (e - a.mean) / (a.n + 1),
-        'squares', a.squares + (e - a.mean) * (e - a.mean - (e - a.mean) / (a.n + 1))),
-    a -> {result})"""
-_VARIANCES = {
-    "VariancePop": "if(a.n > 0, a.squares / a.n, null)",
-    "VarianceSamp": "if(a.n > 1, a.squares / (a.n - 1), null)",
-    "StddevPop": "if(a.n > 0, sqrt(a.squares / a.n), null)",
-    "StddevSamp": "if(a.n > 1, sqrt(a.squares / (a.n - 1)), null)",
-}
-"""Functions of the sum of squared distances from the mean, which is kept value by value."""
 
 
 def with_exact_aggregates(catalyst: Catalyst, plan: Plan) -> Plan:
-    """The plan with order-free aggregates of floating point numbers."""
+    """The plan with order-free aggregates."""
     node = with_children(catalyst, plan, [with_exact_aggregates(catalyst, child) for child in children(plan)])
     name = simple_name(node)
     if name == "Aggregate":
         if can_accumulate(catalyst, node):
             return node
         return map_expressions(catalyst, node, lambda part: _exact(catalyst, part))
-    return map_expressions(catalyst, node, lambda part: _one_zero(catalyst, part)) if name == "Window" else node
-
-
-def is_float_sum(call: Expression) -> bool:
-    """Whether an AggregateExpression adds floating point numbers."""
-    function = call.aggregateFunction()
-    name = simple_name(function)
-    return name in _VARIANCES or (name in FLOAT_SUMS and _has_floats(function))
+    return map_expressions(catalyst, node, lambda part: _over_rows(catalyst, part)) if name == "Window" else node
 
 
 def _exact(catalyst: Catalyst, part: Expression) -> Expression | None:
-    if simple_name(part) != "AggregateExpression" or not is_float_sum(part):
-        return _one_zero(catalyst, part)
+    """What an aggregate function becomes in a group, None for what is none."""
+    if _is_sorted_list(part):
+        return part
+    if simple_name(part) != "AggregateExpression":
+        return None
+    if simple_name(part.aggregateFunction()) in REPLACED:
+        part = _with_function(catalyst, part, part.aggregateFunction().replacement())
+    if not is_float_sum(part):
+        return _over_rows(catalyst, part)
     function = part.aggregateFunction()
+    condition = part.filter().get() if part.filter().isDefined() else None
+    if simple_name(function) in FOLDED:
+        inputs = [one_zero(catalyst, each) for each in children(function)]
+        function = function.withNewChildren(catalyst.seq(inputs))
+        return folded(catalyst, function, condition=condition, distinct=bool(part.isDistinct()))
     value = children(function)[0]
-    if part.filter().isDefined():
-        value = catalyst.expressions.If(part.filter().get(), value, catalyst.null_literal(value.dataType()))
+    if condition is not None:
+        value = catalyst.expressions.If(condition, value, catalyst.null_literal(value.dataType()))
     values = _SORTED.format(distinct="distinct " if part.isDistinct() else "")
-    text = _text_of(simple_name(function))
+    text = _AVERAGE if simple_name(function) in AVERAGES else _SUM
     return from_template(catalyst, text.replace("{values}", values), {"value": value})
 
 
-def _text_of(name: str) -> str:
-    if name in _VARIANCES:
-        return _VARIANCE.replace("{result}", _VARIANCES[name])
-    return _SUM if name in ("Sum", "TrySum") else _AVERAGE
-
-
-def _one_zero(catalyst: Catalyst, part: Expression) -> Expression | None:
+def _over_rows(catalyst: Catalyst, part: Expression) -> Expression | None:
+    """What an aggregate function becomes where its rows have an order, or where it does not add."""
     if simple_name(part) != "AggregateExpression":
         return None
     function = part.aggregateFunction()
-    if simple_name(function) not in _EXTREMES or not _has_floats(function):
-        return None
-    normal = function.withNewChildren(catalyst.seq([_normal_float(catalyst, children(function)[0])]))
-    return part.withNewChildren(catalyst.seq([normal, *children(part)[1:]]))
+    changed = without_ties(catalyst, with_one_zero(catalyst, function))
+    return part if changed is function else _with_function(catalyst, part, changed)
 
 
-def _normal_float(catalyst: Catalyst, value: Expression) -> Expression:
-    package = catalyst.jvm.org.apache.spark.sql.catalyst.optimizer
-    return package.NormalizeNaNAndZero(value)
+def _with_function(catalyst: Catalyst, call: Expression, function: Expression) -> Expression:
+    return call.withNewChildren(catalyst.seq([function, *children(call)[1:]]))
 
 
-def _has_floats(function: Expression) -> bool:
-    return any(str(child.dataType().typeName()) in FLOATS for child in children(function))
+def _is_sorted_list(part: Expression) -> bool:
+    """A sorted list of plain floats: Spark sorts these by their bits, and shows zeros as they are."""
+    if simple_name(part) != "SortArray" or simple_name(children(part)[0]) != "AggregateExpression":
+        return False
+    function = children(part)[0].aggregateFunction()
+    return simple_name(function) == "CollectList" and str(children(function)[0].dataType().typeName()) in (
+        "float",
+        "double",
+    )

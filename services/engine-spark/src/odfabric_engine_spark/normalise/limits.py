@@ -22,6 +22,7 @@ from odfabric_engine_spark.catalyst import (
     simple_name,
     walk_expression,
 )
+from odfabric_engine_spark.incremental.classify import calls_of
 from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
 from odfabric_engine_spark.normalise.window_functions import needs_order, unordered_columns, window_problems
 from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, source_text
@@ -98,6 +99,25 @@ def _node_problems(catalyst: Catalyst, node: Plan) -> Iterator[InvalidQuery]:
                 )
     elif name == "Aggregate":
         yield from _map_keys(items(node.groupingExpressions()), "grouped by")
+        yield from _lists_beside_distinct(node)
+
+
+def _lists_beside_distinct(aggregate: Plan) -> Iterator[InvalidQuery]:
+    """Spark 4.3 fails on an ordered LISTAGG where it has to take apart a row for DISTINCT aggregates."""
+    calls = list(calls_of(aggregate))
+    distinct = [call for call in calls if call.isDistinct()]
+    inputs = {tuple(sorted(str(each.sql()) for each in children(call.aggregateFunction()))) for call in distinct}
+    if len(inputs) < 2 and not any(call.filter().isDefined() for call in distinct):
+        return
+    for call in calls:
+        function = call.aggregateFunction()
+        if simple_name(function) == "ListAgg" and not function.orderExpressions().isEmpty():
+            yield refusal(
+                "distinct-aggregate",
+                f"Spark cannot compute {shown(source_text(call) or str(call.sql()))} beside other DISTINCT aggregates",
+                at=call,
+                hint="compute one of them in a subquery and join it, or use array_join(sort_array(collect_list(..)), ..)",
+            )
 
 
 def _map_keys(keys: list[Expression], use: str) -> Iterator[InvalidQuery]:

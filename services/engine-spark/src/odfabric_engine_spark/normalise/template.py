@@ -12,11 +12,12 @@ from odfabric_engine_spark.catalyst import Catalyst, Expression, analysed, expr_
 from odfabric_engine_spark.normalise.rebuild import map_expression
 
 
-def from_template(catalyst: Catalyst, sql: str, operands: Mapping[str, Expression]) -> Expression:
-    """The expression that a text means; names in it are operands."""
+def from_template(catalyst: Catalyst, sql: str | Expression, operands: Mapping[str, Expression]) -> Expression:
+    """The expression that a text, or an unresolved expression, means; names in it are operands."""
     columns = [catalyst.named(catalyst.null_literal(operand.dataType()), name) for name, operand in operands.items()]
     row = catalyst.logical.Project(catalyst.seq(columns), catalyst.logical.OneRowRelation())
-    wanted = catalyst.logical.Project(catalyst.seq([catalyst.parse_expression(f"{sql} AS result")]), row)
+    unresolved = catalyst.parse_expression(sql) if isinstance(sql, str) else sql
+    wanted = catalyst.logical.Project(catalyst.seq([catalyst.named(unresolved, "result")]), row)
     resolved = expressions_of(analysed(catalyst.data_frame(wanted)))[-1].child()
     values = {expr_id(column): operand for column, operand in zip(columns, operands.values(), strict=True)}
 

@@ -23,12 +23,13 @@ from odfabric_engine_spark.catalyst import (
     simple_name,
     walk_expression,
 )
-from odfabric_engine_spark.normalise.float_aggregates import is_float_sum
+from odfabric_engine_spark.normalise.floats import is_float_sum
 from odfabric_engine_spark.normalise.template import from_template
 from odfabric_engine_spark.validate.refusal import refusal, shown, source_text
+from odfabric_engine_spark.validate.row_order import holds_floats
 
 _BY_PEERS = frozenset({"Rank", "DenseRank", "PercentRank", "CumeDist"})
-_BY_POSITION = frozenset({"RowNumber", "NTile", "Lag", "Lead"})
+_BY_POSITION = frozenset({"RowNumber", "NTile", "Lag", "Lead", "CounterDiff", "CounterDiffWithStartTime"})
 _PICKS = frozenset({"First", "Last", "NthValue", "AnyValue"})
 _PACKAGE = "org.apache.spark.sql.catalyst.expressions"
 
@@ -76,7 +77,7 @@ class _Call:
         name = simple_name(self.function)
         if name in _BY_PEERS:
             return False
-        if name in _BY_POSITION or name in _PICKS or self.is_float_sum:
+        if name in _BY_POSITION or name in _PICKS or name == "CollectList" or self.is_float_sum:
             return True
         return not self.is_range and not (self.from_start and self.to_end)
 
@@ -100,12 +101,12 @@ def window_problems(node: Plan) -> Iterator[InvalidQuery]:
                 "float-order",
                 f"{text} adds floating point numbers of rows that tie, whose sum depends on their order",
                 at=call.expression,
-                hint="cast to decimal, or write rows between unbounded preceding and current row",
+                hint="write the frame: rows between unbounded preceding and current row, or cast to decimal",
             )
         elif call.is_range and not whole and not _is_decided(call):
             yield refusal(
                 "function-order",
-                f"{text} takes one of the rows that tie",
+                f"{text} depends on the order of rows that tie",
                 at=call.expression,
                 hint="write the frame: rows between unbounded preceding and current row (or unbounded following)",
             )
@@ -115,7 +116,7 @@ def _is_decided(call: _Call) -> bool:
     """Whether the row that is taken is the same in a frame of rows as in one of peers."""
     name = simple_name(call.function)
     if name not in _PICKS:
-        return True
+        return name != "CollectList"
     if call.ignores_nulls:
         return False
     lower, upper = simple_name(call.frame.lower()), simple_name(call.frame.upper())
@@ -197,7 +198,7 @@ def completed(
     for column in _declared(below):
         if expr_id(column) not in known:
             total.append(ascending(catalyst, column))
-        if _holds_floats(column):
+        if holds_floats(column):
             total.append(ascending(catalyst, from_template(catalyst, "cast(x as string)", {"x": column})))
     return total
 
@@ -227,11 +228,6 @@ def _source(named: Expression) -> Expression:
     """The column that a name is given to, the name itself for anything else."""
     renamed = simple_name(named) == "Alias" and is_attribute(named.child())
     return named.child() if renamed else named
-
-
-def _holds_floats(column: Expression) -> bool:
-    text = str(column.dataType().json())
-    return '"double"' in text or '"float"' in text
 
 
 def _with_order(catalyst: Catalyst, call: _Call, partition: list[Expression], order: list[Expression]) -> Expression:

@@ -1,15 +1,15 @@
 """The second gate: what a resolved plan may do, judged on Spark's analysed plan.
 
-Owns the allow-list of plan nodes and expression classes, and everything that arguments decide: sums of floats, constants that
-name today, options of readers, order within aggregates. Invariant: nothing that can give two results for one input passes
-in a transform. Not here: which operators can run incrementally (`incremental`). Source: security properties S1.1 - S1.4.
+Owns the allow-list of plan nodes and expression classes, and what arguments decide: constants that name today, options of
+readers. Invariant: nothing that can give two results for one input passes in a transform. Not here: what depends on the
+order of rows (`row_order`), which operators can run incrementally (`incremental`). Source: security properties S1.1 - S1.4.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from py4j.protocol import Py4JError
 
@@ -30,6 +30,7 @@ from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes
 from odfabric_engine_spark.validate.parsed import Mode
 from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, source_text
+from odfabric_engine_spark.validate.row_order import Place, order_problems, place_below
 
 _REPLACEABLE = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
 _NODES = frozenset(
@@ -62,13 +63,8 @@ _NODES = frozenset(
 _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "Offset"})
 _LOOKUP_NODES = _ORDERING_NODES | {"Project", "Filter", "SubqueryAlias"}
 _DATA_NODES = frozenset({"LogicalRDD", "LogicalRelation"})
-_FLOAT_SUMS = frozenset({"Sum", "Average", "TrySum", "TryAverage"})
-_VARIANCES = frozenset({"StddevPop", "StddevSamp", "VariancePop", "VarianceSamp"})
-_BY_ORDER = frozenset({"First", "Last", "AnyValue", "NthValue"})
-_NUMBERING = frozenset({"RowNumber", "NTile", "Lag", "Lead", "NthValue"})
 _SPARKS_OWN = frozenset({"code", "unknown"})
 """Reasons that do not count within what Spark itself puts in the place of an allowed function."""
-_FLOATS = frozenset({"float", "double"})
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 _SPECIAL_TIME = re.compile(r"\s*(?:now|today|tomorrow|yesterday)\b.*", re.IGNORECASE | re.DOTALL)
 _OPTION_READERS = frozenset(
@@ -106,17 +102,6 @@ _OPTIONS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """What surrounds an expression. `certain`: it is deterministic with all that is below it. `made`: Spark made it."""
-
-    certain: bool
-    made: bool = False
-    parent: str = ""
-    window_has_order: bool | None = None
-    """Whether the window has an order; None outside of windows."""
-
-
 class AnalysedGate:
     """Judges analysed plans of one mode; `with_lookups` admits the order of rows within LATERAL, judged by its text."""
 
@@ -135,7 +120,7 @@ class AnalysedGate:
 
     def _problems(self, plan: Plan, *, with_data: bool) -> list[InvalidQuery]:
         found: list[InvalidQuery] = []
-        stack: list[tuple[Plan | Expression, _Place | None, bool]] = [(plan, None, False)]
+        stack: list[tuple[Plan | Expression, Place | None, bool]] = [(plan, None, False)]
         count = 0
         while stack:
             node, place, lookup = stack.pop()
@@ -150,17 +135,17 @@ class AnalysedGate:
                 if not (lookup and name in _ORDERING_NODES):
                     found.extend(self._judge_plan(node, name, with_data=with_data))
                 # An expression is deterministic only if all below it are, so one question is enough for most.
-                stack.extend((each, _Place(certain=each.deterministic()), False) for each in expressions_of(node))
+                stack.extend((each, Place(certain=each.deterministic()), False) for each in expressions_of(node))
                 stack.extend((child, None, lookup and name in _LOOKUP_NODES) for child in children(node))
             else:
                 found.extend(self._judge_expression(node, full_name, name, place))
                 inside = inner_plan(node, name)
                 if inside is not None:
                     stack.append((inside, None, self._with_lookups and name == "LateralSubquery"))
-                below = _below(node, name, place)
-                stack.extend((child, below, False) for child in children_of(node, name))
+                for position, child in enumerate(children_of(node, name)):
+                    stack.append((child, place_below(self._catalyst, node, name, place, position), False))
                 if self._is_replaceable(node, full_name):
-                    stack.append((node.replacement(), replace(below, made=True), False))
+                    stack.append((node.replacement(), replace(place, made=True), False))
         return in_order(found)
 
     def _is_replaceable(self, node: Expression, full_name: str) -> bool:
@@ -179,7 +164,7 @@ class AnalysedGate:
             return
         yield refusal("operator", f"this operator is not allowed: {name}", at=node)
 
-    def _judge_expression(self, node: Expression, full_name: str, name: str, place: _Place) -> Iterator[InvalidQuery]:
+    def _judge_expression(self, node: Expression, full_name: str, name: str, place: Place) -> Iterator[InvalidQuery]:
         verdict, reason = expression_classes().verdict(name)
         if place.made and reason in _SPARKS_OWN:
             return
@@ -194,44 +179,7 @@ class AnalysedGate:
         elif name in _OPTION_READERS:
             yield from _judge_options(node)
         elif self._mode is not Mode.QUERY:
-            yield from self._judge_order(node, name, place, decided=verdict is Verdict.DECIDED_ON_THE_PLAN)
-
-    def _judge_order(self, node: Expression, name: str, place: _Place, *, decided: bool) -> Iterator[InvalidQuery]:
-        if name in _NUMBERING and not place.window_has_order:
-            yield refusal("function-order", f"{_text(node)} needs an ORDER BY in its window", at=node)
-        elif not decided:
-            return
-        elif name in _FLOAT_SUMS:
-            floats = any(child.dataType().typeName() in _FLOATS for child in children(node))
-            # In a transform, sums have an exact form (`aggregates`) or get their rows in order (`normalise`).
-            if floats and self._mode is not Mode.TRANSFORM:
-                yield _float_sum(node)
-        elif name in _BY_ORDER:
-            if not place.window_has_order:
-                yield _by_order(node, hint="use min, max, or first_value(..) over (partition by .. order by ..)")
-        elif name in ("CollectList", "CollectSet"):
-            if place.parent not in ("SortArray", "ArraySort"):
-                yield _by_order(node, hint="sort it: sort_array(collect_list(..))")
-        elif name == "ListAgg":
-            ordered = [order.child() for order in items(node.orderExpressions())]
-            if not any(order.semanticEquals(node.child()) for order in ordered):
-                yield _by_order(node, hint="order it by its own value: WITHIN GROUP (ORDER BY ..)")
-        elif name == "Mode":
-            if not node.reverseOpt().isDefined():
-                yield _by_order(node, hint="say which one: mode() WITHIN GROUP (ORDER BY ..)")
-        elif name in ("MaxBy", "MinBy", "MaxMinByK"):
-            yield _by_order(node, hint="of equal maxima it takes any; use max(struct(..))")
-        elif name not in _VARIANCES or self._mode is not Mode.TRANSFORM:
-            yield _float_sum(node)
-
-
-def _below(node: Expression, name: str, place: _Place) -> _Place:
-    if name == "AggregateExpression":
-        return place
-    if name == "WindowExpression":
-        ordered = not node.windowSpec().orderSpec().isEmpty()
-        return replace(place, parent=name, window_has_order=ordered)
-    return replace(place, parent=name)
+            yield from order_problems(node, name, place, in_transform=self._mode is Mode.TRANSFORM)
 
 
 def _is_random(node: Expression, name: str) -> bool:
@@ -241,20 +189,6 @@ def _is_random(node: Expression, name: str) -> bool:
 
 def _text(node: Expression) -> str:
     return shown(source_text(node) or str(node.sql()))
-
-
-def _by_order(node: Expression, *, hint: str) -> InvalidQuery:
-    why, _ = REASONS["order"]
-    return refusal("function-order", f"{_text(node)} is not allowed: {why}", at=node, hint=hint)
-
-
-def _float_sum(node: Expression) -> InvalidQuery:
-    return refusal(
-        "float-order",
-        f"{_text(node)} adds floating point numbers, whose sum depends on the order of rows",
-        at=node,
-        hint="cast to decimal",
-    )
 
 
 def _judge_cast(node: Expression) -> Iterator[InvalidQuery]:

@@ -15,18 +15,41 @@ from functools import cache
 from pathlib import Path
 
 REASONS = {
-    "random": ("it gives another result every time", None),
+    "random": ("it gives another result every time", "use a hash of columns, such as xxhash64(..) or sha2(..)"),
     "clock": ("it depends on the time at which the query runs", "use a column, or write the time as a literal"),
     "session": ("it depends on who or what runs the query", "write the value as a literal"),
-    "physical": ("it depends on how rows are stored", None),
-    "code": ("it calls code", None),
-    "files": ("it can name files", None),
-    "order": ("its result depends on the order of rows or on how they are partitioned", None),
+    "physical": (
+        "it depends on how rows are stored",
+        "number the rows: row_number() over (partition by .. order by ..)",
+    ),
+    "code": ("it calls code", "write it as an expression of SQL"),
+    "files": ("it can name files", "parse such texts before they are pushed"),
+    "order": (
+        "its result depends on the order of rows or on how they are partitioned",
+        "use a function that sees all rows: count, percentile, sort_array(collect_list(..))",
+    ),
     "type": ("the format has no column of its type", "use string, binary or timestamp"),
     "unreviewed": ("it has not been reviewed", None),
     "unknown": ("there is no such function, or it is not on the list of allowed ones", None),
 }
 """Reason ids of the data files: what a refusal says, and what to do instead."""
+
+_QUANTILES = "percentile(.., 0.5) and percentile_disc(0.5) WITHIN GROUP (ORDER BY ..) are exact"
+_DISTINCT = "count(DISTINCT ..) is exact, approx_count_distinct(..) does not depend on order"
+_FREQUENT = "group by the value, count, and keep the first by row_number() over (partition by .. order by n desc)"
+_INSTEAD = {
+    "approx_percentile": _QUANTILES,
+    "percentile_approx": _QUANTILES,
+    "kll_": _QUANTILES,
+    "hll_": _DISTINCT,
+    "theta_": _DISTINCT,
+    "tuple_": _DISTINCT,
+    "approx_top_k": _FREQUENT,
+    "histogram_numeric": "group by width_bucket(.., least, greatest, number) and count",
+    "vector_": "explode with posexplode(..), then sum or avg by the position",
+    "aes_encrypt": "encrypt before rows are pushed",
+}
+"""What to do instead of certain functions, by their name or how it begins."""
 
 
 class Verdict(Enum):
@@ -52,6 +75,11 @@ class Classification:
         if name in self.decided_on_the_plan:
             return Verdict.DECIDED_ON_THE_PLAN, ""
         return Verdict.REFUSED, self.refused.get(name, "unknown")
+
+    def instead(self, name: str, reason: str) -> str | None:
+        """What to do instead of a function that is refused for a reason."""
+        of_name = (hint for begin, hint in _INSTEAD.items() if name.startswith(begin))
+        return next(of_name, REASONS[reason][1])
 
     def similar(self, name: str) -> str | None:
         """An allowed name that was perhaps meant."""

@@ -279,13 +279,13 @@ class ParsedGate:
             return
         verdict, reason = functions().verdict(name)
         if verdict is Verdict.REFUSED and not (reason == "order" and self._mode is Mode.QUERY):
-            why, hint = REASONS[reason]
+            why, _ = REASONS[reason]
             similar = functions().similar(name) if reason == "unknown" else None
             yield refusal(
                 f"function-{reason}",
                 f"the function {shown(name)} is not allowed: {why}",
                 at=node,
-                hint=f"did you mean {similar}?" if similar else hint,
+                hint=f"did you mean {similar}?" if similar else functions().instead(name, reason),
             )
 
 

@@ -1,0 +1,39 @@
+"""Aggregates that choose among rows by another value, with ties broken by what they choose.
+
+Owns the meaning of a tie: max_by takes the greatest of the values whose rows tie, min_by the least, listagg puts the least first;
+null is the least. Invariant: the result is one that Spark may give, and a function of the multiset of rows. Not here: ties
+in windows (`window_functions`), what has no order to choose by (`validate.row_order`). Source: ruling on the law's judge.
+"""
+
+from __future__ import annotations
+
+from odfabric_engine_spark.catalyst import Catalyst, Expression, children, items, simple_name
+from odfabric_engine_spark.normalise.floats import one_zero
+from odfabric_engine_spark.normalise.template import from_template
+from odfabric_engine_spark.normalise.window_functions import ascending
+
+_BY_ANOTHER = frozenset({"MaxBy", "MinBy", "MaxMinByK"})
+_ORDER = "if(y is null, null, named_struct('y', y, 'x', x))"
+
+
+def without_ties(catalyst: Catalyst, function: Expression) -> Expression:
+    """An aggregate function in which only equal rows tie; others as they are."""
+    name = simple_name(function)
+    if name in _BY_ANOTHER:
+        value, by, *rest = children(function)
+        value = one_zero(catalyst, value)
+        order = from_template(catalyst, _ORDER, {"x": value, "y": one_zero(catalyst, by)})
+        return function.withNewChildren(catalyst.seq([value, order, *rest]))
+    if name == "ListAgg":
+        return _with_whole_order(catalyst, function)
+    return function
+
+
+def _with_whole_order(catalyst: Catalyst, function: Expression) -> Expression:
+    child, delimiter, *ordered = children(function)
+    if any(order.child().semanticEquals(child) for order in ordered):
+        return function
+    order = catalyst.seq([*items(function.orderExpressions()), ascending(catalyst, child)])
+    offsets = (function.mutableAggBufferOffset(), function.inputAggBufferOffset())
+    make = catalyst.jvm.org.apache.spark.sql.catalyst.expressions.aggregate.ListAgg
+    return make(child, delimiter, order, *offsets)

@@ -1,0 +1,191 @@
+"""What of a query depends on the order of its rows.
+
+Owns the rules for aggregate and window functions: which of them are functions of the multiset of rows, by themselves, by an order
+that they state, or by what is made of their result. Invariant: what passes in a transform has one answer, or gets it from
+the normal form (`normalise`): floats are folded in ascending order, ties are broken by value. Not here: which functions
+exist (`functions`), order within windows of a transform (`normalise.window_functions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from odfabric.errors import InvalidQuery
+from odfabric_engine_spark.catalyst import Catalyst, Expression, children, items, simple_name
+from odfabric_engine_spark.validate.functions import REASONS
+from odfabric_engine_spark.validate.refusal import refusal, shown, source_text
+
+_SUMS = frozenset({"Sum", "Average", "TrySum", "TryAverage"})
+_MOMENTS = frozenset(
+    [
+        "StddevPop",
+        "StddevSamp",
+        "VariancePop",
+        "VarianceSamp",
+        "Skewness",
+        "Kurtosis",
+        "Corr",
+        "CovPopulation",
+        "CovSample",
+        "RegrAvgX",
+        "RegrAvgY",
+        "RegrIntercept",
+        "RegrR2",
+        "RegrSlope",
+        "RegrSXX",
+        "RegrSXY",
+        "RegrSYY",
+    ]
+)
+_PICKS = frozenset({"First", "Last", "AnyValue", "NthValue"})
+_BY_POSITION = frozenset({"RowNumber", "NTile", "Lag", "Lead", "NthValue", "CounterDiff", "CounterDiffWithStartTime"})
+_LISTS = frozenset({"CollectList", "CollectSet", "CollectUnion"})
+_BY_ANOTHER = frozenset({"MaxBy", "MinBy", "MaxMinByK"})
+
+_SETTLING = frozenset(
+    [
+        "SortArray",
+        "ArraySort",
+        "Size",
+        "ArraySize",
+        "ArrayMax",
+        "ArrayMin",
+        "ArrayContains",
+        "ArrayExists",
+        "ArrayForAll",
+    ]
+)
+"""Functions of an array, their first argument, to which the order of its members does not matter."""
+
+_MEMBER_BY_MEMBER = frozenset(
+    ["ArrayTransform", "ArrayFilter", "ArrayDistinct", "ArrayCompact", "Flatten", "KnownNotContainsNull"]
+)
+"""Functions that give the members of their first argument in its order; what they give matters as much as that."""
+
+_FLOATS = frozenset({"float", "double"})
+
+RULED = _SUMS | _MOMENTS | _PICKS | _BY_POSITION | _LISTS | _BY_ANOTHER | {"ListAgg", "Mode"}
+"""All classes for which there is a rule here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What surrounds an expression. `certain`: it is deterministic with all that is below it. `made`: Spark made it.
+
+    `settled`: whatever reads it does not look at the order of its members.
+    """
+
+    certain: bool
+    made: bool = False
+    settled: bool = False
+    window_has_order: bool | None = None
+    """Whether the window has an order; None outside of windows."""
+
+
+def place_below(catalyst: Catalyst, node: Expression, name: str, place: Place, position: int) -> Place:
+    """The place of a child of an expression, by its position."""
+    if name == "AggregateExpression":
+        return place
+    settled = position == 0 and _settles(catalyst, node, name, place)
+    if name == "WindowExpression":
+        return replace(place, settled=settled, window_has_order=not node.windowSpec().orderSpec().isEmpty())
+    return replace(place, settled=settled)
+
+
+def order_problems(node: Expression, name: str, place: Place, *, in_transform: bool) -> Iterator[InvalidQuery]:
+    """What is wrong with a function of rows. Only transforms have a normal form that makes floats and ties certain."""
+    if name in _BY_POSITION and not place.window_has_order:
+        yield refusal("function-order", f"{_text(node)} needs an ORDER BY in its window", at=node)
+    elif name in _SUMS:
+        if not in_transform and any(str(child.dataType().typeName()) in _FLOATS for child in children(node)):
+            yield _float_sum(node)
+    elif name in _MOMENTS:
+        if not in_transform:
+            yield _float_sum(node)
+    elif name in _PICKS:
+        if not place.window_has_order:
+            hint = "use min(..), max(..), max_by(.., event_time), or first_value(..) over (partition by .. order by ..)"
+            yield _by_order(node, hint=hint)
+    elif name in _LISTS:
+        # A list over a window has the window's order.
+        if not place.settled and not (name == "CollectList" and in_transform and place.window_has_order):
+            yield _by_order(node, hint=_ordered_list(node, place))
+    elif name == "ListAgg":
+        yield from _list_problems(node, in_transform=in_transform)
+    elif name == "Mode":
+        if not node.reverseOpt().isDefined():
+            yield _by_order(node, hint="say which of several: mode(.., true) or mode() WITHIN GROUP (ORDER BY ..)")
+    elif name in _BY_ANOTHER:
+        yield from _tie_problems(node, in_transform=in_transform)
+
+
+def holds_floats(expression: Expression) -> bool:
+    """Whether values of an expression are or contain floating point numbers."""
+    text = str(expression.dataType().json())
+    return '"double"' in text or '"float"' in text
+
+
+def _settles(catalyst: Catalyst, node: Expression, name: str, place: Place) -> bool:
+    if name == "ArraySort":
+        return _by_value(catalyst, node)
+    if name == "ArrayTransform" and holds_floats(node):
+        return False  # it can make zeros of both signs, which sorting does not tell apart
+    if name in ("ArrayTransform", "ArrayFilter") and len(items(node.function().arguments())) > 1:
+        return False  # it sees positions
+    return name in _SETTLING or (name in _MEMBER_BY_MEMBER and place.settled)
+
+
+def _by_value(catalyst: Catalyst, node: Expression) -> bool:
+    """Whether ARRAY_SORT compares members as such: what else is said of them can make different ones equal."""
+    function = node.function()
+    if simple_name(function) != "LambdaFunction":
+        return False
+    left, right = items(function.arguments())
+    comparing = catalyst.companion("org.apache.spark.sql.catalyst.expressions.ArraySort").comparator(left, right)
+    return bool(function.function().semanticEquals(comparing))
+
+
+def _ordered_list(node: Expression, place: Place) -> str:
+    if place.window_has_order is None:
+        return f"sort it: sort_array({_text(node)})"
+    return "use collect_list(..) over (partition by .. order by .. rows between unbounded preceding and unbounded following)"
+
+
+def _list_problems(node: Expression, *, in_transform: bool) -> Iterator[InvalidQuery]:
+    ordered = [order.child() for order in items(node.orderExpressions())]
+    if not ordered:
+        yield _by_order(node, hint=f"say in which order: {_text(node)} WITHIN GROUP (ORDER BY ..)")
+    elif not in_transform and not any(order.semanticEquals(node.child()) for order in ordered):
+        yield _by_order(node, hint="order it by its own value too: WITHIN GROUP (ORDER BY .., ..)")
+
+
+def _tie_problems(node: Expression, *, in_transform: bool) -> Iterator[InvalidQuery]:
+    value = children(node)[0]
+    function = str(node.prettyName())
+    if not in_transform:
+        yield _by_order(node, hint=f"break ties by the value: {function}(x, struct(y, x))")
+    elif '"map"' in str(value.dataType().json()) or '"variant"' in str(value.dataType().json()):
+        hint = "take a member of it, or number the rows by row_number() over (partition by .. order by ..)"
+        message = (
+            f"{_text(node)} is not allowed: of rows that tie it takes any, and {_text(value)} has no order to choose by"
+        )
+        yield refusal("function-order", message, at=node, hint=hint)
+
+
+def _text(node: Expression) -> str:
+    return shown(source_text(node) or str(node.sql()))
+
+
+def _by_order(node: Expression, *, hint: str) -> InvalidQuery:
+    why, _ = REASONS["order"]
+    return refusal("function-order", f"{_text(node)} is not allowed: {why}", at=node, hint=hint)
+
+
+def _float_sum(node: Expression) -> InvalidQuery:
+    return refusal(
+        "float-order",
+        f"{_text(node)} adds floating point numbers, whose sum depends on the order of rows",
+        at=node,
+        hint="cast to decimal, or do it in a derivative dataset",
+    )

@@ -1,0 +1,194 @@
+"""Aggregates that Spark computes row by row: what they are in a transform does not depend on the order of rows, and is Spark's."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.session import SparkProcess, interpret, request_session
+from odfabric_engine_spark.validate import row_order
+from odfabric_engine_spark.validate.functions import expression_classes
+from tests.services.engine.normalising import Queries, Rows, random_rows
+from tests.services.engine.test_validate_query import validate
+
+pytestmark = pytest.mark.spark
+
+MOMENTS = (
+    "var_pop(d)", "var_samp(d)", "stddev_pop(d)", "stddev(v)", "skewness(d)", "kurtosis(d)", "corr(d, n)", "covar_pop(d, v)",
+    "covar_samp(v, n)", "regr_slope(v, d)", "regr_intercept(d, v)", "regr_r2(d, v)", "regr_sxx(v, d)", "regr_sxy(d, n)",
+    "regr_syy(d, n)", "regr_avgx(v, d)", "regr_avgy(v, n)", "regr_count(d, v)", "skewness(d) filter (where v > 1)",
+    "corr(d, 1.0)", "stddev(d * null)", "corr(distinct d, v)",
+)  # fmt: skip
+OTHERS = (
+    "sum(d)", "avg(d)", "min(struct(d, n))", "max(array(-d, d))", "median(d)", "percentile(d, array(0.1, 0.9))",
+    "percentile_disc(0.1) within group (order by d)", "min_by(d, n)", "max_by(n, d)", "min_by(d, n, 3)", "mode(d, true)",
+    "array_sort(collect_list(d))", "sort_array(collect_list(struct(d, k)), false)", "sort_array(collect_set(array(d)))",
+    "listagg(z, '+') within group (order by d desc)", "sort_array(collect_union(l))", "array_max(collect_list(d))",
+    "hex(count_min_sketch(n, 0.5d, 0.5d, 1))", "approx_count_distinct(d)",
+)  # fmt: skip
+"""Results of these, too, may not depend on the order of rows, nor on which zero or NaN comes first."""
+
+FINITE = "where d between -10 and 10 or d is null"
+
+
+def queries_of(spark: SparkProcess, rows: Rows, *, partitions: int = 1) -> Queries:
+    session = request_session(spark.session)
+    interpret(session)
+    session.conf.set("spark.sql.shuffle.partitions", f"{partitions}")
+    session.conf.set("spark.sql.leafNodeDefaultParallelism", f"{partitions}")
+    return Queries(session, spark.settings, rows)
+
+
+@pytest.fixture(scope="module")
+def queries(spark: SparkProcess) -> Queries:
+    return queries_of(spark, random_rows(0))
+
+
+def named(calls: tuple[str, ...]) -> str:
+    return ", ".join(f"{call} c{number}" for number, call in enumerate(calls))
+
+
+def test_moments_are_those_of_spark(queries: Queries) -> None:
+    """All but the last digits, which in Spark depend on the order of rows."""
+    sql = f"select k, {named(MOMENTS)} from a {FINITE} or z is null group by k"
+    found, judged = (sorted(rows, key=str) for rows in (queries.rows_of(queries.normal(sql)), queries.plain(sql)))
+    assert len(found) == len(judged) == 4
+    for row, other in zip(found, judged, strict=True):
+        assert [value is None for value in row] == [value is None for value in other]
+        for call, value, wanted in zip(MOMENTS, row[1:], other[1:], strict=True):
+            if value is not None:
+                assert float(value) == pytest.approx(float(wanted), rel=1e-9, abs=1e-12, nan_ok=True), call
+
+
+def test_no_order_of_rows_changes_a_bit(spark: SparkProcess) -> None:
+    """Groups have NaN and zeros of both signs, but for the one of those who have no k."""
+    sql = f"select k, {named((*MOMENTS[4:7], *OTHERS))} from a where k is not null or d between -10 and 10 group by k"
+    rows = random_rows(1, count=60)
+    shuffled = {alias: Random(2).sample(each, len(each)) for alias, each in rows.items()}
+    first, second = queries_of(spark, rows), queries_of(spark, shuffled, partitions=2)
+    assert first.rows_of(first.normal(sql)) == second.rows_of(second.normal(sql))
+
+
+TIES = [
+    ("max_by(z, n)", "max_by(z, struct(n, z))"),
+    ("min_by(v, n)", "min_by(v, struct(n, v))"),
+    ("max_by(z, v)", "max_by(z, if(v is null, null, struct(v, z)))"),
+    ("min_by(z, v, 3) filter (where n > 1)", "min_by(z, if(v is null, null, struct(v, z)), 3) filter (where n > 1)"),
+    ("listagg(z, '-') within group (order by n)", "listagg(z, '-') within group (order by n, z)"),
+    ("string_agg(z) within group (order by n desc, v)", "string_agg(z) within group (order by n desc, v, z)"),
+    (
+        "listagg(distinct z, '-') within group (order by z desc)",
+        "listagg(distinct z, '-') within group (order by z desc)",
+    ),
+]
+
+
+@pytest.mark.parametrize("grouping", ["k", "rollup(k, z)"])
+def test_ties_are_broken_by_what_is_chosen(queries: Queries, grouping: str) -> None:
+    sql = f"select k, {{}} from a group by {grouping}"
+    found = queries.rows_of(queries.normal(sql.format(named(tuple(call for call, _ in TIES)))))
+    assert found == queries.plain(sql.format(named(tuple(completed for _, completed in TIES))))
+
+
+WINDOWS = [
+    ("max_by(z, n) over (partition by k)", "max_by(z, struct(n, z)) over (partition by k)"),
+    ("min_by(z, n) over (partition by k order by v)", "min_by(z, struct(n, z)) over (partition by k order by v)"),
+    (
+        "collect_list(v) over (partition by k order by n rows between 1 preceding and current row)",
+        "collect_list(v) over (partition by k order by n, z, v rows between 1 preceding and current row)",
+    ),
+    ("counter_diff(v) over (partition by k order by n)", "counter_diff(v) over (partition by k order by n, z, v)"),
+    ("median(v) over (partition by k)", "median(v) over (partition by k)"),
+    ("mode(v, true) over (partition by k order by n)", "mode(v, true) over (partition by k order by n)"),
+    (
+        "round(corr(v, n) over (partition by k order by n rows unbounded preceding), 6)",
+        "round(corr(v, n) over (partition by k order by n, z, v rows unbounded preceding), 6)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "completed"), WINDOWS)
+def test_windows_see_rows_in_one_order(queries: Queries, call: str, completed: str) -> None:
+    sql = "select k, n, v, z, {} c from a"
+    assert queries.rows_of(queries.normal(sql.format(call))) == queries.plain(sql.format(completed))
+
+
+def test_every_class_that_the_plan_decides_on_has_a_rule() -> None:
+    assert expression_classes().decided_on_the_plan <= row_order.RULED
+    assert row_order.RULED & set(expression_classes().refused) == set()
+
+
+SETTLED = [
+    "sort_array(collect_list(v))", "array_sort(collect_set(k))", "size(collect_set(v))", "array_max(collect_list(d))",
+    "array_contains(collect_list(v), 1)", "exists(collect_list(v), x -> x > 1)", "array_sort(array_compact(collect_list(v)))",
+    "sort_array(transform(collect_list(v), x -> x + 1))", "sort_array(array_distinct(filter(collect_list(v), x -> x > 1)))",
+    "array_join(sort_array(collect_list(k)), '-')", "sort_array(flatten(collect_list(l)))",
+]  # fmt: skip
+
+
+def test_lists_are_taken_where_their_order_does_not_matter(engine_call: EngineCall) -> None:
+    result = validate(engine_call, f"select max(event_time) event_time, {named(tuple(SETTLED))} from a")
+    assert result.problems == ()
+
+
+REFUSED = [
+    ("any_value(v)", "max_by"),
+    ("first(v)", "first_value"),
+    ("last(v, true)", "first_value"),
+    ("collect_list(v)", "sort_array(collect_list(v))"),
+    ("array_agg(v)[0]", "sort_array"),
+    ("concat_ws(',', collect_set(k))", "sort_array(collect_set(k))"),
+    ("array_sort(collect_list(v), (x, y) -> 0)", "sort_array"),
+    ("sort_array(transform(collect_list(v), (x, i) -> i))", "sort_array"),
+    ("sort_array(transform(collect_list(d), x -> x * 0))", "sort_array"),
+    ("array_contains(array(1), collect_list(v)[0])", "sort_array"),
+    ("aggregate(collect_list(d), 0D, (s, x) -> s + x)", "sort_array"),
+    ("listagg(k, ',')", "WITHIN GROUP"),
+    ("mode(v)", "mode(.., true)"),
+    ("max_by(map(k, v), v)", "row_number"),
+    ("approx_percentile(v, 0.5)", "percentile"),
+    ("kll_sketch_agg_double(d)", "percentile"),
+    ("hll_sketch_agg(v)", "DISTINCT"),
+    ("theta_sketch_agg(v)", "DISTINCT"),
+    ("approx_top_k(v)", "row_number"),
+    ("histogram_numeric(v, 3)", "width_bucket"),
+    ("vector_sum(array(cast(d as float)))", "posexplode"),
+    ("schema_of_variant_agg(parse_json(k))", "collect_list"),
+]
+
+
+def test_what_depends_on_the_order_of_rows_is_refused_with_its_place_and_a_way_around(engine_call: EngineCall) -> None:
+    told = []
+    for call, way in REFUSED:
+        result = validate(engine_call, f"select max(event_time) event_time, k,\n  {call} x from a group by k")
+        told += [
+            (call, problem.rule, problem.line)
+            for problem in result.problems
+            if way in (problem.hint or "") and problem.column
+        ]
+    assert told == [(call, "function-order", 2) for call, _ in REFUSED]
+
+
+def test_what_spark_fails_on_is_refused_at_once(engine_call: EngineCall) -> None:
+    listed = "select max(event_time) event_time, k, count(distinct v) n,\n  listagg(k) within group (order by v) l"
+    assert validate(engine_call, f"{listed} from a group by k").problems == ()
+    (problem,) = validate(engine_call, f"{listed}, count(distinct d) m from a group by k").problems
+    assert (problem.rule, problem.line, problem.column) == ("distinct-aggregate", 2, 3)
+    assert "subquery" in (problem.hint or "")
+
+
+OVER = [
+    ("collect_list(v) over (partition by k)", "rows between"),
+    ("collect_list(v) over (partition by k order by t)", "rows between"),
+    ("sort_array(collect_set(v) over (partition by k))", "rows between"),
+    ("corr(v, d) over (partition by k order by t)", "rows between"),
+    ("any_value(v) over (partition by k)", "order by"),
+]
+
+
+def test_windows_that_say_no_order_are_refused(engine_call: EngineCall) -> None:
+    for call, way in OVER:
+        (problem,) = validate(engine_call, f"select event_time,\n  {call} x from a").problems
+        assert (problem.line, way in (problem.hint or "")) == (2, True), problem
