@@ -154,6 +154,7 @@ def sizes_of(r: Random) -> dict[str, int]:
     small = {
         "stage_rows_max": [2, 5],
         "transform_rows_in_memory_max": [0, 3],
+        "aggregate_by_spark": [True],
         "transform_piece_rows": [1, 3],
         "state_piece_rows": [1, 3],
         "state_added_bytes_max": [1],

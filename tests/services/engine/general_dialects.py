@@ -1,7 +1,7 @@
 """Query text in three dialects: as the engine gets it, and as the two judges, Spark SQL and DuckDB, get it.
 
 Owns the marks in a text: `[[either|spark|duck]]`, `[[final|AND|end|end in DuckDB]]` for what waits for the watermark (the
-engine finds that out by itself), `[[then|columns]]` for the completed order of a window (so too), `[[step|name]]` for an
+engine finds that out by itself), `[[then|columns]]` for the completed order of a window (so too), `[[judged|text]]` for more of the kind, `[[step|name]]` for an
 earlier statement. Invariant: without marks a text means the same in all dialects.
 """
 
@@ -39,6 +39,11 @@ def then(*columns: str) -> str:
     return f"[[then|{', '.join(columns)}]]"
 
 
+def judged(text: str) -> str:
+    """For judges only."""
+    return f"[[judged|{text}]]"
+
+
 def step(name: str) -> str:
     """An earlier statement, for judges what it says."""
     return f"[[step|{name}]]"
@@ -49,6 +54,7 @@ def rendered(text: str, dialect: Dialect, *, closed_us: int | None, steps: Mappi
     handlers: dict[str, Callable[..., str]] = {
         "either": lambda spark, duck: duck if dialect is Dialect.DUCK else spark,
         "final": lambda word, end, duck: _final(dialect, word, end, duck, closed_us),
+        "judged": lambda more: "" if dialect is Dialect.ENGINE else more,
         "then": lambda columns: "" if dialect is Dialect.ENGINE else f", {columns}",
         "step": lambda name: name if dialect is Dialect.ENGINE else f"({steps[name]})",
     }

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from random import Random
 
 from odfabric.model.metadata import TemporalTable
+from tests.services.engine.general_aggregates import BOTH_KNOW, LISTS, MOMENTS, greatest_by, listed, quantiles
 from tests.services.engine.general_cases import GeneralCase, GeneralQuery, Table, case_of
-from tests.services.engine.general_dialects import either, final, step, then
+from tests.services.engine.general_dialects import either, final, judged, step, then
 
 _COLUMNS = {
     "a": {"k": "int", "z": "string", "v": "int"},
@@ -155,7 +156,41 @@ _JOINS = {
     "interval": Shape(
         "ab",
         "SELECT a.event_time, a.k, a.v, b.w FROM a LEFT JOIN b ON a.k = b.k AND b.event_time BETWEEN a.event_time "
-        "AND a.event_time + INTERVAL 1 HOUR",
+        "AND a.event_time + INTERVAL 1 HOUR"
+        + final(
+            " WHERE b.event_time IS NOT NULL OR a.event_time IS NULL OR",
+            "CAST(a.event_time AS TIMESTAMP) + INTERVAL 1 HOUR",
+        ),
+    ),
+    "interval, other side": Shape(
+        "ab",
+        "SELECT b.event_time, a.v, b.k, b.w FROM a RIGHT JOIN b ON a.k = b.k AND a.event_time >= b.event_time - INTERVAL 1 HOUR "
+        "AND a.event_time - INTERVAL 30 MINUTE < b.event_time"
+        + final(
+            " WHERE a.event_time IS NOT NULL OR b.event_time IS NULL OR",
+            "CAST(b.event_time AS TIMESTAMP) + INTERVAL 30 MINUTE",
+        ),
+    ),
+    "interval, both sides": Shape(
+        "ab",
+        "SELECT coalesce(a.event_time, b.event_time) AS event_time, a.k AS ak, b.k AS bk, a.v, b.w FROM a FULL JOIN b ON a.k = b.k "
+        "AND a.event_time BETWEEN b.event_time - INTERVAL 2 HOUR AND b.event_time + INTERVAL 1 HOUR"
+        + final(
+            " WHERE (b.event_time IS NOT NULL OR a.event_time IS NULL OR",
+            "CAST(a.event_time AS TIMESTAMP) + INTERVAL 2 HOUR",
+        )
+        + final(
+            ") AND (a.event_time IS NOT NULL OR b.event_time IS NULL OR",
+            "CAST(b.event_time AS TIMESTAMP) + INTERVAL 1 HOUR",
+        )
+        + judged(")"),
+    ),
+    "nothing within an hour": Shape(
+        "ab",
+        "SELECT event_time, k, v FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.event_time >= a.event_time "
+        "AND b.event_time < a.event_time + INTERVAL 1 HOUR)"
+        + final(" AND (event_time IS NULL OR", "CAST(event_time AS TIMESTAMP) + INTERVAL 1 HOUR")
+        + judged(")"),
     ),
     "join with a guarded division": Shape(
         "ab",
@@ -506,4 +541,49 @@ _STEPS = {
     "rows": Shape("a", "SELECT event_time, k * 10 AS kk, upper(z) AS z, v FROM a WHERE v >= 1", row_wise=True),
 }
 
-SHAPES = {**_JOINS, **_SUBQUERIES, **_GROUPS, **_SETS, **_OVER, **_TIMED, **_STEPS}
+_HIGHEST = either("max_by(z, struct(v" + then("z") + ")) OVER (PARTITION BY k)", None)
+
+_AGGREGATES = {
+    "moments": _groups("a", either(f"SELECT {LAST}, k, {MOMENTS} FROM a GROUP BY k", None), "k", more={"d": "double"}),
+    "moments and bits of whole numbers": _groups("a", f"SELECT {LAST}, z, {BOTH_KNOW} FROM a GROUP BY z", "z"),
+    "greatest by another": _groups(
+        "a",
+        f"SELECT {LAST}, k, {greatest_by('z', 'v')} AS hi, {greatest_by('v', 'z', function='min_by')} AS lo, "
+        f"{greatest_by('v', 'event_time', condition=' FILTER (WHERE v > 0)')} AS latest FROM a GROUP BY k",
+        "k",
+    ),
+    "texts in order": _groups(
+        "a", f"SELECT {LAST}, k, {listed('z', 'v')} AS l, count(DISTINCT v) AS n FROM a GROUP BY k", "k"
+    ),
+    "lists": _groups("a", either(f"SELECT {LAST}, k, {LISTS} FROM a GROUP BY k", None), "k", more={"d": "double"}),
+    "quantiles and modes": _groups(
+        "a",
+        f"SELECT {LAST}, k, {quantiles('v')}, {either('mode(v, true)', None)} AS m, "
+        f"{either('mode() WITHIN GROUP (ORDER BY z DESC)', None)} AS z, {either('median(d)', None)} AS md FROM a GROUP BY k",
+        "k",
+        more={"d": "double"},
+    ),
+    "rollup of moments": Shape(
+        "a",
+        f"SELECT {LAST}, k, z, covar_pop(v, k) AS c, {greatest_by('z', 'v')} AS hi, CAST(grouping_id({either('', 'k, z')}) AS INT) AS g "
+        f"FROM a GROUP BY ROLLUP (k, z) {either('', 'HAVING count(*) > 0')}",
+        ("k", "z", "g"),
+        one_row_each=True,
+    ),
+    "moments of all": _groups("a", f"SELECT {LAST}, covar_samp(v, k) AS c, {listed('z', 'v')} AS l FROM a"),
+    "moments by hours": _groups(
+        "a",
+        _tumbling("a", calls=f"covar_pop(q.v, q.k) AS c, {listed('q.z', 'q.v')} AS l, bit_xor(q.v) AS x"),
+        "event_time",
+        "k",
+        final_only=True,
+    ),
+    "moments over rows": Shape(
+        "a",
+        f"SELECT event_time, k, z, v, covar_pop(v, k) OVER (PARTITION BY z ORDER BY v{_ALL_OF_A} {_ROWS}) AS c, "
+        f"{_HIGHEST} AS hi, "
+        f"{either(f'collect_list(v) OVER (PARTITION BY k ORDER BY v{_ALL_OF_A} {_ROWS})', None)} AS l FROM a",
+    ),
+}
+
+SHAPES = {**_JOINS, **_SUBQUERIES, **_GROUPS, **_AGGREGATES, **_SETS, **_OVER, **_TIMED, **_STEPS}

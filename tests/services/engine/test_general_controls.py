@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from odfabric_engine_spark.normalise import subqueries, window_functions
+from odfabric_engine_spark.normalise import subqueries, waiting_joins, window_functions
 from odfabric_engine_spark.stages import binding, inference, leaf_keys, rows_run, transaction
 from odfabric_engine_spark.stages.inference import Inference
 from odfabric_engine_spark.stages.joins import RIGHT_KEPT
@@ -96,6 +96,10 @@ def _closing_touches_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RowsRun, "_closing", lambda *_: np.zeros(0, dtype=np.uint64))
 
 
+def _nobody_waits_for_a_partner(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(waiting_joins, "_WAITING_SIDES", {})
+
+
 def _state_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RowState, "add", lambda *_: None)
 
@@ -122,6 +126,7 @@ BREAKS: list[tuple[Break, tuple[str, ...]]] = [
     (_ties_stay, ("top 2", "running sum of rows", "neighbours")),
     (_nothing_waits, ("sessions", "tumbling, distinct")),
     (_closing_touches_nothing, ("sessions", "hopping", "temporal")),
+    (_nobody_waits_for_a_partner, ("interval", "nothing within an hour")),
     (_state_is_forgotten, ("inner", "top 2")),
     (_withdrawals_count_as_rows, ("inner", "neighbours")),
     (_every_leaf_is_linear, ("anti", "left", "not exists")),

@@ -2,7 +2,8 @@
 
 `ODF_LAW_CASES` says how many random compositions run (default 10). From 100 on every named shape of `general_shapes` runs too, once
 per hundred, and both judges judge every transaction; below, every third shape runs. `ODF_LAW_SEED` moves all to other numbers. A
-failure names its case; `ODF_LAW_ONLY` runs that alone, for instance `composed:123` or `left:4`. A case is 2 to 6 transactions.
+failure names its case; `ODF_LAW_ONLY` runs that alone, for instance `composed:123` or
+`left:4;left:5`. A case is 2 to 6 transactions.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
 
 def _names() -> list[str]:
     if ONLY is not None:
-        return [ONLY]
+        return ONLY.split(";")
     some = list(SHAPES)[SEED % SHAPES_EVERY :: SHAPES_EVERY] if CASES < 100 else list(SHAPES)
     shapes = [f"{name}:{SEED + number}" for number in range(max(1, CASES // 100)) for name in some]
     chance = Random(SEED)

@@ -231,6 +231,56 @@ def test_what_waits_for_the_watermark_is_let_through_by_it(queries: Queries, tem
         assert found
 
 
+WAITING = [
+    ("b.event_time between a.event_time and a.event_time + interval '1' hour", "a.event_time + interval '1' hour"),
+    ("b.event_time <= a.event_time", "a.event_time"),
+    ("b.event_time = a.event_time", "a.event_time"),
+    ("a.event_time - interval 30 minutes > b.event_time", "a.event_time - interval 30 minutes"),
+    ("b.event_time - interval '1' hour <= a.event_time", "a.event_time + interval '1' hour"),
+    ("a.event_time between b.event_time - interval 90 minutes and b.event_time", "a.event_time + interval 90 minutes"),
+    (
+        "b.event_time < date_add(a.event_time, 1) and b.event_time < a.event_time + interval 1 day",
+        "a.event_time + interval 1 day",
+    ),
+]
+"""Conditions that say by when a partner of a row of `a` must have come, and when that is."""
+
+
+@pytest.mark.parametrize(("condition", "instant"), WAITING)
+def test_rows_without_a_partner_wait_until_none_can_come(queries: Queries, condition: str, instant: str) -> None:
+    outer = f"select a.event_time, a.k, b.w from a left join b on a.k = b.k and {condition}"
+    swapped = f"select a.event_time, a.k, b.w from b right join a on a.k = b.k and {condition}"
+    anti = f"select a.event_time, a.k, a.v from a left anti join b on a.k = b.k and {condition}"
+    for watermark in (-2, 0, 2):
+        reached = f"a.event_time is null or {instant} <= timestamp_micros({watermark * 1_800_000_000})"
+        for sql, where in (
+            (outer, f"where b.event_time is not null or {reached}"),
+            (swapped, f"where b.event_time is not null or {reached}"),
+            (anti, f"where {reached}"),
+        ):
+            query = queries.normal(sql)
+            assert query.timed
+            assert queries.rows_of(query, watermark=watermark) == queries.plain(f"{sql} {where}")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "b.event_time >= a.event_time",
+        "b.event_time < a.event_time + interval '1' month",
+        "date(b.event_time) <= date(a.event_time)",
+        "b.event_time <= a.event_time + a.n * interval '1' hour",
+        "b.event_time <= timestamp'2024-01-01 00:00:00'",
+        "(b.event_time <= a.event_time or b.w = 1)",
+    ],
+)
+def test_other_outer_joins_do_not_wait(queries: Queries, condition: str) -> None:
+    sql = f"select a.event_time, a.k, b.w from a left join b on a.k = b.k and {condition}"
+    query = queries.normal(sql)
+    assert not query.timed
+    assert queries.rows_of(query) == queries.plain(sql)
+
+
 def test_nothing_passes_while_there_is_no_watermark(queries: Queries) -> None:
     for template, _ in (TIMED[0], TIMED[7]):
         assert not queries.rows_of(waiting(queries, template), watermark=None)

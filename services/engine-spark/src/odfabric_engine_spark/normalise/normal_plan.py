@@ -27,6 +27,7 @@ from odfabric_engine_spark.normalise.rebuild import map_inner_plans, with_childr
 from odfabric_engine_spark.normalise.subqueries import Subqueries
 from odfabric_engine_spark.normalise.temporal import without_lateral
 from odfabric_engine_spark.normalise.timed import has_timed_filter, with_timed_windows
+from odfabric_engine_spark.normalise.waiting_joins import with_waiting_joins
 from odfabric_engine_spark.normalise.window_functions import with_total_order
 from odfabric_engine_spark.validate.refusal import Refused, refusal, spark_refused
 
@@ -66,6 +67,7 @@ def normal_plan(
         raise spark_refused(error) from error
     plan = with_join_conditions(catalyst, plan)
     plan = with_timed_windows(catalyst, with_exact_aggregates(catalyst, plan), times)
+    plan = with_waiting_joins(catalyst, plan, times)
     check_normal(catalyst, plan)
     timed = has_timed_filter(plan)
     if query.lateness_us is not None and not timed:

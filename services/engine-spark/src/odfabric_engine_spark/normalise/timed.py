@@ -1,6 +1,6 @@
 """What waits for the watermark, as nodes of the plan.
 
-Owns the condition `e <= watermark`: where it stands and the column that stands for the watermark. Invariant: below such a
+Owns the condition `e <= watermark`, perhaps behind `.. OR`: where it stands and the column that stands for the watermark. Invariant: below such a
 condition the plan is over all rows, above it over those that no row in time can change any more. Not here: what an event time
 is (`event_times`), the watermark's value (the stages put it in). Source: semantics of transforms, section 4.
 """
@@ -26,15 +26,24 @@ def watermark_column(catalyst: Catalyst) -> Expression:
 
 def is_timed_filter(node: Plan) -> bool:
     """Whether a node lets pass only what the watermark has passed."""
-    if simple_name(node) != "Filter" or simple_name(node.condition()) != "LessThanOrEqual":
-        return False
-    right = node.condition().right()
-    return simple_name(right) == "AttributeReference" and str(right.name()) == WATERMARK
+    return simple_name(node) == "Filter" and waiting_part(node.condition()) is not None
 
 
-def wait_for(catalyst: Catalyst, time: Expression, plan: Plan) -> Plan:
-    """The rows of a plan whose time the watermark has passed."""
-    return catalyst.logical.Filter(catalyst.expressions.LessThanOrEqual(time, watermark_column(catalyst)), plan)
+def waiting_part(condition: Expression) -> Expression | None:
+    """The part `e <= watermark` of a condition, which stands alone or behind an OR; None if there is none."""
+    if simple_name(condition) == "Or":
+        condition = condition.right()
+    if simple_name(condition) != "LessThanOrEqual":
+        return None
+    right = condition.right()
+    is_watermark = simple_name(right) == "AttributeReference" and str(right.name()) == WATERMARK
+    return condition if is_watermark else None
+
+
+def wait_for(catalyst: Catalyst, time: Expression, plan: Plan, *, unless: Expression | None = None) -> Plan:
+    """The rows of a plan whose time the watermark has passed, or which do not wait."""
+    passed = catalyst.expressions.LessThanOrEqual(time, watermark_column(catalyst))
+    return catalyst.logical.Filter(passed if unless is None else catalyst.expressions.Or(unless, passed), plan)
 
 
 def with_timed_windows(catalyst: Catalyst, plan: Plan, times: EventTimes) -> Plan:

@@ -1,7 +1,7 @@
 """How far the output of a timed query is complete.
 
 Owns the least event time that a row which still waits can have: the start of the earliest window that is open, of a session the
-start of its first row. Invariant: rows that come in time later than a watermark change nothing before this instant. Source:
+start of its first row, of a join the earliest row whose partner can come. Invariant: rows that come in time later than a watermark change nothing before this instant. Source:
 semantics of transforms, section 4; rulings on output watermarks.
 """
 
@@ -35,6 +35,29 @@ def open_windows_from(catalyst: Catalyst, plan: Plan, watermark_us: int) -> int:
                 start_us, _ = bounds_us(catalyst, definition, watermark_us)
                 starts.append(start_us)
     return min(starts)
+
+
+def waiting_rows_from(catalyst: Catalyst, plan: Plan, watermark_us: int) -> int:
+    """The least event time of a row that can wait for a partner at a watermark; the watermark itself if none can."""
+    shifts = [0]
+    stack = [plan]
+    while stack:
+        node = stack.pop()
+        stack.extend(children(node))
+        timed = timed_filter(node) if simple_name(node) == "Filter" else None
+        if timed is not None and simple_name(node.condition()) == "Or":
+            (time,) = references(timed.instant)
+            shifts.append(_shift_us(catalyst, timed.instant, time))
+    return watermark_us - max(shifts)
+
+
+def _shift_us(catalyst: Catalyst, instant: Expression, time: Expression) -> int:
+    """How much later than a time an instant is, which is the same at all times."""
+    zero: Any = catalyst.parse_expression("0")
+    make = catalyst.expressions
+    is_date = str(time.dataType().typeName()) == "date"
+    value = make.DateFromUnixDate(zero) if is_date else make.MicrosToTimestamp(zero)
+    return int(_with(catalyst, instant, time, value).eval(None))
 
 
 def session_gaps_us(catalyst: Catalyst, plan: Plan) -> list[int]:

@@ -1,7 +1,7 @@
 """Timed filters: the places of a plan that wait for the watermark.
 
 Owns recognising them and putting an instant in the place of the watermark. Invariant: while there is no watermark nothing
-passes. Not here: where they stand (`normalise`). Source: semantics of transforms, section 4.
+passes that waits for it. Not here: where they stand (`normalise`). Source: semantics of transforms, section 4.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from odfabric_engine_spark.catalyst import (
     expr_id,
     is_attribute,
     items,
+    simple_name,
     without_alias,
 )
 from odfabric_engine_spark.incremental.trace import substitute
-from odfabric_engine_spark.normalise.timed import is_timed_filter
+from odfabric_engine_spark.normalise.timed import is_timed_filter, waiting_part
 from odfabric_engine_spark.stages.values import references
 
 
@@ -43,14 +44,20 @@ class TimedFilter:
 
 def timed_filter(plan: Plan) -> TimedFilter | None:
     """A filter as timed filter, None if it is an ordinary one."""
-    return TimedFilter(plan, plan.condition().left()) if is_timed_filter(plan) else None
+    part = waiting_part(plan.condition()) if is_timed_filter(plan) else None
+    return None if part is None else TimedFilter(plan, part.left())
 
 
 def at_watermark(catalyst: Catalyst, plan: Plan, watermark_us: int | None) -> Plan:
     """A timed filter with an instant in place of the watermark."""
+    condition = plan.condition()
+    part = waiting_part(condition)
+    assert part is not None, "only timed filters wait for the watermark"
     if watermark_us is None:
         reached = catalyst.parse_expression("false")
     else:
         instant = catalyst.expressions.MicrosToTimestamp(catalyst.parse_expression(f"{watermark_us}L"))
-        reached = catalyst.expressions.LessThanOrEqual(plan.condition().left(), instant)
+        reached = catalyst.expressions.LessThanOrEqual(part.left(), instant)
+    if simple_name(condition) == "Or":
+        reached = catalyst.expressions.Or(condition.left(), reached)
     return catalyst.logical.Filter(reached, plan.child())

@@ -27,7 +27,12 @@ from odfabric_engine_spark.incremental.output import OutputShape, as_output
 from odfabric_engine_spark.incremental.steps import Step, Timeline, micros
 from odfabric_engine_spark.incremental.trace import Leaf
 from odfabric_engine_spark.stages.binding import constant_rows
-from odfabric_engine_spark.stages.completeness import open_sessions_from, open_windows_from, session_gaps_us
+from odfabric_engine_spark.stages.completeness import (
+    open_sessions_from,
+    open_windows_from,
+    session_gaps_us,
+    waiting_rows_from,
+)
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.emission import records
 from odfabric_engine_spark.stages.group_run import GroupPlan, GroupRun
@@ -128,7 +133,7 @@ class StagedTransaction:
         if at_us is None or watermark is None or not self._query.timed:
             return watermark
         catalyst, plan = self._query.catalyst, self._query.plan
-        starts = [open_windows_from(catalyst, plan, at_us)]
+        starts = [open_windows_from(catalyst, plan, at_us), waiting_rows_from(catalyst, plan, at_us)]
         for gap_us in session_gaps_us(catalyst, plan):
             for state in self._states.opened.values():
                 start_us = open_sessions_from(state, gap_us, at_us) if state.timed else None

@@ -1,0 +1,160 @@
+"""Outer joins over two event times: a row without a partner waits until none can come.
+
+Owns reading from the condition of a join by when a partner of a row must have come, and the filter that lets rows without one
+wait. Invariant: pairs are given at once; a row that waits is given when the watermark has reached the last instant at which a
+partner in time could be. Joins whose condition does not bound one event time by the other give all rows at once and correct
+them. Not here: the filter's place in time (`timed`). Source: semantics of transforms, section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from py4j.protocol import Py4JError
+
+from odfabric.model.instant import SECONDS_PER_DAY
+from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan, children, expr_id, items, simple_name
+from odfabric_engine_spark.incremental.trace import substitute
+from odfabric_engine_spark.normalise.comma_joins import conjuncts
+from odfabric_engine_spark.normalise.event_times import EventTimes
+from odfabric_engine_spark.normalise.rebuild import map_expression, with_children
+from odfabric_engine_spark.normalise.timed import wait_for
+
+_WAITING_SIDES = {"LeftOuter": (0,), "LeftAnti": (0,), "RightOuter": (1,), "FullOuter": (0, 1)}
+"""Which sides of a join are shown without a partner."""
+_MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
+_PROBE_DAYS = (0, 31, 400)
+"""Days since 1970 at which a shift is looked at: one in months or years is not the same at all of them."""
+_WITHIN_DAY_US = 11_047_000_000
+"""Probes of timestamps are so much later in each further day, for what is cut to days or hours has no constant shift."""
+
+
+def with_waiting_joins(catalyst: Catalyst, plan: Plan, times: EventTimes) -> Plan:
+    """The plan in which rows of outer and anti joins wait for their partners."""
+    node = with_children(catalyst, plan, [with_waiting_joins(catalyst, child, times) for child in children(plan)])
+    if simple_name(node) != "Join" or not node.condition().isDefined():
+        return node
+    kind = str(node.joinType().toString())
+    found = node
+    for side in _WAITING_SIDES.get(kind, ()):
+        bound = _Reader(catalyst, node, side, times).bound()
+        if bound is not None:
+            found = wait_for(catalyst, bound.instant, found, unless=_decided(catalyst, bound, kind))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A partner's time `partner` is never later than `instant`, which is over the row that waits."""
+
+    instant: Expression
+    partner: Attribute
+
+
+def _decided(catalyst: Catalyst, bound: _Bound, kind: str) -> Expression:
+    """Rows that do not wait: they have a partner, or no time at which one could come."""
+    timeless = catalyst.expressions.IsNull(bound.instant)
+    if kind == "LeftAnti":
+        return timeless
+    return catalyst.expressions.Or(catalyst.expressions.IsNotNull(bound.partner), timeless)
+
+
+class _Reader:
+    """Reads the condition of a join for the rows of one of its sides."""
+
+    def __init__(self, catalyst: Catalyst, join: Plan, side: int, times: EventTimes) -> None:
+        self._catalyst = catalyst
+        self._condition = join.condition().get()
+        self._own, self._other = children(join)[side], children(join)[1 - side]
+        self._times = times
+
+    def bound(self) -> _Bound | None:
+        """By when a partner must have come; None if the condition does not say."""
+        for lesser, greater in _comparisons(self._catalyst, self._condition):
+            partner, own = self._time_of(lesser, self._other), self._time_of(greater, self._own)
+            if partner is None or own is None:
+                continue
+            early, late = self._shift_us(lesser, partner), self._shift_us(greater, own)
+            if early is not None and late is not None:
+                return _Bound(self._shifted(own, late - early), partner)
+        return None
+
+    def _time_of(self, expression: Expression, side: Plan) -> Attribute | None:
+        """The event time of a side which is all that an expression reads."""
+        read = items(expression.references().toSeq())
+        if len(read) != 1 or not expression.references().subsetOf(side.outputSet()):
+            return None
+        return read[0] if self._times.is_event_time(read[0], side) else None
+
+    def _shift_us(self, expression: Expression, time: Attribute) -> int | None:
+        """How much later than a time an expression always is; None if that is not constant."""
+        within = 0 if _is_date(time) else _WITHIN_DAY_US
+        probes = [day * _MICROS_PER_DAY + number * within for number, day in enumerate(_PROBE_DAYS)]
+        try:
+            found = {self._at_us(expression, time, probe) - probe for probe in probes}
+        except (Py4JError, TypeError):
+            return None  # what cannot be evaluated by itself says nothing
+        return found.pop() if len(found) == 1 else None
+
+    def _at_us(self, expression: Expression, time: Attribute, instant_us: int) -> int:
+        make, parse = self._catalyst.expressions, self._catalyst.parse_expression
+        if _is_date(time):
+            value = make.DateFromUnixDate(parse(f"{instant_us // _MICROS_PER_DAY}"))
+        else:
+            value = make.MicrosToTimestamp(parse(f"{instant_us}L"))
+        found = substitute(self._catalyst, expression, {expr_id(time): value}).eval(None)
+        return int(found) * (_MICROS_PER_DAY if _is_date(expression) else 1)
+
+    def _shifted(self, time: Attribute, shift_us: int) -> Expression:
+        make = self._catalyst.expressions
+        instant = time
+        if _is_date(time):
+            to = self._catalyst.companion("org.apache.spark.sql.types.TimestampType")
+            cast = self._catalyst.companion("org.apache.spark.sql.catalyst.expressions.Cast")
+            instant = cast.apply(time, to, True).withTimeZone("UTC")
+        later = make.Add(make.UnixMicros(instant), self._catalyst.parse_expression(f"{shift_us}L"))
+        # Of a time so late that nothing can be later: no partner is waited for.
+        return make.TryEval(make.MicrosToTimestamp(later))
+
+
+def _comparisons(catalyst: Catalyst, condition: Expression) -> Iterator[tuple[Expression, Expression]]:
+    """What must not be later than what, for a pair to match."""
+    for part in conjuncts(_plain(catalyst, condition)):
+        match simple_name(part):
+            case "LessThan" | "LessThanOrEqual":
+                yield part.left(), part.right()
+            case "GreaterThan" | "GreaterThanOrEqual":
+                yield part.right(), part.left()
+            case "EqualTo":
+                yield part.left(), part.right()
+                yield part.right(), part.left()
+            case _:
+                pass
+
+
+def _plain(catalyst: Catalyst, expression: Expression) -> Expression:
+    """The expression without what Spark puts around others: BETWEEN, differences of times, casts that change nothing."""
+
+    def bare(part: Expression) -> Expression | None:
+        below = children(part)
+        match simple_name(part):
+            case "Between" | "DatetimeSub":
+                return _plain(catalyst, below[0])
+            case "With":
+                known = {each.id().hashCode(): each.child() for each in below[1:]}
+                return _plain(catalyst, map_expression(catalyst, below[0], lambda each: _common(each, known)))
+            case "Cast" if part.dataType().sameType(below[0].dataType()):
+                return _plain(catalyst, below[0])
+            case _:
+                return None
+
+    return map_expression(catalyst, expression, bare)
+
+
+def _common(part: Expression, known: dict[int, Expression]) -> Expression | None:
+    return known[part.id().hashCode()] if simple_name(part) == "CommonExpressionRef" else None
+
+
+def _is_date(expression: Expression) -> bool:
+    return str(expression.dataType().typeName()) == "date"
