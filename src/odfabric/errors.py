@@ -19,6 +19,7 @@ OdfError
 ├── Conflict
 │   ├── HeadMoved           lost the compare-and-set; nothing was written
 │   ├── AlreadyExists
+│   ├── InUse               others depend on it: who
 │   ├── ChainsDiverged      neither head descends from the other
 │   └── LeaseLost           a job or cursor was taken over by another
 ├── LimitExceeded           a named limit of the settings
@@ -36,7 +37,10 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a user finds what is wrong; lines, columns and rows count from 1."""
+    """Where a user finds what is wrong; lines, columns and rows count from 1.
+
+    `query_line` and `query_column` are within a query where the others are those of the file that holds it.
+    """
 
     file: str | None = None
     line: int | None = None
@@ -44,6 +48,8 @@ class Place:
     field: str | None = None
     row: int | None = None
     rule: str | None = None
+    query_line: int | None = None
+    query_column: int | None = None
 
     def __str__(self) -> str:
         parts = [self.file] if self.file else []
@@ -57,6 +63,8 @@ class Place:
             ("field", self.field),
             ("row", self.row),
             ("rule", self.rule),
+            ("query line", self.query_line),
+            ("query column", self.query_column),
         ]
 
 
@@ -197,6 +205,16 @@ class AlreadyExists(Conflict):
     """The name or identity is taken."""
 
     code = "already-exists"
+
+
+class InUse(Conflict):
+    """Others depend on it; `users` are their names. Nothing was changed."""
+
+    code = "in-use"
+
+    def __init__(self, message: str, *, users: tuple[str, ...], hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.users = users
 
 
 class ChainsDiverged(Conflict):

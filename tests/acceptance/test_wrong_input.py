@@ -156,10 +156,13 @@ def test_manifests(node: NodeProcess, strict: str, wrong: Wrong) -> None:
 @pytest.mark.parametrize("wrong", QUERIES, ids=str)
 def test_queries_of_transforms(node: NodeProcess, strict: str, wrong: Wrong) -> None:
     before = names(node)
-    answer = node.post(
-        "/datasets", derivative("refused", of="strict", query=wrong.sent), content_type="application/yaml"
-    )
-    expect(problem_of(answer, 400, wrong.code), wrong)
+    sent = derivative("refused", of="strict", query=wrong.sent)
+    problem = problem_of(node.post("/datasets", sent, content_type="application/yaml"), 400, wrong.code)
+    within = {**problem, "line": problem.get("queryLine"), "column": problem.get("queryColumn")}
+    expect(within, wrong)
+    # The query stands in one line of the manifest.
+    begin = sent.splitlines()[problem["line"] - 1].index(wrong.sent)
+    assert problem.get("column") in (None, begin + (problem.get("queryColumn") or 0))
     assert names(node) == before
 
 

@@ -21,6 +21,7 @@ from odfabric.cli.context import CommandContext, context_of
 from odfabric.errors import InvalidRequest, NotFound, Place
 
 if TYPE_CHECKING:
+    from odfabric.formats.manifest_places import PlacedSnapshot
     from odfabric.model.engine import QueryInput, ValidateRequest
     from odfabric.ports.engine import Engine
     from odfabric.settings import Settings
@@ -77,6 +78,7 @@ def validate(
     if sum(map(bool, (manifest, batch, query))) != 1:
         raise InvalidRequest("name one of a manifest, --query and --batch")
     from odfabric.cli.query_judgements import is_accepted, show_judgements
+    from odfabric.usecases.judge_transform import snapshot_request
     from odfabric.usecases.validate_queries import BatchLimits, judge
 
     with _engine(given) as (running, node, settings):
@@ -88,13 +90,18 @@ def validate(
             accepted = _validate_batch(batch, engine=running, limits=limits)
         else:
             described = _described(inputs, node)
+            placed = _derivatives_of(manifest, settings) if manifest else {}
+            repository = None if node is None else node.repository
             asked = (
-                {"query": _request_of(query, described, dialect=engine)}
-                if query
-                else _requests_of(manifest, described, node, settings)
+                {
+                    name: snapshot_request(each.snapshot, repository=repository, described=described)
+                    for name, each in placed.items()
+                }
+                if manifest
+                else {"query": _request_of(query, described, dialect=engine)}
             )
             judged = {name: judge(request, engine=running) for name, request in asked.items()}
-            show_judgements(given.output, judged)
+            show_judgements(given.output, judged, placed)
             accepted = all(is_accepted(result) for result in judged.values())
     if not accepted:
         raise typer.Exit(1)
@@ -180,24 +187,18 @@ def _request_of(queries: Sequence[str], described: Mapping[str, QueryInput], *, 
     return ValidateRequest(vocabulary=DatasetVocabulary(), transform=transform, inputs=tuple(described.values()))
 
 
-def _requests_of(
-    manifest: str, described: Mapping[str, QueryInput], node: Node | None, settings: Settings
-) -> dict[str, ValidateRequest]:
-    """The transforms of a manifest file by the names of their datasets; one that is there already is what they replace."""
-    from odfabric.formats.manifest_yaml import parse_snapshots
+def _derivatives_of(manifest: str, settings: Settings) -> dict[str, PlacedSnapshot]:
+    """The derivative datasets of a manifest file by their names."""
+    from odfabric.formats.manifest_yaml import parse_placed_snapshots
     from odfabric.formats.yaml_documents import TextLimits
     from odfabric.model.metadata import DatasetKind
-    from odfabric.usecases.judge_transform import snapshot_request
 
     limits = TextLimits(settings.manifest_bytes_max, settings.manifest_depth_max, settings.manifest_nodes_max)
     text, shown = source_text(manifest, bytes_max=limits.bytes_max)
-    snapshots = parse_snapshots(text, file=shown, limits=limits)
     found = {
-        str(snapshot.name): snapshot_request(
-            snapshot, repository=None if node is None else node.repository, described=described
-        )
-        for snapshot in snapshots
-        if snapshot.kind is DatasetKind.DERIVATIVE
+        str(placed.snapshot.name): placed
+        for placed in parse_placed_snapshots(text, file=shown, limits=limits)
+        if placed.snapshot.kind is DatasetKind.DERIVATIVE
     }
     if not found:
         raise InvalidRequest(f"{shown} declares no derivative dataset", hint="only transforms are judged")

@@ -10,13 +10,18 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import httpx
 
 from odfabric.cli.backend import CursorBackend, JobFailed, JobListener, PushFile, source_text
 from odfabric.cli.cursor_backends import NodeCursors
-from odfabric.errors import Determinate, Indeterminate, InvalidRequest, Place
+from odfabric.errors import Determinate, Indeterminate, InvalidQuery, InvalidRequest, Place
+from odfabric.usecases.problem import problem_document
+
+if TYPE_CHECKING:
+    from odfabric.formats.manifest_places import PlacedSnapshot
 
 CONNECT_S_MAX = 10.0
 ANSWER_S_MAX = 120.0
@@ -53,22 +58,23 @@ class NodeBackend:
 
     def add(self, path: str) -> list[dict[str, object]]:
         """Create the dataset of a manifest file."""
-        from odfabric.formats.manifest_yaml import MANIFEST_LIMITS, parse_snapshots, snapshot_to_manifest
-
-        text, shown = source_text(path, bytes_max=MANIFEST_LIMITS.bytes_max)
         added: list[dict[str, object]] = []
-        for snapshot in parse_snapshots(text, file=shown):
-            body = json.dumps(snapshot_to_manifest(snapshot)).encode()
+        for placed in _manifests(path):
             try:
-                answer = self._json("POST", "/datasets", content=body, headers={"content-type": "application/json"})
+                added.append(self._send_manifest("POST", "/datasets", placed))
             except JobFailed as failed:
                 raise JobFailed(_after(added, failed.document)) from None
-            added.append(dict(answer))
         return added
 
     def set_transform(self, path: str) -> list[dict[str, object]]:
-        """Nodes have no route for it. Raises InvalidRequest."""
-        raise InvalidRequest("a transform is changed in the workspace of the node", hint="leave --node out there")
+        """Change the transforms of all datasets of a manifest file, in order."""
+        from odfabric.model.metadata import DatasetKind
+
+        return [
+            self._send_manifest("PUT", f"{self._path(str(placed.snapshot.name))}/transform", placed)
+            for placed in _manifests(path)
+            if placed.snapshot.kind is DatasetKind.DERIVATIVE
+        ]
 
     def datasets(self) -> list[dict[str, object]]:
         """All datasets, page by page."""
@@ -185,6 +191,16 @@ class NodeBackend:
         self._send("DELETE", f"/datasets/{quote(dataset_id)}")
         return {"id": dataset_id, "alias": alias}
 
+    def _send_manifest(self, method: str, path: str, placed: PlacedSnapshot) -> dict[str, object]:
+        """Send one manifest of a file; what is wrong with its query is told of the file."""
+        from odfabric.formats.manifest_yaml import snapshot_to_manifest
+
+        body = json.dumps(snapshot_to_manifest(placed.snapshot)).encode()
+        try:
+            return dict(self._json(method, path, content=body, headers={"content-type": "application/json"}))
+        except JobFailed as failed:
+            raise JobFailed(_in_file(failed.document, placed)) from None
+
     def _path(self, ref: str) -> str:
         if ref.startswith("did:"):
             return "/" + quote(self._alias(ref))
@@ -290,6 +306,27 @@ def _after(added: Sequence[Mapping[str, object]], document: Mapping[str, object]
         return dict(document)
     hint = f"created before it: {', '.join(str(one['alias']) for one in added)}"
     return {**document, "hint": hint, "detail": f"{document.get('message')} ({hint})"}
+
+
+def _manifests(path: str) -> list[PlacedSnapshot]:
+    from odfabric.formats.manifest_yaml import MANIFEST_LIMITS, parse_placed_snapshots
+
+    text, shown = source_text(path, bytes_max=MANIFEST_LIMITS.bytes_max)
+    return parse_placed_snapshots(text, file=shown)
+
+
+def _in_file(document: Mapping[str, object], placed: PlacedSnapshot) -> Mapping[str, object]:
+    """A problem with a query of a manifest, which the node tells of the text that was sent to it, told of the file."""
+    match document:
+        case {"code": InvalidQuery.code, "field": str(field), "message": str(message), **others}:
+            numbers = [others.get(name) for name in ("queryLine", "queryColumn")]
+            line, column = (number if isinstance(number, int) else None for number in numbers)
+            rule, hint = (value if isinstance(value, str) else None for value in map(others.get, ("rule", "hint")))
+            place = placed.in_file(Place(line=line, column=column, field=field, rule=rule))
+            found = {key: value for key, value in document.items() if key not in ("line", "column")}
+            return found | problem_document(InvalidQuery(message, place=place, hint=hint))
+        case _:
+            return document
 
 
 def _with_file(document: Mapping[str, object], path: str) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Judgements of queries for people: tables of operators and columns, or what is wrong and what to write instead.
 
-With `-o json` it is the same document as the answer of a batch line.
+With `-o json` it is the same document as the answer of a batch line, and for manifests the place in the file.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 from odfabric.cli.output import Output
 from odfabric.formats.arrow_schema import data_schema_to_arrow
+from odfabric.formats.manifest_places import PlacedSnapshot
 from odfabric.model.engine import EvolutionVerdict, QueryOperator, ValidateResult
-from odfabric.usecases.validate_queries import judgement
+from odfabric.usecases.validate_queries import judgement, problem_value
 
 
 def is_accepted(result: ValidateResult) -> bool:
@@ -19,14 +20,14 @@ def is_accepted(result: ValidateResult) -> bool:
     return not result.problems and not refused
 
 
-def show_judgements(output: Output, judged: Mapping[str, ValidateResult]) -> None:
-    """Prints judgements by the names of their queries."""
+def show_judgements(output: Output, judged: Mapping[str, ValidateResult], placed: Mapping[str, PlacedSnapshot]) -> None:
+    """Prints judgements by the names of their queries; `placed` are the manifests that hold them, if any do."""
     if output.as_json:
-        output.document([{"id": name, **judgement(result)} for name, result in judged.items()])
+        output.document([_document(name, result, placed.get(name)) for name, result in judged.items()])
         return
     for name, result in judged.items():
         if result.problems:
-            _show_problems(output, name, result)
+            _show_problems(output, name, result, placed.get(name))
             continue
         words = f"accepted, {result.operator_class}" if result.operator_class else "accepted as far as inputs are known"
         output.result(None, f"{name}: {words}")
@@ -42,10 +43,24 @@ def show_judgements(output: Output, judged: Mapping[str, ValidateResult]) -> Non
             output.rows(shown)
 
 
-def _show_problems(output: Output, name: str, result: ValidateResult) -> None:
+def _document(name: str, result: ValidateResult, placed: PlacedSnapshot | None) -> dict[str, object]:
+    """The answer of a batch line; its errors have the place in the manifest too."""
+    told = judgement(result)
+    if placed is not None:
+        places = [placed.place_of(one.step, one.line, one.column) for one in result.problems]
+        told["errors"] = [
+            {**problem_value(each), "manifest": {"file": place.file, "line": place.line, "column": place.column}}
+            for each, place in zip(result.problems, places, strict=True)
+        ]
+    return {"id": name, **told}
+
+
+def _show_problems(output: Output, name: str, result: ValidateResult, placed: PlacedSnapshot | None) -> None:
     output.result(None, f"{name}: refused")
     for each in result.problems:
         place = "" if each.line is None else f" at line {each.line}, column {each.column}"
+        if placed is not None:
+            place += f" ({placed.place_of(each.step, each.line, each.column)})"
         output.result(None, f"  query {each.step + 1}{place}: {each.message} ({each.rule})")
         if each.hint:
             output.result(None, f"    {each.hint}")

@@ -16,10 +16,10 @@ from odfabric.cli.cursor_backends import WorkspaceCursors
 from odfabric.domain.access import LOCAL_ACCOUNT, Subject
 from odfabric.errors import InvalidRequest, NotFound, OdfError
 from odfabric.formats.block import read_block_header
-from odfabric.formats.manifest_yaml import block_to_manifest, parse_snapshots
+from odfabric.formats.manifest_yaml import block_to_manifest, parse_placed_snapshots
 from odfabric.formats.multihash import parse_multihash
 from odfabric.formats.references import parse_dataset_ref
-from odfabric.model.commit import CatalogEntry, Head
+from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias
 from odfabric.model.instant import Instant
 from odfabric.model.job import Job, JobStatus
@@ -31,7 +31,6 @@ from odfabric.usecases.query_data import QueryData
 from odfabric.usecases.query_document import QueryForm
 from odfabric.usecases.read_state import ReadState
 from odfabric.usecases.read_tail import ReadTail
-from odfabric.usecases.set_transform import ChangedTransform
 from odfabric.usecases.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
 
@@ -55,9 +54,10 @@ class WorkspaceBackend:
         limits = self._node.manifest_limits
         text, shown = source_text(path, bytes_max=limits.bytes_max)
         added: list[dict[str, object]] = []
-        for snapshot in parse_snapshots(text, file=shown, limits=limits):
+        for placed in parse_placed_snapshots(text, file=shown, limits=limits):
             try:
-                entry, head = self._node.create(snapshot, Subject(LOCAL_ACCOUNT))
+                with placed.refusals_in_file():
+                    entry, head = self._node.create(placed.snapshot, Subject(LOCAL_ACCOUNT))
             except OdfError as error:
                 if added:
                     error.hint = f"created before it: {', '.join(str(one['alias']) for one in added)}"
@@ -70,10 +70,11 @@ class WorkspaceBackend:
         limits = self._node.manifest_limits
         text, shown = source_text(path, bytes_max=limits.bytes_max)
         changed = []
-        for snapshot in parse_snapshots(text, file=shown, limits=limits):
-            if snapshot.kind is DatasetKind.DERIVATIVE:
-                found = self._node.set_transform(snapshot, Subject(LOCAL_ACCOUNT))
-                changed.append(_changed(found, self._node.head(found.entry)))
+        for placed in parse_placed_snapshots(text, file=shown, limits=limits):
+            if placed.snapshot.kind is DatasetKind.DERIVATIVE:
+                with placed.refusals_in_file():
+                    found = self._node.set_transform(placed.snapshot, Subject(LOCAL_ACCOUNT))
+                changed.append(found.to_value(self._node.head(found.entry)))
         return changed
 
     def datasets(self) -> list[dict[str, object]]:
@@ -200,19 +201,6 @@ def _listed(node: Node, entry: CatalogEntry) -> dict[str, object]:
         "alias": str(entry.alias),
         "kind": entry.kind.name.capitalize(),
         "head": str(head.hash),
-    }
-
-
-def _changed(changed: ChangedTransform, head: Head) -> dict[str, object]:
-    """A change of a transform as JSON; without blocks nothing was to be changed."""
-    evolution = changed.evolution
-    return {
-        "id": str(changed.entry.id),
-        "alias": str(changed.entry.alias),
-        "head": str(head.hash),
-        "blocks": [] if changed.result is None else [str(block) for block in changed.result.blocks],
-        "verdict": None if evolution is None else evolution.verdict.value,
-        "reason": None if evolution is None else evolution.reason,
     }
 
 

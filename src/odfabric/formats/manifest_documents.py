@@ -15,6 +15,7 @@ from typing import Protocol
 
 from odfabric.errors import InvalidManifest, LimitExceeded, Place
 from odfabric.formats.canonical_json import JsonValue, check_json_value, decode_json
+from odfabric.formats.scalar_places import WrittenScalar
 from odfabric.formats.yaml_documents import Path, TextLimits, read_yaml_documents
 
 _SPACE = re.compile(r"[ \t\n\r]*", re.ASCII)
@@ -31,6 +32,9 @@ class Document(Protocol):
     def locate(self, path: Path, *, key: bool = False) -> tuple[int, int]:
         """Line and column, from 1, of the value at `path` or of its key; of the last known part of a wrong path."""
 
+    def written(self, path: Path) -> WrittenScalar | None:
+        """How the text at `path` is written; None if there is none."""
+
 
 @dataclass(frozen=True, slots=True)
 class JsonDocument:
@@ -42,6 +46,19 @@ class JsonDocument:
 
     def locate(self, path: Path, *, key: bool = False) -> tuple[int, int]:
         """See Document. Walks the text again: errors are rare."""
+        position = self._seek(path, key=key)[0]
+        line_start = self.text.rfind("\n", 0, position) + 1
+        return self.text.count("\n", 0, position) + 1, position - line_start + 1
+
+    def written(self, path: Path) -> WrittenScalar | None:
+        """See Document."""
+        position, value = self._seek(path, key=False)
+        if not isinstance(value, str):
+            return None
+        return WrittenScalar(self.text, position, decode_json(self.text, position)[1], '"')
+
+    def _seek(self, path: Path, *, key: bool) -> tuple[int, JsonValue]:
+        """Where the value at `path`, or its key, begins, and the value; of a wrong path the last known part."""
         position, value = self.start, self.value
         for index, step in enumerate(path):
             found = _seek_member(self.text, position, value, step)
@@ -49,8 +66,7 @@ class JsonDocument:
                 break
             position = found.key if key and index == len(path) - 1 else found.value
             value = found.holds
-        line_start = self.text.rfind("\n", 0, position) + 1
-        return self.text.count("\n", 0, position) + 1, position - line_start + 1
+        return position, value
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from odfabric.formats.manifest_events import (
     noun_to_value,
     snapshot_to_value,
 )
+from odfabric.formats.manifest_places import PlacedSnapshot
 from odfabric.formats.manifest_schema import MANIFEST_VERSIONS, SNAPSHOT, Flaw, find_flaws
 from odfabric.formats.yaml_documents import TextLimits
 from odfabric.formats.yaml_writer import dump_yaml
@@ -33,12 +34,14 @@ __all__ = [
     "BLOCKS_LIMITS",
     "MANIFEST_LIMITS",
     "BlockManifest",
+    "PlacedSnapshot",
     "block_to_manifest",
     "dump_yaml",
     "event_to_manifest",
     "parse_block_manifests",
     "parse_blocks",
     "parse_event",
+    "parse_placed_snapshots",
     "parse_snapshots",
     "snapshot_to_manifest",
 ]
@@ -62,12 +65,20 @@ def parse_snapshots(
     text: str, *, file: str | None = None, limits: TextLimits = MANIFEST_LIMITS
 ) -> list[DatasetSnapshot]:
     """All DatasetSnapshot manifests of a text, at least one. Raises InvalidManifest, LimitExceeded, with the place."""
-    return [content for _, content in _contents(text, SNAPSHOT, file=file, limits=limits)]
+    return [found.snapshot for found in parse_placed_snapshots(text, file=file, limits=limits)]
+
+
+def parse_placed_snapshots(
+    text: str, *, file: str | None = None, limits: TextLimits = MANIFEST_LIMITS
+) -> list[PlacedSnapshot]:
+    """As `parse_snapshots`, each with the way back to the places of its queries."""
+    found = _contents(text, SNAPSHOT, file=file, limits=limits)
+    return [PlacedSnapshot(content.value, content.document, content.top, file) for content in found]
 
 
 def parse_blocks(text: str, *, file: str | None = None, limits: TextLimits = BLOCKS_LIMITS) -> list[MetadataBlock]:
     """All MetadataBlock manifests of a text, at least one. Raises InvalidManifest, LimitExceeded, with the place."""
-    return [content for _, content in _contents(text, METADATA_BLOCK.name, file=file, limits=limits)]
+    return [found.value for found in _contents(text, METADATA_BLOCK.name, file=file, limits=limits)]
 
 
 def parse_block_manifests(
@@ -75,13 +86,13 @@ def parse_block_manifests(
 ) -> list[BlockManifest]:
     """As `parse_blocks`, with the version of each, by which its bytes and hash can be made again."""
     found = _contents(text, METADATA_BLOCK.name, file=file, limits=limits)
-    return [BlockManifest(version, content) for version, content in found]
+    return [BlockManifest(content.version, content.value) for content in found]
 
 
 def parse_event(text: str, *, file: str | None = None, limits: TextLimits = MANIFEST_LIMITS) -> MetadataEvent:
     """The one MetadataEvent manifest of a text. Raises InvalidManifest, LimitExceeded, with the place."""
     events: list[MetadataEvent] = [
-        content for _, content in _contents(text, METADATA_EVENT.name, file=file, limits=limits)
+        found.value for found in _contents(text, METADATA_EVENT.name, file=file, limits=limits)
     ]
     if len(events) != 1:
         raise InvalidManifest(f"expected one manifest, found {len(events)}", place=Place(file=file))
@@ -109,17 +120,28 @@ def _envelope(kind: str, version: int, content: JsonValue) -> dict[str, JsonValu
     return {"kind": kind, "version": version, "content": content}
 
 
-def _contents(text: str, kind: str, *, file: str | None, limits: TextLimits) -> Iterator[tuple[int, Any]]:
-    """Version and content of all manifests; a document is one manifest, or a list of them."""
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What a manifest holds, and where it stands: in which document, below which member of it."""
+
+    version: int
+    value: Any
+    document: Document
+    top: tuple[int, ...]
+
+
+def _contents(text: str, kind: str, *, file: str | None, limits: TextLimits) -> Iterator[_Content]:
+    """All manifests of a text; a document is one manifest, or a list of them."""
     found = False
     for document in read_documents(text, file=file, limits=limits):
         many = isinstance(document.value, list)
         for index, value in enumerate(document.value if isinstance(document.value, list) else [document.value]):
-            found = True
+            found, top = True, (index,) if many else ()
             try:
-                yield _content(value, kind)
+                version, content = _content(value, kind)
             except Flawed as error:
-                raise _located(error.flaws, document, file=file, top=(index,) if many else ()) from None
+                raise _located(error.flaws, document, file=file, top=top) from None
+            yield _Content(version, content, document, top)
     if not found:
         raise InvalidManifest(f"the text holds no manifest, expected one of kind {kind}", place=Place(file=file))
 

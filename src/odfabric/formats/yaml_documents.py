@@ -28,6 +28,7 @@ from ruamel.yaml.reader import ReaderError
 
 from odfabric.errors import InvalidManifest, LimitExceeded, Place
 from odfabric.formats.canonical_json import JSON_INT_MAX, JSON_INT_MIN, JsonValue
+from odfabric.formats.scalar_places import WrittenScalar
 
 Path: TypeAlias = Sequence[str | int]
 """From the top of a document to a value: keys and list indexes."""
@@ -52,13 +53,19 @@ class TextLimits:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and where it starts; line and column count from 1. `keys` are the places of a map's keys."""
+    """A value and where it starts; line and column count from 1. `keys` are the places of a map's keys.
+
+    Of a scalar `end` is the index of the character behind it, and `style` how it is written.
+    """
 
     value: JsonValue
     line: int
     column: int
     children: dict[str | int, Node] = field(default_factory=dict)
     keys: dict[str, tuple[int, int]] = field(default_factory=dict)
+    start: int = 0
+    end: int = 0
+    style: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,7 @@ class YamlDocument:
     """One document of a text."""
 
     node: Node
+    text: str
 
     @property
     def value(self) -> JsonValue:
@@ -83,6 +91,15 @@ class YamlDocument:
             node = node.children[step]
         return node.line, node.column
 
+    def written(self, path: Path) -> WrittenScalar | None:
+        """How the scalar at `path` is written; None if there is none."""
+        node = self.node
+        for step in path:
+            if step not in node.children:
+                return None
+            node = node.children[step]
+        return None if node.children else WrittenScalar(self.text, node.start, node.end, node.style)
+
 
 def read_yaml_documents(text: str, *, file: str | None, limits: TextLimits) -> Iterator[YamlDocument]:
     """The documents of a text, in order, lazily; empty ones are left out. Raises InvalidManifest, LimitExceeded."""
@@ -93,7 +110,7 @@ def read_yaml_documents(text: str, *, file: str | None, limits: TextLimits) -> I
         elif isinstance(event, NodeEvent):
             node = composer.node(event, limits.depth_max)
             if node.value is not None:
-                yield YamlDocument(node)
+                yield YamlDocument(node, text)
 
 
 class _Composer:
@@ -138,7 +155,8 @@ class _Composer:
         self._check_node(event, depth_left)
         line, column = event.start_mark.line + 1, event.start_mark.column + 1
         if isinstance(event, ScalarEvent):
-            return Node(self._scalar(event), line, column)
+            start, end = event.start_mark.index, event.end_mark.index
+            return Node(self._scalar(event), line, column, start=start, end=end, style=event.style)
         if isinstance(event, SequenceStartEvent):
             items = self._items(depth_left)
             return Node([item.value for item in items], line, column, dict(enumerate(items)))

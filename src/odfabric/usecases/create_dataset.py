@@ -11,7 +11,7 @@ from odfabric.domain.chain.append import fold_blocks
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.names import check_account_name
 from odfabric.domain.snapshot import plan_creation
-from odfabric.errors import AccessDenied, AlreadyExists, InvalidRequest, NotFound
+from odfabric.errors import AccessDenied, AlreadyExists, InUse, NotFound
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.commit import CatalogEntry, EncodedBlock
 from odfabric.model.identity import DatasetAlias, DatasetId
@@ -64,11 +64,11 @@ def create_dataset(
 def delete_dataset(
     entry: CatalogEntry, *, repository: Repository, commits: Commits, if_match: Multihash | None = None
 ) -> None:
-    """Delete a dataset that no derivative dataset of this node reads. Raises InvalidRequest naming those that do."""
+    """Delete a dataset that no derivative dataset of this node reads. Raises InUse naming those that do."""
     readers = [other for other in _all_entries(repository) if entry.id in _inputs_of(other, repository)]
     if readers:
-        names = ", ".join(str(other.alias) for other in readers)
-        raise InvalidRequest(f"{entry.alias} is an input of {names}", hint="delete those first")
+        names = tuple(str(other.alias) for other in readers)
+        raise InUse(f"{entry.alias} is an input of {', '.join(names)}", users=names, hint="delete those first")
     commits.remove(entry.id, if_match=if_match)
 
 

@@ -1,20 +1,21 @@
 """Problem documents (RFC 9457): how an error of the closed tree looks in a job row, an HTTP answer or on a terminal.
 
 Owns the members and their names; which status a leaf has is decided by each edge. Members of the place (file, line, column, field,
-row, rule) stand at the top, for people who read one error, and again in `errors`, for programs that read a list.
+row, rule, queryLine, queryColumn) stand at the top, for people who read one error, and again in `errors`, for programs that read a list.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
-from odfabric.errors import HeadMoved, InvalidBlock, LimitExceeded, OdfError
+from odfabric.errors import HeadMoved, InUse, InvalidBlock, LimitExceeded, OdfError
 
 PROBLEM_TYPE_PREFIX = "https://odfabric.dev/problems/"
+_MEMBERS = {"query_line": "queryLine", "query_column": "queryColumn"}
 
 
 def problem_document(error: OdfError) -> dict[str, object]:
-    """`type`, `code`, `title`, `detail`, `message`, and whatever of place, errors, hint, limit, kind and heads is known."""
+    """`type`, `code`, `title`, `detail`, `message`, and whatever of place, errors, hint, limit, kind, heads and users is known."""
     document: dict[str, object] = {
         "type": PROBLEM_TYPE_PREFIX + error.code,
         "code": error.code,
@@ -22,7 +23,7 @@ def problem_document(error: OdfError) -> dict[str, object]:
         "detail": str(error),
         "message": error.message,
     }
-    place = {key: value for key, value in asdict(error.place).items() if value is not None}
+    place = {_MEMBERS.get(key, key): value for key, value in asdict(error.place).items() if value is not None}
     if place:
         document |= {**place, "errors": [{**place, "message": error.message}]}
     if error.hint:
@@ -32,6 +33,8 @@ def problem_document(error: OdfError) -> dict[str, object]:
             document.update(limit=error.limit, maximum=error.maximum)
         case InvalidBlock():
             document["kind"] = error.kind
+        case InUse():
+            document["usedBy"] = list(error.users)
         case HeadMoved():
             document.update(expected=error.expected, actual=error.actual)
         case _:

@@ -38,6 +38,18 @@ class ChangedTransform:
     result: CommitResult | None
     evolution: QueryEvolution | None
 
+    def to_value(self, head: Head) -> dict[str, object]:
+        """As JSON, `head` being the dataset's; without blocks nothing was to be changed."""
+        evolution = self.evolution
+        return {
+            "id": str(self.entry.id),
+            "alias": str(self.entry.alias),
+            "head": str(head.hash),
+            "blocks": [] if self.result is None else [str(block) for block in self.result.blocks],
+            "verdict": None if evolution is None else evolution.verdict.value,
+            "reason": None if evolution is None else evolution.reason,
+        }
+
 
 def set_transform(
     snapshot: DatasetSnapshot,
@@ -84,7 +96,7 @@ def _wanted(snapshot: DatasetSnapshot, repository: Repository) -> SetTransform:
         found = repository.find(parse_dataset_ref(text))
         return found.id if found else None
 
-    for index, event in enumerate(snapshot.metadata):
+    for index, event in reversed(list(enumerate(snapshot.metadata))):
         if isinstance(event, SetTransform):
             (resolved,) = resolve_inputs([normalised(event, index)], resolve=resolve)
             assert isinstance(resolved, SetTransform)

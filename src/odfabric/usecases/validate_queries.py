@@ -111,7 +111,7 @@ def judgement(result: ValidateResult) -> dict[str, object]:
             }
             for one in result.operators
         ],
-        "errors": [_problem(each) for each in result.problems],
+        "errors": [problem_value(each) for each in result.problems],
     }
     if result.operator_class is not None:
         answer |= {"class": result.operator_class, "keys": list(result.keys)}
@@ -250,7 +250,8 @@ def _failed(name: JsonValue, line: BatchLine, error: OdfError) -> Mapping[str, o
     return {"id": name, "ok": False, "schema": None, "operators": [], "errors": [problem]}
 
 
-def _problem(problem: QueryProblem) -> dict[str, object]:
+def problem_value(problem: QueryProblem) -> dict[str, object]:
+    """A problem as JSON."""
     return {
         "message": problem.message,
         "line": problem.line,

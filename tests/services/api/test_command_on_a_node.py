@@ -12,7 +12,7 @@ from odfabric.cli.backend import JobFailed, PushFile
 from odfabric.cli.node_client import NodeBackend
 from odfabric.testing.memory_node import MemoryNode
 from tests.services.api.serving import Served
-from tests.usecases.manifests import ROOT
+from tests.usecases.manifests import DERIVED, ROOT
 
 
 @pytest.fixture
@@ -46,6 +46,34 @@ def test_names_are_shown_as_they_are_spelt(memory: MemoryNode, backend: NodeBack
     memory.add(ROOT.replace("name: readings", "name: Spelt"))
     assert backend.show("spelt")["alias"] == "local/Spelt"
     assert backend.delete("SPELT")["alias"] == "local/Spelt"
+
+
+def test_a_transform_is_changed_and_a_refusal_names_the_file(
+    memory: MemoryNode, backend: NodeBackend, tmp_path: Path
+) -> None:
+    memory.add(ROOT.replace("name: readings", "name: source"))
+    derived = DERIVED.replace("readings", "source").replace("name: copied", "name: changed")
+    path = tmp_path / "changed.yaml"
+    path.write_text(derived)
+    backend.add(str(path))
+    path.write_text("---\n".join([ROOT, derived.replace("SELECT *", "SELECT  *")]))
+    (changed,) = backend.set_transform(str(path))
+    assert (changed["alias"], changed["verdict"], len(changed["blocks"])) == ("local/changed", None, 1)  # type: ignore[arg-type]
+    path.write_text(derived.replace("SELECT *", "SELECT nothing"))
+    with pytest.raises(JobFailed) as refused:
+        backend.set_transform(str(path))
+    document = refused.value.document
+    line = path.read_text().splitlines()[document["line"] - 1]  # type: ignore[operator]
+    assert line[document["column"] - 1 :].startswith("SELECT nothing")  # type: ignore[operator]
+    assert (document["file"], document["queryLine"], document["queryColumn"]) == (str(path), 1, 1)
+    assert str(document["detail"]).startswith(f"{path}, line ")
+
+
+def test_an_input_of_others_is_not_deleted(memory: MemoryNode, backend: NodeBackend) -> None:
+    memory.add(ROOT.replace("name: readings", "name: feeding"))
+    memory.add(DERIVED.replace("readings", "feeding").replace("name: copied", "name: fed"))
+    with pytest.raises(JobFailed, match="local/feeding is an input of local/fed"):
+        backend.delete("feeding")
 
 
 def test_manifests_before_a_wrong_one_are_told(memory: MemoryNode, backend: NodeBackend, tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_a_transform_that_the_engine_refuses_is_refused_at_once(client: httpx.Cl
     )
     answer = client.post("/datasets", content=bad, headers=YAML)
     problem = answer.json()
-    assert (answer.status_code, problem["code"], problem["line"]) == (400, "invalid-query", 1)
+    assert (answer.status_code, problem["code"], problem["queryLine"]) == (400, "invalid-query", 1)
 
 
 def test_a_listing_goes_from_page_to_page(tmp_path: Path) -> None:
@@ -226,7 +226,25 @@ def test_an_input_of_others_is_not_deleted(client: httpx.Client) -> None:
     derived = DERIVED.replace("readings", "feeding").replace("name: copied", "name: fed")
     assert client.post("/datasets", content=derived, headers=YAML).status_code == 201
     answer = client.delete(f"/datasets/{made['id']}")
-    assert (answer.status_code, "local/fed" in answer.json()["message"]) == (400, True)
+    problem = answer.json()
+    assert (answer.status_code, problem["code"], problem["usedBy"]) == (409, "in-use", ["local/fed"])
+    assert "local/fed" in problem["message"]
+    assert client.get(f"/datasets/{made['id']}").status_code == 200
+
+
+REFUSED = DERIVED.replace("name: copied", "name: refused").replace(
+    "transform: {kind: Sql, engine: spark, query: SELECT * FROM readings}",
+    "transform:\n      kind: Sql\n      engine: spark\n      query: >-\n        SELECT nothing\n        FROM readings",
+)
+
+
+def test_a_refused_query_has_its_place_in_the_manifest(client: httpx.Client) -> None:
+    created(client, "asked")
+    problem = client.post("/datasets", content=REFUSED.replace("readings", "asked"), headers=YAML).json()
+    assert (problem["code"], problem["field"]) == ("invalid-query", "transform.queries[0]")
+    assert (problem["line"], problem["column"]) == (14, 9)
+    assert (problem["queryLine"], problem["queryColumn"]) == (1, 1)
+    assert problem["errors"][0]["queryLine"] == 1
 
 
 @pytest.mark.parametrize(

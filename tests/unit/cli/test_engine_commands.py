@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from odfabric.cli.app import main
 from odfabric.cli.output import Output
 from odfabric.cli.query_judgements import is_accepted, show_judgements
+from odfabric.formats.manifest_yaml import parse_placed_snapshots
 from odfabric.model.data_schema import DataField, DataSchema, DataTypeInt64, DataTypeOption
 from odfabric.model.engine import EvolutionVerdict, QueryEvolution, QueryOperator, QueryProblem, ValidateResult
 
@@ -40,7 +42,7 @@ ACCEPTED = ValidateResult(
 
 
 def shown(result: ValidateResult, capsys: pytest.CaptureFixture[str]) -> str:
-    show_judgements(Output(as_json=False), {"totals": result})
+    show_judgements(Output(as_json=False), {"totals": result}, {})
     return capsys.readouterr().out
 
 
@@ -65,6 +67,38 @@ def test_problems_are_shown_with_their_place_and_what_to_write_instead(capsys: p
         "      1",
     ]
     assert not is_accepted(refused)
+
+
+TOTALS = """
+kind: DatasetSnapshot
+version: 1
+content:
+  name: totals
+  kind: Derivative
+  metadata:
+  - kind: SetTransform
+    inputs: [{datasetRef: trades}]
+    transform:
+      kind: Sql
+      engine: spark
+      query: >
+        SELECT rand()
+        AS r FROM trades
+"""
+
+
+def test_a_problem_of_a_manifest_has_its_place_in_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    (placed,) = parse_placed_snapshots(TOTALS, file="totals.yaml")
+    problem = QueryProblem(rule="random", message="no chance", hint=None, step=0, line=1, column=8)
+    result = ValidateResult(problems=(problem,), data_schema=None, operator_class=None, keys=())
+    show_judgements(Output(as_json=False), {"totals": result}, {"totals": placed})
+    expected = "  query 1 at line 1, column 8 (totals.yaml, line 14, column 16): no chance (random)"
+    assert capsys.readouterr().out.splitlines() == ["totals: refused", expected]
+    show_judgements(Output(as_json=True), {"totals": result}, {"totals": placed})
+    (document,) = json.loads(capsys.readouterr().out)
+    (error,) = document["errors"]
+    assert (error["line"], error["column"]) == (1, 8)
+    assert error["manifest"] == {"file": "totals.yaml", "line": 14, "column": 16}
 
 
 @pytest.mark.parametrize("verdict", EvolutionVerdict)

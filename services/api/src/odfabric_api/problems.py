@@ -33,6 +33,7 @@ HTTP_STATUS: Mapping[str, int] = {
     "not-found": 404,
     "head-moved": 409,
     "already-exists": 409,
+    "in-use": 409,
     "chains-diverged": 409,
     "lease-lost": 409,
     "limit-exceeded": 413,

@@ -32,6 +32,10 @@ class ProblemPlace(Answer):
     field: str | None = None
     row: int | None = None
     rule: str | None = None
+    query_line: int | None = Field(
+        None, description="Within the query, where line and column are those of its manifest"
+    )
+    query_column: int | None = None
 
 
 class Problem(Answer):
@@ -50,6 +54,7 @@ class Problem(Answer):
     kind: str | None = Field(None, description="The reference's name of a chain error")
     expected: str | None = Field(None, description="The head that If-Match named")
     actual: str | None = Field(None, description="The head that was found")
+    used_by: list[str] | None = Field(None, description="Names of those that depend on it")
 
 
 class HealthParts(Answer):
@@ -78,6 +83,17 @@ class DatasetCreated(Answer):
     id: str
     alias: str
     head: str = Field(description=HASH)
+
+
+class TransformChanged(Answer):
+    """A changed transform; `verdict` and `reason` are null if it has never run or nothing was to be changed."""
+
+    id: str
+    alias: str
+    head: str = Field(description=HASH)
+    blocks: list[str]
+    verdict: Literal["compatible", "migration", "refused"] | None
+    reason: str | None
 
 
 class DatasetListed(Answer):

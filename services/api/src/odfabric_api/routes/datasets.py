@@ -1,4 +1,4 @@
-"""Routes of the catalog: create, list, find, delete datasets."""
+"""Routes of the catalog: create, list, find, delete datasets, and change the transform of one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from starlette.responses import JSONResponse
 
 from odfabric.errors import InvalidRequest, NotFound, Place
 from odfabric.formats.did import parse_dataset_id
-from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.formats.manifest_places import PlacedSnapshot
+from odfabric.formats.manifest_yaml import parse_placed_snapshots
 from odfabric.formats.references import parse_dataset_alias
 from odfabric.formats.yaml_documents import TextLimits
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.manifest import DatasetSnapshot
+from odfabric.model.multihash import Multihash
 from odfabric.wiring import Node
-from odfabric_api.auth import Creator, Maintainer, Reader, node_of
+from odfabric_api.auth import Creator, Maintainer, Reader, WritableDataset, Writer, node_of
 from odfabric_api.contract import check_media_type
 from odfabric_api.json_body import read_body
 from odfabric_api.preconditions import IF_MATCH, header_parameters, if_match_of, media_type_of
-from odfabric_api.schemas import DatasetCreated, DatasetFound, DatasetPage, answers
+from odfabric_api.schemas import DatasetCreated, DatasetFound, DatasetPage, TransformChanged, answers
 
 router = APIRouter(tags=["datasets"])
 
@@ -56,12 +57,15 @@ _MANIFEST_BODY: dict[str, Any] = {
 )
 async def create_dataset(request: Request, caller: Creator) -> Response:
     """One DatasetSnapshot, YAML or JSON. 201 with id, alias and head."""
-    node = node_of(request)
-    if media_type_of(request) is not None:
-        check_media_type(request, YAML_MEDIA_TYPES)
-    limits = node.manifest_limits
-    body = await read_body(request, bytes_max=limits.bytes_max, limit="manifest_bytes_max")
-    entry, head = await to_thread.run_sync(lambda: node.create(_one_snapshot(body, limits), caller))
+    node, limits = node_of(request), node_of(request).manifest_limits
+    body = await _manifest_body(request)
+
+    def create() -> tuple[CatalogEntry, Multihash]:
+        placed = _one_snapshot(body, limits)
+        with placed.refusals_in_file():
+            return node.create(placed.snapshot, caller)
+
+    entry, head = await to_thread.run_sync(create)
     return JSONResponse(
         {"id": str(entry.id), "alias": str(entry.alias), "head": str(head)},
         status_code=201,
@@ -107,18 +111,49 @@ def find_dataset(request: Request, caller: Reader, dataset_id: DatasetIdText) ->
     openapi_extra=header_parameters(IF_MATCH),
 )
 def delete_dataset(request: Request, caller: Maintainer, dataset_id: DatasetIdText) -> Response:
-    """With `If-Match` only if the head is that block."""
+    """With `If-Match` only if the head is that block. An input of other datasets is kept: 409 with their names in `usedBy`."""
     node = node_of(request)
     node.delete(node.resolve(parse_dataset_id(dataset_id)), if_match=if_match_of(request))
     return Response(status_code=204)
 
 
-def _one_snapshot(body: bytes, limits: TextLimits) -> DatasetSnapshot:
+@router.put(
+    "/{account}/{dataset}/transform",
+    summary="Change the transform of a dataset",
+    responses=answers(TransformChanged, text="What the next pull makes of it"),
+    openapi_extra=_MANIFEST_BODY,
+)
+async def set_transform(request: Request, entry: WritableDataset, caller: Writer) -> Response:
+    """The transform of a DatasetSnapshot of this name; its other events are not looked at. The next pull makes the rows those of
+    the new query. Without `blocks` the dataset has this transform already."""
+    node, limits = node_of(request), node_of(request).manifest_limits
+    body = await _manifest_body(request)
+
+    def change() -> dict[str, object]:
+        placed = _one_snapshot(body, limits)
+        if node.resolve(placed.snapshot.name).id != entry.id:
+            raise InvalidRequest(
+                f"the manifest is of {placed.snapshot.name}, not of {entry.alias}", hint="send it to its own dataset"
+            )
+        with placed.refusals_in_file():
+            changed = node.set_transform(placed.snapshot, caller)
+        return changed.to_value(node.head(entry))
+
+    return JSONResponse(await to_thread.run_sync(change))
+
+
+async def _manifest_body(request: Request) -> bytes:
+    if media_type_of(request) is not None:
+        check_media_type(request, YAML_MEDIA_TYPES)
+    return await read_body(request, bytes_max=node_of(request).manifest_limits.bytes_max, limit="manifest_bytes_max")
+
+
+def _one_snapshot(body: bytes, limits: TextLimits) -> PlacedSnapshot:
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InvalidRequest("the manifest is not UTF-8", place=Place(field="body", column=error.start + 1)) from None
-    snapshots = parse_snapshots(text, file=None, limits=limits)
+    snapshots = parse_placed_snapshots(text, limits=limits)
     if len(snapshots) != 1:
         raise InvalidRequest(f"expected one manifest, found {len(snapshots)}", hint="send one document a request")
     return snapshots[0]

@@ -1,0 +1,84 @@
+"""Snapshots with the way back to the file: where what is wrong with a query stands in the manifest that holds it.
+
+Invariant: a line and column of the file are told only where they are those of the query; otherwise the line where the query begins.
+Not here: reading manifests (`formats.manifest_yaml`), judging queries (the engine).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from odfabric.errors import InvalidQuery, Place
+from odfabric.formats.manifest_documents import Document
+from odfabric.formats.yaml_documents import Path
+from odfabric.model.manifest import DatasetSnapshot
+from odfabric.model.metadata import SetTransform
+
+_QUERY_FIELD = re.compile(r"transform\.queries\[([0-9]+)\]", re.ASCII)
+"""What judges of transforms call a statement of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedSnapshot:
+    """A snapshot and where it stands: below the member `top` of a document of `file`."""
+
+    snapshot: DatasetSnapshot
+    document: Document
+    top: tuple[int, ...]
+    file: str | None
+
+    @contextmanager
+    def refusals_in_file(self) -> Iterator[None]:
+        """While its transform is judged: an InvalidQuery that names a place within a query names that of the file too."""
+        try:
+            yield
+        except InvalidQuery as error:
+            error.place = self.in_file(error.place)
+            raise
+
+    def in_file(self, place: Place) -> Place:
+        """A place within a statement of the transform, told of the file; any other place as it is."""
+        step = _QUERY_FIELD.fullmatch(place.field or "")
+        if step is None:
+            return place
+        found = self.place_of(int(step[1]), place.line, place.column)
+        return replace(
+            place,
+            file=found.file,
+            line=found.line,
+            column=found.column,
+            query_line=place.line,
+            query_column=place.column,
+        )
+
+    def place_of(self, step: int, line: int | None, column: int | None) -> Place:
+        """The place in the file for one within a statement of the transform, statements counting from 0.
+
+        Where it cannot be told for sure, the line where the statement begins, without a column.
+        """
+        statement = self._statement(step)
+        written = None if statement is None else self.document.written(statement[0])
+        if statement is None or written is None:
+            return Place(file=self.file)
+        if line is not None and column is not None:
+            found = written.locate(statement[1], line, column)
+            if found is not None:
+                return Place(file=self.file, line=found[0], column=found[1])
+        return Place(file=self.file, line=written.begins()[0])
+
+    def _statement(self, step: int) -> tuple[Path, str] | None:
+        """Path and text of a statement of the transform that counts, the last one."""
+        events = self.snapshot.metadata
+        for index in reversed(range(len(events))):
+            event = events[index]
+            if not isinstance(event, SetTransform):
+                continue
+            path: tuple[str | int, ...] = (*self.top, "content", "metadata", index, "transform")
+            if event.transform.query is not None:
+                return (*path, "query"), event.transform.query
+            queries = event.transform.queries or ()
+            return ((*path, "queries", step, "query"), queries[step].query) if step < len(queries) else None
+        return None
