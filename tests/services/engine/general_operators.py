@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from odfabric.model.metadata import TemporalTable
+from tests.services.engine.general_aggregates import of_two_columns
 from tests.services.engine.general_cases import GeneralCase, GeneralQuery, Table, case_of
 from tests.services.engine.general_dialects import either, final, step, then
 from tests.services.engine.general_grammar import (
@@ -122,13 +123,17 @@ def calls(c: Composer, x: Relation) -> list[Item]:
             options += [(f"sum({column})", total), (f"avg({column})", "approx")]
         if kind in WHOLE:
             options.append((either(f"percentile({column}, 0.5)", f"quantile_cont({column}, 0.5)"), "approx"))
+            options += [(f"bit_xor({column})", kind), (either(f"mode({column}, true)", None), kind)]
         if kind not in ("approx", "array", "struct"):
             options += [(f"min({column})", kind), (f"max({column})", kind), (f"count(DISTINCT {column})", "bigint")]
             all_of_them = either(f"size(sort_array(collect_set({column})))", f"count(DISTINCT {column})")
             options.append((all_of_them, "int"))
         if kind == "bool":
             options += [(f"bool_and({column})", "bool"), (f"bool_or({column})", "bool")]
+    options += of_two_columns(c, x)
     found = [r.choice(options) for _ in range(r.choice([1, 1, 2, 3]))]
+    if any("listagg" in call for call, _ in found):
+        return [each for each in found if "DISTINCT" not in each[0]]  # beside several of these Spark fails
     if r.random() < 0.2 and "[[" not in found[0][0]:
         found[0] = (f"{found[0][0]} FILTER (WHERE {c.condition(x)})", found[0][1])
     return found
@@ -188,7 +193,7 @@ def _grouping_sets(c: Composer, x: Relation, _: int) -> Relation | None:
     (one, a), (two, b) = c.r.sample([(f"q.{name}", kind) for name, kind in x.firm], 2)
     form = c.r.choice(["ROLLUP ({0}, {1})", "CUBE ({0}, {1})", "GROUPING SETS (({0}, {1}), ({1}), ())"])
     level = either("CAST(grouping_id() AS INT)", f"CAST(grouping_id({one}, {two}) AS INT)")
-    items = [(one, a), (two, b), (level, "int"), ("count(*)", "bigint")]
+    items = [(one, a), (two, b), (level, "int"), ("count(*)", "bigint"), *calls(c, x)[:1]]
     # Of no rows Spark makes no total; the standard and DuckDB make one.
     tail = f" GROUP BY {form.format(one, two)}" + either("", " HAVING count(*) > 0")
     return c.select(
@@ -532,7 +537,10 @@ def _row_function(c: Composer, x: Relation, rest: str) -> Item:
         (f"percent_rank() OVER {peers}", "approx"),
         (f"count(*) OVER {peers}", "bigint"),
         (f"min({name}) OVER (PARTITION BY {partition})", kind),
+        (either(f"max_by({name}, struct(q.event_time{then(name)})) OVER (PARTITION BY {partition})", None), kind),
     ]
+    if kind == "int":
+        options.append((either(f"collect_list({name}) OVER {framed}", None), "array"))
     if kind in NUMBERS:
         total = "decimal" if kind == "decimal" else "bigint"
         options += [(f"sum({name}) OVER {where}", total) for where in (framed, peers, f"(PARTITION BY {partition})")]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from odfabric.errors import InvalidQuery
-from odfabric_engine_spark.catalyst import Catalyst, Expression, children, items, simple_name
+from odfabric_engine_spark.catalyst import Catalyst, Expression, children, is_attribute, items, simple_name
 from odfabric_engine_spark.validate.functions import REASONS
 from odfabric_engine_spark.validate.refusal import refusal, shown, source_text
 
@@ -161,16 +161,24 @@ def _list_problems(node: Expression, *, in_transform: bool) -> Iterator[InvalidQ
 
 
 def _tie_problems(node: Expression, *, in_transform: bool) -> Iterator[InvalidQuery]:
-    value = children(node)[0]
+    value, by, *_ = children(node)
     function = str(node.prettyName())
     if not in_transform:
+        parts = children(by) if simple_name(by) == "CreateNamedStruct" else [by]
+        if any(part.semanticEquals(value) for part in parts):
+            return
         yield _by_order(node, hint=f"break ties by the value: {function}(x, struct(y, x))")
     elif '"map"' in str(value.dataType().json()) or '"variant"' in str(value.dataType().json()):
         hint = "take a member of it, or number the rows by row_number() over (partition by .. order by ..)"
         message = (
-            f"{_text(node)} is not allowed: of rows that tie it takes any, and {_text(value)} has no order to choose by"
+            f"{_text(node)} is not allowed: of rows that tie it takes any, and {_name(value)} has no order to choose by"
         )
         yield refusal("function-order", message, at=node, hint=hint)
+
+
+def _name(value: Expression) -> str:
+    # The place of a column in the text may be another mention of it.
+    return shown(str(value.name())) if is_attribute(value) else _text(value)
 
 
 def _text(node: Expression) -> str:
