@@ -201,14 +201,59 @@ def test_an_engine_that_leaves_nothing_to_record_is_given_more(memory: MemoryNod
 
 
 def test_a_changed_query_reads_everything_in_one_transaction(memory: MemoryNode) -> None:
-    history(memory)
-    history(memory, WITH_NOTES)
+    root, noted = history(memory), history(memory, WITH_NOTES)
     chosen = memory.add(BOTH)
     pull(memory, chosen)
+    for entry in (root, noted):
+        push(memory, entry, row(8, "new") + row(9, "newer"))
     before = len(transactions(memory, chosen))
     change(memory, "SELECT * FROM b")
-    assert pull(memory, chosen)["rows"] == 10
+    assert pull(memory, chosen)["rows"] == 5 + 7
     assert len(transactions(memory, chosen)) == before + 1
+    assert verify(memory, chosen)["ok"] is True
+
+
+class Changing(Interrupted):
+    def before(self) -> None:
+        change(self.memory, "SELECT * FROM b")
+
+
+def test_a_query_that_is_changed_during_a_run_is_the_one_that_goes_on(memory: MemoryNode) -> None:
+    history(memory)
+    noted = history(memory, ROOT.replace("name: readings", "name: noted"), pushes=1)
+    push(memory, noted, row(2, "other city"))
+    chosen = memory.add(BOTH)
+    memory.use_engine(Changing(memory, 2))
+    assert pull(memory, chosen)["rows"] == 2 + 2 + 2
+    assert cities(memory, chosen)[2:] == ["city 1", "city 2", "city 1", "other city"]
+    assert rows_of(transactions(memory, chosen)) == [2, 4]
+    assert verify(memory, chosen)["ok"] is True
+
+
+class Remembering(MemoryEngine):
+    """Keeps which transforms it was told to continue from."""
+
+    def __init__(self, memory: MemoryNode) -> None:
+        super().__init__(memory.folder / "exchange")
+        self.continued: list[bool] = []
+
+    def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
+        self.continued.append(request.previous is not None)
+        return super().execute_transform(request, progress=progress)
+
+
+def test_only_the_first_transaction_after_a_change_of_words_continues_from_the_old_ones(memory: MemoryNode) -> None:
+    root, _ = history(memory, pushes=1), history(memory, WITH_NOTES, pushes=1)
+    chosen = memory.add(BOTH)
+    pull(memory, chosen)
+    change(memory, "SELECT  *  FROM a")
+    for day in range(2, 6):
+        push(memory, root, row(day, "later"))
+    engine = Remembering(memory)
+    memory.use_engine(engine)
+    pull(memory, chosen)
+    assert rows_of(transactions(memory, chosen)) == [1, 2, 2]
+    assert engine.continued == [True, False]
     assert verify(memory, chosen)["ok"] is True
 
 
@@ -247,3 +292,24 @@ def test_columns_that_a_query_needs_are_there_in_its_first_transaction(
     memory.use_engine(engine(memory.folder / "exchange"))
     pull(memory, derived)
     assert rows_of(transactions(memory, derived)) == rows
+
+
+def test_a_change_of_words_is_judged_by_the_newest_schemas_too(memory: MemoryNode) -> None:
+    memory.use_engine(Choosy(memory.folder / "exchange"))
+    root, _ = history(memory, pushes=1), history(memory, WITH_NOTES, pushes=1)
+    chosen, text = memory.add(BOTH), DERIVED.replace("readings", "chosen")
+    derived = memory.add(text)
+    for entry in (chosen, derived):
+        pull(memory, entry)
+    for day in (2, 3, 4):
+        push(memory, root, row(day, "later"))
+    pull(memory, chosen)
+    memory.use_engine(MemoryEngine(memory.folder / "exchange"))
+    change(memory, "SELECT * FROM b")  # which adds a column
+    pull(memory, chosen)
+    memory.use_engine(Choosy(memory.folder / "exchange"))
+    (snapshot,) = parse_snapshots(text.replace("SELECT *", "SELECT  *"), file="test.yaml")
+    memory.node.set_transform(snapshot, Subject(LOCAL_ACCOUNT))
+    pull(memory, derived)
+    assert rows_of(transactions(memory, derived)) == [1, 3, 5]
+    assert verify(memory, derived)["ok"] is True

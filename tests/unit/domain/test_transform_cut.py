@@ -196,6 +196,14 @@ def test_a_floor_takes_the_others_along_up_to_its_moment() -> None:
     assert found[0].rows == 6
 
 
+def test_a_moment_behind_the_floor_is_not_parted_either() -> None:
+    flights, weather, output = evolved(), source(1), derivative(2)
+    weather.append(SetInfo(description="the same moment as the last flights"), after_ms=4000)
+    push(weather, 1, after_ms=0)
+    found = cut(output, flights, weather, limits=rows_up_to(6), floor=Floor.LAST)
+    assert [each.rows for each in found] == [4, 3]
+
+
 def test_only_what_is_new_is_cut() -> None:
     flights, output = source(), derivative()
     push(flights, 3)
