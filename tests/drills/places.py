@@ -111,7 +111,9 @@ class InBucket(InFolder):
             "s3_access_key": self.s3.access_key,
             "s3_secret_key": self.s3.secret_key,
         }
-        self.made.append(replace(place, settings={**place.settings, **access}))
+        # A copy has no part in the database of the place that it is a copy of.
+        own = {name: value for name, value in place.settings.items() if name != "database_url"}
+        self.made.append(replace(place, settings={**own, **access}))
         return self.made[-1]
 
 

@@ -87,7 +87,10 @@ def test_only_what_is_cleared_leaves_the_servers(tmp_path: Path, postgres: Postg
     for place in (kept, cleared):
         with opened(place) as node:
             node.ports.objects.put_bytes("f/blocks/1", b"1")
-    assert len(keys_in(s3, places.bucket)) == 2
+    (tmp_path / "copied").mkdir()
+    places.copy(kept, tmp_path / "copied")
+    assert len(keys_in(s3, places.bucket)) == 3
+    places.clear(tmp_path / "copied")
     places.clear(tmp_path / "cleared")
     (key,) = keys_in(s3, places.bucket)
     assert key.endswith("f/blocks/1")
