@@ -177,6 +177,11 @@ def test_what_spark_fails_on_is_refused_at_once(engine_call: EngineCall) -> None
     (problem,) = validate(engine_call, f"{listed}, count(distinct d) m from a group by k").problems
     assert (problem.rule, problem.line, problem.column) == ("distinct-aggregate", 2, 3)
     assert "subquery" in (problem.hint or "")
+    pivoted = (
+        "select * from (select event_time, k, v from a)\npivot (listagg(k) within group (order by k) for v in (1 as x))"
+    )
+    (problem,) = validate(engine_call, pivoted).problems
+    assert (problem.rule, problem.line, problem.column, bool(problem.hint)) == ("pivot", 2, 8, True)
 
 
 OVER = [

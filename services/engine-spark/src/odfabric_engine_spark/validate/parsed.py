@@ -31,6 +31,7 @@ from odfabric_engine_spark.catalyst import (
     is_expression_class,
     items,
     simple_name,
+    walk_expression,
 )
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes, functions
@@ -243,6 +244,8 @@ class ParsedGate:
             yield from self._judge_hint(node)
         elif name == "UnresolvedInlineTable":
             yield from _judge_inline_table(node)
+        elif name == "Pivot":
+            yield from _judge_pivot(node)
         elif name == "UnresolvedWith" and node.allowRecursion():
             yield refusal("recursion", "WITH RECURSIVE is not allowed", at=node)
 
@@ -365,6 +368,16 @@ def _judge_inline_table(node: Plan) -> Iterator[InvalidQuery]:
     for row in expressions_of(node):
         if simple_name(row) == "UnresolvedAttribute":
             yield refusal("values", f"VALUES holds constants only, not {shown(source_text(row))}", at=row)
+
+
+def _judge_pivot(node: Plan) -> Iterator[InvalidQuery]:
+    """Spark 4.3 fails while it resolves LISTAGG .. WITHIN GROUP of a PIVOT."""
+    for call in (part for each in expressions_of(node) for part in walk_expression(each)):
+        if simple_name(call) != "UnresolvedFunction" or call.orderingWithinGroup().isEmpty():
+            continue
+        if str(items(call.nameParts())[-1]).lower() in ("listagg", "string_agg"):
+            hint = "write array_join(sort_array(collect_list(..)), ..), or group by with FILTER (WHERE ..)"
+            yield refusal("pivot", f"Spark cannot pivot {shown(source_text(call))}", at=call, hint=hint)
 
 
 def _judge_literal(node: Expression) -> Iterator[InvalidQuery]:
