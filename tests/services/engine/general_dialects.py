@@ -15,6 +15,9 @@ from enum import Enum
 _MARK = re.compile(r"\[\[([^\[\]]*)\]\]")
 _UNKNOWN = "\x00"
 
+END_OF_SESSION = "if(count(*) > 0, session_window.end, NULL)"
+"""For Spark as a judge: a condition on the end alone it puts below the merging of sessions, and takes rows of one for several."""
+
 
 class Dialect(Enum):
     """For whom a text is."""

@@ -13,7 +13,7 @@ from random import Random
 from odfabric.model.metadata import TemporalTable
 from tests.services.engine.general_aggregates import of_two_columns
 from tests.services.engine.general_cases import GeneralCase, GeneralQuery, Table, case_of
-from tests.services.engine.general_dialects import either, final, step, then
+from tests.services.engine.general_dialects import END_OF_SESSION, either, final, step, then
 from tests.services.engine.general_grammar import (
     LITERALS,
     NUMBERS,
@@ -278,7 +278,7 @@ def _windows(c: Composer, x: Relation, kind: str) -> Relation | None:
         made = _fixed_window(x, width, width, c.r.choice(["00", "00", "15"]), 1)
     having = _having(c)
     if x.is_event_time:
-        end = "session_window.end" if kind == "session" else "window.end"
+        end = END_OF_SESSION if kind == "session" else "window.end"
         having += final(" AND" if having else " HAVING", end, made.duck_end)
     shown = c.r.choice([made.start, made.start, made.end])
     found = c.select(

@@ -11,7 +11,7 @@ from random import Random
 from odfabric.model.metadata import TemporalTable
 from tests.services.engine.general_aggregates import BOTH_KNOW, LISTS, MOMENTS, greatest_by, listed, quantiles
 from tests.services.engine.general_cases import GeneralCase, GeneralQuery, Table, case_of
-from tests.services.engine.general_dialects import either, final, judged, step, then
+from tests.services.engine.general_dialects import END_OF_SESSION, either, final, judged, step, then
 
 _COLUMNS = {
     "a": {"k": "int", "z": "string", "v": "int"},
@@ -450,7 +450,7 @@ _TIMED = {
             "GROUP BY session_window(event_time, '30 minutes'), k",
             None,
         )
-        + final(" HAVING", "session_window.end"),
+        + final(" HAVING", END_OF_SESSION),
         final_only=True,
     ),
     "windows again": _groups(
@@ -582,7 +582,7 @@ _AGGREGATES = {
         "a",
         f"SELECT event_time, k, z, v, covar_pop(v, k) OVER (PARTITION BY z ORDER BY v{_ALL_OF_A} {_ROWS}) AS c, "
         f"{_HIGHEST} AS hi, "
-        f"{either(f'collect_list(v) OVER (PARTITION BY k ORDER BY v{_ALL_OF_A} {_ROWS})', None)} AS l FROM a",
+        f"{either(f'collect_list(v) OVER (PARTITION BY z ORDER BY v{_ALL_OF_A} {_ROWS})', None)} AS l FROM a",
     ),
 }
 

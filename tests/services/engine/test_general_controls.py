@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from odfabric_engine_spark.normalise import subqueries, waiting_joins, window_functions
+from odfabric_engine_spark.normalise import float_aggregates, folds, subqueries, waiting_joins, window_functions
 from odfabric_engine_spark.stages import binding, inference, leaf_keys, rows_run, transaction
 from odfabric_engine_spark.stages.inference import Inference
 from odfabric_engine_spark.stages.joins import RIGHT_KEPT
@@ -88,6 +88,15 @@ def _ties_stay(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(window_functions, "completed", lambda _, __, order, ___: list(order))
 
 
+def _ties_of_groups_stay(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(float_aggregates, "without_ties", lambda _, function: function)
+
+
+def _moments_take_rows_as_they_come(patch: pytest.MonkeyPatch) -> None:
+    plain = folds._text
+    patch.setattr(folds, "_text", lambda *args, **more: plain(*args, **more).replace("sort_array(", "("))
+
+
 def _nothing_waits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(binding, "at_watermark", lambda _, plan, __: plan.child())
 
@@ -124,6 +133,8 @@ BREAKS: list[tuple[Break, tuple[str, ...]]] = [
     (_not_in_by_key, ("nullable not in",)),
     (_nothing_was_before_the_first, ("constants on the left", "global over an aggregate")),
     (_ties_stay, ("top 2", "running sum of rows", "neighbours")),
+    (_ties_of_groups_stay, ("greatest by another", "texts in order")),
+    (_moments_take_rows_as_they_come, ("moments",)),
     (_nothing_waits, ("sessions", "tumbling, distinct")),
     (_closing_touches_nothing, ("sessions", "hopping", "temporal")),
     (_nobody_waits_for_a_partner, ("interval", "nothing within an hour")),

@@ -46,6 +46,16 @@ def test_a_window_is_emitted_when_the_watermark_reaches_its_end(engine_call: Eng
     assert seen(derived.pull()) == [(A, hour(1), "x", 12)]
 
 
+def test_a_session_waits_for_the_end_of_its_last_row(engine_call: EngineCall, hits: Input) -> None:
+    """Its first row alone would be over when the watermark passes the hour."""
+    query = "select session_window.start as event_time, k, count(*) n from a group by session_window(event_time, '40 minutes'), k"
+    derived = Derivative(query, [hits], engine_call)
+    hits.add([(A, 0, "x", 1), (A, HOUR // 2, "x", 2)], watermark=HOUR)
+    assert seen(derived.pull()) == []
+    hits.add([], watermark=2 * HOUR)
+    assert seen(derived.pull()) == [(A, hour(0), "x", 2)]
+
+
 def test_rows_of_the_block_that_closes_a_window_are_in_it(engine_call: EngineCall, hits: Input) -> None:
     hits.add([(A, 0, "x", 1), (A, 5 * HOUR, "x", 2)], watermark=3 * HOUR)
     assert seen(Derivative(HOURLY, [hits], engine_call).pull()) == [(A, hour(0), "x", 1)]

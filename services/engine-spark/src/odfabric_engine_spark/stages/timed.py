@@ -19,6 +19,7 @@ from odfabric_engine_spark.catalyst import (
     without_alias,
 )
 from odfabric_engine_spark.incremental.trace import substitute
+from odfabric_engine_spark.incremental.window import is_session_window
 from odfabric_engine_spark.normalise.timed import is_timed_filter, waiting_part
 from odfabric_engine_spark.stages.values import references
 
@@ -60,4 +61,16 @@ def at_watermark(catalyst: Catalyst, plan: Plan, watermark_us: int | None) -> Pl
         reached = catalyst.expressions.LessThanOrEqual(part.left(), instant)
     if simple_name(condition) == "Or":
         reached = catalyst.expressions.Or(condition.left(), reached)
-    return catalyst.logical.Filter(reached, plan.child())
+    return catalyst.logical.Filter(_of_whole_sessions(catalyst, reached, plan.child()), plan.child())
+
+
+def _of_whole_sessions(catalyst: Catalyst, reached: Expression, plan: Plan) -> Expression:
+    """A condition that Spark leaves above the merging of sessions: it would take later rows of a session for another."""
+    while simple_name(plan) == "Filter":
+        plan = plan.child()
+    if simple_name(plan) != "Aggregate" or not any(map(is_session_window, items(plan.groupingExpressions()))):
+        return reached
+    # Always true, and not to be moved, for it counts as uncertain.
+    here = catalyst.expressions.SparkPartitionID()
+    stays = catalyst.expressions.GreaterThanOrEqual(here, catalyst.parse_expression("0"))
+    return catalyst.expressions.If(stays, reached, catalyst.parse_expression("false"))
