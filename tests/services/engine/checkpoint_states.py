@@ -14,7 +14,7 @@ from odfabric_engine_spark.state.sealing import StateWork
 
 
 def groups_of(path: Path, name: str = "groups") -> pa.Table | None:
-    """All groups of a state in a checkpoint that stands alone; None if it has none."""
+    """All groups, or all rows, of a state in a checkpoint that stands alone; None if it has none."""
     file = open_file(path, name=path.name)
     (state,) = [each for each in file.header["states"] if each["name"] == name]
     if not state["runs"]:
@@ -23,8 +23,12 @@ def groups_of(path: Path, name: str = "groups") -> pa.Table | None:
     end_column = "known from the runs" if CLOSES in stored.names else None
     schema = pa.schema([field for field in stored if field.name not in (WEIGHT, CLOSES)])
     work = StateWork(scratch=path.parent, piece_rows=1_000, added_bytes_max=1 << 20)
-    kept = read_checkpoint(path, name=path.name).groups(name, schema, (), end_column=end_column, work=work)
-    return pa.concat_tables(kept.everything(1_000))
+    kept = read_checkpoint(path, name=path.name)
+    if ".values" in name:
+        rows = kept.rows(name, schema, timed=end_column is not None, work=work)
+        return pa.concat_tables(rows.everything(1_000))
+    groups = kept.groups(name, schema, (), end_column=end_column, work=work)
+    return pa.concat_tables(groups.everything(1_000))
 
 
 def contents_of(path: Path) -> Mapping[str, object]:

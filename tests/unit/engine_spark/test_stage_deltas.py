@@ -51,7 +51,10 @@ def test_equal_rows_are_added_up_by_their_canonical_bytes(rows: list[tuple[Any, 
     given_rows = delta_of(rows)
     found = added_up(given_rows)
     assert counts_of(found) == counts_of(given_rows)
-    assert len(found) == len(counts_of(given_rows))
+    if (given_rows.weights > 0).all():
+        assert found is given_rows, "there is nothing to take away"
+    else:
+        assert len(found) == len(counts_of(given_rows))
 
 
 @given(st.lists(st.tuples(INTS, FLOATS, TEXTS), min_size=1, max_size=25))

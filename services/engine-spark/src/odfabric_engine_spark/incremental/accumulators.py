@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -111,13 +111,18 @@ class Accumulators:
         """Groups without rows."""
         return GroupValues([slot.zeros(count) for slot in self.slots])
 
-    def load(self, arrays: Sequence[pa.Array]) -> GroupValues:
-        """From stored columns."""
+    @property
+    def values_slots(self) -> dict[int, ValuesSlot]:
+        """Slots that are not stored with their groups, by position."""
+        return {at: slot for at, slot in enumerate(self.slots) if isinstance(slot, ValuesSlot)}
+
+    def load(self, arrays: Sequence[pa.Array], count: int) -> GroupValues:
+        """From stored columns of `count` groups."""
         found: list[SlotValue] = []
         position = 0
         for slot in self.slots:
             width = len(slot.fields)
-            found.append(slot.load(arrays[position : position + width]))
+            found.append(slot.load(arrays[position : position + width], count))
             position += width
         return GroupValues(found)
 
@@ -148,8 +153,11 @@ class _SlotMaker:
                 return self._sum(call, call.input)
 
     def _extreme(self, source: int, *, greatest: bool) -> Callable[[GroupValues], pa.Array]:
-        slot = ValuesSlot(f"values{source}", source, self._types[source])
+        slot = ValuesSlot(f"values{source}", source, self._types[source], least=not greatest, greatest=greatest)
         at = self._at("values", source, slot)
+        known = self.slots[at]
+        assert isinstance(known, ValuesSlot)
+        self.slots[at] = replace(known, least=known.least or not greatest, greatest=known.greatest or greatest)
         return lambda groups: _extreme_of(slot, groups.slots[at], greatest=greatest)
 
     def _sum(self, call: AggregateCall, source: int) -> Callable[[GroupValues], pa.Array]:

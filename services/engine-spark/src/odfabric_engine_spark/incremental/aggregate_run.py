@@ -9,8 +9,8 @@ pairs and order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -26,6 +26,9 @@ from odfabric_engine_spark.incremental.group_rows import GROUP_ID, GroupRows
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.group_sums import ALWAYS, Marks, PartialSums, closing_steps, run_starts, times
 from odfabric_engine_spark.incremental.output import as_output
+from odfabric_engine_spark.incremental.slots import Values, ValuesSlot
+from odfabric_engine_spark.incremental.value_state import ValueState
+from odfabric_engine_spark.state.sealing import SealedState
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,14 @@ class AggregateRun:
         accumulators: Accumulators,
         group_rows: GroupRows,
         state: GroupState,
+        values: Mapping[int, ValueState],
         *,
         window: GroupColumn | None,
         output_schema: pa.Schema,
         event_time: str,
     ) -> None:
         self.state = state
+        self._values = values
         self._columns = tuple(columns)
         self._accumulators = accumulators
         self._group_rows = group_rows
@@ -74,19 +79,25 @@ class AggregateRun:
         """The column of the state that says when a group closes."""
         return end_column_of(self._window)
 
+    def states(self, name: str) -> dict[str, SealedState]:
+        """All that is kept, the groups under `name`."""
+        return {name: self.state, **{values_name(name, each.slot): each.rows for each in self._values.values()}}
+
     def apply(self, sums: PartialSums, marks: Marks) -> Records:
         """Adds sums to the groups and moves the watermark. Raises InvalidData, and what Spark raises on an expression."""
         work = self._work(sums, marks)
         events = self._events(work, sums, marks)
         versions, before, after = self._play(work, sums, events, marks)
         records = self._records(versions, before, after, work, events)
-        self._keep(work, len(sums.keys))
+        self._keep(work, sums)
         return records
 
     def drop_closed(self, to_us: int) -> None:
         """Forgets groups that closed at an instant or before: rows for them are dropped from now on."""
         if self.end_column is not None:
             self.state = self.state.without(self.end_column, to_us=to_us)
+            for each in self._values.values():
+                each.rows.drop_closed(to_us)
 
     def _work(self, sums: PartialSums, marks: Marks) -> _Work:
         found = self.state.find(sums.keys)
@@ -102,6 +113,13 @@ class AggregateRun:
         values = self._accumulators.zeros(len(keys))
         known = np.nonzero(positions >= 0)[0]
         values.add_at(known, self.state.values(positions[known], self._accumulators))
+        every = np.arange(len(keys))
+        for at, own in self._values.items():
+            counts = np.ones(len(keys), dtype=np.int64)
+            change = sums.values.slots[at]
+            assert isinstance(change, Values)
+            np.add.at(counts, sums.groups, change.withdrawn())
+            values.slots[at].add_at(every, own.extremes(keys, counts))
         ends = None if self.end_column is None else times(columns[self.end_column])
         return _Work(keys, columns, positions, values, ends)
 
@@ -209,11 +227,22 @@ class AggregateRun:
 
         return changes(versions.rows, was, versions.row_of[after[shown]], order)
 
-    def _keep(self, work: _Work, touched: int) -> None:
+    def _keep(self, work: _Work, sums: PartialSums) -> None:
+        touched = len(sums.keys)
         at = np.arange(touched, dtype=np.int64)
         keys = work.keys.slice(0, touched)
         columns = {name: column.slice(0, touched) for name, column in work.key_columns.items()}
         self.state = self.state.replaced(keys, columns, work.values.take(at))
+        ends = None if work.ends is None else work.ends[:touched]
+        for place, own in self._values.items():
+            change = sums.values.slots[place]
+            assert isinstance(change, Values)
+            own.add(keys, ends, replace(change, size=touched, groups=sums.groups[change.groups]))
+
+
+def values_name(groups: str, slot: ValuesSlot) -> str:
+    """The name of the state of values beside that of its groups."""
+    return f"{groups}.{slot.name}"
 
 
 def end_column_of(window: GroupColumn | None) -> str | None:

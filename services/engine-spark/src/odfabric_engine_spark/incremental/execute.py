@@ -38,9 +38,10 @@ from odfabric_engine_spark.incremental.linear_transaction import linear_records
 from odfabric_engine_spark.incremental.output import OutputShape
 from odfabric_engine_spark.incremental.output_watermark import open_group_from
 from odfabric_engine_spark.incremental.steps import Timeline, timeline
+from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.slice_output import SliceShape, write_batches
 from odfabric_engine_spark.stages.query import StagedQuery
-from odfabric_engine_spark.stages.transaction import StagedTransaction, StageStates, state_columns
+from odfabric_engine_spark.stages.transaction import StagedTransaction, StageStates, state_columns, value_columns
 from odfabric_engine_spark.state.checkpoint import (
     Checkpoint,
     InputPosition,
@@ -135,7 +136,7 @@ def _attempt(transaction: _Transaction, call: EngineCall, *, consolidated: bool)
     offsets = _write(transaction, call, running.records(transaction.line))
     event_time, line = transaction.request.vocabulary.event_time, transaction.line
     complete_to = open_group_from(query, event_time, line.watermark)
-    return _Outcome(offsets, {GROUPS: run.state}, running.late_rows_dropped, complete_to)
+    return _Outcome(offsets, run.states(GROUPS), running.late_rows_dropped, complete_to)
 
 
 def _attempt_staged(transaction: _Transaction, query: StagedQuery, call: EngineCall, *, consolidated: bool) -> _Outcome:
@@ -177,6 +178,7 @@ def _aggregate_run(
         accumulators,
         GroupRows.of(query),
         _groups(transaction.checkpoint, query, accumulators, window, call),
+        _values(transaction.checkpoint, accumulators, window, call),
         window=window,
         output_schema=transaction.shape.rows,
         event_time=transaction.request.vocabulary.event_time,
@@ -197,6 +199,14 @@ def _groups(
     if checkpoint is None:
         return GroupState(schema, names, end_column=end_column, work=work)
     return checkpoint.groups(GROUPS, schema, names, end_column=end_column, work=work)
+
+
+def _values(
+    checkpoint: StoredCheckpoint | None, accumulators: Accumulators, window: GroupColumn | None, call: EngineCall
+) -> dict[int, ValueState]:
+    """The values of groups that the checkpoint has, by slot."""
+    states = StageStates(checkpoint, StateWork.of(call))
+    return states.values(GROUPS, accumulators, timed=window is not None)
 
 
 def _write(transaction: _Transaction, call: EngineCall, found: Iterator[Records]) -> OffsetRange | None:
@@ -287,6 +297,7 @@ def _fingerprint(request: TransformRequest, judged: JudgedTransform) -> str:
     if isinstance(judged.query, AggregateQuery) and judged.accumulators is not None:
         schema = GroupState.schema(key_fields(judged.query.columns), judged.accumulators)
         state = [str(field) for field in schema]
+        state += value_columns(GROUPS, judged.accumulators)
     if isinstance(judged.query, StagedQuery):
         state = state_columns(judged.query)
     known = {

@@ -108,7 +108,7 @@ class GroupState:
     def values(self, positions: Longs, accumulators: Accumulators) -> GroupValues:
         """Slots of some groups."""
         rows = self._at(positions, [field.name for field in accumulators.fields])
-        return accumulators.load([one_array(column) for column in rows.columns])
+        return accumulators.load([one_array(column) for column in rows.columns], len(positions))
 
     def everything(self, rows_max: int) -> Iterator[pa.Table]:
         """All groups, about `rows_max` at a time: their keys and slots."""

@@ -94,7 +94,7 @@ class Slot(Protocol):
     def zeros(self, count: int) -> SlotValue:
         """The value of groups without rows."""
 
-    def load(self, arrays: Sequence[pa.Array]) -> SlotValue:
+    def load(self, arrays: Sequence[pa.Array], count: int) -> SlotValue:
         """From stored columns."""
 
 
@@ -148,7 +148,7 @@ class CountSlot:
         """As Slot."""
         return Counts(np.zeros(count, dtype=np.int64))
 
-    def load(self, arrays: Sequence[pa.Array]) -> Counts:
+    def load(self, arrays: Sequence[pa.Array], count: int) -> Counts:
         """As Slot."""
         return Counts(_longs(arrays[0]).copy())
 
@@ -209,7 +209,7 @@ class SumSlot:
         """As Slot."""
         return Sums(object_array([0] * count), self.scale)
 
-    def load(self, arrays: Sequence[pa.Array]) -> Sums:
+    def load(self, arrays: Sequence[pa.Array], count: int) -> Sums:
         """As Slot."""
         return Sums(decimal_units(arrays[0]), self.scale)
 
@@ -296,7 +296,7 @@ class FloatSumSlot:
         nothing = np.zeros(count, dtype=np.int64)
         return FloatSums(object_array([0] * count), nothing, nothing.copy(), nothing.copy())
 
-    def load(self, arrays: Sequence[pa.Array]) -> FloatSums:
+    def load(self, arrays: Sequence[pa.Array], count: int) -> FloatSums:
         """As Slot."""
         digits, zeros, *specials = arrays
         units = [
@@ -310,7 +310,7 @@ class FloatSumSlot:
 class Values:
     """Multisets: for each group its values in order, with the net number of each, never 0.
 
-    `groups` and `values` are sorted together.
+    `groups` and `values` are sorted together. A group may have many, so they are not stored with it (`value_state`).
     """
 
     size: int
@@ -348,18 +348,16 @@ class Values:
         return Values(len(groups), new_groups, self.values.take(pa.array(positions)), self.counts[positions])
 
     def is_zero(self) -> Mask:
-        """As SlotValue."""
-        begins, ends = self._bounds()
-        return np.equal(begins, ends)
+        """As SlotValue: what a group has is told by its rows."""
+        return np.ones(self.size, dtype=bool)
 
     def arrays(self) -> list[pa.Array]:
-        """As SlotValue."""
-        begins, _ = self._bounds()
-        offsets = pa.array(np.append(begins, len(self.groups)).astype(np.int32))
-        return [
-            pa.ListArray.from_arrays(offsets, self.values),
-            pa.ListArray.from_arrays(offsets, pa.array(self.counts)),
-        ]
+        """As SlotValue: none, for they are stored by themselves."""
+        return []
+
+    def withdrawn(self) -> Longs:
+        """For each group how many values are owed."""
+        return np.bincount(self.groups, weights=-np.minimum(self.counts, 0), minlength=self.size).astype(np.int64)
 
     def extreme(self, *, greatest: bool) -> tuple[pa.Array, Mask]:
         """The least or greatest value that a group holds, and which groups hold any."""
@@ -380,11 +378,13 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class ValuesSlot:
-    """Net number of each value, for least and greatest; floats are kept as integers in their order."""
+    """Net number of each value, for the `least`, the `greatest` or both; floats are kept as integers in their order."""
 
     name: str
     input: int
     type: pa.DataType
+    least: bool
+    greatest: bool
 
     @property
     def stored_type(self) -> pa.DataType:
@@ -394,10 +394,7 @@ class ValuesSlot:
     @property
     def fields(self) -> list[pa.Field]:
         """As Slot."""
-        return [
-            pa.field(f"{self.name}_values", pa.list_(self.stored_type), nullable=False),
-            pa.field(f"{self.name}_counts", pa.list_(pa.int64()), nullable=False),
-        ]
+        return []
 
     def of_rows(self, rows: WeightedRows) -> Values:
         """As Slot."""
@@ -426,12 +423,9 @@ class ValuesSlot:
         nothing = np.zeros(0, dtype=np.int64)
         return Values(count, nothing, pa.array([], self.stored_type), nothing.copy())
 
-    def load(self, arrays: Sequence[pa.Array]) -> Values:
-        """As Slot."""
-        values, counts = arrays
-        lengths = _longs(pc.list_value_length(values).cast(pa.int64()))
-        groups = np.repeat(np.arange(len(values), dtype=np.int64), lengths)
-        return Values(len(values), groups, pc.list_flatten(values), _longs(pc.list_flatten(counts)).copy())
+    def load(self, arrays: Sequence[pa.Array], count: int) -> Values:
+        """As Slot: they come from a state of their own."""
+        return self.zeros(count)
 
 
 def merge_values(groups: Longs, values: pa.Array, counts: Longs) -> tuple[Longs, pa.Array, Longs]:

@@ -7,6 +7,8 @@ the work.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
@@ -23,10 +25,12 @@ from odfabric_engine_spark.incremental.group_rows import GroupRows
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.group_sums import STEP, WEIGHT, Marks, partial_sums
 from odfabric_engine_spark.incremental.leaf_rows import weights_of
+from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.linear_run import mapped, output_columns, stage_schema
 from odfabric_engine_spark.stages.query import GroupStage
 from odfabric_engine_spark.stages.rows_run import Watermarks
+from odfabric_engine_spark.state.sealing import SealedState
 
 
 class GroupPlan:
@@ -71,7 +75,15 @@ class GroupPlan:
 class GroupRun:
     """Runs of one stage over the state of groups."""
 
-    def __init__(self, plan: GroupPlan, state: GroupState, call: EngineCall, *, order_by: str) -> None:
+    def __init__(
+        self,
+        plan: GroupPlan,
+        state: GroupState,
+        values: Mapping[int, ValueState],
+        call: EngineCall,
+        *,
+        order_by: str,
+    ) -> None:
         """`order_by` is the column by which records are sorted, as relations between stages know it."""
         self._plan = plan
         self._call = call
@@ -80,15 +92,15 @@ class GroupRun:
             plan.accumulators,
             plan.group_rows,
             state,
+            values,
             window=plan.window,
             output_schema=stage_schema(plan.stage.output),
             event_time=order_by,
         )
 
-    @property
-    def state(self) -> GroupState:
-        """What the runs have left so far."""
-        return self._run.state
+    def states(self, name: str) -> dict[str, SealedState]:
+        """What the runs have left so far, the groups under `name`."""
+        return self._run.states(name)
 
     def records(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Records:
         """What the result changes by, in order. Raises InvalidData, and what Spark raises on an expression."""

@@ -18,6 +18,8 @@ from odfabric.model.instant import Instant
 from odfabric.model.offsets import OffsetRange
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import expr_id
+from odfabric_engine_spark.incremental.accumulators import Accumulators
+from odfabric_engine_spark.incremental.aggregate_run import values_name
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.group_state import GroupState
@@ -26,6 +28,7 @@ from odfabric_engine_spark.incremental.leaf_rows import LeafRows, weights_of
 from odfabric_engine_spark.incremental.output import OutputShape, as_output
 from odfabric_engine_spark.incremental.steps import Step, Timeline, micros
 from odfabric_engine_spark.incremental.trace import Leaf
+from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.stages.binding import constant_rows
 from odfabric_engine_spark.stages.completeness import (
     open_sessions_from,
@@ -57,12 +60,13 @@ class StageStates:
 
     def rows(self, name: str, schema: pa.Schema, *, timed: bool) -> RowState:
         """The rows of a leaf."""
+        self.opened[name] = self._rows(name, schema, timed=timed)
+        return self.opened[name]
+
+    def _rows(self, name: str, schema: pa.Schema, *, timed: bool) -> RowState:
         if self._checkpoint is None:
-            found = RowState(schema, timed=timed, work=self._work)
-        else:
-            found = self._checkpoint.rows(name, schema, timed=timed, work=self._work)
-        self.opened[name] = found
-        return found
+            return RowState(schema, timed=timed, work=self._work)
+        return self._checkpoint.rows(name, schema, timed=timed, work=self._work)
 
     def groups(self, name: str, plan: GroupPlan) -> GroupState:
         """The groups of a stage."""
@@ -70,6 +74,13 @@ class StageStates:
         if self._checkpoint is None:
             return GroupState(schema, names, end_column=end_column, work=self._work)
         return self._checkpoint.groups(name, schema, names, end_column=end_column, work=self._work)
+
+    def values(self, groups: str, accumulators: Accumulators, *, timed: bool) -> dict[int, ValueState]:
+        """The values of groups that are kept beside them, by slot."""
+        return {
+            at: ValueState(slot, self._rows(values_name(groups, slot), ValueState.schema(slot), timed=timed))
+            for at, slot in accumulators.values_slots.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +127,11 @@ class StagedTransaction:
     @property
     def states(self) -> dict[str, SealedState]:
         """All states after the transaction."""
-        groups = {groups_name(n): run.state for n, run in enumerate(self._runs) if isinstance(run, GroupRun)}
-        return {**self._states.opened, **groups}
+        found: dict[str, SealedState] = dict(self._states.opened)
+        for number, run in enumerate(self._runs):
+            if isinstance(run, GroupRun):
+                found |= run.states(groups_name(number))
+        return found
 
     def records(self, line: Timeline) -> Iterator[Records]:
         """The records of all steps in order. Raises InvalidData, LimitExceeded, what Spark raises on an expression."""
@@ -205,7 +219,8 @@ class StagedTransaction:
         if isinstance(stage, GroupStage):
             plan = self._query.groups[number]
             state = states.groups(groups_name(number), plan)
-            return GroupRun(plan, state, self._call, order_by=self._event_time_column())
+            values = states.values(groups_name(number), plan.accumulators, timed=plan.end_column is not None)
+            return GroupRun(plan, state, values, self._call, order_by=self._event_time_column())
         if isinstance(stage, LinearStage):
             return stage
         found = [
@@ -237,10 +252,17 @@ def state_columns(query: StagedQuery) -> list[str]:
     for number, stage in enumerate(query.stages):
         if isinstance(stage, GroupStage):
             found.append(f"{groups_name(number)}: {query.groups[number].state_schema}")
+            found += value_columns(groups_name(number), query.groups[number].accumulators)
         elif isinstance(stage, RowsStage):
             for at, leaf in enumerate(stage.leaves):
                 found.append(f"{rows_name(number, at)}: {leaf.kind} {leaf.source} {stage_schema(leaf.columns)}")
     return found
+
+
+def value_columns(groups: str, accumulators: Accumulators) -> list[str]:
+    """What the states of values beside groups look like."""
+    slots = accumulators.values_slots.values()
+    return [f"{values_name(groups, slot)}: {ValueState.schema(slot)}" for slot in slots]
 
 
 def _input_leaves(query: StagedQuery) -> list[StageLeaf]:

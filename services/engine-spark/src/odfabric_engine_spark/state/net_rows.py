@@ -83,7 +83,7 @@ def mixed_keys(hashes: Hashes, sources: Longs | None) -> npt.NDArray[np.bool_]:
 def _summed(keyed: KeyedRows, positions: Longs) -> tuple[Longs, Longs]:
     """One position of each row with its net weight, in the order of hashes and canonical bytes."""
     rows = keyed.rows.take(pa.array(positions)).combine_chunks()
-    known = _bytes_of(rows)
+    known = bytes_of(rows)
     hashes = keyed.hashes[positions]
     table = pa.table({"hash": hashes, "bytes": known})
     order = pc.sort_indices(table, sort_keys=[("hash", "ascending"), ("bytes", "ascending")]).to_numpy()
@@ -95,7 +95,7 @@ def _summed(keyed: KeyedRows, positions: Longs) -> tuple[Longs, Longs]:
     return positions[order[starts[kept]]], weights[kept]
 
 
-def _bytes_of(rows: pa.Table) -> pa.Array:
+def bytes_of(rows: pa.Table) -> pa.Array:
     """What tells rows apart: the closing time comes last, for it is nothing but a function of the row."""
     names = [name for name in rows.column_names if name not in (WEIGHT, CLOSES)]
     names += [CLOSES] if CLOSES in rows.column_names else []

@@ -15,11 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.state.key_ends import read_ends
 from odfabric_engine_spark.state.net_rows import gathered, netted, pieces
-from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Run, distinct
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Longs, Run, distinct
 from odfabric_engine_spark.state.run_file import WrittenRun, open_written, write_run
 from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
 from odfabric_engine_spark.state.tiers import merges
+
+_FURTHER = 4
+"""How many times as far is looked where an end of a key did not have enough."""
 
 
 class RowState:
@@ -69,6 +73,26 @@ class RowState:
         if not found:
             return self.schema.empty_table()
         return self._table(*netted(gathered(found), each_netted=True))
+
+    def at_ends(self, hashes: Hashes, counts: Longs, *, greatest: bool) -> pa.Table:
+        """Net rows of some keys from one end of the order of each: at least `counts` that are there, if it has so many.
+
+        `hashes` are sorted and distinct. What is read follows what is asked for, not what a key has. Owed rows come where they lie.
+        """
+        reach, pending = counts.copy(), np.arange(len(hashes))
+        found: list[tuple[Hashes, pa.Table]] = []
+        while len(pending):
+            ends = read_ends(self._runs, hashes[pending], reach[pending], greatest=greatest)
+            if ends is None:
+                break
+            done = ends.complete | (ends.positive() >= counts[pending])
+            found.append(ends.rows_of(done))
+            pending = pending[~done]
+            reach[pending] *= _FURTHER
+        if not found:
+            return self.schema.empty_table()
+        rows = pa.concat_tables([rows for _, rows in found]).combine_chunks()
+        return self._table(np.concatenate([hashes for hashes, _ in found]), rows)
 
     def closing(self, above_us: int | None, to_us: int) -> pa.Array:
         """Hashes of keys with rows that close in (above, to], ascending; perhaps of rows that were withdrawn since."""

@@ -1,0 +1,99 @@
+"""State of the values of groups, of which the least or the greatest is asked for.
+
+Owns the multiset of values that each group has, beside the state of groups: a group may have as many values as it has rows, and
+a change should read and write few of them. Invariant: of each group as many values are given as there can be withdrawn, and one
+more, so that what is left after a change has the same extreme as all of them. Not here: results (`accumulators`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.incremental.slots import Values, ValuesSlot
+from odfabric_engine_spark.state.byte_hash import byte_hashes
+from odfabric_engine_spark.state.latest_rows import KEY
+from odfabric_engine_spark.state.row_state import RowState
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, distinct
+
+_VALUE = "value"
+
+OpenRows = Callable[[str, pa.Schema], RowState]
+"""A state of rows by what it is for and its columns."""
+
+
+class ValueState:
+    """Values of one slot by the bytes of a group's key."""
+
+    def __init__(self, slot: ValuesSlot, rows: RowState) -> None:
+        self.slot = slot
+        self.rows = rows
+
+    @staticmethod
+    def schema(slot: ValuesSlot) -> pa.Schema:
+        """Columns of the rows."""
+        return pa.schema([pa.field(KEY, pa.binary()), pa.field(_VALUE, slot.stored_type)])
+
+    def extremes(self, keys: pa.Array, counts: Longs) -> Values:
+        """For each key at least `counts` of its values from each end that is asked for, or all. No key occurs twice."""
+        hashes = byte_hashes(keys)
+        wanted = distinct(hashes)
+        most = np.zeros(len(wanted), dtype=np.int64)
+        np.maximum.at(most, np.searchsorted(wanted, hashes), counts)
+        ends = [end for end, asked in ((False, self.slot.least), (True, self.slot.greatest)) if asked]
+        found = pa.concat_tables([self.rows.at_ends(wanted, most, greatest=end) for end in ends])
+        groups = self._groups(found, keys)
+        shared = distinct(_hashes_of(found)[groups < 0], _shared(hashes))
+        if len(shared):
+            # Another key has the same hash, so the ends may be those of its values.
+            found = pa.concat_tables([found, self.rows.of_keys(pa.array(shared))])
+            groups = self._groups(found, keys)
+        return self._values(found.filter(pa.array(groups >= 0)), groups[groups >= 0], len(keys))
+
+    def add(self, keys: pa.Array, ends: Longs | None, change: Values) -> None:
+        """Adds to the values of each key; `ends` says when its group closes."""
+        owners = pa.array(change.groups)
+        columns: dict[str, object] = {
+            HASH: pa.array(byte_hashes(keys)[change.groups], pa.uint64()),
+            WEIGHT: pa.array(change.counts),
+            KEY: keys.take(owners),
+            _VALUE: change.values,
+        }
+        if ends is not None:
+            columns[CLOSES] = pa.array(ends[change.groups])
+        self.rows.add(pa.table(columns))
+
+    def _groups(self, rows: pa.Table, keys: pa.Array) -> Longs:
+        """The position of each row's key, -1 for a key that was not asked for."""
+        places = pc.index_in(one_array(rows.column(KEY)), value_set=keys)
+        found: Longs = pc.fill_null(places, -1).to_numpy().astype(np.int64)
+        return found
+
+    def _values(self, rows: pa.Table, groups: Longs, size: int) -> Values:
+        """A row that both ends have counts once."""
+        named = pa.table({"group": groups, _VALUE: rows.column(_VALUE), "count": rows.column(WEIGHT)})
+        once = named.group_by(["group", _VALUE], use_threads=False).aggregate([("count", "max")])
+        ordered = once.sort_by([("group", "ascending"), (_VALUE, "ascending")]).combine_chunks()
+        return Values(
+            size,
+            one_array(ordered.column("group")).to_numpy().astype(np.int64),
+            one_array(ordered.column(_VALUE)),
+            one_array(ordered.column("count_max")).to_numpy().astype(np.int64),
+        )
+
+
+def _hashes_of(rows: pa.Table) -> np.ndarray:
+    found: np.ndarray = one_array(rows.column(HASH)).to_numpy()
+    return found
+
+
+def _shared(hashes: np.ndarray) -> np.ndarray:
+    """Hashes that several keys have."""
+    ordered = np.sort(hashes)
+    found: np.ndarray = ordered[1:][ordered[1:] == ordered[:-1]]
+    return found

@@ -1,0 +1,103 @@
+"""Ends of keys: the least or the greatest rows of keys over several runs.
+
+Owns reading runs from one end of a key's rows. Invariant: rows of a key lie in the order of their canonical bytes in each run, so
+what is not further in than the innermost row read of any run is known from all of them. Not here: rows of whole keys (`net_rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.state.net_rows import bytes_of
+from odfabric_engine_spark.state.run import WEIGHT, Hashes, Longs, Run, spans
+
+_NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEnds:
+    """What was read of a number of keys, different rows once: for each the position of its key, and its net weight.
+
+    `known` are rows of which no run has more. `complete`: keys of which all rows were read.
+    """
+
+    hashes: Hashes
+    rows: pa.Table
+    keys: Longs
+    weights: Longs
+    known: npt.NDArray[np.bool_]
+    complete: npt.NDArray[np.bool_]
+
+    def positive(self) -> Longs:
+        """For each key how many known rows are there, owed ones not counted."""
+        return np.bincount(self.keys[self.known & (self.weights > 0)], minlength=len(self.hashes))
+
+    def rows_of(self, some: npt.NDArray[np.bool_]) -> tuple[Hashes, pa.Table]:
+        """Known rows of some keys, also those that are owed."""
+        chosen = np.nonzero(self.known & (self.weights != 0) & some[self.keys])[0]
+        rows = self.rows.take(pa.array(chosen))
+        return self.hashes[self.keys[chosen]], rows.set_column(0, rows.schema.field(0), pa.array(self.weights[chosen]))
+
+
+def read_ends(runs: Sequence[Run], hashes: Hashes, reach: Longs, *, greatest: bool) -> KeyEnds | None:
+    """The `reach` outermost rows of each key in each run; None if no run has any. `hashes` are sorted and distinct."""
+    taken: list[pa.Table] = []
+    keys, inner = [], []
+    complete = np.ones(len(hashes), dtype=bool)
+    for run in runs:
+        begins = np.searchsorted(run.hashes, hashes, side="left")
+        ends = np.searchsorted(run.hashes, hashes, side="right")
+        counts = np.minimum(ends - begins, reach)
+        if not counts.any():
+            continue
+        cut = counts < ends - begins
+        complete &= ~cut
+        begins, ends = (ends - counts, ends) if greatest else (begins, begins + counts)
+        taken.append(run.take(spans(begins, ends)))
+        keys.append(np.repeat(np.arange(len(hashes)), counts))
+        inner.append(_innermost(counts, cut, greatest=greatest))
+    if not taken:
+        return None
+    rows = pa.concat_tables(taken).combine_chunks()
+    return _netted(hashes, rows, np.concatenate(keys), np.concatenate(inner), complete, greatest=greatest)
+
+
+def _innermost(counts: Longs, cut: npt.NDArray[np.bool_], *, greatest: bool) -> npt.NDArray[np.bool_]:
+    """Which of the rows that were read of a run is the last one before others of its key that were not."""
+    found = np.zeros(int(counts.sum()), dtype=bool)
+    last = np.cumsum(counts) - 1
+    found[(last - counts + 1 if greatest else last)[cut]] = True
+    return found
+
+
+def _netted(
+    hashes: Hashes,
+    rows: pa.Table,
+    keys: Longs,
+    inner: npt.NDArray[np.bool_],
+    complete: npt.NDArray[np.bool_],
+    *,
+    greatest: bool,
+) -> KeyEnds:
+    known_bytes = bytes_of(rows)
+    table = pa.table({"key": keys, "bytes": known_bytes})
+    order = pc.sort_indices(table, sort_keys=[("key", "ascending"), ("bytes", "ascending")]).to_numpy()
+    keys, inner, ordered = keys[order], inner[order], known_bytes.take(pa.array(order))
+    other = pc.not_equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(zero_copy_only=False)
+    starts = np.nonzero(np.append(True, (keys[1:] != keys[:-1]) | other))[0]
+    numbers = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(keys))))
+    weights = np.add.reduceat(one_array(rows.column(WEIGHT)).to_numpy()[order], starts)
+    # Further in than this a run has rows that were not read.
+    horizon = np.full(len(hashes), _NOWHERE if greatest else len(starts))
+    (np.maximum if greatest else np.minimum).at(horizon, keys[inner], numbers[inner])
+    of = keys[starts]
+    places = np.arange(len(starts))
+    known = places >= horizon[of] if greatest else places <= horizon[of]
+    return KeyEnds(hashes, rows.take(pa.array(order[starts])), of, weights, known, complete)
