@@ -16,8 +16,7 @@ from tests.services.engine.test_validate_query import validate
 pytestmark = pytest.mark.spark
 
 MOMENTS = (
-    "var_pop(d)", "var_samp(d)", "stddev_pop(d)", "stddev(v)", "skewness(d)", "kurtosis(d)", "corr(d, n)", "covar_pop(d, v)",
-    "covar_samp(v, n)", "regr_slope(v, d)", "regr_intercept(d, v)", "regr_r2(d, v)", "regr_sxx(v, d)", "regr_sxy(d, n)",
+    "skewness(d)", "kurtosis(d)", "corr(d, n)", "covar_pop(d, v)", "covar_samp(v, n)", "regr_slope(v, d)", "regr_intercept(d, v)", "regr_r2(d, v)", "regr_sxx(v, d)", "regr_sxy(d, n)",
     "regr_syy(d, n)", "regr_avgx(v, d)", "regr_avgy(v, n)", "regr_count(d, v)", "skewness(d) filter (where v > 1)",
     "corr(d, 1.0)", "stddev(d * null)", "corr(distinct d, v)",
 )  # fmt: skip
@@ -26,6 +25,7 @@ OTHERS = (
     "percentile_disc(0.1) within group (order by d)", "min_by(d, n)", "max_by(n, d)", "min_by(d, n, 3)", "mode(d, true)",
     "array_sort(collect_list(d))", "sort_array(collect_list(struct(d, k)), false)", "sort_array(collect_set(array(d)))",
     "listagg(z, '+') within group (order by d desc)", "sort_array(collect_union(l))", "array_max(collect_list(d))",
+    "avg(v * 3002399751580331 + n)",
     "hex(count_min_sketch(n, 0.5d, 0.5d, 1))", "approx_count_distinct(d)",
 )  # fmt: skip
 """Results of these, too, may not depend on the order of rows, nor on which zero or NaN comes first."""
@@ -64,7 +64,7 @@ def test_moments_are_those_of_spark(queries: Queries) -> None:
 
 def test_no_order_of_rows_changes_a_bit(spark: SparkProcess) -> None:
     """Groups have NaN and zeros of both signs, but for the one of those who have no k."""
-    sql = f"select k, {named((*MOMENTS[4:7], *OTHERS))} from a where k is not null or d between -10 and 10 group by k"
+    sql = f"select k, {named((*MOMENTS[:3], *OTHERS))} from a where k is not null or d between -10 and 10 group by k"
     rows = random_rows(1, count=60)
     shuffled = {alias: Random(2).sample(each, len(each)) for alias, each in rows.items()}
     first, second = queries_of(spark, rows), queries_of(spark, shuffled, partitions=2)

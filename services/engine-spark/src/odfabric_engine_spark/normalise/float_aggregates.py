@@ -10,7 +10,15 @@ from __future__ import annotations
 
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, simple_name
 from odfabric_engine_spark.incremental.accumulable import can_accumulate
-from odfabric_engine_spark.normalise.floats import AVERAGES, FOLDED, REPLACED, is_float_sum, one_zero, with_one_zero
+from odfabric_engine_spark.normalise.floats import (
+    AVERAGES,
+    FOLDED,
+    REPLACED,
+    averages_longs,
+    is_float_sum,
+    one_zero,
+    with_one_zero,
+)
 from odfabric_engine_spark.normalise.folds import folded
 from odfabric_engine_spark.normalise.rebuild import map_expressions, with_children
 from odfabric_engine_spark.normalise.template import from_template
@@ -40,7 +48,7 @@ def _exact(catalyst: Catalyst, part: Expression) -> Expression | None:
         return None
     if simple_name(part.aggregateFunction()) in REPLACED:
         part = _with_function(catalyst, part, part.aggregateFunction().replacement())
-    if not is_float_sum(part):
+    if not is_float_sum(part) and not averages_longs(part):
         return _over_rows(catalyst, part)
     function = part.aggregateFunction()
     condition = part.filter().get() if part.filter().isDefined() else None
