@@ -130,8 +130,11 @@ class Composer:
         options += [("1", "int"), ("'x'", "string")]
         return self.r.choice(options)
 
-    def equal(self, left: Relation, right: Relation) -> str | None:
-        """A condition of a join: an equality or two, and now and then more."""
+    def equal(self, left: Relation, right: Relation, *, near: bool) -> str | None:
+        """A condition of a join: an equality or two, and now and then more.
+
+        `near`: whether it may bound one event time by the other. Then rows without a partner would wait, which named shapes judge.
+        """
         r = self.r
         pairs = [(a, b, kind) for a, kind in left.firm for b, other in right.firm if kind == other]
         if not pairs:
@@ -152,15 +155,15 @@ class Composer:
                 )
             ]
         if r.random() < 0.3:
-            found.append(self.residual(left, right))
+            found.append(self.residual(left, right, near=near))
         return " AND ".join(found)
 
-    def residual(self, left: Relation, right: Relation) -> str:
+    def residual(self, left: Relation, right: Relation, *, near: bool) -> str:
         r = self.r
         options = [self.condition(left, "l."), self.condition(right, "r.")]
-        if left.times == right.times == "timestamp":
-            near = "r.event_time BETWEEN l.event_time - INTERVAL 1 HOUR AND l.event_time + INTERVAL 30 MINUTE"
-            options += [near, "l.event_time < r.event_time"]
+        if near and left.times == right.times == "timestamp":
+            within = "r.event_time BETWEEN l.event_time - INTERVAL 1 HOUR AND l.event_time + INTERVAL 30 MINUTE"
+            options += [within, "l.event_time < r.event_time"]
         options += [f"l.{a} <= r.{b}" for a in left.of(*NUMBERS) for b in right.of(*NUMBERS)]
         return r.choice(options)
 

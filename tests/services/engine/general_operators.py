@@ -342,10 +342,10 @@ def _set_operation(c: Composer, x: Relation, depth: int) -> Relation | None:
 def _join(c: Composer, x: Relation, depth: int) -> Relation | None:
     r = c.r
     y = c.other(x, depth)
-    on = c.equal(x, y)
+    kind = r.choice(["JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", ","])
+    on = c.equal(x, y, near=kind in ("JOIN", ","))
     if on is None or x.times != y.times:
         return None
-    kind = r.choice(["JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", ","])
     source = f"{x.text} l, {y.text} r WHERE {on}" if kind == "," else f"{x.text} l {kind} {y.text} r ON {on}"
     both = [(f"l.{name}", k) for name, k in x.columns] + [(f"r.{name}", k) for name, k in y.columns]
     both += [(f"coalesce(l.{a[0]}, r.{b[0]})", a[1]) for a, b in _common(x, y)]
@@ -381,7 +381,7 @@ def _left_columns(c: Composer, x: Relation, source: str, **new: object) -> Relat
 def _semi(c: Composer, x: Relation, depth: int) -> Relation | None:
     """Semi and anti joins, IN, EXISTS and NOT EXISTS, also under OR."""
     y = c.other(x, depth)
-    on = c.equal(x, y)
+    on = c.equal(x, y, near=False)
     if on is None:
         return None
     exists = f"EXISTS (SELECT 1 FROM {y.text} r WHERE {on})"

@@ -3,7 +3,7 @@
 Owns reading from the condition of a join by when a partner of a row must have come, and the filter that lets rows without one
 wait. Invariant: pairs are given at once; a row that waits is given when the watermark has reached the last instant at which a
 partner in time could be. Joins whose condition does not bound one event time by the other give all rows at once and correct
-them. Not here: the filter's place in time (`timed`). Source: semantics of transforms, section 4.
+them; an equality of event times is a key like any other. Not here: the filter's place in time (`timed`). Source: semantics of transforms, section 4.
 """
 
 from __future__ import annotations
@@ -125,9 +125,6 @@ def _comparisons(catalyst: Catalyst, condition: Expression) -> Iterator[tuple[Ex
             case "LessThan" | "LessThanOrEqual":
                 yield part.left(), part.right()
             case "GreaterThan" | "GreaterThanOrEqual":
-                yield part.right(), part.left()
-            case "EqualTo":
-                yield part.left(), part.right()
                 yield part.right(), part.left()
             case _:
                 pass
