@@ -94,7 +94,7 @@ def test_the_readme_runs_as_written(checkout: Path, engine_cache: Path) -> None:
 
     corrected = shown_by(ran, "2026-03-02T09:55:00Z")
     printed = (ROOT / "README.md").read_text().partition("```text\n")[2].partition("```")[0]
-    times = re.compile(r"2026-11-21T[0-9:.]+Z|20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,3}Z *")
+    times = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,3}Z *")
     assert [times.sub("T", line) for line in corrected.splitlines()[-4:]] == [
         times.sub("T", line) for line in printed.splitlines()
     ], "the table on the page is the one that comes out"
