@@ -40,7 +40,10 @@ class JobRun(Protocol):
         """The system time of blocks to be built on `base`. Raises LeaseLost."""
 
     def began_at(self, dataset: DatasetId, head: Multihash) -> Multihash:
-        """The head of the dataset when the job began with it: `head` at its first attempt, remembered over all. Raises LeaseLost."""
+        """The head of the dataset when the job began with it: `head` at its first attempt, remembered over all.
+
+        It is stored with the next heartbeat, and before a commit there is one.
+        """
 
     def following(self, *, limit: int) -> Sequence[Job]:
         """Jobs of the same dataset directly behind this one that nobody has tried yet."""
@@ -100,7 +103,6 @@ class LeasedRun:
         assert isinstance(began, dict)
         if str(dataset) not in began:
             began[str(dataset)] = str(head)
-            self.heartbeat()
         return parse_multihash(began[str(dataset)])
 
     def take_along(self, job_ids: Sequence[str]) -> None:

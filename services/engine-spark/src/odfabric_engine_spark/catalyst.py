@@ -15,12 +15,15 @@ from py4j.java_gateway import GatewayClient, JavaClass, is_instance_of
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from odfabric.model.instant import SECONDS_PER_DAY
+
 # Objects of the JVM have no Python types; these names say which Scala type is meant.
 Plan: TypeAlias = Any
 Expression: TypeAlias = Any
 Attribute: TypeAlias = Any
 TreeNode: TypeAlias = Any
 
+_MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _CHILDLESS = frozenset(
     {"Literal", "AttributeReference", "UnresolvedAttribute", "UnresolvedStar", "NamedLambdaVariable"}
@@ -71,6 +74,12 @@ class Catalyst:
         """A leaf without rows for a Scala Seq of attributes."""
         none = self.companion("scala.None")
         return self.logical.LocalRelation(attributes, self.seq([]), False, none)
+
+    def instant(self, micros: int, *, like: Expression | None = None) -> Expression:
+        """An instant as TIMESTAMP; its day as DATE if `like` is one."""
+        if like is not None and str(like.dataType().typeName()) == "date":
+            return self.expressions.DateFromUnixDate(self.parse_expression(f"{micros // _MICROS_PER_DAY}"))
+        return self.expressions.MicrosToTimestamp(self.parse_expression(f"{micros}L"))
 
     def literal_true(self) -> Expression:
         """The constant TRUE."""

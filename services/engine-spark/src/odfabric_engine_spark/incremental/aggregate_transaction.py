@@ -7,7 +7,7 @@ nor state. Not here: what a run does (`aggregate_run`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -108,16 +108,10 @@ class AggregateTransaction:
         if self._query.window is None:
             yield _Run(line.steps, line.before_us)
             return
-        waiting: list[Step] = []
-        before_us, rows = line.before_us, 0
-        for step in line.steps:
-            if waiting and rows + len(step.offsets) > self._call.settings.transform_rows_in_memory_max:
-                yield _Run(tuple(waiting), before_us)
-                before_us, rows, waiting = waiting[-1].after_us, 0, []
-            waiting.append(step)
-            rows += len(step.offsets)
-        if waiting:
-            yield _Run(tuple(waiting), before_us)
+        before_us = line.before_us
+        for steps in _portions(line.steps, self._call.settings.transform_rows_in_memory_max):
+            yield _Run(steps, before_us)
+            before_us = steps[-1].after_us
 
     def _sums(self, run: _Run) -> PartialSums:
         settings = self._call.settings
@@ -130,16 +124,14 @@ class AggregateTransaction:
     def _pieces(self, run: _Run) -> Iterator[_Run]:
         """Steps in pieces that fit into memory. A timed run of this size is one step, else steps do not matter."""
         rows_max = max(self._call.settings.transform_rows_in_memory_max, 1)
-        waiting: list[Step] = []
-        for step in run.steps:
-            for begin in range(step.offsets.begin, step.offsets.end, rows_max):
-                part = replace(step, offsets=OffsetRange(begin, min(begin + rows_max, step.offsets.end)))
-                if sum(len(each.offsets) for each in [*waiting, part]) > rows_max:
-                    yield _Run(tuple(waiting), run.before_us)
-                    self._call.check()
-                    waiting = []
-                waiting.append(part)
-        yield _Run(tuple(waiting), run.before_us)
+        parts = (
+            replace(step, offsets=OffsetRange(begin, min(begin + rows_max, step.offsets.end)))
+            for step in run.steps
+            for begin in range(step.offsets.begin, step.offsets.end, rows_max)
+        )
+        for steps in _portions(parts, rows_max):
+            self._call.check()
+            yield _Run(steps, run.before_us)
 
     def _sums_in_memory(self, run: _Run) -> PartialSums:
         session = self._query.catalyst.session
@@ -209,6 +201,20 @@ class AggregateTransaction:
         late = F.col(_quoted(self.run.end_column or "")) <= bound
         self.late_rows_dropped += rows.filter(late).count()
         return rows.filter(~late)
+
+
+def _portions(steps: Iterable[Step], rows_max: int) -> Iterator[tuple[Step, ...]]:
+    """Consecutive steps of at most so many rows together, or a single one."""
+    waiting: list[Step] = []
+    rows = 0
+    for step in steps:
+        if waiting and rows + len(step.offsets) > rows_max:
+            yield tuple(waiting)
+            waiting, rows = [], 0
+        waiting.append(step)
+        rows += len(step.offsets)
+    if waiting:
+        yield tuple(waiting)
 
 
 def row_expressions(query: AggregateQuery) -> list[Expression]:

@@ -28,7 +28,7 @@ from odfabric_engine_spark.incremental.aggregate_run import AggregateRun, end_co
 from odfabric_engine_spark.incremental.aggregate_transaction import AggregateTransaction, row_expressions
 from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
-from odfabric_engine_spark.incremental.group_keys import GroupColumn, key_fields
+from odfabric_engine_spark.incremental.group_keys import key_fields
 from odfabric_engine_spark.incremental.group_rows import GroupRows
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.input_table import InputTable
@@ -38,7 +38,6 @@ from odfabric_engine_spark.incremental.linear_transaction import linear_records
 from odfabric_engine_spark.incremental.output import OutputShape
 from odfabric_engine_spark.incremental.output_watermark import open_group_from
 from odfabric_engine_spark.incremental.steps import Timeline, timeline
-from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.slice_output import SliceShape, write_batches
 from odfabric_engine_spark.stages.query import StagedQuery
 from odfabric_engine_spark.stages.transaction import StagedTransaction, StageStates, state_columns, value_columns
@@ -173,40 +172,19 @@ def _aggregate_run(
     transaction: _Transaction, query: AggregateQuery, accumulators: Accumulators, call: EngineCall
 ) -> AggregateRun:
     window = None if query.window is None else query.columns[query.window.index]
+    fields = key_fields(query.columns)
+    schema, names = GroupState.schema(fields, accumulators), [field.name for field in fields]
+    states = StageStates(transaction.checkpoint, StateWork.of(call))
     return AggregateRun(
         query.columns,
         accumulators,
         GroupRows.of(query),
-        _groups(transaction.checkpoint, query, accumulators, window, call),
-        _values(transaction.checkpoint, accumulators, window, call),
+        states.groups(GROUPS, schema, names, end_column=end_column_of(window)),
+        states.values(GROUPS, accumulators, timed=window is not None),
         window=window,
         output_schema=transaction.shape.rows,
         event_time=transaction.request.vocabulary.event_time,
     )
-
-
-def _groups(
-    checkpoint: StoredCheckpoint | None,
-    query: AggregateQuery,
-    accumulators: Accumulators,
-    window: GroupColumn | None,
-    call: EngineCall,
-) -> GroupState:
-    """The groups that the checkpoint has."""
-    fields = key_fields(query.columns)
-    schema, names = GroupState.schema(fields, accumulators), [field.name for field in fields]
-    end_column, work = end_column_of(window), StateWork.of(call)
-    if checkpoint is None:
-        return GroupState(schema, names, end_column=end_column, work=work)
-    return checkpoint.groups(GROUPS, schema, names, end_column=end_column, work=work)
-
-
-def _values(
-    checkpoint: StoredCheckpoint | None, accumulators: Accumulators, window: GroupColumn | None, call: EngineCall
-) -> dict[int, ValueState]:
-    """The values of groups that the checkpoint has, by slot."""
-    states = StageStates(checkpoint, StateWork.of(call))
-    return states.values(GROUPS, accumulators, timed=window is not None)
 
 
 def _write(transaction: _Transaction, call: EngineCall, found: Iterator[Records]) -> OffsetRange | None:

@@ -7,32 +7,14 @@ is done about it (`float_aggregates`, `window_functions`).
 from __future__ import annotations
 
 from odfabric_engine_spark.catalyst import Catalyst, Expression, children, simple_name
-from odfabric_engine_spark.validate.row_order import holds_floats
+from odfabric_engine_spark.validate.row_order import MOMENTS, SUMS, holds_floats
 
-SUMS = frozenset({"Sum", "TrySum"})
 AVERAGES = frozenset({"Average", "TryAverage"})
-FOLDED = frozenset(
-    [
-        "VariancePop",
-        "VarianceSamp",
-        "StddevPop",
-        "StddevSamp",
-        "Skewness",
-        "Kurtosis",
-        "Corr",
-        "CovPopulation",
-        "CovSample",
-        "RegrIntercept",
-        "RegrR2",
-        "RegrSlope",
-        "RegrSXY",
-        "RegrReplacement",
-    ]
-)
-"""Functions that Spark computes value by value from doubles."""
-
 REPLACED = frozenset({"RegrAvgX", "RegrAvgY", "RegrSXX", "RegrSYY"})
 """Functions that Spark computes as others: averages and sums of squares of the rows that have both values."""
+
+FOLDED = (MOMENTS - REPLACED) | {"RegrReplacement"}
+"""Functions that Spark computes value by value from doubles."""
 
 _COMPARING = frozenset({"Min", "Max", "Percentile", "PercentileCont", "PercentileDisc", "Median", "CollectList"})
 
@@ -41,7 +23,7 @@ def is_float_sum(call: Expression) -> bool:
     """Whether an AggregateExpression adds floating point numbers."""
     function = call.aggregateFunction()
     name = simple_name(function)
-    return name in FOLDED or name in REPLACED or (name in SUMS | AVERAGES and holds_floats(children(function)[0]))
+    return name in FOLDED or name in REPLACED or (name in SUMS and holds_floats(children(function)[0]))
 
 
 def averages_longs(call: Expression) -> bool:

@@ -11,15 +11,15 @@ from odfabric_engine_spark.catalyst import Catalyst, Expression, children, items
 from odfabric_engine_spark.normalise.floats import one_zero
 from odfabric_engine_spark.normalise.template import from_template
 from odfabric_engine_spark.normalise.window_functions import ascending
+from odfabric_engine_spark.validate.row_order import BY_ANOTHER
 
-_BY_ANOTHER = frozenset({"MaxBy", "MinBy", "MaxMinByK"})
 _ORDER = "if(y is null, null, named_struct('y', y, 'x', x))"
 
 
 def without_ties(catalyst: Catalyst, function: Expression) -> Expression:
     """An aggregate function in which only equal rows tie; others as they are."""
     name = simple_name(function)
-    if name in _BY_ANOTHER:
+    if name in BY_ANOTHER:
         value, by, *rest = children(function)
         value = one_zero(catalyst, value)
         order = from_template(catalyst, _ORDER, {"x": value, "y": one_zero(catalyst, by)})

@@ -98,11 +98,7 @@ class _Reader:
         return found.pop() if len(found) == 1 else None
 
     def _at_us(self, expression: Expression, time: Attribute, instant_us: int) -> int:
-        make, parse = self._catalyst.expressions, self._catalyst.parse_expression
-        if _is_date(time):
-            value = make.DateFromUnixDate(parse(f"{instant_us // _MICROS_PER_DAY}"))
-        else:
-            value = make.MicrosToTimestamp(parse(f"{instant_us}L"))
+        value = self._catalyst.instant(instant_us, like=time)
         found = substitute(self._catalyst, expression, {expr_id(time): value}).eval(None)
         return int(found) * (_MICROS_PER_DAY if _is_date(expression) else 1)
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from odfabric.model.instant import SECONDS_PER_DAY
-from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, simple_name
+from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, expr_id, simple_name
 from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.trace import substitute
 from odfabric_engine_spark.incremental.window import is_session_window, is_window_column
 from odfabric_engine_spark.normalise.event_times import sources_of, time_of_window
 from odfabric_engine_spark.stages.timed import timed_filter
@@ -22,7 +22,6 @@ from odfabric_engine_spark.stages.values import references
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import CLOSES, HASH
 
-_MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
 _FOREVER = int(np.iinfo(np.int64).max)
 
 
@@ -37,27 +36,19 @@ def open_windows_from(catalyst: Catalyst, plan: Plan, watermark_us: int) -> int:
     return min(starts)
 
 
-def waiting_rows_from(catalyst: Catalyst, plan: Plan, watermark_us: int) -> int:
-    """The least event time of a row that can wait for a partner at a watermark; the watermark itself if none can."""
-    shifts = [0]
+def longest_wait_us(catalyst: Catalyst, plan: Plan) -> int:
+    """How long after its event time a row may wait for a partner."""
+    found = [0]
     stack = [plan]
     while stack:
         node = stack.pop()
         stack.extend(children(node))
-        timed = timed_filter(node) if simple_name(node) == "Filter" else None
+        timed = timed_filter(node)
         if timed is not None and simple_name(node.condition()) == "Or":
             (time,) = references(timed.instant)
-            shifts.append(_shift_us(catalyst, timed.instant, time))
-    return watermark_us - max(shifts)
-
-
-def _shift_us(catalyst: Catalyst, instant: Expression, time: Expression) -> int:
-    """How much later than a time an instant is, which is the same at all times."""
-    zero: Any = catalyst.parse_expression("0")
-    make = catalyst.expressions
-    is_date = str(time.dataType().typeName()) == "date"
-    value = make.DateFromUnixDate(zero) if is_date else make.MicrosToTimestamp(zero)
-    return int(_with(catalyst, instant, time, value).eval(None))
+            instant = substitute(catalyst, timed.instant, {expr_id(time): catalyst.instant(0, like=time)})
+            found.append(int(instant.eval(None)))
+    return max(found)
 
 
 def session_gaps_us(catalyst: Catalyst, plan: Plan) -> list[int]:
@@ -93,10 +84,7 @@ def bounds_us(catalyst: Catalyst, definition: Expression, instant_us: int) -> tu
     """Start and end that a window's definition gives for an instant; for a time in days, for the instant's day."""
     time = time_of_window(definition)
     assert time is not None, "only windows over a time are waited for"
-    instant = catalyst.expressions.MicrosToTimestamp(catalyst.parse_expression(f"{instant_us}L"))
-    if str(time.dataType().typeName()) == "date":
-        instant = catalyst.expressions.DateFromUnixDate(catalyst.parse_expression(f"{instant_us // _MICROS_PER_DAY}"))
-    found: Any = _with(catalyst, definition, time, instant).eval(None)
+    found: Any = _with(catalyst, definition, time, catalyst.instant(instant_us, like=time)).eval(None)
     return int(found.getLong(0)), int(found.getLong(1))
 
 

@@ -7,11 +7,12 @@ made once. Invariant: a plan that passes here has a rule for every node. Source:
 from __future__ import annotations
 
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, items, simple_name
+from odfabric_engine_spark.normalise.timed import has_timed_filter
+from odfabric_engine_spark.stages.completeness import longest_wait_us
 from odfabric_engine_spark.stages.group_run import GroupPlan
 from odfabric_engine_spark.stages.identity import identified
 from odfabric_engine_spark.stages.inference import Inference
 from odfabric_engine_spark.stages.query import GroupStage, StagedQuery
-from odfabric_engine_spark.stages.timed import timed_filter
 
 _PRUNING_ROUNDS_MAX = 100
 
@@ -29,7 +30,8 @@ def staged_query(catalyst: Catalyst, plan: Plan) -> StagedQuery:
         groups=groups,
         columns=tuple(items(plan.output())),
         has_identity=found.identity is not None,
-        timed=_has_timed_filter(plan),
+        timed=has_timed_filter(plan),
+        longest_wait_us=longest_wait_us(catalyst, plan),
     )
 
 
@@ -59,13 +61,3 @@ def _with_columns(catalyst: Catalyst, plan: Plan) -> Plan:
 
 def _nothing(catalyst: Catalyst) -> Expression:
     return catalyst.named(catalyst.parse_expression("0"), "nothing")
-
-
-def _has_timed_filter(plan: Plan) -> bool:
-    stack = [plan]
-    while stack:
-        node = stack.pop()
-        if simple_name(node) == "Filter" and timed_filter(node) is not None:
-            return True
-        stack.extend(children(node))
-    return False

@@ -64,7 +64,8 @@ class StagedQuery:
     """A query as stages, the output last.
 
     `plan` is the whole query and `columns` are its output; `groups` is what stages of groups need, by number. `has_identity`: the
-    last stage has one column more, which tells rows apart that follow each other. `timed`: some of it waits for the watermark.
+    last stage has one column more, which tells rows apart that follow each other. `timed`: some of it waits for the watermark,
+    rows of joins at most `longest_wait_us` after their event time.
     """
 
     catalyst: Catalyst
@@ -74,6 +75,7 @@ class StagedQuery:
     columns: tuple[Attribute, ...]
     has_identity: bool
     timed: bool
+    longest_wait_us: int
 
     @property
     def operator_class(self) -> str:

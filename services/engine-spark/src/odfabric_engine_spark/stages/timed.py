@@ -57,8 +57,7 @@ def at_watermark(catalyst: Catalyst, plan: Plan, watermark_us: int | None) -> Pl
     if watermark_us is None:
         reached = catalyst.parse_expression("false")
     else:
-        instant = catalyst.expressions.MicrosToTimestamp(catalyst.parse_expression(f"{watermark_us}L"))
-        reached = catalyst.expressions.LessThanOrEqual(part.left(), instant)
+        reached = catalyst.expressions.LessThanOrEqual(part.left(), catalyst.instant(watermark_us))
     if simple_name(condition) == "Or":
         reached = catalyst.expressions.Or(condition.left(), reached)
     return catalyst.logical.Filter(_of_whole_sessions(catalyst, reached, plan.child()), plan.child())

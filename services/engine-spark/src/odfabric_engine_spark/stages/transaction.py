@@ -30,15 +30,10 @@ from odfabric_engine_spark.incremental.steps import Step, Timeline, micros
 from odfabric_engine_spark.incremental.trace import Leaf
 from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.stages.binding import constant_rows
-from odfabric_engine_spark.stages.completeness import (
-    open_sessions_from,
-    open_windows_from,
-    session_gaps_us,
-    waiting_rows_from,
-)
+from odfabric_engine_spark.stages.completeness import open_sessions_from, open_windows_from, session_gaps_us
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.emission import records
-from odfabric_engine_spark.stages.group_run import GroupPlan, GroupRun
+from odfabric_engine_spark.stages.group_run import GroupRun
 from odfabric_engine_spark.stages.linear_run import run_linear, stage_schema
 from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, StagedQuery
 from odfabric_engine_spark.stages.rows_run import RowsRun, Watermarks, needs_state
@@ -68,9 +63,8 @@ class StageStates:
             return RowState(schema, timed=timed, work=self._work)
         return self._checkpoint.rows(name, schema, timed=timed, work=self._work)
 
-    def groups(self, name: str, plan: GroupPlan) -> GroupState:
-        """The groups of a stage."""
-        schema, names, end_column = plan.state_schema, plan.key_names, plan.end_column
+    def groups(self, name: str, schema: pa.Schema, names: Sequence[str], *, end_column: str | None) -> GroupState:
+        """Groups: `schema` as `GroupState.schema` has it, `names` are the columns of their keys."""
         if self._checkpoint is None:
             return GroupState(schema, names, end_column=end_column, work=self._work)
         return self._checkpoint.groups(name, schema, names, end_column=end_column, work=self._work)
@@ -147,7 +141,7 @@ class StagedTransaction:
         if at_us is None or watermark is None or not self._query.timed:
             return watermark
         catalyst, plan = self._query.catalyst, self._query.plan
-        starts = [open_windows_from(catalyst, plan, at_us), waiting_rows_from(catalyst, plan, at_us)]
+        starts = [open_windows_from(catalyst, plan, at_us), at_us - self._query.longest_wait_us]
         for gap_us in session_gaps_us(catalyst, plan):
             for state in self._states.opened.values():
                 start_us = open_sessions_from(state, gap_us, at_us) if state.timed else None
@@ -218,7 +212,7 @@ class StagedTransaction:
         stage = self._query.stages[number]
         if isinstance(stage, GroupStage):
             plan = self._query.groups[number]
-            state = states.groups(groups_name(number), plan)
+            state = states.groups(groups_name(number), plan.state_schema, plan.key_names, end_column=plan.end_column)
             values = states.values(groups_name(number), plan.accumulators, timed=plan.end_column is not None)
             return GroupRun(plan, state, values, self._call, order_by=self._event_time_column())
         if isinstance(stage, LinearStage):

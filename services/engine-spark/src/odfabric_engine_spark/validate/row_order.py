@@ -16,8 +16,8 @@ from odfabric_engine_spark.catalyst import Catalyst, Expression, children, is_at
 from odfabric_engine_spark.validate.functions import REASONS
 from odfabric_engine_spark.validate.refusal import refusal, shown, source_text
 
-_SUMS = frozenset({"Sum", "Average", "TrySum", "TryAverage"})
-_MOMENTS = frozenset(
+SUMS = frozenset({"Sum", "Average", "TrySum", "TryAverage"})
+MOMENTS = frozenset(
     [
         "StddevPop",
         "StddevSamp",
@@ -41,7 +41,7 @@ _MOMENTS = frozenset(
 _PICKS = frozenset({"First", "Last", "AnyValue", "NthValue"})
 _BY_POSITION = frozenset({"RowNumber", "NTile", "Lag", "Lead", "NthValue", "CounterDiff", "CounterDiffWithStartTime"})
 _LISTS = frozenset({"CollectList", "CollectSet", "CollectUnion"})
-_BY_ANOTHER = frozenset({"MaxBy", "MinBy", "MaxMinByK"})
+BY_ANOTHER = frozenset({"MaxBy", "MinBy", "MaxMinByK"})
 
 _SETTLING = frozenset(
     [
@@ -65,7 +65,7 @@ _MEMBER_BY_MEMBER = frozenset(
 
 _FLOATS = frozenset({"float", "double"})
 
-RULED = _SUMS | _MOMENTS | _PICKS | _BY_POSITION | _LISTS | _BY_ANOTHER | {"ListAgg", "Mode"}
+RULED = SUMS | MOMENTS | _PICKS | _BY_POSITION | _LISTS | BY_ANOTHER | {"ListAgg", "Mode"}
 """All classes for which there is a rule here."""
 
 
@@ -97,10 +97,10 @@ def order_problems(node: Expression, name: str, place: Place, *, in_transform: b
     """What is wrong with a function of rows. Only transforms have a normal form that makes floats and ties certain."""
     if name in _BY_POSITION and not place.window_has_order:
         yield refusal("function-order", f"{_text(node)} needs an ORDER BY in its window", at=node)
-    elif name in _SUMS:
+    elif name in SUMS:
         if not in_transform and any(str(child.dataType().typeName()) in _FLOATS for child in children(node)):
             yield _float_sum(node)
-    elif name in _MOMENTS:
+    elif name in MOMENTS:
         if not in_transform:
             yield _float_sum(node)
     elif name in _PICKS:
@@ -116,7 +116,7 @@ def order_problems(node: Expression, name: str, place: Place, *, in_transform: b
     elif name == "Mode":
         if not node.reverseOpt().isDefined():
             yield _by_order(node, hint="say which of several: mode(.., true) or mode() WITHIN GROUP (ORDER BY ..)")
-    elif name in _BY_ANOTHER:
+    elif name in BY_ANOTHER:
         yield from _tie_problems(node, in_transform=in_transform)
 
 
