@@ -251,6 +251,7 @@ class Settings(BaseSettings):
     )
     engine_token: SecretStr | None = Field(None, description="Token of a running engine")
     engine_memory_mib: int = Field(3072, description="Heap of the engine's JVM")
+    engine_jvm_options: str = Field("", description="More flags for the engine's JVM, with spaces between them")
     engine_sandbox: Literal["auto", "sealed", "unsealed"] = Field(
         "auto",
         description="How a workspace's engine is shut in: the strongest that is possible, nothing less than that, or not",

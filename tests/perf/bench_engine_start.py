@@ -62,7 +62,7 @@ def measure_starts(folder: Path, cache: Path, starts: int) -> None:
             for number in range(starts):
                 began = time.perf_counter()
                 own = folder / f"{sandbox}-{name}-{number}".replace(" ", "-")
-                engine = EngineUnderTest(own, options=("--sandbox", sandbox, *options))
+                engine = EngineUnderTest(own, options=("--sandbox", sandbox, *options), jvm_options="")
                 times.append(time.perf_counter() - began)
                 engine.stop()
             show(f"start, {sandbox}, {name}", times)
@@ -70,7 +70,8 @@ def measure_starts(folder: Path, cache: Path, starts: int) -> None:
 
 def measure_calls(folder: Path, cache: Path, calls: int) -> None:
     for sandbox in ("unsealed", "sealed"):
-        engine = EngineUnderTest(folder / f"calls-{sandbox}", options=("--sandbox", sandbox, "--cache", str(cache)))
+        options = ("--sandbox", sandbox, "--cache", str(cache))
+        engine = EngineUnderTest(folder / f"calls-{sandbox}", options=options, jvm_options="")
         request = transform(engine.exchange)
         with engine.client() as client:
             one = transforms(client, request)

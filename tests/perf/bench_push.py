@@ -42,8 +42,9 @@ def main() -> None:
         rows = Path(folder) / "rows.parquet"
         pq.write_table(large_table(options.rows), rows)
         print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
-        memory = {"ODF_ENGINE_MEMORY_MIB": str(MEMORY_MIB)}
-        with node_process(Path(folder) / "workspace", **memory) as node:
+        # As users start it: tests have flags of their own.
+        engine = {"ODF_ENGINE_MEMORY_MIB": str(MEMORY_MIB), "ODF_ENGINE_JVM_OPTIONS": ""}
+        with node_process(Path(folder) / "workspace", **engine) as node:
             small_pushes(node, options.pushes)
             pushed = large_pushes(node, rows)
         bare = bare_spark(Path(folder), rows)

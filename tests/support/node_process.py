@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 
 from tests.support.process_tree import Seen, descendants, marked
+from tests.support.quick_jvm import QUICK_JVM
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +36,11 @@ _OURS = "ODF_"
 def clean_environment(**changes: str) -> dict[str, str]:
     """This process's environment without settings of its own, with the given ones."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-    ours = {"ODF_ENGINE_MEMORY_MIB": str(ENGINE_MEMORY_MIB), "ODF_PUSH_WAIT_S_MAX": str(PUSH_S_MAX)}
+    ours = {
+        "ODF_ENGINE_MEMORY_MIB": str(ENGINE_MEMORY_MIB),
+        "ODF_ENGINE_JVM_OPTIONS": QUICK_JVM,
+        "ODF_PUSH_WAIT_S_MAX": str(PUSH_S_MAX),
+    }
     return {**kept, **ours, **changes}
 
 

@@ -27,11 +27,10 @@ STATIC_CHECKS = {
     "import contracts": ("lint-imports", "--no-logo"),
 }
 
-# Two Spark sessions on two cores only slow each other; the rest scales with cores.
+# All tests of one Spark stay in one process; beside it go those which start engines and nodes of their own, and often wait for them.
 TEST_STAGES = {
     "tests": ("-n", "2", "-m", "not spark and not acceptance and not perf"),
-    "tests with Spark": ("-m", "spark and not acceptance and not perf"),
-    "acceptance": ("-m", "acceptance and not perf"),
+    "tests with Spark and acceptance": ("-n", "2", "--dist", "loadgroup", "-m", "(spark or acceptance) and not perf"),
 }
 
 STAGE_S_MAX = 2400.0

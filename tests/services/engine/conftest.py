@@ -14,12 +14,14 @@ from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate import gate
 from tests.services.engine.engine_process import EngineUnderTest
 from tests.services.engine.law_check import Lab
+from tests.support.quick_jvm import QUICK_JVM
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess]:
     """The one Spark; it must be started and stopped by the main thread."""
-    process = start_spark(EngineSettings(exchange=tmp_path_factory.mktemp("exchange"), memory_mib=2048))
+    exchange = tmp_path_factory.mktemp("exchange")
+    process = start_spark(EngineSettings(exchange=exchange, memory_mib=2048, jvm_options=QUICK_JVM))
     yield process
     process.stop()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
 from tests.support.process_tree import descendants
+from tests.support.quick_jvm import QUICK_JVM
 from tests.support.waiting import wait_until
 
 TOKEN = "a-token-for-tests"
@@ -26,6 +27,7 @@ class EngineUnderTest:
     options: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     call_s_max: float = 400.0
+    jvm_options: str = QUICK_JVM
 
     def __post_init__(self) -> None:
         self.exchange = self.folder / "exchange"
@@ -37,7 +39,8 @@ class EngineUnderTest:
         command = [
             *(sys.executable, "-P", "-m", "odfabric_engine_spark", "--listen", "127.0.0.1:0"),
             *("--exchange", str(self.exchange), "--token-file", str(self.folder / "token")),
-            *("--ready-file", str(self._ready), "--memory-mib", "1024", "--owner-pid", str(os.getpid()), *self.options),
+            *("--ready-file", str(self._ready), "--memory-mib", "1024", f"--jvm-options={self.jvm_options}"),
+            *("--owner-pid", str(os.getpid()), *self.options),
         ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(

@@ -384,29 +384,41 @@ def _semi(c: Composer, x: Relation, depth: int) -> Relation | None:
     on = c.equal(x, y, near=False)
     if on is None:
         return None
-    exists = f"EXISTS (SELECT 1 FROM {y.text} r WHERE {on})"
-    forms = [
-        f"{x.text} l {either('LEFT SEMI JOIN', 'SEMI JOIN')} {y.text} r ON {on}",
-        f"{x.text} l {either('LEFT ANTI JOIN', 'ANTI JOIN')} {y.text} r ON {on}",
-        f"{x.text} l WHERE {exists}",
-        f"{x.text} l WHERE NOT {exists}",
-        f"{x.text} l WHERE {exists} OR {c.condition(x, 'l.')}",
-    ]
-    pairs = [(a, b, kind) for a, kind in x.firm for b, other in y.firm if kind == other]
-    if pairs:
-        a, b, kind = c.r.choice(pairs)
-        forms += [f"{x.text} l WHERE l.{a} IN (SELECT r.{b} FROM {y.text} r WHERE {c.condition(y, 'r.')})"]
-        if kind in LITERALS:
-            default = LITERALS[kind][0]
-            inner = f"SELECT coalesce(r.{b}, {default}) FROM {y.text} r"
-            forms.append(f"{x.text} l WHERE coalesce(l.{a}, {default}) NOT IN ({inner})")
+    joins = [either("LEFT SEMI JOIN", "SEMI JOIN"), either("LEFT ANTI JOIN", "ANTI JOIN")]
+    forms = [f"{x.text} l {join} {y.text} r ON {on}" for join in joins]
+    forms += [f"{x.text} l WHERE {asked}" for asked in _memberships(c, x, y, on)]
     return _left_columns(c, x, c.r.choice(forms), **together(x, y))
 
 
-def _scalar(c: Composer, x: Relation, depth: int) -> Relation | None:
-    """A scalar subquery, correlated or not, as a column or in a condition."""
+def _memberships(c: Composer, x: Relation, y: Relation, on: str) -> list[str]:
+    """Conditions of a row `l` of one relation which ask for rows of another."""
+    exists = f"EXISTS (SELECT 1 FROM {y.text} r WHERE {on})"
+    found = [exists, f"NOT {exists}", f"({exists} OR {c.condition(x, 'l.')})"]
+    pairs = [(a, b, kind) for a, kind in x.firm for b, other in y.firm if kind == other]
+    if pairs:
+        a, b, kind = c.r.choice(pairs)
+        found.append(f"l.{a} IN (SELECT r.{b} FROM {y.text} r WHERE {c.condition(y, 'r.')})")
+        if kind in LITERALS:
+            default = LITERALS[kind][0]
+            found.append(f"coalesce(l.{a}, {default}) NOT IN (SELECT coalesce(r.{b}, {default}) FROM {y.text} r)")
+    return found
+
+
+def _several(c: Composer, x: Relation, depth: int) -> Relation | None:
+    """Several subqueries in one condition."""
+    y, z = c.other(x, depth), c.other(x, depth)
+    on, below = c.equal(x, y, near=False), c.some(x.of(*NUMBERS))
+    if on is None or below is None:
+        return None
+    value, _ = _value_of(c, x, z)
+    asked = c.r.choice(_memberships(c, x, y, on))
+    condition = f"l.{below} <= {value} {c.r.choice(['AND', 'AND', 'OR'])} {asked}"
+    return _left_columns(c, x, f"{x.text} l WHERE {condition}", **together(replace(x, **together(x, y)), z))  # type: ignore[arg-type]
+
+
+def _value_of(c: Composer, x: Relation, y: Relation) -> Item:
+    """A value that a row `l` of one relation has from rows of another."""
     r = c.r
-    y = c.other(x, depth)
     comparable = y.of(*NUMBERS)
     call, kind = ("count(*)", "bigint")
     if comparable and r.random() < 0.7:
@@ -415,12 +427,17 @@ def _scalar(c: Composer, x: Relation, depth: int) -> Relation | None:
     pairs = [(a, b) for a, k in x.firm for b, other in y.firm if k == other]
     if pairs and r.random() < 0.7:
         a, b = r.choice(pairs)
-        subquery = f"(SELECT {call} FROM {y.text} r WHERE r.{b} = l.{a})"
-    else:
-        subquery = f"(SELECT {call} FROM {y.text} r)"
+        return f"(SELECT {call} FROM {y.text} r WHERE r.{b} = l.{a})", kind
+    return f"(SELECT {call} FROM {y.text} r)", kind
+
+
+def _scalar(c: Composer, x: Relation, depth: int) -> Relation | None:
+    """A scalar subquery, correlated or not, as a column or in a condition."""
+    y = c.other(x, depth)
+    subquery, kind = _value_of(c, x, y)
     below = x.of(*NUMBERS)
-    if below and r.random() < 0.5:
-        return _left_columns(c, x, f"{x.text} l WHERE l.{r.choice(below)} <= {subquery}", **together(x, y))
+    if below and c.r.random() < 0.5:
+        return _left_columns(c, x, f"{x.text} l WHERE l.{c.r.choice(below)} <= {subquery}", **together(x, y))
     items = [*((f"l.{name}", k) for name, k in x.columns), (subquery, kind)]
     return c.select(x, items, f"{x.text} l", event_time="l.event_time", **together(x, y))
 
@@ -574,6 +591,7 @@ OPERATORS: tuple[tuple[str, Operator], ...] = (
     ("semi", _semi),
     ("semi", _semi),
     ("scalar", _scalar),
+    ("several", _several),
     ("constants", _constants),
     ("temporal", _temporal),
     ("top", _top),

@@ -246,6 +246,15 @@ _SUBQUERIES = {
     "scalar": Shape("ab", "SELECT event_time, k, v, (SELECT max(w) FROM b WHERE b.k = a.k) AS m FROM a"),
     "scalar count": Shape("ab", "SELECT event_time, k, v, (SELECT count(*) FROM b WHERE b.k = a.k) AS m FROM a"),
     "scalar, uncorrelated": Shape("ab", "SELECT event_time, k, v FROM a WHERE v > (SELECT avg(w) FROM b)"),
+    "value and partner": Shape(
+        "abc",
+        "SELECT event_time, k, v FROM a WHERE v >= (SELECT avg(w) FROM b) AND NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k) "
+        "AND v <= (SELECT max(x) FROM c WHERE c.z = a.z)",
+    ),
+    "value or partner": Shape(
+        "ab",
+        "SELECT event_time, k, v FROM a WHERE v > (SELECT avg(w) FROM b) OR k IN (SELECT k FROM b WHERE w > 0)",
+    ),
     "semi, then grouped": _groups(
         "ab", f"SELECT {LAST}, z, count(DISTINCT v) AS n FROM a WHERE k IN (SELECT k FROM b) GROUP BY z", "z"
     ),

@@ -48,8 +48,11 @@ def test_the_command_line(tmp_path: Path) -> None:
     command = java_command(java, jars=tmp_path / "jars", memory_mib=123, scratch=tmp_path, options=["-XX:Extra"])
     assert command[0] == str(tmp_path / "bin/java")
     assert {"-Xmx123m", "-Duser.timezone=UTC", "-XX:+ExitOnOutOfMemoryError", "-XX:Extra"} <= set(command)
+    assert "-XX:+UseParallelGC" in command
     assert command[-1] == "org.apache.spark.api.python.PythonGatewayServer"
     newer = java_command(Java(tmp_path, 25), jars=tmp_path, memory_mib=1, scratch=tmp_path, options=[])
+    chosen = java_command(java, jars=tmp_path, memory_mib=1, scratch=tmp_path, options=["-XX:+UseSerialGC"])
+    assert [option for option in chosen if option.endswith("GC")] == ["-XX:+UseSerialGC"]
     gone = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
     assert gone in command
     assert gone not in newer

@@ -47,6 +47,7 @@ _OPENS = [
 ]
 _GONE, _GONE_SINCE = ("sun.security.action",), 24
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
+_CHOOSES_COLLECTOR = re.compile(r"-XX:\+Use\w+GC", re.ASCII)
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.01
 EXIT_OUT_OF_MEMORY = 3
@@ -137,7 +138,7 @@ def java_command(java: Java, *, jars: Path, memory_mib: int, scratch: Path, opti
         str(java.executable),
         *access_options(java),
         f"-Xmx{memory_mib}m",
-        "-XX:+UseParallelGC",
+        *([] if any(_CHOOSES_COLLECTOR.fullmatch(option) for option in options) else ["-XX:+UseParallelGC"]),
         *same_everywhere(),
         f"-Djava.io.tmpdir={scratch}",
     ]

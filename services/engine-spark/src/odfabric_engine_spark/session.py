@@ -120,7 +120,7 @@ def start_spark(settings: EngineSettings) -> SparkProcess:
         start_jvm(
             java,
             memory_mib=settings.memory_mib,
-            options=archive.use() if archive else (),
+            options=[*(archive.use() if archive else ()), *settings.jvm_options.split()],
             wait_s_max=settings.start_s_max,
         ),
         settings,

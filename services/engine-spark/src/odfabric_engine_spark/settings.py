@@ -30,6 +30,8 @@ class EngineSettings:
     # process
     memory_mib: int = 3072
     """Heap of the JVM."""
+    jvm_options: str = ""
+    """More flags for the JVM, with spaces between them; one that chooses a collector of garbage takes the place of ours."""
     cores: int = os.cpu_count() or 1
     """Tasks that Spark runs at once."""
     shuffle_partitions: int = 2

@@ -62,6 +62,7 @@ class EngineLaunch:
     call_s_max: float
     query_text_bytes_max: int
     idle_s: float
+    jvm_options: str = ""
     sandbox: str = "auto"
     compat_listen: str | None = None
     compat_beyond_loopback: bool = False
@@ -118,7 +119,7 @@ class EngineLauncher:
             *("--exchange", str(launch.exchange)),
             *("--token-file", str(token_file)),
             *("--ready-file", str(ready)),
-            *("--memory-mib", str(launch.memory_mib)),
+            *("--memory-mib", str(launch.memory_mib), f"--jvm-options={launch.jvm_options}"),
             *("--idle-s", str(launch.idle_s)),
             *("--call-s-max", str(launch.call_s_max)),
             *("--query-bytes-max", str(launch.query_text_bytes_max)),

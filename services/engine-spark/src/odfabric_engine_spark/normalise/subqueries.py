@@ -50,8 +50,13 @@ class Subqueries:
         if simple_name(node) == "Aggregate":
             return self._around_aggregate(node)
         self._check(node)
-        node = self._without_single_values(node)
-        return self._without_correlated(node, found[0]) if subqueries_of(self._catalyst, node) else node
+        alone = self._without_single_values(node)
+        left = subqueries_of(self._catalyst, alone)
+        plan = self._without_correlated(alone, left[0]) if left else alone
+        if alone is node or simple_name(node) == "Project":
+            return plan
+        # The values that were joined are columns of what a filter or a join gives.
+        return self._catalyst.logical.Project(node.output(), plan)
 
     def _check(self, node: Plan) -> None:
         problems = [*_value_problems(self._catalyst, node), *_membership_problems(self._catalyst, node)]
@@ -70,17 +75,13 @@ class Subqueries:
             plans.append(self._catalyst.logical.Project(self._catalyst.seq([value]), part.plan()))
             return value.toAttribute()
 
-        output = items(node.output())
         node = map_expressions(self._catalyst, node, replace)
         if not plans:
             return node
         first, *others = children(node)
         for plan in plans:
             first = self._join(first, plan)
-        node = node.withNewChildren(self._catalyst.seq([first, *others]))
-        return (
-            node if simple_name(node) == "Project" else self._catalyst.logical.Project(self._catalyst.seq(output), node)
-        )
+        return node.withNewChildren(self._catalyst.seq([first, *others]))
 
     def _join(self, left: Plan, one_row: Plan) -> Plan:
         outer = self._catalyst.companion("org.apache.spark.sql.catalyst.plans.LeftOuter")
