@@ -5,13 +5,14 @@ Inputs: a (k, z, v), b (k, z, w), c (z, x), each with an event time. The text is
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from random import Random
 
 from odfabric.model.metadata import TemporalTable
 from tests.services.engine.general_aggregates import BOTH_KNOW, LISTS, MOMENTS, greatest_by, listed, quantiles
 from tests.services.engine.general_cases import GeneralCase, GeneralQuery, Table, case_of
 from tests.services.engine.general_dialects import END_OF_SESSION, either, final, judged, step, then
+from tests.services.engine.general_subquery_shapes import LAST, SUBQUERIES
+from tests.services.engine.named_shape import Shape, groups
 
 _COLUMNS = {
     "a": {"k": "int", "z": "string", "v": "int"},
@@ -21,29 +22,7 @@ _COLUMNS = {
 SAME = either("<=>", "IS NOT DISTINCT FROM")
 SEMI, ANTI = either("LEFT SEMI JOIN", "SEMI JOIN"), either("LEFT ANTI JOIN", "ANTI JOIN")
 LATER = "greatest(a.event_time, b.event_time) AS event_time"
-LAST = "max(a.event_time) AS event_time"
 DAILY = "date_trunc('DAY', event_time) AS event_time"
-
-
-@dataclass(frozen=True)
-class Shape:
-    """`inputs` are letters of inputs; `more` are columns that all of them have beside the usual ones."""
-
-    inputs: str
-    text: str
-    identity: tuple[str, ...] | None = None
-    one_row_each: bool = False
-    final_only: bool = False
-    row_wise: bool = False
-    steps: tuple[tuple[str, str], ...] = ()
-    temporal: tuple[TemporalTable, ...] = ()
-    more: dict[str, str] = field(default_factory=dict)
-    times: str = "timestamp"
-
-
-def _groups(inputs: str, text: str, *identity: str, **more: object) -> Shape:
-    """A shape with at most one row of each identity."""
-    return Shape(inputs, text, identity, one_row_each=True, **more)  # type: ignore[arg-type]
 
 
 def shape_case(name: str, number: int) -> GeneralCase:
@@ -95,7 +74,7 @@ _JOINS = {
         "ab",
         "SELECT a.event_time, a.k, a.v, b.w FROM a LEFT JOIN b ON a.k = b.k AND a.v < b.w AND a.z = 'x'",
     ),
-    "left, grouped by the right key": _groups(
+    "left, grouped by the right key": groups(
         "ab",
         f"SELECT {LAST}, b.k, count(DISTINCT a.v) AS n, sum(a.v) AS s FROM a LEFT JOIN b ON a.k = b.k GROUP BY b.k",
         "k",
@@ -105,25 +84,25 @@ _JOINS = {
         "ab",
         "SELECT coalesce(a.event_time, b.event_time) AS event_time, a.k AS ak, b.k AS bk, a.v, b.w FROM a FULL JOIN b ON a.k = b.k",
     ),
-    "full using, grouped": _groups(
+    "full using, grouped": groups(
         "ab",
         f"SELECT {LAST}, k, count(DISTINCT v) AS n, sum(v) AS s, sum(w) AS sw FROM a FULL JOIN b USING (k) GROUP BY k",
         "k",
     ),
-    "full on an expression": _groups(
+    "full on an expression": groups(
         "ab",
         f"SELECT {LAST}, coalesce(coalesce(a.k, 0), b.k) AS kk, count(DISTINCT a.v) AS n, count(*) AS c FROM a FULL JOIN b ON coalesce(a.k, 0) = b.k "
         "GROUP BY coalesce(coalesce(a.k, 0), b.k)",
         "kk",
     ),
-    "full on two keys": _groups(
+    "full on two keys": groups(
         "ab",
         f"SELECT {LAST}, coalesce(a.k, b.k) AS k, coalesce(a.z, b.z) AS z, count(DISTINCT b.w) AS n FROM a FULL JOIN b "
         "ON a.k = b.k AND a.z = b.z GROUP BY coalesce(a.k, b.k), coalesce(a.z, b.z)",
         "k",
         "z",
     ),
-    "full, grouped by the left key": _groups(
+    "full, grouped by the left key": groups(
         "ab",
         f"SELECT {LAST}, a.k, count(DISTINCT b.w) AS n, count(*) AS c FROM a FULL JOIN b ON a.k = b.k GROUP BY a.k",
         "k",
@@ -135,11 +114,11 @@ _JOINS = {
     "chain of joins": Shape(
         "abc", f"SELECT {LATER}, a.k, a.v, b.w, c.x FROM a JOIN b ON a.k = b.k JOIN c ON b.z = c.z"
     ),
-    "star": _groups(
+    "star": groups(
         "ac", f"SELECT {LAST}, c.x, count(*) AS n, sum(a.v) AS s FROM a JOIN c ON a.z = c.z GROUP BY c.x", "x"
     ),
     "self-join": Shape("a", "SELECT l.event_time, l.k, l.v, r.v AS rv FROM a l JOIN a r ON l.k = r.v"),
-    "self-join, grouped": _groups(
+    "self-join, grouped": groups(
         "a",
         "SELECT max(l.event_time) AS event_time, l.k, count(DISTINCT r.z) AS n, max(r.z) AS z FROM a l LEFT JOIN a r ON l.k = r.v "
         "GROUP BY l.k",
@@ -147,7 +126,7 @@ _JOINS = {
     ),
     "not equal": Shape("ab", f"SELECT {LATER}, a.k, a.v, b.w FROM a JOIN b ON a.v < b.w"),
     "cross": Shape("ac", "SELECT a.event_time, a.k, c.x FROM a CROSS JOIN c"),
-    "join by hours": _groups(
+    "join by hours": groups(
         "ab",
         "SELECT date_trunc('HOUR', a.event_time) AS event_time, count(*) AS n FROM a JOIN b "
         "ON date_trunc('HOUR', a.event_time) = date_trunc('HOUR', b.event_time) GROUP BY date_trunc('HOUR', a.event_time)",
@@ -197,19 +176,19 @@ _JOINS = {
         f"SELECT a.event_time, a.k, q.w FROM a JOIN (SELECT k, w, {either('12 DIV w', '12 // w')} AS share FROM b WHERE w <> 0) q "
         "ON a.v = q.share",
     ),
-    "group by a guarded cast": _groups(
+    "group by a guarded cast": groups(
         "a",
         f"SELECT {LAST}, {either('CAST(a.z AS INT)', 'TRY_CAST(a.z AS INT)')} AS number, count(*) AS n FROM a "
         f"WHERE {either('a.z RLIKE', 'regexp_matches(a.z,')} '^[0-9]$'{either('', ')')} "
         f"GROUP BY {either('CAST(a.z AS INT)', 'TRY_CAST(a.z AS INT)')}",
         "number",
     ),
-    "constants on the left": _groups(
+    "constants on the left": groups(
         "a",
         f"SELECT {LAST}, q.k, count(a.v) AS n FROM (VALUES (1), (2), (9)) q(k) LEFT JOIN a ON q.k = a.k GROUP BY q.k",
         "k",
     ),
-    "aggregates joined": _groups(
+    "aggregates joined": groups(
         "ab",
         "WITH l AS (SELECT k, max(event_time) AS event_time, count(*) AS n FROM a GROUP BY k), "
         "r AS (SELECT k, sum(w) AS s FROM b GROUP BY k) SELECT l.event_time, l.k, n, s FROM l LEFT JOIN r ON l.k = r.k",
@@ -222,82 +201,44 @@ _JOINS = {
     ),
 }
 
-_SUBQUERIES = {
-    "in": Shape("ab", "SELECT event_time, k, v FROM a WHERE k IN (SELECT k FROM b WHERE w > 0)"),
-    "not in": Shape(
-        "ab", "SELECT event_time, k, v FROM a WHERE coalesce(k, 7) NOT IN (SELECT coalesce(k, 0) FROM b WHERE w > 0)"
-    ),
-    "not in, correlated": Shape(
-        "ab",
-        "SELECT event_time, k, v FROM a WHERE coalesce(v, 7) NOT IN (SELECT coalesce(w, 0) FROM b WHERE b.k = a.k)",
-    ),
-    "exists": Shape(
-        "ab", "SELECT event_time, k, v FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.w > a.v)"
-    ),
-    "not exists": Shape(
-        "ab", "SELECT event_time, k, z, v FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.z = a.z)"
-    ),
-    "exists or": Shape("ab", "SELECT event_time, k, v FROM a WHERE v = 1 OR EXISTS (SELECT 1 FROM b WHERE b.k = a.k)"),
-    "exists in exists": Shape(
-        "abc",
-        "SELECT event_time, k, v FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k "
-        "AND EXISTS (SELECT 1 FROM c WHERE c.z = b.z))",
-    ),
-    "scalar": Shape("ab", "SELECT event_time, k, v, (SELECT max(w) FROM b WHERE b.k = a.k) AS m FROM a"),
-    "scalar count": Shape("ab", "SELECT event_time, k, v, (SELECT count(*) FROM b WHERE b.k = a.k) AS m FROM a"),
-    "scalar, uncorrelated": Shape("ab", "SELECT event_time, k, v FROM a WHERE v > (SELECT avg(w) FROM b)"),
-    "value and partner": Shape(
-        "abc",
-        "SELECT event_time, k, v FROM a WHERE v >= (SELECT avg(w) FROM b) AND NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k) "
-        "AND v <= (SELECT max(x) FROM c WHERE c.z = a.z)",
-    ),
-    "value or partner": Shape(
-        "ab",
-        "SELECT event_time, k, v FROM a WHERE v > (SELECT avg(w) FROM b) OR k IN (SELECT k FROM b WHERE w > 0)",
-    ),
-    "semi, then grouped": _groups(
-        "ab", f"SELECT {LAST}, z, count(DISTINCT v) AS n FROM a WHERE k IN (SELECT k FROM b) GROUP BY z", "z"
-    ),
-}
-
 _GROUPS = {
-    "having": _groups(
+    "having": groups(
         "a",
         f"SELECT {LAST}, k, z, count(*) AS n, sum(v) AS s, avg(v) AS m FROM a GROUP BY k, z HAVING count(*) > 1",
         "k",
         "z",
     ),
-    "extremes": _groups(
+    "extremes": groups(
         "a", f"SELECT {LAST}, k, min(v) AS lo, max(v) AS hi, count(DISTINCT z) AS n FROM a GROUP BY k", "k"
     ),
     "hidden key": Shape("a", f"SELECT {LAST}, count(*) AS n, sum(v) AS s FROM a GROUP BY k"),
     "distinct": Shape("a", f"SELECT DISTINCT {DAILY}, k, z FROM a"),
-    "aggregate again": _groups(
+    "aggregate again": groups(
         "a",
         "SELECT max(event_time) AS event_time, k, max(n) AS m, count(DISTINCT n) AS c FROM "
         "(SELECT max(event_time) AS event_time, k, z, count(*) AS n FROM a GROUP BY k, z) q GROUP BY k",
         "k",
     ),
-    "aggregate again by another key": _groups(
+    "aggregate again by another key": groups(
         "a",
         "SELECT max(event_time) AS event_time, n, count(*) AS c FROM "
         "(SELECT max(event_time) AS event_time, k, count(*) AS n FROM a GROUP BY k) q GROUP BY n",
         "n",
     ),
-    "by hours": _groups(
+    "by hours": groups(
         "a",
         "SELECT date_trunc('HOUR', event_time) AS event_time, k, count(*) AS n FROM a GROUP BY date_trunc('HOUR', event_time), k",
         "event_time",
         "k",
     ),
-    "by hours, then days": _groups(
+    "by hours, then days": groups(
         "a",
         "SELECT date_trunc('DAY', h) AS event_time, max(n) AS m FROM "
         "(SELECT date_trunc('HOUR', event_time) AS h, count(*) AS n FROM a GROUP BY date_trunc('HOUR', event_time)) q "
         "GROUP BY date_trunc('DAY', h)",
         "event_time",
     ),
-    "pieces": _groups(
+    "pieces": groups(
         "a",
         either(
             "SELECT max(event_time) AS event_time, e, count(*) AS n FROM "
@@ -314,8 +255,8 @@ _GROUPS = {
         ("k", "z", "g"),
         one_row_each=True,
     ),
-    "global": _groups("a", f"SELECT {LAST}, count(*) AS n, max(v) AS m FROM a"),
-    "global over an aggregate": _groups(
+    "global": groups("a", f"SELECT {LAST}, count(*) AS n, max(v) AS m FROM a"),
+    "global over an aggregate": groups(
         "a",
         "SELECT max(event_time) AS event_time, max(n) AS m FROM "
         "(SELECT max(event_time) AS event_time, k, count(*) AS n FROM a GROUP BY k) q",
@@ -328,22 +269,22 @@ _GROUPS = {
             f"FROM (SELECT {DAILY}, k, z, v FROM a) q GROUP BY event_time, k",
         ),
     ),
-    "filtered calls": _groups(
+    "filtered calls": groups(
         "a", f"SELECT {LAST}, k, sum(v) FILTER (WHERE z = 'x') AS sx, bool_or(v > 3) AS b FROM a GROUP BY k", "k"
     ),
-    "doubles": _groups(
+    "doubles": groups(
         "a",
         f"SELECT {LAST}, k, sum(d) AS s, avg(d) AS m, min(d) AS lo, count(DISTINCT d) AS n FROM a GROUP BY k",
         "k",
         more={"d": "double"},
     ),
-    "by doubles": _groups(
+    "by doubles": groups(
         "a", f"SELECT {LAST}, d, count(*) AS n, count(DISTINCT k) AS m FROM a GROUP BY d", "d", more={"d": "double"}
     ),
-    "percentile": _groups(
+    "percentile": groups(
         "a", f"SELECT {LAST}, k, {either('percentile(v, 0.5)', 'quantile_cont(v, 0.5)')} AS p FROM a GROUP BY k", "k"
     ),
-    "set of values": _groups(
+    "set of values": groups(
         "a", either(f"SELECT {LAST}, k, sort_array(collect_set(v)) AS s FROM a GROUP BY k", None), "k"
     ),
 }
@@ -353,7 +294,7 @@ _SETS = {
     "union all": Shape(
         "ab", "SELECT event_time, k, v FROM a WHERE v > 1 UNION ALL SELECT event_time, k, w FROM b", row_wise=True
     ),
-    "union all, grouped": _groups(
+    "union all, grouped": groups(
         "ab",
         "SELECT max(event_time) AS event_time, k, count(*) AS n FROM "
         "(SELECT event_time, k, z FROM a UNION ALL SELECT event_time, k, z FROM b) q GROUP BY k",
@@ -367,7 +308,7 @@ _SETS = {
         f"SELECT {LAST}, k AS key, count(*) AS n FROM a GROUP BY k UNION ALL "
         "SELECT max(b.event_time), w, count(*) FROM b GROUP BY w",
     ),
-    "tagged union, grouped": _groups(
+    "tagged union, grouped": groups(
         "ab",
         "SELECT max(event_time) AS event_time, tag, k, count(DISTINCT event_time) AS n FROM "
         "(SELECT event_time, 1 AS tag, k FROM a UNION ALL SELECT event_time, 2, k FROM b) q GROUP BY tag, k",
@@ -419,7 +360,7 @@ _OVER = {
     "global row number": Shape(
         "a", f"SELECT event_time, k, z, v, row_number() OVER (ORDER BY v{_ALL_OF_A}) AS r FROM a"
     ),
-    "the last of each, counted by hours": _groups(
+    "the last of each, counted by hours": groups(
         "a",
         _tumbling(
             "(SELECT * FROM (SELECT event_time, k, z, v, row_number() OVER "
@@ -431,12 +372,12 @@ _OVER = {
 }
 
 _TIMED = {
-    "tumbling": _groups("a", _tumbling("a"), "event_time", "k", final_only=True),
-    "tumbling over dates": _groups("a", _tumbling("a"), "event_time", "k", final_only=True, times="date"),
-    "tumbling, distinct": _groups(
+    "tumbling": groups("a", _tumbling("a"), "event_time", "k", final_only=True),
+    "tumbling over dates": groups("a", _tumbling("a"), "event_time", "k", final_only=True, times="date"),
+    "tumbling, distinct": groups(
         "a", _tumbling("a", calls="count(DISTINCT q.z) AS n, max(q.v) AS m"), "event_time", "k", final_only=True
     ),
-    "hopping": _groups(
+    "hopping": groups(
         "a",
         "SELECT {} AS event_time, q.k, count(*) AS n FROM {} GROUP BY {}, q.k {}".format(
             either("window.start", "q.w0"),
@@ -462,35 +403,35 @@ _TIMED = {
         + final(" HAVING", END_OF_SESSION),
         final_only=True,
     ),
-    "windows again": _groups(
+    "windows again": groups(
         "a",
         f"SELECT q.event_time, max(q.n) AS m, count(*) AS c FROM ({_tumbling('a')}) q GROUP BY q.event_time",
         "event_time",
     ),
-    "windows of windows": _groups(
+    "windows of windows": groups(
         "a",
         _tumbling(f"({_tumbling('a')})", columns="", calls="count(*) AS c, sum(q.s) AS s").replace(
             "INTERVAL 1 HOUR", "INTERVAL 1 HOUR"
         ),
         "event_time",
     ),
-    "windows joined": _groups(
+    "windows joined": groups(
         "ab",
         f"SELECT l.event_time, l.k, l.n, r.n AS m FROM ({_tumbling('a')}) l LEFT JOIN "
         f"({_tumbling('b', calls='count(*) AS n')}) r ON l.event_time = r.event_time AND l.k {SAME} r.k",
         "event_time",
         "k",
     ),
-    "windows of a union": _groups(
+    "windows of a union": groups(
         "ab",
         _tumbling("(SELECT event_time, k, v FROM a UNION ALL SELECT event_time, k, w FROM b)"),
         "event_time",
         "k",
     ),
-    "windows of a join": _groups(
+    "windows of a join": groups(
         "ab", _tumbling("(SELECT a.event_time, a.k, b.w AS v FROM a JOIN b ON a.k = b.k)"), "event_time", "k"
     ),
-    "windows of what is no event time": _groups(
+    "windows of what is no event time": groups(
         "a",
         _tumbling("(SELECT date_trunc('HOUR', event_time) AS event_time, k, v FROM a)").replace(
             final("HAVING", "window.end", "q.w0 + INTERVAL 1 HOUR"), ""
@@ -517,7 +458,7 @@ _TIMED = {
         + final(" WHERE", "a.event_time"),
         temporal=_OF_B,
     ),
-    "temporal, counted by hours": _groups(
+    "temporal, counted by hours": groups(
         "ab",
         _tumbling(
             "(SELECT a.event_time, a.k, v.w AS v FROM a LEFT JOIN LATERAL "
@@ -533,7 +474,7 @@ _TIMED = {
 }
 
 _STEPS = {
-    "two statements": _groups(
+    "two statements": groups(
         "a",
         f"SELECT max(event_time) AS event_time, n, count(*) AS c FROM {step('counted')} q GROUP BY n",
         "n",
@@ -553,19 +494,19 @@ _STEPS = {
 _HIGHEST = either("max_by(z, struct(v" + then("z") + ")) OVER (PARTITION BY k)", None)
 
 _AGGREGATES = {
-    "moments": _groups("a", either(f"SELECT {LAST}, k, {MOMENTS} FROM a GROUP BY k", None), "k", more={"d": "double"}),
-    "moments and bits of whole numbers": _groups("a", f"SELECT {LAST}, z, {BOTH_KNOW} FROM a GROUP BY z", "z"),
-    "greatest by another": _groups(
+    "moments": groups("a", either(f"SELECT {LAST}, k, {MOMENTS} FROM a GROUP BY k", None), "k", more={"d": "double"}),
+    "moments and bits of whole numbers": groups("a", f"SELECT {LAST}, z, {BOTH_KNOW} FROM a GROUP BY z", "z"),
+    "greatest by another": groups(
         "a",
         f"SELECT {LAST}, k, {greatest_by('z', 'v')} AS hi, {greatest_by('v', 'z', function='min_by')} AS lo, "
         f"{greatest_by('v', 'event_time', condition=' FILTER (WHERE v > 0)')} AS latest FROM a GROUP BY k",
         "k",
     ),
-    "texts in order": _groups(
+    "texts in order": groups(
         "a", f"SELECT {LAST}, k, {listed('z', 'v')} AS l, count(DISTINCT v) AS n FROM a GROUP BY k", "k"
     ),
-    "lists": _groups("a", either(f"SELECT {LAST}, k, {LISTS} FROM a GROUP BY k", None), "k", more={"d": "double"}),
-    "quantiles and modes": _groups(
+    "lists": groups("a", either(f"SELECT {LAST}, k, {LISTS} FROM a GROUP BY k", None), "k", more={"d": "double"}),
+    "quantiles and modes": groups(
         "a",
         f"SELECT {LAST}, k, {quantiles('v')}, {either('mode(v, true)', None)} AS m, "
         f"{either('mode() WITHIN GROUP (ORDER BY z DESC)', None)} AS z, {either('median(d)', None)} AS md FROM a GROUP BY k",
@@ -579,8 +520,8 @@ _AGGREGATES = {
         ("k", "z", "g"),
         one_row_each=True,
     ),
-    "moments of all": _groups("a", f"SELECT {LAST}, covar_samp(v, k) AS c, {listed('z', 'v')} AS l FROM a"),
-    "moments by hours": _groups(
+    "moments of all": groups("a", f"SELECT {LAST}, covar_samp(v, k) AS c, {listed('z', 'v')} AS l FROM a"),
+    "moments by hours": groups(
         "a",
         _tumbling("a", calls=f"covar_pop(q.v, q.k) AS c, {listed('q.z', 'q.v')} AS l, bit_xor(q.v) AS x"),
         "event_time",
@@ -595,4 +536,4 @@ _AGGREGATES = {
     ),
 }
 
-SHAPES = {**_JOINS, **_SUBQUERIES, **_GROUPS, **_AGGREGATES, **_SETS, **_OVER, **_TIMED, **_STEPS}
+SHAPES = {**_JOINS, **SUBQUERIES, **_GROUPS, **_AGGREGATES, **_SETS, **_OVER, **_TIMED, **_STEPS}

@@ -58,6 +58,10 @@ SAME = [
     "select k, max(d) m, min(d) i, sum(d) s, avg(d) v, sum(distinct n) t from a where d < 3 group by k",
     "select k, sum(d) filter (where v > 1) s, avg(d) filter (where v > 100) e from a where d < 3 group by k",
     "select k, v, sum(v) over (partition by k order by v) s, count(*) over (partition by z) c from a",
+    "select a.k, q.c, q.m from a, lateral (select count(*) c, max(w) m from b where b.k = a.k) q",
+    "select a.k, a.v, q.w from a join lateral (select w, z from b where b.k = a.k and b.w < a.v) q on q.z = a.z",
+    "select a.k, q.w from a left join lateral (select w, n from b where b.k = a.k) q on q.n > a.v",
+    "select a.k, q.n, q.t from a, lateral (select n, sum(w) t from b where b.k = a.k group by n) q",
 ]  # fmt: skip
 MORE = [
     "select a.k, a.v, b.w from a, b where a.k = b.k and a.v < b.w",
@@ -84,6 +88,13 @@ MORE = [
     "select k, max(d) over (partition by k) m, first_value(v) over (partition by k order by v) f from a",
     "select k, v, avg(v) over (partition by k order by n range between 1 preceding and current row) s from a",
     "select q.k, count(a.v) n from (values (1), (2), (9)) q(k) left join a on q.k = a.k group by q.k",
+    "select a.k, q.c from a, lateral (select count(*) c from b where b.w < a.v) q",
+    "select a.k, q.w from a, lateral (select (select max(w) from b) w) q",
+    "select a.k, q.w from a, lateral (select w from b where b.k = a.k union all select x from c where c.z = a.z) q",
+    "select a.k, r.s from a, lateral (select w, z from b where b.k = a.k) q, lateral (select sum(x) s from c where c.z = q.z and c.x > a.v) r",
+    "select a.k, q.w from a, lateral (select distinct w from b where b.k = a.k and exists (select 1 from c where c.z = b.z)) q",
+    "select a.k, q.w, q.r from a, lateral (select w, rank() over (order by w) r from b where b.k = a.k) q",
+    "select k, parse_json('{\"p\": [' || k || ']}'):p[0]::int x from a",
     "select k, z, v from (select *, row_number() over (partition by k order by v desc, z, n, event_time, d, l) r from a) where r <= 2",
 ]  # fmt: skip
 
@@ -95,7 +106,29 @@ def test_a_normal_plan_gives_the_rows_of_the_query(queries: Queries, sql: str) -
     assert queries.rows_of(query) == queries.plain(sql)
 
 
+_BY_KEY = "(select *, row_number() over (partition by k order by w desc{more}) r from b)"
 TIES = [
+    (
+        "select a.k, q.w, q.z from a, lateral (select w, z from b where b.k = a.k order by w desc limit 2) q",
+        f"select a.k, q.w, q.z from a join {_BY_KEY.format(more=', z')} q on q.k = a.k where r <= 2",
+    ),
+    (
+        "select a.k, q.m from a left join lateral (select n + a.v as m from b where b.k = a.k order by w desc, z limit 3) q on q.m > 2",
+        f"select a.k, q.n + a.v m from a left join {_BY_KEY.format(more=', z, n')} q on q.k = a.k and r <= 3 and q.n + a.v > 2",
+    ),
+    (
+        "select a.k, q.w from a, lateral (select w, z from b where b.w < a.v order by z limit 1) q",
+        "select k, w from (select a.*, b.w, row_number() over (partition by a.i order by b.z, b.w) r from "
+        "(select *, row_number() over (order by k) i from a) a join b on b.w < a.v) where r = 1",
+    ),
+    (
+        "select k, v, z from a qualify row_number() over (partition by k order by v desc) <= 2",
+        "select k, v, z from (select *, row_number() over (partition by k order by v desc, z) r from a) where r <= 2",
+    ),
+    (
+        "select k, sum(v) s, rank() over (order by sum(v) desc) r from a group by k qualify r <= 2",
+        "select * from (select k, sum(v) s, rank() over (order by sum(v) desc) r from a group by k) where r <= 2",
+    ),
     (
         "select *, row_number() over (partition by k order by v desc) r, rank() over (partition by k order by v desc) q from a",
         "select *, row_number() over (partition by k order by v desc, event_time, z, d, cast(d as string), n, l) r, "
@@ -331,9 +364,11 @@ REFUSED = [
     ("select op, count(*) c from a group by op", "system-column", 1, 39),
     ("select k from a where exists (select `offset` from b)", "system-column", 1, 38),
     ("select /*+ lateness('1 day') */ k, count(*) c from a group by k", "hint", None, None),
-    ("select a.k, q.c from a, lateral (select count(*) c from b where b.k = a.k) q", "lateral", 1, 17),
-    ("select a.k, q.w from a, lateral (select w from b where b.k = a.k) q", "lateral", 1, 17),
-    ("select a.k, q.w from a, lateral (select (select max(w) from b) w) q", "subquery", None, None),
+    ("select q.w from a, lateral (select x w from c where c.z = a.z limit 2) q", "limit", 1, 63),
+    ("select q.w from a, lateral (select w from b where b.k = a.k order by w) q", "order-by", 1, 61),
+    ("select q.w from a, lateral (select w from b where b.k = a.k order by w limit 2 offset 1) q", "limit", 1, 61),
+    ("select q.x from a, lateral (select m.k x, mp from m where m.k = a.k order by m.k limit 2) q", "function-order", 1, 69),
+    ("select k from a where k in (select k from b order by w limit 2)", "limit", 1, 45),
     ("with b as (select * from a) select k from b", "relation", 1, 1),
 ]  # fmt: skip
 
@@ -376,11 +411,12 @@ def test_a_look_up_has_one_form(queries: Queries, text: str, other: str) -> None
     assert problem.hint
 
 
-def test_the_order_of_rows_is_kept_from_queries_without_temporal_tables(queries: Queries) -> None:
+def test_only_a_temporal_table_is_waited_for(queries: Queries) -> None:
     lookup = "lateral (select w from b where b.k = a.k and b.event_time <= a.event_time order by b.event_time desc limit 1) q"
-    with pytest.raises(Refused) as caught:
-        queries.normal(f"select a.k, q.w from a join {lookup}")
-    assert {problem.place.rule for problem in caught.value.problems} == {"limit", "order-by"}
+    sql = f"select a.k, q.w from a join {lookup}"
+    assert queries.normal(sql, temporal={"b": ("k",)}).timed
+    assert not queries.normal(sql).timed
+    assert not queries.normal(sql, temporal={"c": ("z",)}).timed
 
 
 def test_conditions_that_can_fail_stay_behind_their_guards(queries: Queries) -> None:

@@ -48,7 +48,7 @@ def resolve_steps(
     """
     catalyst = Catalyst(gated_session(session, mode=Mode.TRANSFORM))
     parsed_gate = ParsedGate(catalyst, mode=Mode.TRANSFORM, settings=settings, temporal_tables=temporal_tables)
-    analysed_gate = AnalysedGate(catalyst, mode=Mode.TRANSFORM, settings=settings, with_lookups=bool(temporal_tables))
+    analysed_gate = AnalysedGate(catalyst, mode=Mode.TRANSFORM, settings=settings)
     done: dict[str, Plan] = {}
     lateness: list[int] = []
     plan: Plan = None

@@ -36,6 +36,7 @@ FORM = (
 _RULE = "temporal-join"
 _COMPARISONS = {"LessThanOrEqual": False, "LessThan": True, "GreaterThanOrEqual": False, "GreaterThan": True}
 """Comparisons of times, and whether equal times are left out."""
+_ONE_TABLE = frozenset({"GlobalLimit", "LocalLimit", "Sort", "Project", "Filter", "SubqueryAlias"})
 _VERSION_FIRST = frozenset({"LessThanOrEqual", "LessThan"})
 
 
@@ -72,14 +73,14 @@ class LookupReader:
         self._primary_keys = primary_keys
         self._plain = plain
 
-    def read(self, node: Plan) -> Lookup:
-        """The look-up of a LateralJoin whose left side is normal. Raises Refused."""
+    def read(self, node: Plan) -> Lookup | None:
+        """The look-up of a LateralJoin whose left side is normal, None for any other question. Raises Refused."""
+        if _table_looked_up(node.right().plan()) not in self._primary_keys:
+            return None
         found = self._stated(node.right().plan())
         if found is None:
             raise Refused([_other_form(node, self._primary_keys)])
         lookup, conditions = found
-        if lookup.table not in self._primary_keys:
-            raise Refused([_other_table(node, lookup.table)])
         (left,) = children(node)
         for condition in conditions:
             if not _reads_row(condition):
@@ -208,22 +209,22 @@ def _result_problems(node: Plan, lookup: Lookup) -> Iterator[InvalidQuery]:
         )
 
 
+def _table_looked_up(plan: Plan) -> str | None:
+    """The one table of which LATERAL takes some rows with LIMIT; None for any other form."""
+    limited, table = False, None
+    while simple_name(plan) in _ONE_TABLE:
+        limited = limited or simple_name(plan) == "GlobalLimit"
+        table = str(plan.identifier().name()) if simple_name(plan) == "SubqueryAlias" else table
+        (plan,) = children(plan)
+    return table if limited else None
+
+
 def _other_form(node: Plan, tables: Mapping[str, tuple[str, ...]]) -> InvalidQuery:
-    known = f"look up in a temporal table ({', '.join(sorted(tables))}): {FORM}" if tables else None
     return refusal(
         "lateral",
-        "this LATERAL cannot run incrementally",
+        "a temporal table is looked up for the one version that was valid then",
         at=node,
-        hint=known or "use LATERAL VIEW explode(..), a join, or a look-up in one of temporalTables",
-    )
-
-
-def _other_table(node: Plan, table: str) -> InvalidQuery:
-    return refusal(
-        "lateral",
-        f"{shown(table)} is not a temporal table",
-        at=node,
-        hint=f"declare it: temporalTables: [{{name: {table}, primaryKey: [..]}}]",
+        hint=f"look up in a temporal table ({', '.join(sorted(tables))}): {FORM}",
     )
 
 

@@ -20,6 +20,7 @@ from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.resolve import ResolvedQuery
 from odfabric_engine_spark.normalise.comma_joins import with_join_conditions
 from odfabric_engine_spark.normalise.event_times import EventTimes
+from odfabric_engine_spark.normalise.first_rows import with_numbers
 from odfabric_engine_spark.normalise.float_aggregates import with_exact_aggregates
 from odfabric_engine_spark.normalise.limits import check_analysed, check_normal
 from odfabric_engine_spark.normalise.lookups import LookupReader
@@ -96,7 +97,11 @@ class _Plain:
             return below[0]
         node = with_children(self._catalyst, node, below)
         if simple_name(node) == "LateralJoin":
-            return without_lateral(self._catalyst, node, self._lookups)
+            plain = without_lateral(self._catalyst, node, self._lookups)
+            return plain or self._subqueries.beside(map_inner_plans(self._catalyst, node, self._within_lateral))
         if simple_name(node) == "Window":
             return with_total_order(self._catalyst, node)
         return self._subqueries.joined(map_inner_plans(self._catalyst, node, self.plain))
+
+    def _within_lateral(self, plan: Plan) -> Plan:
+        return self.plain(with_numbers(self._catalyst, plan))

@@ -16,7 +16,7 @@ from odfabric_engine_spark.catalyst import (
     simple_name,
     without_alias,
 )
-from odfabric_engine_spark.normalise.rebuild import map_expression
+from odfabric_engine_spark.normalise.rebuild import map_expression, subqueries_of
 
 _NAMES = frozenset({"SubqueryAlias", "View"})
 
@@ -30,6 +30,8 @@ def over_the_row(catalyst: Catalyst, node: Plan) -> Plan | None:
     if is_outer and not always:
         return None
     projects, plan = _projects(node.right().plan())
+    if any(subqueries_of(catalyst, project) for project in projects):
+        return None
     if simple_name(plan) == "Generate" and simple_name(children(plan)[0]) == "OneRowRelation":
         if is_outer and not all(_is_renaming(each) for project in projects for each in items(project.projectList())):
             return None  # where nothing is exploded, what a selection computes is null

@@ -1,9 +1,9 @@
 """Subqueries in expressions as joins.
 
 Owns taking them apart, one node at a time from the inside out: correlated ones by Spark's own rules, single values by a join
-with a plan that has one row. Invariant: no node that leaves here holds a plan in an expression. NOT IN is a question about
+with a plan that has one row, LATERAL by a join with all that its rows have beside them. Invariant: no node that leaves here holds a plan in an expression. NOT IN is a question about
 nulls of the whole relation (one null, and no row passes), so it needs columns that are never null. Not here: LATERAL
-(`temporal`). Source: ruling on the traps of incremental queries.
+of the row itself and look-ups (`temporal`). Source: ruling on the traps of incremental queries.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from odfabric_engine_spark.catalyst import (
     children,
     expressions_of,
     inner_plan,
+    is_attribute,
     items,
     simple_name,
     walk_expression,
     without_alias,
 )
 from odfabric_engine_spark.normalise.comma_joins import conjuncts
-from odfabric_engine_spark.normalise.rebuild import map_expression, map_expressions, subqueries_of
+from odfabric_engine_spark.normalise.rebuild import map_expression, map_expressions, subqueries_of, with_children
+from odfabric_engine_spark.normalise.window_functions import window
 from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
@@ -57,6 +59,17 @@ class Subqueries:
             return plan
         # The values that were joined are columns of what a filter or a join gives.
         return self._catalyst.logical.Project(node.output(), plan)
+
+    def beside(self, node: Plan) -> Plan:
+        """A join for a LateralJoin. Raises Refused."""
+        try:
+            plan = self._apply("PullupCorrelatedPredicates", node)
+            plan = self._apply("RewriteLateralSubquery", plan)
+        except Py4JError:
+            raise Refused([_too_correlated(node.right())]) from None
+        if simple_name(plan) == "LateralJoin":
+            raise Refused([_too_correlated(node.right())])
+        return self._with_plain_windows(plan, set(children(node)))
 
     def _check(self, node: Plan) -> None:
         problems = [*_value_problems(self._catalyst, node), *_membership_problems(self._catalyst, node)]
@@ -98,9 +111,20 @@ class Subqueries:
             plan = self._apply("RewritePredicateSubquery", plan)
         except Py4JError:
             raise Refused([_too_correlated(at)]) from None
-        if self._is_unfinished(plan, set(children(node))):
+        done = set(children(node))
+        if self._is_unfinished(plan, done):
             raise Refused([_too_correlated(at)])
-        return plan
+        return self._with_plain_windows(plan, done)
+
+    def _with_plain_windows(self, plan: Plan, done: set[Plan]) -> Plan:
+        """Spark's rule lists columns among the functions of a window; a copy of such a plan would name columns that it has not."""
+        if plan in done:
+            return plan
+        below = [self._with_plain_windows(child, done) for child in children(plan)]
+        if simple_name(plan) != "Window":
+            return with_children(self._catalyst, plan, below)
+        named = [each for each in items(plan.windowExpressions()) if not is_attribute(each)]
+        return window(self._catalyst, named, items(plan.partitionSpec()), items(plan.orderSpec()), below[0])
 
     def _is_unfinished(self, plan: Plan, done: set[Plan]) -> bool:
         """Whether a subquery is left above plans that are done."""

@@ -20,12 +20,14 @@ from odfabric_engine_spark.validate.refusal import Refused, refusal
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 
 
-def without_lateral(catalyst: Catalyst, node: Plan, reader: LookupReader) -> Plan:
-    """Plain nodes for a LateralJoin whose left side is plain. Raises Refused."""
+def without_lateral(catalyst: Catalyst, node: Plan, reader: LookupReader) -> Plan | None:
+    """Plain nodes for a LateralJoin whose left side is plain; None for a subquery of all rows that go with a row. Raises Refused."""
     by_row = over_the_row(catalyst, node)
     if by_row is not None:
         return by_row
     lookup = reader.read(node)
+    if lookup is None:
+        return None
     is_outer = str(node.joinType().toString()) == "LeftOuter"
     condition = node.condition().get() if node.condition().isDefined() else catalyst.literal_true()
     always = condition.semanticEquals(catalyst.literal_true())

@@ -61,7 +61,7 @@ _NODES = frozenset(
     ]
 )
 _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "Offset"})
-_LOOKUP_NODES = _ORDERING_NODES | {"Project", "Filter", "SubqueryAlias"}
+_NODES_BESIDE_ROW = _ORDERING_NODES | {"Project", "Filter", "SubqueryAlias"}
 _DATA_NODES = frozenset({"LogicalRDD", "LogicalRelation"})
 _SPARKS_OWN = frozenset({"code", "unknown"})
 """Reasons that do not count within what Spark itself puts in the place of an allowed function."""
@@ -103,13 +103,12 @@ _OPTIONS = frozenset(
 
 
 class AnalysedGate:
-    """Judges analysed plans of one mode; `with_lookups` admits the order of rows within LATERAL, judged by its text."""
+    """Judges analysed plans of one mode. A transform may order rows on top of a LATERAL."""
 
-    def __init__(self, catalyst: Catalyst, *, mode: Mode, settings: EngineSettings, with_lookups: bool = False) -> None:
+    def __init__(self, catalyst: Catalyst, *, mode: Mode, settings: EngineSettings) -> None:
         self._catalyst = catalyst
         self._mode = mode
         self._settings = settings
-        self._with_lookups = with_lookups
         self._replaceable: dict[str, bool] = {}
 
     def check(self, plan: Plan, *, with_data: bool = False) -> None:
@@ -123,7 +122,7 @@ class AnalysedGate:
         stack: list[tuple[Plan | Expression, Place | None, bool]] = [(plan, None, False)]
         count = 0
         while stack:
-            node, place, lookup = stack.pop()
+            node, place, beside_row = stack.pop()
             count += 1
             if count > self._settings.plan_nodes_max:
                 raise LimitExceeded(
@@ -132,16 +131,16 @@ class AnalysedGate:
             full_name = class_name(node)
             name = full_name.rsplit(".", 1)[-1]
             if place is None:
-                if not (lookup and name in _ORDERING_NODES):
+                if not (beside_row and name in _ORDERING_NODES):
                     found.extend(self._judge_plan(node, name, with_data=with_data))
                 # An expression is deterministic only if all below it are, so one question is enough for most.
                 stack.extend((each, Place(certain=each.deterministic()), False) for each in expressions_of(node))
-                stack.extend((child, None, lookup and name in _LOOKUP_NODES) for child in children(node))
+                stack.extend((child, None, beside_row and name in _NODES_BESIDE_ROW) for child in children(node))
             else:
                 found.extend(self._judge_expression(node, full_name, name, place))
                 inside = inner_plan(node, name)
                 if inside is not None:
-                    stack.append((inside, None, self._with_lookups and name == "LateralSubquery"))
+                    stack.append((inside, None, name == "LateralSubquery" and self._mode is Mode.TRANSFORM))
                 for position, child in enumerate(children_of(node, name)):
                     stack.append((child, place_below(self._catalyst, node, name, place, position), False))
                 if self._is_replaceable(node, full_name):

@@ -29,6 +29,11 @@ _PLAIN = (
     | spark_types.DateType
     | spark_types.TimestampType
 )
+_INSTEAD: dict[type[spark_types.DataType], str] = {
+    spark_types.DayTimeIntervalType: "count it: timestampdiff(SECOND, .., ..), or unix_micros(..) - unix_micros(..)",
+    spark_types.YearMonthIntervalType: "count it: timestampdiff(MONTH, .., ..)",
+    spark_types.VariantType: "take out what is wanted as columns of their own",
+}
 
 
 def column_problems(schema: spark_types.StructType) -> Iterator[InvalidQuery]:
@@ -112,6 +117,7 @@ def _type_problems(data_type: spark_types.DataType, path: str, *, nullable: bool
                 yield refusal(
                     "column-type",
                     f"the column {shown(path)} has the type {data_type.simpleString()}, which has no form",
+                    hint=_INSTEAD.get(type(data_type), "cast it to a type of the format, such as STRING"),
                 )
 
 

@@ -23,7 +23,6 @@ from odfabric_engine_spark.catalyst import (
     Expression,
     Plan,
     TreeNode,
-    children,
     children_of,
     class_name,
     expressions_of,
@@ -64,8 +63,8 @@ class _Node:
     full_name: str
     is_plan: bool
     names: tuple[str, ...]
-    lookup: str | None = None
-    """The temporal table in which this node, within LATERAL, looks for one row."""
+    beside_row: bool = False
+    """Whether this node, on top of a LATERAL, may take the first of ordered rows."""
 
     @property
     def name(self) -> str:
@@ -93,6 +92,7 @@ _NODES = frozenset(
         "UnresolvedWith",
         "UnresolvedRelation",
         "UnresolvedHaving",
+        "UnresolvedQualify",
         "UnresolvedInlineTable",
         "UnresolvedSubqueryColumnAliases",
         "UnresolvedTableValuedFunction",
@@ -102,14 +102,18 @@ _NODES = frozenset(
     ]
 )
 _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "LimitAll", "Offset"})
-_LOOKUP_NODES = frozenset({"GlobalLimit", "LocalLimit", "Sort", "Project", "Filter", "SubqueryAlias"})
+_NODES_BESIDE_ROW = _ORDERING_NODES | {"Project", "Filter", "SubqueryAlias"}
 _REFUSED_NODES = {
-    "ScriptTransformation": ("script", "TRANSFORM .. USING runs a program"),
-    "Sample": ("sample", "TABLESAMPLE takes rows by chance"),
-    "RelationTimeTravel": ("time-travel", "an input cannot be read as of another version"),
-    "NamedStreamingRelation": ("stream", "STREAM tables do not exist here"),
-    "RepartitionByExpression": ("distribution", "DISTRIBUTE BY and CLUSTER BY do not change what rows there are"),
-    "PlanWithUnresolvedIdentifier": ("identifier-clause", "IDENTIFIER() is not allowed"),
+    "ScriptTransformation": ("script", "TRANSFORM .. USING runs a program", "use functions of SQL"),
+    "Sample": ("sample", "TABLESAMPLE takes rows by chance", "take those of a hash: where pmod(xxhash64(..), 10) = 0"),
+    "RelationTimeTravel": ("time-travel", "an input cannot be read as of another version", "compare its event_time"),
+    "NamedStreamingRelation": ("stream", "STREAM tables do not exist here", "leave out STREAM"),
+    "RepartitionByExpression": (
+        "distribution",
+        "DISTRIBUTE BY and CLUSTER BY do not change what rows there are",
+        "leave it out",
+    ),
+    "PlanWithUnresolvedIdentifier": ("identifier-clause", "IDENTIFIER() is not allowed", "write the name itself"),
 }
 _UNRESOLVED_EXPRESSIONS = frozenset(
     [
@@ -121,6 +125,7 @@ _UNRESOLVED_EXPRESSIONS = frozenset(
         "UnresolvedFunction",
         "UnresolvedGenerator",
         "UnresolvedOrdinal",
+        "SemiStructuredExtract",
         "MultiAlias",
     ]
 )
@@ -167,7 +172,7 @@ _IDENTIFIER_CLAUSE = re.compile(r"identifier\b(?!\s*$)", re.IGNORECASE)
 class ParsedGate:
     """Judges texts of one mode against the relations that they may name.
 
-    Only a LATERAL look-up in one of the temporal tables may order rows and take the first.
+    Only within LATERAL may rows be ordered and the first be taken.
     """
 
     def __init__(
@@ -229,10 +234,10 @@ class ParsedGate:
     def _judge_plan(self, found: _Node, names: set[str]) -> Iterator[InvalidQuery]:
         node, name = found.node, found.name
         if name in _REFUSED_NODES:
-            rule, message = _REFUSED_NODES[name]
-            yield refusal(rule, message, at=node)
+            rule, message, hint = _REFUSED_NODES[name]
+            yield refusal(rule, message, at=node, hint=hint)
         elif name in _ORDERING_NODES:
-            if self._mode is not Mode.QUERY and found.lookup not in self._temporal_tables:
+            if self._mode is Mode.PREPROCESS or (self._mode is Mode.TRANSFORM and not found.beside_row):
                 yield _ordering(node, name)
         elif name not in _NODES:
             yield refusal("statement", f"this form of SQL is not allowed: {shown(source_text(node) or name)}", at=node)
@@ -247,7 +252,8 @@ class ParsedGate:
         elif name == "Pivot":
             yield from _judge_pivot(node)
         elif name == "UnresolvedWith" and node.allowRecursion():
-            yield refusal("recursion", "WITH RECURSIVE is not allowed", at=node)
+            hint = "write a join for each level, or a step"
+            yield refusal("recursion", "WITH RECURSIVE is not allowed", at=node, hint=hint)
 
     def _judge_hint(self, node: Plan) -> Iterator[InvalidQuery]:
         name = str(node.name())
@@ -294,36 +300,27 @@ class ParsedGate:
 
 def _walk(plan: Plan) -> Iterator[_Node]:
     """All that the parser made: plans, expressions, plans within expressions, bodies of WITH, named windows."""
-    stack: list[tuple[TreeNode, bool, str | None]] = [(plan, True, None)]
+    stack: list[tuple[TreeNode, bool, bool]] = [(plan, True, False)]
     while stack:
-        node, is_plan, lookup = stack.pop()
+        node, is_plan, beside_row = stack.pop()
         full_name = class_name(node)
         name = full_name.rsplit(".", 1)[-1]
         names: tuple[str, ...] = ()
         if is_plan:
-            stack.extend((expression, False, None) for expression in expressions_of(node))
+            stack.extend((expression, False, False) for expression in expressions_of(node))
             if name == "UnresolvedWith":
                 relations = items(node.cteRelations())
                 names = tuple(str(relation._1()) for relation in relations)
-                stack.extend((relation._2(), True, None) for relation in relations)
+                stack.extend((relation._2(), True, False) for relation in relations)
             elif name == "WithWindowDefinition":
-                stack.extend((window, False, None) for window in items(node.windowDefinitions().values().toSeq()))
+                stack.extend((window, False, False) for window in items(node.windowDefinitions().values().toSeq()))
         else:
             inside = inner_plan(node, name)
             if inside is not None:
-                stack.append((inside, True, _table_looked_up(inside) if name == "LateralSubquery" else None))
-        yield _Node(node, full_name, is_plan, names, lookup)
-        below = lookup if name in _LOOKUP_NODES else None
+                stack.append((inside, True, name == "LateralSubquery"))
+        yield _Node(node, full_name, is_plan, names, beside_row)
+        below = beside_row and name in _NODES_BESIDE_ROW
         stack.extend((child, is_plan, below) for child in children_of(node, name))
-
-
-def _table_looked_up(plan: Plan) -> str | None:
-    """The one table that SELECT .. FROM .. WHERE .. ORDER BY .. LIMIT reads; None for any other form."""
-    while simple_name(plan) in _LOOKUP_NODES:
-        (plan,) = children(plan)
-    if simple_name(plan) != "UnresolvedRelation":
-        return None
-    return ".".join(str(part) for part in items(plan.multipartIdentifier()))
 
 
 def _ordering(node: Plan, name: str) -> InvalidQuery:

@@ -1,0 +1,53 @@
+"""LIMIT within LATERAL as a condition on the numbers of rows.
+
+Owns what `order by .. limit n` beside a row means: its rows are numbered in that order, and the first n are taken. Invariant: the
+condition stands where LIMIT stood, so whatever is left out there, what is selected above it is not computed for more rows. Ties are
+broken where all windows get their order (`window_functions`). Not here: LIMIT over all rows, which no query may have (`validate`),
+and look-ups in temporal tables (`lookups`).
+"""
+
+from __future__ import annotations
+
+from odfabric_engine_spark.catalyst import Catalyst, Plan, children, items, simple_name
+from odfabric_engine_spark.normalise.rebuild import with_children
+from odfabric_engine_spark.normalise.window_functions import over_rows, unordered_columns, window
+from odfabric_engine_spark.validate.refusal import Refused, refusal, shown
+
+_FORM = "lateral (select .. from .. order by .. limit 3)"
+
+
+def with_numbers(catalyst: Catalyst, plan: Plan) -> Plan:
+    """What stands within LATERAL without LIMIT and ORDER BY. Raises Refused."""
+    if simple_name(plan) == "GlobalLimit":
+        return _first(catalyst, plan)
+    if simple_name(plan) in ("LocalLimit", "LimitAll", "Offset", "Sort"):
+        is_order = simple_name(plan) == "Sort"
+        rule, message = (
+            ("order-by", "ORDER BY without LIMIT says nothing") if is_order else ("limit", "OFFSET has no rule")
+        )
+        raise Refused([refusal(rule, f"{message} within LATERAL", at=plan, hint=_FORM)])
+    return with_children(catalyst, plan, [with_numbers(catalyst, child) for child in children(plan)])
+
+
+def _first(catalyst: Catalyst, limit: Plan) -> Plan:
+    (plan,) = children(limit)
+    projects: list[Plan] = []
+    while simple_name(plan) in ("LocalLimit", "Project"):
+        projects += [plan] if simple_name(plan) == "Project" else []
+        (plan,) = children(plan)
+    if simple_name(plan) != "Sort":
+        message = "which rows LIMIT keeps depends on their order"
+        raise Refused([refusal("limit", message, at=limit, hint=_FORM)])
+    source = with_numbers(catalyst, children(plan)[0])
+    for column in unordered_columns(catalyst, source):
+        message = f"rows that tie cannot be put in order: the column {shown(str(column.name()))} has none"
+        hint = "leave it out of this SELECT, or use its members"
+        raise Refused([refusal("function-order", message, at=plan, hint=hint)])
+    order = items(plan.order())
+    number = catalyst.named(over_rows(catalyst, catalyst.expressions.RowNumber(), [], order), "number")
+    taken = catalyst.expressions.LessThanOrEqual(number.toAttribute(), limit.limitExpr())
+    plan = catalyst.logical.Filter(taken, window(catalyst, [number], [], order, source))
+    plan = catalyst.logical.Project(source.output(), plan)
+    for project in reversed(projects):
+        plan = project.withNewChildren(catalyst.seq([plan]))
+    return plan
