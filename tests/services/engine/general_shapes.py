@@ -458,6 +458,13 @@ _TIMED = {
         + final(" WHERE", "a.event_time"),
         temporal=_OF_B,
     ),
+    "temporal, of rows that a stage chose": Shape(
+        "ab",
+        "SELECT a.event_time, a.k, v.w, v.since FROM (SELECT event_time, k, v FROM a WHERE v <= (SELECT max(r.v) FROM a r WHERE r.z = a.z)) a "
+        f"LEFT JOIN LATERAL {_VERSION.replace('*', 'k, z, w, event_time, event_time AS since')} ON TRUE"
+        + final(" WHERE", "a.event_time"),
+        temporal=_OF_B,
+    ),
     "temporal, counted by hours": groups(
         "ab",
         _tumbling(

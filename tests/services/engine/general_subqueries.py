@@ -64,6 +64,11 @@ def _value_of(c: Composer, x: Relation, y: Relation) -> Item:
     pairs = [(a, b) for a, k in x.firm for b, other in y.firm if k == other]
     if pairs and r.random() < 0.7:
         a, b = r.choice(pairs)
+        if comparable and r.random() < 0.25:
+            name = r.choice(comparable)
+            kind = dict(y.columns)[name]
+            order = then(*(f"r.{each}" for each, _ in y.firm), "r.event_time")
+            return f"(SELECT r.{name} FROM {y.text} r WHERE r.{b} = l.{a} ORDER BY r.{name} DESC{order} LIMIT 1)", kind
         return f"(SELECT {call} FROM {y.text} r WHERE r.{b} = l.{a})", kind
     return f"(SELECT {call} FROM {y.text} r)", kind
 

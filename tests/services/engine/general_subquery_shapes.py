@@ -61,6 +61,11 @@ SUBQUERIES = {
         "ab",
         "SELECT a.event_time, a.k, a.v, q.n, q.m FROM a JOIN LATERAL (SELECT count(*) AS n, max(w) AS m FROM b WHERE b.w < a.v) q ON TRUE",
     ),
+    "latest value": Shape(
+        "ab",
+        "SELECT event_time, k, v, (SELECT w FROM b WHERE b.k = a.k AND b.w IS NOT NULL "
+        f"ORDER BY b.event_time DESC{then('b.k', 'b.z', 'b.w')} LIMIT 1) AS m FROM a",
+    ),
     "qualify": Shape(
         "a",
         f"SELECT event_time, k, z, v FROM a QUALIFY row_number() OVER (PARTITION BY k ORDER BY v DESC NULLS LAST{then('event_time', 'z')}) <= 2",

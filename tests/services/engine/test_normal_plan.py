@@ -122,6 +122,18 @@ TIES = [
         "(select *, row_number() over (order by k) i from a) a join b on b.w < a.v) where r = 1",
     ),
     (
+        "select k, v, (select z from b where b.k = a.k order by w desc limit 1) m from a",
+        f"select a.k, a.v, q.z from a left join {_BY_KEY.format(more=', z')} q on q.k = a.k and r = 1",
+    ),
+    (
+        "select k, v from a where z = (select z from b order by w desc, n limit 1)",
+        "select k, v from a where z = (select max(z) from (select z, row_number() over (order by w desc, n, z) r from b) where r = 1)",
+    ),
+    (
+        "select k from a where v <= (select w + 1 from b where b.n = a.n order by w desc limit 1) or exists (select 1 from c where c.z = a.z limit 1)",
+        "select k from a where v <= (select max(w) + 1 from b where b.n = a.n) or exists (select 1 from c where c.z = a.z)",
+    ),
+    (
         "select k, v, z from a qualify row_number() over (partition by k order by v desc) <= 2",
         "select k, v, z from (select *, row_number() over (partition by k order by v desc, z) r from a) where r <= 2",
     ),
@@ -350,6 +362,8 @@ REFUSED = [
     ("select k, k in (select k from b) f from a", "not-in", 1, 13),
     ("select k from a where (n, z) not in (select n, z from b)", "not-in", 1, 30),
     ("select k, (select w from b) w from a", "subquery-rows", 1, 11),
+    ("select k, (select w from b order by w limit 2) w from a", "subquery-rows", 1, 11),
+    ("select k, (select w from b limit 1) w from a", "limit", 1, 28),
     ("select k, (select w from b where b.k = a.k) w from a", "subquery-rows", 1, 11),
     ("select k, v from a\norder by v limit 3", "limit", 2, 1),
     ("select k, row_number() over (partition by k) r from a", "window-function-frame-not-ordered", None, None),

@@ -17,17 +17,17 @@ from odfabric_engine_spark.incremental.canonical import one_array
 def local_rows(session: SparkSession, rows: pa.Table) -> DataFrame:
     """A frame of the rows, in their order where it has one partition."""
     if any(types.is_nested(field.type) for field in rows.schema):
-        columns = [one_array(column).cast(_loose(column.type)) for column in rows.columns]
+        columns = [one_array(column).cast(loose(column.type)) for column in rows.columns]
         rows = pa.Table.from_arrays(columns, names=rows.column_names)
     return session.createDataFrame(rows)
 
 
-def _loose(data_type: pa.DataType) -> pa.DataType:
+def loose(data_type: pa.DataType) -> pa.DataType:
     """The type in which everything may be null; keys of maps stay."""
     if types.is_struct(data_type):
-        return pa.struct([pa.field(member.name, _loose(member.type)) for member in data_type])
+        return pa.struct([pa.field(member.name, loose(member.type)) for member in data_type])
     if types.is_map(data_type):
-        return pa.map_(data_type.key_type, _loose(data_type.item_type))
+        return pa.map_(data_type.key_type, loose(data_type.item_type))
     if types.is_list(data_type):
-        return pa.list_(_loose(data_type.value_type))
+        return pa.list_(loose(data_type.value_type))
     return data_type

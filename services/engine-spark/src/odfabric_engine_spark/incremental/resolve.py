@@ -93,7 +93,7 @@ class _Resolver:
         below = children(node)
         if below:
             node = node.withNewChildren(self._catalyst.seq([self._substitute(child) for child in below]))
-        node = map_inner_plans(self._catalyst, node, self._substitute)
+        node = map_inner_plans(self._catalyst, node, lambda _, plan: self._substitute(plan))
         if name == "Project":
             hide_columns(self._catalyst, node, [])  # what a SELECT does not name ends there
         return node

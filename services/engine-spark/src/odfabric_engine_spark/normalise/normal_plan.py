@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from py4j.protocol import Py4JError
 
-from odfabric_engine_spark.catalyst import Catalyst, Plan, children, simple_name
+from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, simple_name
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.resolve import ResolvedQuery
 from odfabric_engine_spark.normalise.comma_joins import with_join_conditions
 from odfabric_engine_spark.normalise.event_times import EventTimes
-from odfabric_engine_spark.normalise.first_rows import with_numbers
+from odfabric_engine_spark.normalise.first_rows import with_numbers, without_limit
 from odfabric_engine_spark.normalise.float_aggregates import with_exact_aggregates
 from odfabric_engine_spark.normalise.limits import check_analysed, check_normal
 from odfabric_engine_spark.normalise.lookups import LookupReader
@@ -98,10 +98,13 @@ class _Plain:
         node = with_children(self._catalyst, node, below)
         if simple_name(node) == "LateralJoin":
             plain = without_lateral(self._catalyst, node, self._lookups)
-            return plain or self._subqueries.beside(map_inner_plans(self._catalyst, node, self._within_lateral))
+            return plain or self._subqueries.beside(map_inner_plans(self._catalyst, node, self._inner))
         if simple_name(node) == "Window":
             return with_total_order(self._catalyst, node)
-        return self._subqueries.joined(map_inner_plans(self._catalyst, node, self.plain))
+        return self._subqueries.joined(map_inner_plans(self._catalyst, node, self._inner))
 
-    def _within_lateral(self, plan: Plan) -> Plan:
+    def _inner(self, expression: Expression, plan: Plan) -> Plan:
+        """What an expression holds, as a plan of plain nodes."""
+        if simple_name(expression) == "Exists":
+            plan = without_limit(plan)
         return self.plain(with_numbers(self._catalyst, plan))

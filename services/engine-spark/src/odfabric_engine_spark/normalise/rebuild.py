@@ -67,14 +67,14 @@ def subqueries_of(catalyst: Catalyst, node: Plan) -> list[Expression]:
     return [part for each in found for part in walk_expression(each) if inner_plan(part) is not None]
 
 
-def map_inner_plans(catalyst: Catalyst, node: Plan, change: Callable[[Plan], Plan]) -> Plan:
-    """A plan node with the plans within its expressions changed."""
+def map_inner_plans(catalyst: Catalyst, node: Plan, change: Callable[[Expression, Plan], Plan]) -> Plan:
+    """A plan node with the plans within its expressions changed, by expression and plan."""
 
     def replace(expression: Expression) -> Expression | None:
         inside = inner_plan(expression)
         if inside is None:
             return None
-        changed = change(inside)
+        changed = change(expression, inside)
         with _at_place(catalyst, expression):
             return expression.withNewPlan(changed)
 

@@ -27,6 +27,7 @@ from odfabric_engine_spark.catalyst import (
     without_alias,
 )
 from odfabric_engine_spark.normalise.comma_joins import conjuncts
+from odfabric_engine_spark.normalise.first_rows import takes_one
 from odfabric_engine_spark.normalise.rebuild import map_expression, map_expressions, subqueries_of, with_children
 from odfabric_engine_spark.normalise.window_functions import window
 from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text
@@ -236,12 +237,14 @@ def _value_problems(catalyst: Catalyst, node: Plan) -> Iterator[InvalidQuery]:
                 "subquery-rows",
                 f"{_text(part)} can have more than one row",
                 at=part,
-                hint="aggregate it: (select max(..) from ..)",
+                hint="aggregate it: (select max(..) from ..), or take one: (select .. order by .. limit 1)",
             )
 
 
 def _has_one_row(plan: Plan) -> bool:
     """Whether a plan has at most one row by construction."""
+    if takes_one(plan):
+        return True
     while simple_name(plan) in _ROW_KEEPING:
         (plan,) = children(plan)
     if simple_name(plan) == "Aggregate":

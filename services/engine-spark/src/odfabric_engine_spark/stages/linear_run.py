@@ -17,7 +17,7 @@ from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan
 from odfabric_engine_spark.incremental.binding import bind, projection
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.classify import arrow_type
-from odfabric_engine_spark.local_rows import local_rows
+from odfabric_engine_spark.local_rows import local_rows, loose
 from odfabric_engine_spark.result_rows import ResultTooLarge, collected
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.query import LinearStage
@@ -76,8 +76,8 @@ def _halves(deltas: Sequence[Delta]) -> list[list[Delta]]:
 
 
 def stage_schema(columns: Sequence[Attribute]) -> pa.Schema:
-    """Columns of a relation between stages, known by position."""
-    return pa.schema([pa.field(f"c{index}", arrow_type(column)) for index, column in enumerate(columns)])
+    """Columns of a relation between stages, known by position. What Spark gives back may be null where the query's plan says it is not."""
+    return pa.schema([pa.field(f"c{index}", loose(arrow_type(column))) for index, column in enumerate(columns)])
 
 
 def output_columns(catalyst: Catalyst, output: Sequence[Attribute]) -> list[Expression]:

@@ -28,7 +28,7 @@ from odfabric_engine_spark.catalyst import (
 )
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes
-from odfabric_engine_spark.validate.parsed import Mode
+from odfabric_engine_spark.validate.parsed import HOLDS_FIRST_ROWS, Mode
 from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, source_text
 from odfabric_engine_spark.validate.row_order import Place, order_problems, place_below
 
@@ -103,7 +103,7 @@ _OPTIONS = frozenset(
 
 
 class AnalysedGate:
-    """Judges analysed plans of one mode. A transform may order rows on top of a LATERAL."""
+    """Judges analysed plans of one mode. A transform may order rows on top of a subquery."""
 
     def __init__(self, catalyst: Catalyst, *, mode: Mode, settings: EngineSettings) -> None:
         self._catalyst = catalyst
@@ -140,7 +140,7 @@ class AnalysedGate:
                 found.extend(self._judge_expression(node, full_name, name, place))
                 inside = inner_plan(node, name)
                 if inside is not None:
-                    stack.append((inside, None, name == "LateralSubquery" and self._mode is Mode.TRANSFORM))
+                    stack.append((inside, None, name in HOLDS_FIRST_ROWS and self._mode is Mode.TRANSFORM))
                 for position, child in enumerate(children_of(node, name)):
                     stack.append((child, place_below(self._catalyst, node, name, place, position), False))
                 if self._is_replaceable(node, full_name):

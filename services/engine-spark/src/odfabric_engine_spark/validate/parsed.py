@@ -64,7 +64,7 @@ class _Node:
     is_plan: bool
     names: tuple[str, ...]
     beside_row: bool = False
-    """Whether this node, on top of a LATERAL, may take the first of ordered rows."""
+    """Whether this node, on top of a subquery, may take the first of ordered rows."""
 
     @property
     def name(self) -> str:
@@ -102,6 +102,8 @@ _NODES = frozenset(
     ]
 )
 _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "LimitAll", "Offset"})
+HOLDS_FIRST_ROWS = frozenset({"LateralSubquery", "ScalarSubquery", "Exists"})
+"""Expressions that ask for each row anew: the first rows of what they hold belong to that row."""
 _NODES_BESIDE_ROW = _ORDERING_NODES | {"Project", "Filter", "SubqueryAlias"}
 _REFUSED_NODES = {
     "ScriptTransformation": ("script", "TRANSFORM .. USING runs a program", "use functions of SQL"),
@@ -172,7 +174,7 @@ _IDENTIFIER_CLAUSE = re.compile(r"identifier\b(?!\s*$)", re.IGNORECASE)
 class ParsedGate:
     """Judges texts of one mode against the relations that they may name.
 
-    Only within LATERAL may rows be ordered and the first be taken.
+    Only within a subquery may rows be ordered and the first be taken.
     """
 
     def __init__(
@@ -317,7 +319,7 @@ def _walk(plan: Plan) -> Iterator[_Node]:
         else:
             inside = inner_plan(node, name)
             if inside is not None:
-                stack.append((inside, True, name == "LateralSubquery"))
+                stack.append((inside, True, name in HOLDS_FIRST_ROWS))
         yield _Node(node, full_name, is_plan, names, beside_row)
         below = beside_row and name in _NODES_BESIDE_ROW
         stack.extend((child, is_plan, below) for child in children_of(node, name))
