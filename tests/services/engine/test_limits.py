@@ -133,7 +133,8 @@ HUNGRY = "SELECT size(sequence(1, 400000000)) AS n"
 
 
 def test_memory_is_a_limit_too(tmp_path: Path) -> None:
-    engine = EngineUnderTest(tmp_path, options=("--memory-mib", "512"))
+    # With the collector that users get: another one tells later that memory runs out.
+    engine = EngineUnderTest(tmp_path, options=("--memory-mib", "512"), jvm_options="")
     with engine.client() as client:
         with pytest.raises(LimitExceeded) as caught:
             client.query(ask(HUNGRY), progress=lambda _: None)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from odfabric_engine_spark.catalyst import Catalyst, Plan, children, expr_id, is_attribute, items, simple_name
 from odfabric_engine_spark.normalise.rebuild import with_children
-from odfabric_engine_spark.normalise.window_functions import over_rows, unordered_columns, window
-from odfabric_engine_spark.validate.refusal import Refused, refusal, shown
+from odfabric_engine_spark.normalise.window_functions import over_rows, tie_problems, window
+from odfabric_engine_spark.validate.refusal import Refused, refusal
 
 _FORM = "(select .. from .. order by .. limit 1)"
 
@@ -59,10 +59,9 @@ def _first(catalyst: Catalyst, limit: Plan) -> Plan:
         message = "which rows LIMIT keeps depends on their order"
         raise Refused([refusal("limit", message, at=limit, hint=_FORM)])
     source = with_numbers(catalyst, children(plan)[0])
-    for column in unordered_columns(catalyst, source):
-        message = f"rows that tie cannot be put in order: the column {shown(str(column.name()))} has none"
-        hint = "leave it out of this SELECT, or use its members"
-        raise Refused([refusal("function-order", message, at=plan, hint=hint)])
+    problems = list(tie_problems(catalyst, source, at=plan))
+    if problems:
+        raise Refused(problems)
     order = items(plan.order())
     number = catalyst.named(over_rows(catalyst, catalyst.expressions.RowNumber(), [], order), "number")
     taken = catalyst.expressions.LessThanOrEqual(number.toAttribute(), limit.limitExpr())

@@ -24,7 +24,7 @@ from odfabric_engine_spark.catalyst import (
 )
 from odfabric_engine_spark.incremental.classify import calls_of
 from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
-from odfabric_engine_spark.normalise.window_functions import needs_order, unordered_columns, window_problems
+from odfabric_engine_spark.normalise.window_functions import needs_order, tie_problems, window_problems
 from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, source_text
 
 _NORMAL_NODES = frozenset(
@@ -90,13 +90,7 @@ def _node_problems(catalyst: Catalyst, node: Plan) -> Iterator[InvalidQuery]:
         yield from window_problems(node)
         yield from _map_keys(items(node.partitionSpec()), "partitioned by")
         if needs_order(node):
-            for column in unordered_columns(catalyst, children(node)[0]):
-                yield refusal(
-                    "function-order",
-                    f"rows that tie cannot be put in order: the column {shown(str(column.name()))} has none",
-                    at=node,
-                    hint="leave it out of this SELECT, or use its members",
-                )
+            yield from tie_problems(catalyst, children(node)[0], at=node)
     elif name == "Aggregate":
         yield from _map_keys(items(node.groupingExpressions()), "grouped by")
         yield from _lists_beside_distinct(node)

@@ -211,6 +211,17 @@ def unordered_columns(catalyst: Catalyst, plan: Plan) -> list[Expression]:
     return [column for column in items(plan.output()) if not orderings.isOrderable(array_of.apply(column.dataType()))]
 
 
+def tie_problems(catalyst: Catalyst, plan: Plan, *, at: Plan) -> Iterator[InvalidQuery]:
+    """Columns of a plan that keep its rows from a total order, told at a node of the query."""
+    for column in unordered_columns(catalyst, plan):
+        yield refusal(
+            "function-order",
+            f"rows that tie cannot be put in order: the column {shown(str(column.name()))} has none",
+            at=at,
+            hint="leave it out of this SELECT, or use its members",
+        )
+
+
 def _declared(plan: Plan) -> list[Expression]:
     """The columns of a plan, those of the relation below a selection in that relation's order, then what windows made."""
     output, base = items(plan.output()), plan
