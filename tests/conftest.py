@@ -25,10 +25,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
         if folder in {"acceptance", "perf"}:
             item.add_marker(folder)
-        # What `--dist loadgroup` leaves in one process: the tests of the one Spark, and otherwise those of a file.
-        item.add_marker(
-            pytest.mark.xdist_group("spark" if "spark" in getattr(item, "fixturenames", ()) else str(item.path))
-        )
 
 
 @pytest.fixture(scope="session")

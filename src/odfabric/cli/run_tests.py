@@ -27,10 +27,10 @@ STATIC_CHECKS = {
     "import contracts": ("lint-imports", "--no-logo"),
 }
 
-# All tests of one Spark stay in one process; beside it go those which start engines and nodes of their own, and often wait for them.
+# By file, so that two processes with a Spark each share it among as many tests as possible, and what waits for its own nodes waits beside others.
 TEST_STAGES = {
     "tests": ("-n", "2", "-m", "not spark and not acceptance and not perf"),
-    "tests with Spark and acceptance": ("-n", "2", "--dist", "loadgroup", "-m", "(spark or acceptance) and not perf"),
+    "tests with Spark and acceptance": ("-n", "2", "--dist", "loadfile", "-m", "(spark or acceptance) and not perf"),
 }
 
 STAGE_S_MAX = 2400.0
