@@ -112,7 +112,7 @@ def options(cluster: SparkCluster) -> tuple[str, ...]:
     """Few rows are many here, so that executors do what they do with many; large results go through files."""
     return (
         *("--spark-master", cluster.master, "--spark-secret-file", str(cluster.secret_file)),
-        *("--executors-max", str(WORKERS), "--executor-memory-mib", "700", "--executors-lost-s-max", "5"),
+        *("--executors-max", str(WORKERS), "--executor-memory-mib", "700", "--executors-lost-s-max", "20"),
         *("--transform-rows-in-memory-max", "100", "--collected-bytes-max", str(256 * 1024)),
     )
 
