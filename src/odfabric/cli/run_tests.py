@@ -34,7 +34,7 @@ TEST_STAGES = {
     "acceptance": ("-m", "acceptance and not perf"),
 }
 
-STAGE_S_MAX = 3600.0
+STAGE_S_MAX = 2400.0
 """Longest run of one stage; a test that hangs where pytest cannot interrupt it must not hang the rest."""
 
 ABORT_S_MAX = 10.0

@@ -11,8 +11,8 @@ from odfabric.model.metadata import TemporalTable
 from tests.services.engine.general_aggregates import BOTH_KNOW, LISTS, MOMENTS, greatest_by, listed, quantiles
 from tests.services.engine.general_cases import GeneralCase, GeneralQuery, Table, case_of
 from tests.services.engine.general_dialects import END_OF_SESSION, either, final, judged, step, then
-from tests.services.engine.general_subquery_shapes import LAST, SUBQUERIES
-from tests.services.engine.named_shape import Shape, groups
+from tests.services.engine.general_subquery_shapes import SUBQUERIES
+from tests.services.engine.named_shape import LAST, Shape, groups
 
 _COLUMNS = {
     "a": {"k": "int", "z": "string", "v": "int"},

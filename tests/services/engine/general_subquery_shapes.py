@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from tests.services.engine.general_dialects import then
-from tests.services.engine.named_shape import Shape, groups
-
-LAST = "max(a.event_time) AS event_time"
+from tests.services.engine.named_shape import LAST, Shape, groups
 
 SUBQUERIES = {
     "in": Shape("ab", "SELECT event_time, k, v FROM a WHERE k IN (SELECT k FROM b WHERE w > 0)"),

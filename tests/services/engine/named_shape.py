@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from odfabric.model.metadata import TemporalTable
 
+LAST = "max(a.event_time) AS event_time"
+
 
 @dataclass(frozen=True)
 class Shape:

@@ -98,7 +98,9 @@ class _Plain:
         node = with_children(self._catalyst, node, below)
         if simple_name(node) == "LateralJoin":
             plain = without_lateral(self._catalyst, node, self._lookups)
-            return plain or self._subqueries.beside(map_inner_plans(self._catalyst, node, self._inner))
+            if plain is not None:
+                return plain
+            return self._subqueries.beside(map_inner_plans(self._catalyst, node, self._inner))
         if simple_name(node) == "Window":
             return with_total_order(self._catalyst, node)
         return self._subqueries.joined(map_inner_plans(self._catalyst, node, self._inner))

@@ -28,7 +28,7 @@ from odfabric_engine_spark.catalyst import (
 )
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes
-from odfabric_engine_spark.validate.parsed import HOLDS_FIRST_ROWS, Mode
+from odfabric_engine_spark.validate.parsed import HOLDS_FIRST_ROWS, NODES_BESIDE_ROW, Mode
 from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, source_text
 from odfabric_engine_spark.validate.row_order import Place, order_problems, place_below
 
@@ -61,7 +61,6 @@ _NODES = frozenset(
     ]
 )
 _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "Offset"})
-_NODES_BESIDE_ROW = _ORDERING_NODES | {"Project", "Filter", "SubqueryAlias"}
 _DATA_NODES = frozenset({"LogicalRDD", "LogicalRelation"})
 _SPARKS_OWN = frozenset({"code", "unknown"})
 """Reasons that do not count within what Spark itself puts in the place of an allowed function."""
@@ -135,7 +134,7 @@ class AnalysedGate:
                     found.extend(self._judge_plan(node, name, with_data=with_data))
                 # An expression is deterministic only if all below it are, so one question is enough for most.
                 stack.extend((each, Place(certain=each.deterministic()), False) for each in expressions_of(node))
-                stack.extend((child, None, beside_row and name in _NODES_BESIDE_ROW) for child in children(node))
+                stack.extend((child, None, beside_row and name in NODES_BESIDE_ROW) for child in children(node))
             else:
                 found.extend(self._judge_expression(node, full_name, name, place))
                 inside = inner_plan(node, name)

@@ -104,7 +104,8 @@ _NODES = frozenset(
 _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "LimitAll", "Offset"})
 HOLDS_FIRST_ROWS = frozenset({"LateralSubquery", "ScalarSubquery", "Exists"})
 """Expressions that ask for each row anew: the first rows of what they hold belong to that row."""
-_NODES_BESIDE_ROW = _ORDERING_NODES | {"Project", "Filter", "SubqueryAlias"}
+NODES_BESIDE_ROW = _ORDERING_NODES | {"Project", "Filter", "SubqueryAlias"}
+"""What may stand above the order and the limit of such rows."""
 _REFUSED_NODES = {
     "ScriptTransformation": ("script", "TRANSFORM .. USING runs a program", "use functions of SQL"),
     "Sample": ("sample", "TABLESAMPLE takes rows by chance", "take those of a hash: where pmod(xxhash64(..), 10) = 0"),
@@ -321,7 +322,7 @@ def _walk(plan: Plan) -> Iterator[_Node]:
             if inside is not None:
                 stack.append((inside, True, name in HOLDS_FIRST_ROWS))
         yield _Node(node, full_name, is_plan, names, beside_row)
-        below = beside_row and name in _NODES_BESIDE_ROW
+        below = beside_row and name in NODES_BESIDE_ROW
         stack.extend((child, is_plan, below) for child in children_of(node, name))
 
 
