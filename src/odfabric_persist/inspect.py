@@ -20,6 +20,8 @@ from odfabric_persist.machine import Machine, Patience
 from odfabric_persist.state import Batch, State
 
 VERSIONS_READ_MAX = 1 << 20
+OPENINGS_MAX = 5
+"""Looks for a rollup, while others collect."""
 
 
 def _wall_ms() -> int:
@@ -28,14 +30,16 @@ def _wall_ms() -> int:
 
 def existing(blob: Blob, consensus: Consensus, shard: str) -> Machine:
     """The machine of a shard that exists. Raises UsageError (`unknown-shard`), Corrupt, LocationError."""
-    head = consensus.head(shard)
-    if head is None:
-        raise UsageError("unknown-shard", shard)
-    seqno, key = decode_diff(head.data).rollup
-    data = blob.get(key)
-    if data is None:
-        raise Corrupt(f"rollup {key} of version {seqno} is gone")
-    return Machine(shard, decode_rollup(data).codec, blob, consensus, _wall_ms, Patience(wait=time.sleep))
+    for _ in range(OPENINGS_MAX):
+        head = consensus.head(shard)
+        if head is None:
+            raise UsageError("unknown-shard", shard)
+        seqno, key = decode_diff(head.data).rollup
+        data = blob.get(key)
+        if data is not None:
+            return Machine(shard, decode_rollup(data).codec, blob, consensus, _wall_ms, Patience(wait=time.sleep))
+        # Collected since: the newest version names a younger one.
+    raise Corrupt(f"rollup {key} of version {seqno} is gone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

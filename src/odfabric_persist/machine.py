@@ -25,6 +25,8 @@ from odfabric_persist.state import State
 FIRST_SEQNO = 1
 SCAN_MAX = 1000
 """Versions that are read at once."""
+OLDEST_LOOKS_MAX = 5
+"""Looks for the oldest version, while others collect."""
 
 Command: TypeAlias = Callable[[State], State]
 Outcome: TypeAlias = State | Exception
@@ -114,16 +116,20 @@ class Machine:
             state = fresh
 
     def states_from(self, start: int) -> Iterator[State]:
-        """All live versions from `start` on, oldest first."""
-        rollups = self.newest().rollups
-        (oldest,) = self.retried(lambda: self.consensus.scan(self.shard, 0, 1))
-        state = self.retried(lambda: self._load((oldest.seqno, rollups[oldest.seqno])))
+        """All live versions from `start` on, oldest first. Those that are collected before their turn comes are left out.
+
+        Raises Corrupt, LocationError.
+        """
+        state = self._oldest()
         while True:
             if state.seqno >= start:
                 yield state
             following = self.retried(partial(self._scan, state.seqno + 1))
             if not following:
                 return
+            if following[0].seqno != state.seqno + 1:
+                state = self._oldest()
+                continue
             for version in following[:-1]:
                 state = apply_diff(state, decode_diff(version.data))
                 if state.seqno >= start:
@@ -181,11 +187,26 @@ class Machine:
             if self._known is not None and self._known.seqno <= state.seqno:
                 self._known = None
 
+    def _oldest(self) -> State:
+        """The oldest live version."""
+        for _ in range(OLDEST_LOOKS_MAX):
+            (oldest,) = self.retried(lambda: self.consensus.scan(self.shard, 0, 1))
+            key = self.newest().rollups.get(oldest.seqno)
+            data = None if key is None else self.retried(partial(self.blob.get, key))
+            if key is not None and data is not None:
+                return self._decoded((oldest.seqno, key), data)
+            # Collected since: the next look finds a younger one.
+        raise Corrupt(f"the rollup of the oldest version of {self.shard}, {oldest.seqno}, is gone")
+
     def _load(self, rollup: tuple[int, str]) -> State:
         seqno, key = rollup
         data = self.blob.get(key)
         if data is None:
-            raise Determinate(f"rollup {key} is gone: a younger one must have taken its place")
+            raise Determinate(f"rollup {key} of version {seqno} is gone: a younger one must have taken its place")
+        return self._decoded(rollup, data)
+
+    def _decoded(self, rollup: tuple[int, str], data: bytes) -> State:
+        seqno, key = rollup
         state = decode_rollup(data)
         if (state.shard, state.seqno) != (self.shard, seqno):
             raise Corrupt(f"rollup {key} is of version {state.seqno} of {state.shard}")

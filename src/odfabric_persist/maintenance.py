@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from odfabric_persist import state as transitions
 from odfabric_persist.batch import Parts
 from odfabric_persist.collect import Collected, collect, link_rollup
-from odfabric_persist.compact import apply, compact
-from odfabric_persist.errors import LocationError
+from odfabric_persist.compact import apply, compact, is_outdated
+from odfabric_persist.errors import Corrupt, LocationError
 from odfabric_persist.merge import MergeLimits
 from odfabric_persist.state import State
 from odfabric_persist.tiers import FanOut, choose
@@ -92,9 +92,14 @@ def _compact_due(parts: Parts, limits: MaintenanceLimits, done: Maintained) -> N
     since = state.since
     for choice in choose(state.batches, limits.fan_out):
         inputs = state.batches[choice.start : choice.stop]
-        output = compact(
-            parts, inputs, inputs[0].lower, inputs[-1].upper, since, limits=limits.merge, level=choice.level
-        )
+        try:
+            output = compact(
+                parts, inputs, inputs[0].lower, inputs[-1].upper, since, limits=limits.merge, level=choice.level
+            )
+        except Corrupt:
+            if is_outdated(machine, inputs):
+                return  # the claim ran out, and somebody else did what there was to do
+            raise
         done.merges += apply(parts, inputs, output)
         done.rows_written += output.rows
 

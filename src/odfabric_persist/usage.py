@@ -96,7 +96,7 @@ def _audit_shard(
     try:
         if shard and consensus.head(shard) is not None:
             named, usage.inline_bytes = _named(blob, consensus, shard)
-    except (PersistError, KeyError) as error:
+    except PersistError as error:
         readable, usage.problem = False, str(error)
     for entry in entries:
         standing = named.get(entry.key) or _standing(entry.key, readable, oldest_ms)

@@ -14,6 +14,7 @@ from odfabric_persist import state as transitions
 from odfabric_persist.batch import BatchLimits
 from odfabric_persist.client import PersistClient, PersistSettings, Shard
 from odfabric_persist.encoding import encode_rollup
+from odfabric_persist.errors import Corrupt
 from odfabric_persist.keys import PART
 from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
 from odfabric_persist.location.metered import Meter, MeteredBlob, MeteredConsensus
@@ -150,6 +151,14 @@ def test_two_who_maintain_at_once_lose_nothing(shard: Shard, client: PersistClie
     other.maintain()
     shard.maintain()
     assert listed(shard.snapshot(63)) == listed(other.snapshot(63)) == wanted
+
+
+def test_parts_that_are_gone_though_nobody_was_first_are_told(client: PersistClient, shard: Shard) -> None:
+    commit(shard, 16)
+    (part, *_) = (entry.key for entry in client.blob.list("") if PART in entry.key)
+    client.blob.delete(part)
+    with pytest.raises(Corrupt, match="is gone"):
+        shard.maintain()
 
 
 def test_many_small_commits_cost_what_the_design_says(capsys: pytest.CaptureFixture[str]) -> None:

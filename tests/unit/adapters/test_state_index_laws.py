@@ -21,7 +21,7 @@ from odfabric.adapters.memory.exchange import MemoryExchange
 from odfabric.adapters.memory.object_store import MemoryObjectStore
 from odfabric.adapters.persist.index_tiers import IndexLimits
 from odfabric.adapters.persist.state_index import PersistStateIndex
-from odfabric.errors import External, NotFound, OdfError
+from odfabric.errors import Corrupt, External, NotFound, OdfError
 from odfabric.model.state_index import IndexDefinition, IndexMode
 from odfabric.testing.changelogs import Changelog, rows_of, well_formed
 from odfabric.testing.conformance.examples import NOW
@@ -68,11 +68,14 @@ class Workers:
         self.clients: list[PersistClient] = []
         self.indexes = [self.worker(blob, consensus, scratch) for _ in range(WORKERS)]
 
-    def worker(self, blob: MemoryBlob, consensus: MemoryConsensus, scratch: Scratch) -> PersistStateIndex:
+    def worker(
+        self, blob: MemoryBlob, consensus: MemoryConsensus, scratch: Scratch, *, faults: Faults | None = None
+    ) -> PersistStateIndex:
         """A process on a location."""
+        faults = faults or self.faults
         client = PersistClient(
-            UnreliableBlob(blob, self.faults),
-            UnreliableConsensus(consensus, self.faults),
+            UnreliableBlob(blob, faults),
+            UnreliableConsensus(consensus, faults),
             PersistSettings(limits=BatchLimits(part_rows=3, inline_bytes_max=0)),
             wait=lambda _: None,
         )
@@ -184,6 +187,102 @@ def test_what_is_collected_while_it_is_read_is_read_again_elsewhere() -> None:
             list(reader.rows_at(found.definition, last))
         assert not parts & {entry.key for entry in blob.list("")}, "nothing was collected"
         found.check(0)
+
+
+def test_work_on_what_others_made_one_and_collected_meanwhile_is_for_nothing() -> None:
+    with workers(IndexMode.STATE) as found:
+        blob, consensus = Hooked(), MemoryConsensus()
+        scratch = MemoryExchange(found.folder / "working").session
+        found.indexes = [found.worker(blob, consensus, scratch) for _ in range(2)]
+        found.run([("block", [(key, 1.0) for key in "abcd"]), ("extend", 0, 1), ("maintain", 0, 0)])
+        parts = {entry.key for entry in blob.list("")}
+        found.run([("block", [(key, 2.0) for key in "abcd"]), ("extend", 0, 1)])
+
+        def be_first() -> None:
+            for number in range(8):
+                found.run([("block", [("a", float(number) + 2)]), ("extend", 1, 9), ("maintain", 1, 0)])
+
+        blob.hook = be_first
+        after = found.indexes[0].maintain(found.definition, since=0)
+        assert not parts & {entry.key for entry in blob.list("")}, "nothing was collected"
+        assert after == found.indexes[1].frontier(found.definition)
+        found.check(0)
+
+
+class Overtaken:
+    """Two workers. Before call number `before` of the first one the second takes in all there is, merges and collects."""
+
+    def __init__(self, found: Workers, before: int) -> None:
+        self.found, self.before, self.calls = found, before, -1
+        blob, consensus = MemoryBlob(), MemoryConsensus()
+        scratch = MemoryExchange(found.folder / "working").session
+        watched = Faults(wait=lambda _: self._call())
+        found.indexes = [found.worker(blob, consensus, scratch, faults=one) for one in (watched, Faults())]
+        found.run([("block", [(key, 1.0) for key in "abcd"]), ("extend", 0, 1), ("maintain", 0, 0)])
+        found.run([*[("block", [(key, 2.0)]) for key in "abcd"], ("extend", 0, 4)])
+        self.last = found.changelog.slices[-1].sequence_number
+        found.run([("block", [("a", 3.0)])])
+        self.calls = 0
+
+    def _call(self) -> None:
+        self.calls += self.calls >= 0
+        if self.calls == self.before:
+            for number in range(4):
+                self.found.run([("block", [("a", float(number) + 4)]), ("extend", 1, 9), ("maintain", 1, 0)])
+
+    def act(self, name: str) -> None:
+        """Something the first worker does. What was true when it began, or is now, may be told."""
+        index, definition = self.found.indexes[0], self.found.definition
+        match name:
+            case "extend":
+                assert index.extend(definition, self.found.changelog.slices).upper > self.last
+            case "maintain":
+                assert index.maintain(definition, since=self.last).upper > self.last
+            case "frontier":
+                frontier = index.frontier(definition)
+                assert frontier is not None
+                assert frontier.upper > self.last
+            case "rows_at":
+                with suppress(NotFound):
+                    assert rows_of(index.rows_at(definition, self.last)) == self.found.changelog.net(self.last)
+            case "drop":
+                assert index.drop(definition.dataset) == 1
+
+
+@pytest.mark.parametrize(
+    ("act", "rows_at_once_max"),
+    [
+        ("extend", 2_000_000),
+        ("maintain", 3),
+        ("frontier", 3),
+        ("rows_at", 3),
+        ("rows_at", 2_000_000),
+        ("drop", 2_000_000),
+    ],
+)
+def test_who_is_overtaken_before_any_call_tells_nothing_wrong(act: str, rows_at_once_max: int) -> None:
+    for before in range(1, 100):
+        with workers(IndexMode.STATE, rows_at_once_max=rows_at_once_max) as found:
+            place = Overtaken(found, before)
+            place.act(act)
+            if place.calls < before:
+                break
+            found.extend(1, 99)
+            found.check(0)
+            found.check(1)
+    assert 1 < before < 99
+
+
+def test_parts_that_are_gone_though_nobody_was_first_are_told() -> None:
+    with workers(IndexMode.STATE) as found:
+        blob = Hooked()
+        found.indexes = [found.worker(blob, MemoryConsensus(), MemoryExchange(found.folder / "working").session)]
+        found.run([("block", [(key, 1.0) for key in "abcd"]), ("extend", 0, 1), ("maintain", 0, 0)])
+        (part, *_) = (entry.key for entry in blob.list(""))
+        found.run([("block", [(key, 2.0) for key in "abcd"]), ("extend", 0, 1)])
+        blob.hook = lambda: blob.delete(part)
+        with pytest.raises(Corrupt, match="is gone"):
+            found.indexes[0].maintain(found.definition, since=0)
 
 
 def test_a_reader_that_died_holds_history_for_the_time_of_its_lease_only() -> None:

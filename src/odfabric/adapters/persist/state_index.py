@@ -37,7 +37,7 @@ from odfabric.ports.object_store import ObjectStore
 from odfabric_persist.batch import rows_of
 from odfabric_persist.client import PersistClient, Shard, WriteHandle
 from odfabric_persist.collect import maintain
-from odfabric_persist.compact import apply, compact
+from odfabric_persist.compact import apply, compact, is_outdated
 from odfabric_persist.errors import Corrupt, Determinate, Expired, PersistError, UpperMismatch
 from odfabric_persist.merge import MergeLimits, Window, merged
 from odfabric_persist.rows import DIFF, TIME, between
@@ -237,13 +237,15 @@ class PersistStateIndex:
         if state.tombstone:
             return
 
-        def work(_: State) -> Batch:
+        try:
             with self._merge_limits() as limits:
-                return compact(shard.parts, inputs, inputs[0].lower, inputs[-1].upper, state.since, limits=limits)
-
-        output = _definite(shard, work)
+                output = compact(shard.parts, inputs, inputs[0].lower, inputs[-1].upper, state.since, limits=limits)
+        except Corrupt:
+            if is_outdated(shard.machine, inputs):
+                return  # another process was first, and what we were reading is collected
+            raise
         mark = _mark(inputs)
-        # Another process may have been first: then it was for nothing, and what was written is removed.
+        # Another process may have been first here too: then it was for nothing, and what was written is removed.
         apply(shard.parts, inputs, replace(output, runs=(*output.runs, (mark,))))
 
 
