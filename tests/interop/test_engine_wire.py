@@ -26,6 +26,7 @@ from odfabric.model.data_schema import (
     TimeUnit,
 )
 from odfabric.model.engine import (
+    EngineIdentity,
     EngineInfo,
     EngineProgress,
     EvolutionVerdict,
@@ -189,7 +190,10 @@ def test_queries(
 def test_results(offsets: OffsetRange | None, schema: DataSchema | None, instant: Instant | None, count: int) -> None:
     ingested = IngestResult(offsets=offsets, data_schema=schema, max_event_time=instant)
     assert wire.ingest_result_from_wire(again(wire.ingest_result_to_wire(ingested))) == ingested
-    transformed = TransformResult(offsets=offsets, watermark=instant, data_schema=SCHEMA, late_rows_dropped=count)
+    made_by = EngineIdentity(name="spark", version="1", digest="d") if count % 2 else None
+    transformed = TransformResult(
+        offsets=offsets, watermark=instant, data_schema=SCHEMA, late_rows_dropped=count, made_by=made_by
+    )
     assert wire.transform_result_from_wire(again(wire.transform_result_to_wire(transformed))) == transformed
     queried = QueryResult(rows=count, data_schema=SCHEMA)
     assert wire.query_result_from_wire(again(wire.query_result_to_wire(queried))) == queried

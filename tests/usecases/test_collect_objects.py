@@ -20,18 +20,21 @@ from odfabric.formats.dataset_layout import (
     checkpoint_key,
     data_key,
     dataset_prefix,
+    engine_records_prefix,
     head_key,
     in_dataset,
     object_key,
 )
 from odfabric.formats.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry, Head
+from odfabric.model.engine import EngineIdentity
 from odfabric.model.job import Job
 from odfabric.model.metadata import AddData
 from odfabric.testing.chains import example_slice, physical_hash
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.collect_objects import CollectedPortion, LeftAlone
 from odfabric.usecases.commit import PlannedCommit
+from odfabric.usecases.engine_records import EngineOutcome, record
 from odfabric.usecases.push_data import PushData
 from tests.usecases.manifests import ROOT
 
@@ -95,6 +98,20 @@ def test_what_nothing_names_goes_when_it_is_old_enough(tmp_path: Path) -> None:
     assert collected(memory) == lost
     assert keys(memory) == before | young
     assert named(memory, entry) <= before
+
+
+def test_what_is_recorded_about_a_block_goes_with_it(tmp_path: Path) -> None:
+    memory, entry = started(tmp_path)
+    kept, lost = memory.node.repository.head(entry.id).hash, physical_hash("lost")
+    for block in (kept, lost):
+        for name in ("a", "b"):
+            record(entry.id, block, EngineIdentity(name=name), EngineOutcome.MADE, objects=memory.objects)
+    lost_records = keys(memory, engine_records_prefix(entry.id, lost))
+    assert collected(memory) == set(), "they are young"
+    memory.clock.advance(25 * HOUR_MS)
+    assert collected(memory) == lost_records
+    assert keys(memory, engine_records_prefix(entry.id)) == keys(memory, engine_records_prefix(entry.id, kept))
+    assert len(keys(memory, engine_records_prefix(entry.id, kept))) == 2
 
 
 def test_a_dry_run_tells_and_deletes_nothing(tmp_path: Path) -> None:

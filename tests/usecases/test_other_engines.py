@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from odfabric.errors import InvalidQuery
+from odfabric.formats.dataset_layout import in_dataset
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.engine import EngineProgress, MigrateRequest, TransformRequest, TransformResult
+from odfabric.model.engine import EngineIdentity, EngineProgress, MigrateRequest, TransformRequest, TransformResult
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.job import Job, JobStatus
@@ -124,7 +126,7 @@ def test_without_its_engine_a_derivative_is_not_called_wrong(
     answer = verified(memory, copy)
     assert (answer["ok"], answer["errors"]) == (True, [])
     [skipped] = answer["skipped"]  # type: ignore[misc]
-    assert "needs engine `DataFusion`" in skipped
+    assert "needs engine `datafusion`" in skipped
 
 
 def test_another_engine_cannot_change_a_transform(
@@ -161,6 +163,9 @@ def test_with_its_engine_a_lie_is_found(memory: MemoryNode, reference: Reference
     assert error["kind"] == "DataNotReproducible"
 
 
+THEIRS = EngineIdentity(name="spark", version="9", digest="77" * 32)
+
+
 class EngineOfAnotherMaking:
     """Our engine, as it would be if another project had made it: other rows, and a checkpoint of another form, or none."""
 
@@ -178,7 +183,7 @@ class EngineOfAnotherMaking:
         file.unlink()
         if self._checkpoint is not None:
             file.write_bytes(self._checkpoint)
-        return TransformResult(offsets=result.offsets, watermark=request.system_time, data_schema=result.data_schema)
+        return replace(result, watermark=request.system_time, made_by=THEIRS)
 
 
 def _ignore(progress: EngineProgress) -> None:
@@ -197,7 +202,12 @@ def test_what_an_engine_of_the_same_name_made_elsewhere_is_not_called_wrong(
     answer = verified(memory, copy)
     assert answer["ok"] is True
     [skipped] = answer["skipped"]  # type: ignore[misc]
-    assert "needs engine `spark`" in skipped
+    assert f"needs engine `spark` 9 {'77' * 8}, the one" in skipped
+    for key in list(memory.objects.keys(in_dataset(copy.id, "engines/"))):
+        memory.objects.delete(key)
+        memory.objects.put_bytes(key, b"?")
+    [skipped] = verified(memory, copy)["skipped"]  # type: ignore[misc]
+    assert "needs engine `spark`, the one" in skipped
 
 
 def test_what_our_own_engine_made_is_judged(memory: MemoryNode) -> None:
@@ -208,4 +218,5 @@ def test_what_our_own_engine_made_is_judged(memory: MemoryNode) -> None:
     assert pulled(memory, copy).status is JobStatus.SUCCEEDED
     memory.use_engine(memory.engine)
     [error] = verified(memory, copy)["errors"]  # type: ignore[misc]
-    assert error["kind"] == "DataNotReproducible"
+    assert error["kind"] == "DataNotReproducible", "a record is no excuse"
+    assert str(error["message"]).endswith(f"(recorded as made by `spark` 9 {'77' * 8})")

@@ -19,15 +19,11 @@ from odfabric.model.job import Job, JobStatus
 from odfabric.model.metadata import ExecuteTransform, SetTransform
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import MemoryNode
+from odfabric.usecases.engine_records import engine_records, makers
 from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.push_data import PushData
 from odfabric.usecases.read_tail import ReadTail
-from odfabric.usecases.replay_transactions import (
-    ReplayedTransaction,
-    ReplayPorts,
-    engine_records,
-    replay_transactions,
-)
+from odfabric.usecases.replay_transactions import ReplayedTransaction, ReplayPorts, replay_transactions
 from odfabric.usecases.set_transform import ChangedTransform
 from odfabric.usecases.verify_dataset import VerifyOptions
 from tests.usecases.manifests import ROOT
@@ -202,13 +198,22 @@ def test_a_replay_records_which_transactions_the_engine_reproduces(story: Story)
     story.pull()
     assert [one.reproduced for one in replayed(story)] == [True, True]
     records = list(engine_records(story.chosen.id, objects=story.memory.objects))
-    assert {record["outcome"] for record in records} == {"reproduces"}
+    assert sorted(str(record["outcome"]) for record in records) == ["made"] * 2 + ["reproduces"] * 2
     assert {record["engine"] for record in records} == {"memory"}
     assert replayed(story) == replayed(story)
     assert list(engine_records(story.chosen.id, objects=story.memory.objects)) == records
     story.memory.objects.put_bytes(in_dataset(story.chosen.id, "engines/0/0/differs"), b"?")
     with pytest.raises(Corrupt):
         list(engine_records(story.chosen.id, objects=story.memory.objects))
+
+
+def test_who_made_a_transaction_is_recorded_with_it(story: Story) -> None:
+    memory = story.memory
+    objects = memory.objects
+    (link,) = [one for one in memory.node.log(story.chosen, limit=100) if isinstance(one.block.event, ExecuteTransform)]
+    assert makers(story.chosen.id, link.hash, objects=objects) == [memory.engine.info().identity]
+    others = [one.hash for one in memory.node.log(story.chosen, limit=100) if one.hash != link.hash]
+    assert [makers(story.chosen.id, one, objects=objects) for one in others] == [[]] * len(others)
 
 
 class OtherEngine(MemoryEngine):
@@ -229,6 +234,6 @@ def test_an_engine_that_gives_other_rows_is_told_block_by_block(story: Story) ->
     assert (first.reproduced, second.reproduced) == (True, False)
     assert second.message
     outcomes = {record["outcome"] for record in engine_records(story.chosen.id, objects=story.memory.objects)}
-    assert outcomes == {"reproduces", "differs"}
+    assert outcomes == {"made", "reproduces", "differs"}
     with pytest.raises(InvalidRequest, match="0ther"):
         replayed(story, digest="abc")

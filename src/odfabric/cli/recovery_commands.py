@@ -74,9 +74,9 @@ def replay(
 def engines(
     context: typer.Context, ref: str = typer.Argument(help="Name, account/name or did:odf:... of a dataset")
 ) -> None:
-    """Show which engines reproduce which blocks of a dataset, as `odf system replay` has recorded it."""
+    """Show which engines made which blocks of a dataset, and which reproduce them, as `odf system replay` has recorded it."""
     from odfabric.formats.references import parse_dataset_ref
-    from odfabric.usecases.replay_transactions import engine_records
+    from odfabric.usecases.engine_records import engine_records
     from odfabric.wiring import open_node
 
     given = context_of(context)

@@ -19,6 +19,8 @@ from odfabric.model.multihash import DIGEST_BYTES_MAX, SHA3_256, Multihash, sha3
 BLOCKS = "blocks"
 DATA = "data"
 CHECKPOINTS = "checkpoints"
+ENGINES = "engines"
+"""Beside the dataset: which engine made or reproduces which block."""
 HEAD = "refs/head"
 ALIAS = "info/alias"
 NAMES = "names"
@@ -57,6 +59,11 @@ def data_key(dataset: DatasetId, physical_hash: Multihash) -> str:
 def checkpoint_key(dataset: DatasetId, physical_hash: Multihash) -> str:
     """Key of an engine checkpoint. Raises InvalidName."""
     return object_key(dataset, CHECKPOINTS, physical_hash)
+
+
+def engine_records_prefix(dataset: DatasetId, block: Multihash | None = None) -> str:
+    """What the keys of all records about engines begin with, or of those about one block."""
+    return in_dataset(dataset, f"{ENGINES}/" if block is None else f"{ENGINES}/{block}/")
 
 
 def head_key(dataset: DatasetId) -> str:

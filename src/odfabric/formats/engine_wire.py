@@ -42,6 +42,7 @@ from odfabric.formats.multihash import parse_multihash
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import (
+    EngineIdentity,
     EngineInfo,
     EngineProgress,
     EvolutionVerdict,
@@ -319,6 +320,7 @@ def transform_result_to_wire(result: TransformResult) -> pb.ExecuteTransformSucc
         watermark=_optional(result.watermark, _instant_to_wire),
         data_schema_json=_to_json(result.data_schema),
         late_rows_dropped=result.late_rows_dropped,
+        made_by=_optional(result.made_by, _identity_to_wire),
     )
 
 
@@ -329,7 +331,16 @@ def transform_result_from_wire(message: pb.ExecuteTransformSuccess) -> Transform
         watermark=_instant_from_wire(message.watermark) if message.HasField("watermark") else None,
         data_schema=data_schema_from_value(_json_of(message.data_schema_json)),
         late_rows_dropped=message.late_rows_dropped,
+        made_by=_identity_from_wire(message.made_by) if message.HasField("made_by") else None,
     )
+
+
+def _identity_to_wire(engine: EngineIdentity) -> pb.EngineIdentity:
+    return pb.EngineIdentity(name=engine.name, version=engine.version, digest=engine.digest)
+
+
+def _identity_from_wire(message: pb.EngineIdentity) -> EngineIdentity:
+    return EngineIdentity(name=message.name, version=message.version, digest=message.digest)
 
 
 def query_request_to_wire(request: QueryRequest) -> pb.QueryRequest:

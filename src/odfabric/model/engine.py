@@ -35,6 +35,20 @@ class EngineInfo:
     sandbox: tuple[str, ...] = ()
     executors: int | None = None
 
+    @property
+    def identity(self) -> EngineIdentity:
+        """What a transaction is recorded as made by."""
+        return EngineIdentity(name=self.name, version=self.version, digest=self.digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineIdentity:
+    """What tells one build of an engine from others; the digest is empty where an engine does not tell it."""
+
+    name: str
+    version: str = ""
+    digest: str = ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceFile:
@@ -131,12 +145,16 @@ class TransformRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformResult:
-    """Outcome of a transaction. A slice file is written also for zero rows (`offsets` None), as schema carrier."""
+    """Outcome of a transaction. A slice file is written also for zero rows (`offsets` None), as schema carrier.
+
+    `made_by` is the engine that ran it, as it calls itself.
+    """
 
     offsets: OffsetRange | None
     watermark: Instant | None
     data_schema: DataSchema
     late_rows_dropped: int = 0
+    made_by: EngineIdentity | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

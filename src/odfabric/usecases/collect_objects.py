@@ -19,10 +19,12 @@ from odfabric.formats.dataset_layout import (
     BLOCKS,
     CHECKPOINTS,
     DATA,
+    ENGINES,
     block_key,
     collector_lock,
     dataset_of_key,
     dataset_prefix,
+    engine_records_prefix,
     has_no_head,
     head_key,
     object_key,
@@ -160,7 +162,7 @@ class _Collecting:
         return None if known else LeftAlone.OTHER_CHAIN
 
     def _of_chain(self, head: Head, keys: Sequence[str]) -> Sequence[Litter]:
-        areas = tuple(f"{dataset_prefix(self._dataset)}{area}/" for area in (BLOCKS, DATA, CHECKPOINTS))
+        areas = tuple(f"{dataset_prefix(self._dataset)}{area}/" for area in (BLOCKS, DATA, CHECKPOINTS, ENGINES))
         unnamed = {key for key in keys if key.startswith(areas)}
         self._without_named(unnamed, self._chains.rows_down(self._dataset))
         litter = self._aged(unnamed)
@@ -199,10 +201,17 @@ class _Collecting:
     def _without_named(self, keys: set[str], rows: Iterable[BlockRow]) -> None:
         """Take out of `keys` what the blocks are and name. Raises Corrupt if one of them cannot be read."""
         blocks = self._ports.repository.blocks(self._dataset)
+        engines = engine_records_prefix(self._dataset)
+        # Those about one block are few, and their names begin with its name.
+        records: dict[str, list[str]] = {}
+        for key in keys:
+            if key.startswith(engines):
+                records.setdefault(f"{key.rsplit('/', 2)[0]}/", []).append(key)
         for row in rows:
             if not keys:
                 return
             keys.discard(block_key(self._dataset, row.hash))
+            keys.difference_update(records.get(engine_records_prefix(self._dataset, row.hash), ()))
             if row.event_type in _DATA_EVENTS:
                 for area, name in named_objects(blocks.get(row.hash).event):
                     keys.discard(object_key(self._dataset, area, name))

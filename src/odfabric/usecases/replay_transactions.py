@@ -1,26 +1,22 @@
 """Run the transactions of a derivative dataset again on the engine that is here, and keep which of them it reproduces.
 
-Owns the records beside a dataset that say which engine, by name, version and digest, gives the rows of which block. Blocks carry no
-engine, so before an engine is given up the next one is tried on what the old one made. Invariant: a record is written once for each
-(block, engine, outcome), and nothing in the chain depends on one. Records are not signed. Not here: whether a dataset is what it
-claims to be (`usecases.verify_dataset`). Source: semantics of transforms, section 7.
+Before an engine is given up the next one is tried on what the old one made. Invariant: the chain stays as it is. Not here: the records
+(`usecases.engine_records`), whether a dataset is what it claims to be (`usecases.verify_dataset`). Source: semantics of transforms,
+section 7.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from odfabric.domain.chain.state import ChainState, apply
 from odfabric.domain.chain.walk import ChainLink, walk
 from odfabric.domain.transform_plan import InputNeverPulled, executed, plan_replay, replay_inputs
 from odfabric.domain.verify import verify_replay
-from odfabric.errors import Corrupt, InvalidRequest, NotFound, OdfError
-from odfabric.formats.dataset_layout import in_dataset
+from odfabric.errors import InvalidRequest, NotFound, OdfError
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineInfo, EngineProgress
-from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import DatasetKind, ExecuteTransform
 from odfabric.model.multihash import Multihash
 from odfabric.ports.clock import Clock
@@ -28,13 +24,11 @@ from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.object_store import ObjectStore
 from odfabric.usecases.divide_transform import input_at
+from odfabric.usecases.engine_records import EngineOutcome, record
 from odfabric.usecases.judge_transform import change_of
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.run_transform import execute_plan
 from odfabric.usecases.store_slice import describe_slice
-
-ENGINES = "engines"
-RECORD_BYTES_MAX = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +79,16 @@ def replay_transactions(
         if isinstance(link.block.event, ExecuteTransform):
             listener(EngineProgress(stage="replay", done=number, total=len(links)))
             found = _replayed(state, link, link.block.event, ports=ports, blocks_max=blocks_max, listener=listener)
-            _record(entry.id, found, info, ports)
+            outcome = EngineOutcome.REPRODUCES if found.reproduced else EngineOutcome.DIFFERS
+            record(
+                *(entry.id, found.block, info.identity, outcome),
+                objects=ports.objects,
+                message=found.message,
+                at=ports.clock.now(),
+            )
             done.append(found)
         state = apply(state, link.hash, link.block)
     return info, done
-
-
-def engine_records(dataset: DatasetId, *, objects: ObjectStore) -> Iterator[Mapping[str, object]]:
-    """All that is recorded beside a dataset, by block. Raises Corrupt for a record that is none."""
-    for key in objects.keys(in_dataset(dataset, f"{ENGINES}/")):
-        try:
-            value = json.loads(objects.read_bytes(key, size_max=RECORD_BYTES_MAX))
-        except ValueError:
-            value = None
-        if not isinstance(value, dict):
-            raise Corrupt("a record of an engine cannot be read", object_name=key)
-        yield value
 
 
 def _replayed(
@@ -139,19 +127,3 @@ def _replayed(
     actual = executed(plan, new_data=data, new_checkpoint=None, watermark=replayed.result.watermark)
     problem = verify_replay(dataset, link.hash, expected=event, actual=actual)
     return ReplayedTransaction(link.hash, problem is None, None if problem is None else problem.message)
-
-
-def _record(dataset: DatasetId, found: ReplayedTransaction, info: EngineInfo, ports: ReplayPorts) -> None:
-    outcome = "reproduces" if found.reproduced else "differs"
-    value = {
-        "block": str(found.block),
-        "engine": info.name,
-        "version": info.version,
-        "digest": info.digest,
-        "sparkVersion": info.spark_version,
-        "outcome": outcome,
-        "message": found.message,
-        "recordedAt": str(ports.clock.now().truncated_to_millis()),
-    }
-    key = in_dataset(dataset, f"{ENGINES}/{found.block}/{info.digest or info.name}/{outcome}")
-    ports.objects.put_bytes(key, json.dumps(value, sort_keys=True).encode())

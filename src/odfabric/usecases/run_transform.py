@@ -41,6 +41,7 @@ from odfabric.ports.object_store import ObjectStore
 from odfabric.usecases.commit import Commits, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, result_since
 from odfabric.usecases.divide_transform import TransformDivision
+from odfabric.usecases.engine_records import record_maker
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.store_slice import store_checkpoint, store_slice
@@ -230,4 +231,6 @@ def _plan_commit(
     )
     if not events:
         return None
-    return PlannedCommit(tuple(link_blocks(state, events, system_time=plan.system_time)))
+    blocks = tuple(link_blocks(state, events, system_time=plan.system_time))
+    record_maker(dataset, blocks, result.made_by, objects=objects)
+    return PlannedCommit(blocks)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from odfabric.domain.chain.state import ChainState, apply
@@ -40,7 +40,7 @@ from odfabric.formats.logical_hash import logical_hash_of_parquet
 from odfabric.formats.physical_hash import physical_hash
 from odfabric.formats.slice_parquet import check_slice_rows
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.engine import EngineProgress
+from odfabric.model.engine import EngineIdentity, EngineProgress
 from odfabric.model.identity import DatasetHandle, DatasetId
 from odfabric.model.job import Job, JobKind, NewJob
 from odfabric.model.metadata import AddData, Checkpoint, DatasetKind, DataSlice, ExecuteTransform
@@ -49,6 +49,7 @@ from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.jobs import Jobs
+from odfabric.usecases.engine_records import makers
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.judge_transform import change_of
 from odfabric.usecases.repository import Repository
@@ -302,10 +303,23 @@ def _skip_from(verification: _Verification, state: ChainState, link: ChainLink) 
     assert state.transform is not None
     transform = state.transform.event.transform
     version = f" {transform.version}" if transform.version else ""
+    recorded = _recorded(verification, link.hash)
     verification.skipped.append(
         f"transactions from block {link.hash} on were not replayed: "
-        f"needs engine `{transform.engine}`{version}, the one that made them"
+        f"needs engine {recorded or f'`{transform.engine}`{version}'}, the one that made them"
     )
+
+
+def _recorded(verification: _Verification, block: Multihash, *, but: EngineIdentity | None = None) -> str:
+    """Who made a block, for people, as it is recorded beside the dataset; nothing if that is nobody, or `but` alone.
+
+    A record is not signed: it may say where to look, and never that nothing is wrong.
+    """
+    try:
+        known = makers(verification.dataset, block, objects=verification.repository.objects)
+    except Corrupt:
+        return ""
+    return ", ".join(f"`{one.name}` {one.version} {one.digest[:16]}".rstrip() for one in known if one != but)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +372,8 @@ def _replay(
         problem = verify_replay(verification.dataset, link.hash, expected=event, actual=actual)
         if problem is not None and _is_made_elsewhere(verification, event, replayed.checkpoint_path, folder):
             return _MadeElsewhere()
-        return problem
+        by = _recorded(verification, link.hash, but=replayed.result.made_by) if problem is not None else ""
+        return replace(problem, message=f"{problem.message} (recorded as made by {by})") if problem and by else problem
 
 
 def _is_made_elsewhere(

@@ -21,7 +21,13 @@ from odfabric.formats.logical_hash import logical_hash_of_parquet
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model import engine_contract as contract
-from odfabric.model.engine import EngineProgress, TransformRequest, TransformRequestInput, TransformResult
+from odfabric.model.engine import (
+    EngineIdentity,
+    EngineProgress,
+    TransformRequest,
+    TransformRequestInput,
+    TransformResult,
+)
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import OffsetInterval, SqlQueryStep, TransformSql
@@ -113,8 +119,11 @@ def test_both_contracts_give_the_same_transactions(
     name = request.node.callspec.id
     with engine.client() as ours:
         own = pulled(engine, f"{name}-own", query, lambda asked: ours.execute_transform(asked, progress=ignore))
+        identity = ours.info().identity
     theirs = pulled(engine, f"{name}-theirs", query, lambda asked: compat.execute_transform(asked, progress=ignore))
-    assert theirs == own
+    assert {result.made_by for result, _ in own} == {identity}
+    assert {result.made_by for result, _ in theirs} == {EngineIdentity(name="spark")}, "this contract names no build"
+    assert [(replace(result, made_by=identity), rows) for result, rows in theirs] == own
     assert all(result.offsets is not None for result, _ in own)
 
 

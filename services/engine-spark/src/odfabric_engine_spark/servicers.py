@@ -19,7 +19,7 @@ from odfabric.errors import LimitExceeded, OdfError
 from odfabric.formats import engine_wire as wire
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.generated.engine_v1 import engine_pb2_grpc
-from odfabric.model.engine import EngineInfo, EngineProgress
+from odfabric.model.engine import EngineInfo, EngineProgress, TransformResult
 from odfabric_engine_spark import operations
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.calls import CallRunner
@@ -108,7 +108,7 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
                     yield pb.ExecuteTransformResponse(failure=wire.failure_to_wire(error))
                 case Done(result=result):
                     crash_point(TRANSFORM_BEFORE_RESULT, armed=self._settings.crash_at)
-                    yield pb.ExecuteTransformResponse(success=wire.transform_result_to_wire(result))
+                    yield pb.ExecuteTransformResponse(success=self._transformed(result))
 
     def MigrateQuery(
         self, request: pb.MigrateQueryRequest, context: grpc.ServicerContext
@@ -122,7 +122,10 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
                     yield pb.MigrateQueryResponse(failure=wire.failure_to_wire(error))
                 case Done(result=result):
                     crash_point(TRANSFORM_BEFORE_RESULT, armed=self._settings.crash_at)
-                    yield pb.MigrateQueryResponse(success=wire.transform_result_to_wire(result))
+                    yield pb.MigrateQueryResponse(success=self._transformed(result))
+
+    def _transformed(self, result: TransformResult) -> pb.ExecuteTransformSuccess:
+        return wire.transform_result_to_wire(replace(result, made_by=self._info.identity))
 
     def Query(self, request: pb.QueryRequest, context: grpc.ServicerContext) -> Iterator[pb.QueryResponse]:
         """Runs a read-only query."""

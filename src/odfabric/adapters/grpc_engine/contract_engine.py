@@ -40,7 +40,13 @@ from odfabric.formats.parquet_reading import arrow_schema_of, open_parquet
 from odfabric.formats.slice_parquet import SliceWriter, check_slice_rows
 from odfabric.formats.slice_schema import check_storable
 from odfabric.model import engine_contract as contract
-from odfabric.model.engine import EngineProgress, TransformRequest, TransformRequestInput, TransformResult
+from odfabric.model.engine import (
+    EngineIdentity,
+    EngineProgress,
+    TransformRequest,
+    TransformRequestInput,
+    TransformResult,
+)
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.engine import ProgressListener
@@ -218,7 +224,11 @@ class ContractEngine:
             problems = check_slice_rows(path, interval, request.vocabulary, expected, system_time=system_time)
         if problems:
             raise self._broken(f"wrote a slice that breaks the contract: {problems[0]}")
-        return TransformResult(offsets=offsets, watermark=success.new_watermark, data_schema=data_schema)
+        # Engines of the reference do not say which build they are: what is known is what the transform asks for.
+        made_by = EngineIdentity(name=self._settings.name, version=request.transform.version or "")
+        return TransformResult(
+            offsets=offsets, watermark=success.new_watermark, data_schema=data_schema, made_by=made_by
+        )
 
     def _offsets(self, request: TransformRequest, success: contract.TransformResponseSuccess) -> OffsetRange | None:
         interval = success.new_offset_interval

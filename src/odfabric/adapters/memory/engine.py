@@ -106,7 +106,10 @@ class MemoryEngine:
         (self._root / request.new_checkpoint_path).write_text(json.dumps(state, sort_keys=True))
         offsets = OffsetRange(request.next_offset, request.next_offset + len(rows))
         return TransformResult(
-            offsets=offsets if rows else None, watermark=watermark, data_schema=arrow_to_data_schema(schema)
+            offsets=offsets if rows else None,
+            watermark=watermark,
+            data_schema=arrow_to_data_schema(schema),
+            made_by=self.info().identity,
         )
 
     def validate_query(self, request: ValidateRequest) -> ValidateResult:
@@ -152,6 +155,7 @@ class MemoryEngine:
             offsets=offsets if rows else None,
             watermark=following.prev_watermark,
             data_schema=arrow_to_data_schema(schema),
+            made_by=self.info().identity,
         )
 
     def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:

@@ -208,17 +208,29 @@ class ExecuteTransformRequest(_message.Message):
     previous_transform_json: str
     def __init__(self, dataset_id: _Optional[str] = ..., vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., transform_json: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[TransformInput, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., prev_watermark: _Optional[_Union[Instant, _Mapping]] = ..., system_time: _Optional[_Union[Instant, _Mapping]] = ..., next_offset: _Optional[int] = ..., checkpoint_paths: _Optional[_Iterable[str]] = ..., new_checkpoint_path: _Optional[str] = ..., new_data_path: _Optional[str] = ..., checkpoint_hashes: _Optional[_Iterable[str]] = ..., previous_transform_json: _Optional[str] = ...) -> None: ...
 
+class EngineIdentity(_message.Message):
+    __slots__ = ("name", "version", "digest")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: str
+    digest: str
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
+
 class ExecuteTransformSuccess(_message.Message):
-    __slots__ = ("offsets", "watermark", "data_schema_json", "late_rows_dropped")
+    __slots__ = ("offsets", "watermark", "data_schema_json", "late_rows_dropped", "made_by")
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     WATERMARK_FIELD_NUMBER: _ClassVar[int]
     DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     LATE_ROWS_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    MADE_BY_FIELD_NUMBER: _ClassVar[int]
     offsets: OffsetRange
     watermark: Instant
     data_schema_json: str
     late_rows_dropped: int
-    def __init__(self, offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., watermark: _Optional[_Union[Instant, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., late_rows_dropped: _Optional[int] = ...) -> None: ...
+    made_by: EngineIdentity
+    def __init__(self, offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., watermark: _Optional[_Union[Instant, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., late_rows_dropped: _Optional[int] = ..., made_by: _Optional[_Union[EngineIdentity, _Mapping]] = ...) -> None: ...
 
 class ExecuteTransformResponse(_message.Message):
     __slots__ = ("progress", "success", "failure")
