@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+from odfabric.adapters.sql import chains as sql_chains
+from odfabric.adapters.sql.catalog import SqlCatalog
+from odfabric.adapters.sql.chains import SqlChains
+from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.deliveries import SqlOutbox
+from odfabric.adapters.sql.jobs import SqlJobs
+from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
+from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.unreliable.faults import FaultPlan
 from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.domain.chain.append import link_blocks
@@ -58,6 +67,19 @@ def pushed(memory: MemoryNode, entry: CatalogEntry, day: int) -> Job:
     accepted = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([body])))
     assert isinstance(accepted, Job)
     return accepted
+
+
+class BeforeCalls(Interceptor):
+    """Does something before calls of one name, the first `times` times (None: each time)."""
+
+    def __init__(self, name: str, act: Callable[[], object], *, times: int | None = None) -> None:
+        self._name, self._act, self._left = name, act, times
+
+    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
+        if call == self._name and self._left != 0:
+            self._left = None if self._left is None else self._left - 1
+            self._act()
+        return act()
 
 
 def litter(memory: MemoryNode, entry: CatalogEntry, name: str = "lost") -> set[str]:
@@ -219,6 +241,54 @@ def test_a_damaged_chain_is_left_alone_and_the_others_are_looked_at(tmp_path: Pa
     assert keys(memory) & lost == litter(memory, entry)
 
 
+@pytest.fixture
+def on_sqlite(tmp_path: Path) -> Iterator[MemoryNode]:
+    """A node whose chains are rows of a database, which are read page by page."""
+    memory = MemoryNode(tmp_path)
+    url = f"sqlite:///{tmp_path}/node.db"
+    upgrade(url)
+    database = Database(url, busy_s_max=30)
+    memory._ports = replace(
+        memory._ports,
+        chains=SqlChains(database),
+        catalog=SqlCatalog(database),
+        jobs=SqlJobs(database),
+        outbox=SqlOutbox(database),
+        removed=SqlRemovedDatasets(database),
+    )
+    memory.restart()
+    yield memory
+    database.close()
+
+
+def test_a_dataset_that_is_removed_while_it_is_walked_keeps_no_other_from_being_collected(
+    on_sqlite: MemoryNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sql_chains, "PAGE_ROWS", 2)
+    memory = on_sqlite
+    entries = [memory.add(ROOT.replace("readings", name)) for name in ("first", "second")]
+    for entry in entries:
+        for day in (1, 2):
+            memory.finish(pushed(memory, entry, day))
+    lost = set().union(*(litter(memory, entry) for entry in entries))
+    memory.clock.advance(48 * HOUR_MS)
+    doomed = min(entries, key=lambda entry: str(entry.id))
+    meeting = BeforeCalls("object.block.read", lambda: memory.node.delete(doomed), times=1)
+    memory.restart(meeting)
+    told = {one.dataset: (len(one.litter), one.left_alone) for one in memory.node.collect(dry_run=False)}
+    assert told == {entry.id: (0 if entry is doomed else 3, None) for entry in entries}
+    assert keys(memory) & lost == litter(memory, doomed)
+
+
+def test_a_chain_without_one_of_its_blocks_is_left_alone(tmp_path: Path) -> None:
+    memory, entry = started(tmp_path)
+    lost = litter(memory, entry)
+    memory.objects.delete(block_key(entry.id, memory.node.head(entry).hash))
+    memory.clock.advance(48 * HOUR_MS)
+    assert [one.left_alone for one in memory.node.collect(dry_run=False) if one.dataset] == [LeftAlone.DAMAGED]
+    assert lost <= keys(memory)
+
+
 def test_house_keeping_goes_on_in_portions_and_rests_between_rounds(tmp_path: Path) -> None:
     memory, entry = started(tmp_path)
     lost = {key for number in range(5) for key in litter(memory, entry, f"lost {number}")}
@@ -309,18 +379,6 @@ class Race:
         }
 
 
-class BeforeTheLook(Interceptor):
-    """Does something when a commit takes the lock under which it looks whether all is there."""
-
-    def __init__(self, act: Callable[[], object]) -> None:
-        self._act = act
-
-    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
-        if call == "object.other.lock":
-            self._act()
-        return act()
-
-
 @pytest.mark.parametrize("lost", [None, "block", "slice"])
 @pytest.mark.parametrize("blocks", [2, 150])
 def test_a_commit_of_any_length_looks_whether_all_is_there(tmp_path: Path, blocks: int, lost: str | None) -> None:
@@ -340,7 +398,7 @@ def test_a_commit_of_any_length_looks_whether_all_is_there(tmp_path: Path, block
         "block": block_key(entry.id, planned.blocks[1].hash),
         "slice": data_key(entry.id, slices[1].physical_hash),
     }[lost]
-    memory.restart(BeforeTheLook(lambda: memory.objects.delete(key)))
+    memory.restart(BeforeCalls("object.other.lock", lambda: memory.objects.delete(key)))
     if lost is None:
         memory.node.commits.commit(entry.id, lambda base: planned)
         assert memory.node.head(entry).sequence_number == head.sequence_number + blocks

@@ -14,7 +14,7 @@ from enum import Enum
 from itertools import groupby, islice
 
 from odfabric.domain.chain.references import named_objects
-from odfabric.errors import Corrupt, InvalidName
+from odfabric.errors import Corrupt, InvalidName, NotFound
 from odfabric.formats.dataset_layout import (
     BLOCKS,
     CHECKPOINTS,
@@ -147,6 +147,10 @@ class _Collecting:
                 litter = self._of_unknown(keys) if head is None else self._of_chain(head, keys)
         except Corrupt:
             left_alone = LeftAlone.DAMAGED
+        except NotFound:
+            # Removed while it was walked: what it leaves is for a later round. Otherwise one of its blocks is missing.
+            still_there = head is not None and self._chains.contains(self._dataset, head.hash)
+            left_alone = LeftAlone.DAMAGED if still_there else None
         return CollectedPortion(dataset=self._dataset, looked_at=len(keys), litter=tuple(litter), left_alone=left_alone)
 
     def _left_alone(self, head: Head | None) -> LeftAlone | None:
