@@ -11,13 +11,16 @@ from typing import TypeVar
 import pytest
 
 from odfabric.adapters.unreliable.interception import Interceptor
-from odfabric.formats.dataset_layout import alias_key, dataset_prefix
-from odfabric.model.commit import CatalogEntry
+from odfabric.domain.chain.append import link_blocks
+from odfabric.formats.dataset_layout import alias_key, dataset_prefix, head_key
+from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import IngestRequest, IngestResult
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.job import Job, JobKind, JobStatus
+from odfabric.model.metadata import SetInfo
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import START, MemoryNode
+from odfabric.usecases.commit import PlannedCommit
 from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.push_data import PushData
 from odfabric.usecases.query_data import QueryData
@@ -79,15 +82,16 @@ def test_a_push_that_is_cancelled_while_the_engine_works_commits_nothing(memory:
     assert memory.node.head(entry) == head
 
 
-class AtCommit(Interceptor):
-    """Lets `act` happen once, directly before or after a commit."""
+class AtCall(Interceptor):
+    """Lets `act` happen once, directly before or after a call of that name."""
 
-    def __init__(self, when: str) -> None:
+    def __init__(self, when: str, name: str = "chain.append") -> None:
         self.when = when
+        self.name = name
         self.act: Callable[[], object] | None = None
 
     def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
-        happening, self.act = (self.act, None) if call == "chain.append" else (None, self.act)
+        happening, self.act = (self.act, None) if call == self.name else (None, self.act)
         if happening is not None and self.when == "before":
             happening()
         result = act()
@@ -99,7 +103,7 @@ class AtCommit(Interceptor):
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_push_is_cancelled_or_committed_and_the_answer_is_true(memory: MemoryNode, when: str) -> None:
     entry = memory.add(ROOT)
-    at_commit = AtCommit(when)
+    at_commit = AtCall(when)
     memory.restart(at_commit)
     job = push(memory, entry)
     told: list[JobStatus] = []
@@ -113,7 +117,7 @@ def test_a_push_is_cancelled_or_committed_and_the_answer_is_true(memory: MemoryN
 
 def test_a_push_that_is_cancelled_as_its_group_commits_is_left_out(memory: MemoryNode) -> None:
     entry = memory.add(ROOT)
-    at_commit = AtCommit("before")
+    at_commit = AtCall("before")
     memory.restart(at_commit)
     jobs = [push(memory, entry) for _ in range(3)]
     at_commit.act = lambda: memory.node.cancel_job(jobs[1].id)
@@ -214,3 +218,39 @@ def test_a_copy_without_its_inputs_is_verified_as_far_as_can_be(memory: MemoryNo
     report = json.loads(memory.finish(memory.node.enqueue_verify(copy, VerifyOptions())).result or "")
     assert (report["ok"], report["errors"]) == (True, [])
     assert str(root.id) in report["skipped"][0]
+
+
+def describe(memory: MemoryNode, entry: CatalogEntry, text: str) -> None:
+    """A commit by nobody's job, such as one of another node."""
+
+    def build(base: Head) -> PlannedCommit:
+        state = memory.node.repository.state(entry.id, base.hash)
+        return PlannedCommit(tuple(link_blocks(state, [SetInfo(description=text)], system_time=base.system_time)))
+
+    memory.node.commits.commit(entry.id, build)
+
+
+def test_a_commit_while_it_is_verified_is_no_fault_of_a_dataset(memory: MemoryNode) -> None:
+    """The head of record and `refs/head` are read one after the other."""
+    entry = memory.add(ROOT)
+    at_ref = AtCall("before", "object.ref.read")
+    memory.restart(at_ref)
+    job = memory.node.enqueue_verify(entry, VerifyOptions())
+    at_ref.act = lambda: describe(memory, entry, "committed meanwhile")
+    assert json.loads(memory.finish(job).result or "")["errors"] == []
+    assert at_ref.act is None
+
+
+def test_a_head_that_is_about_to_be_published_is_no_fault_of_a_dataset(memory: MemoryNode) -> None:
+    entry = memory.add(ROOT)
+    published = memory.objects.read_ref(head_key(entry.id))
+    describe(memory, entry, "not published yet")
+    head = memory.objects.read_ref(head_key(entry.id))
+    assert published is not None
+    assert head is not None
+    memory.objects.write_ref(head_key(entry.id), published)
+    at_block = AtCall("before", "object.block.read")
+    memory.restart(at_block)
+    job = memory.node.enqueue_verify(entry, VerifyOptions())
+    at_block.act = lambda: memory.objects.write_ref(head_key(entry.id), head)
+    assert json.loads(memory.finish(job).result or "")["errors"] == []

@@ -118,7 +118,8 @@ def verify_dataset(
 ) -> VerificationReport:
     """All problems found, none if the dataset is what it claims to be. Raises Determinate if the engine is away."""
     verification = _Verification(entry, run, repository, engine, exchange, clock, blocks_max)
-    links = _verify_metadata(verification)
+    published = _published(verification)
+    links = _verify_metadata(verification, published.head)
     if options.data:
         _verify_objects(verification, links)
     if options.replay and not verification.problems and entry.kind is DatasetKind.DERIVATIVE:
@@ -128,6 +129,7 @@ def verify_dataset(
             verification.skipped.append(f"transactions were not replayed: inputs not here: {', '.join(missing)}")
         else:
             _verify_transactions(verification, links)
+    _verify_published(verification, published)
     return VerificationReport(tuple(verification.problems), tuple(verification.skipped))
 
 
@@ -156,13 +158,38 @@ def verification_answer(report: VerificationReport) -> dict[str, object]:
     return {**answer, "skipped": list(report.skipped)} if report.skipped else answer
 
 
-def _verify_metadata(verification: _Verification) -> list[Multihash]:
-    """Judge the chain; returns the hashes of its good blocks, oldest first."""
+@dataclass(frozen=True, slots=True)
+class _Published:
+    """The head of record, and what `refs/head` says a moment later."""
+
+    head: Multihash
+    ref: str | None
+
+    @property
+    def agrees(self) -> bool:
+        return self.ref is not None and self.ref.strip() == str(self.head)
+
+
+def _published(verification: _Verification) -> _Published:
     repository, dataset = verification.repository, verification.dataset
-    head = repository.head(dataset).hash
-    published = repository.objects.read_ref(head_key(dataset))
-    if published is None or published.strip() != str(head):
-        verification.found(ProblemKind.REF_NOT_FOUND, f"refs/head says {published}, the head of record is {head}")
+    return _Published(repository.head(dataset).hash, repository.objects.read_ref(head_key(dataset)))
+
+
+def _verify_published(verification: _Verification, before: _Published) -> None:
+    """Judge `refs/head`. Others commit and publish meanwhile: wrong is only a difference that is still the very same."""
+    if before.agrees:
+        return
+    # Whoever is publishing holds this lock.
+    with verification.repository.objects.exclusive(head_key(verification.dataset)):
+        now = _published(verification)
+    if now == before:
+        message = f"refs/head says {now.ref}, the head of record is {now.head}"
+        verification.found(ProblemKind.REF_NOT_FOUND, message)
+
+
+def _verify_metadata(verification: _Verification, head: Multihash) -> list[Multihash]:
+    """Judge the chain; returns the hashes of its good blocks, oldest first."""
+    dataset = verification.dataset
     hashes = _hashes_down(verification, head)[::-1]
     if verification.problems and verification.problems[-1].block is not None:
         return []
