@@ -144,6 +144,16 @@ def new_id() -> str:
     return secrets.token_urlsafe(8)
 
 
+def is_outdated(machine: Machine, batches: Sequence[Batch]) -> bool:
+    """Whether the newest version does without one of these batches, so that what it named may be collected any time.
+
+    Whoever reads or compacts without a reader holds nothing: parts that are gone then mean that somebody else was first, not that the
+    shard is damaged.
+    """
+    present = {batch.id for batch in machine.newest().batches}
+    return any(batch.id not in present for batch in batches)
+
+
 def write_batch(
     parts: Parts,
     updates: pa.Table | Iterable[pa.Table],

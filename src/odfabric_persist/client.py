@@ -22,13 +22,14 @@ from odfabric_persist.batch import (
     BatchLimits,
     Parts,
     Resolve,
+    is_outdated,
     new_id,
     refer_batch,
     rows_of,
     tightened,
     write_batch,
 )
-from odfabric_persist.errors import Corrupt, NotYet, SinceError, UpperMismatch, UsageError
+from odfabric_persist.errors import Corrupt, Determinate, NotYet, SinceError, UpperMismatch, UsageError
 from odfabric_persist.frontier import Frontier, at_most, before
 from odfabric_persist.funnel import FunnelLimits
 from odfabric_persist.location.blob import Blob, check_key
@@ -40,6 +41,9 @@ from odfabric_persist.notify import NoNotifier, Notifier, Pauses, Watch
 from odfabric_persist.rows import RowCodec, advanced, between, concatenated
 from odfabric_persist.splits import Split, cut
 from odfabric_persist.state import Batch, State
+
+SNAPSHOT_LOOKS_MAX = 5
+"""Looks at what is merged and collected while it is read."""
 
 
 def _wall_ms() -> int:
@@ -192,8 +196,14 @@ class Shard:
 
         Raises SinceError; NotYet if the time is not complete within `wait_s` seconds.
         """
-        state = self._readable(as_of, wait_s=wait_s)
-        return self._rows_at(_until(state, as_of), as_of)
+        for _ in range(SNAPSHOT_LOOKS_MAX):
+            batches = _until(self._readable(as_of, wait_s=wait_s), as_of)
+            try:
+                return self._rows_at(batches, as_of)
+            except Corrupt:
+                if not is_outdated(self.machine, batches):
+                    raise
+        raise Determinate("the shard changes faster than it can be read")
 
     def snapshot_chunks(self, as_of: int, rows_max: int, *, wait_s: float = 0.0) -> Iterator[pa.Table]:
         """The same rows in the same order, in tables of at most `rows_max`, none of them empty.

@@ -13,7 +13,6 @@ from odfabric_persist import state as transitions
 from odfabric_persist.batch import Parts, new_id
 from odfabric_persist.errors import UsageError
 from odfabric_persist.frontier import Frontier, at_most
-from odfabric_persist.machine import Machine
 from odfabric_persist.merge import MergeLimits, Window, merged
 from odfabric_persist.rows import in_pieces
 from odfabric_persist.state import Batch
@@ -57,12 +56,3 @@ def apply(parts: Parts, inputs: Sequence[Batch], output: Batch) -> bool:
         return True
     parts.discard(output)
     return False
-
-
-def is_outdated(machine: Machine, inputs: Sequence[Batch]) -> bool:
-    """Whether the newest version does without one of these batches, so that what it named may be collected any time.
-
-    Whoever compacts holds nothing: parts that are gone then mean that somebody else was first, not that the shard is damaged.
-    """
-    present = {batch.id for batch in machine.newest().batches}
-    return any(batch.id not in present for batch in inputs)

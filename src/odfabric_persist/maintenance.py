@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from odfabric_persist import state as transitions
-from odfabric_persist.batch import Parts
+from odfabric_persist.batch import Parts, is_outdated
 from odfabric_persist.collect import Collected, collect, link_rollup
-from odfabric_persist.compact import apply, compact, is_outdated
+from odfabric_persist.compact import apply, compact
 from odfabric_persist.errors import Corrupt, LocationError
 from odfabric_persist.merge import MergeLimits
 from odfabric_persist.state import State

@@ -98,6 +98,11 @@ def _it_is_shown(place: Overtaken) -> None:
     assert inspect(machine).rows > 0
 
 
+def _it_is_read(place: Overtaken) -> None:
+    rows = listed(place.shard.snapshot(BEGINNING - 1))
+    assert {key for key, *_ in rows} == {f"k{number}" for number in range(BEGINNING)}
+
+
 def _it_is_maintained(place: Overtaken) -> None:
     place.shard.maintain()
 
@@ -116,6 +121,7 @@ ACTS = [
     _nothing_is_missed,
     _nothing_is_called_leaked,
     _it_is_shown,
+    _it_is_read,
     _it_is_maintained,
     _a_merge_that_came_late_is_dropped,
 ]

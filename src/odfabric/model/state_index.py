@@ -6,6 +6,7 @@ index says so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -47,6 +48,15 @@ class IndexedSlice:
     block_hash: Multihash
     physical_hash: Multihash
     offsets: OffsetRange
+
+
+def continue_at(slices: Sequence[IndexedSlice], next_offset: int) -> bool:
+    """Whether data blocks, oldest first, begin with record `next_offset` and leave none out."""
+    for one in slices:
+        if one.offsets.begin != next_offset:
+            return False
+        next_offset = one.offsets.end
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,12 +27,16 @@ class StateIndex(Protocol):
     def extend(self, index: IndexDefinition, slices: Sequence[IndexedSlice]) -> IndexFrontier:
         """Take in the next data blocks, oldest first; what others took in meanwhile is passed over. The new frontier.
 
-        The first of them is the first data block at or after the frontier. An index of net rows judges every change: before the
-        first one that is not well-formed it stops for good, and says so by `violation`.
+        Those that are not in yet continue it without a gap. If they do not, it was dropped since somebody looked how far it is:
+        Determinate, and nothing is taken in. An index of net rows judges every change: before the first one that is not well-formed
+        it stops for good, and says so by `violation`.
         """
 
-    def maintain(self, index: IndexDefinition, *, since: int) -> IndexFrontier:
-        """Give states before block number `since` up, and make reading cheap again. `since` never goes back."""
+    def maintain(self, index: IndexDefinition, *, since: int) -> IndexFrontier | None:
+        """Give states before block number `since` up, and make reading cheap again. `since` never goes back.
+
+        None if there is no index (any more): it makes none.
+        """
 
     def rows_at(self, index: IndexDefinition, sequence_number: int) -> Iterator[pa.Table]:
         """The net rows (or keys) after this block, each once, in no order.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.state_index import IndexPace, NoIndex, index_definition, is_due
-from odfabric.errors import Corrupt, OdfError
+from odfabric.errors import Corrupt, Determinate, OdfError
 from odfabric.formats.did import parse_dataset_id
 from odfabric.model.engine import EngineProgress
 from odfabric.model.identity import DatasetId
@@ -113,12 +113,16 @@ def bring_forward(
     if index.frontier(definition) is None:
         index.drop(dataset, but=definition)
     try:
-        return _extended(definition, state, repository=repository, index=index, work=work, report=report)
+        frontier = _extended(definition, state, repository=repository, index=index, work=work, report=report)
     except Corrupt as error:
         # Either the index is damaged, which making it again heals, or a slice is, and then it comes up again.
         _log.warning("the index of %s is made again: %s", dataset, error)
         index.drop(dataset)
-        return _extended(definition, state, repository=repository, index=index, work=work, report=report)
+        frontier = _extended(definition, state, repository=repository, index=index, work=work, report=report)
+    if repository.find(dataset) is None:
+        index.drop(dataset)  # deleted meanwhile: nobody would drop what we have made
+        return None
+    return frontier
 
 
 def usable_frontier(definition: IndexDefinition, *, repository: Repository, index: StateIndex) -> IndexFrontier | None:
@@ -158,9 +162,11 @@ def _extended(
         report(EngineProgress(stage="index", done=upper, total=end))
         page = _page(definition, upper, end, repository=repository, work=work)
         frontier = index.extend(definition, page)
+        upper = max(frontier.upper, page[-1].sequence_number + 1)
         since = max(0, frontier.upper - 1 - work.pace.history_blocks)
         frontier = index.maintain(definition, since=since)
-        upper = max(frontier.upper, page[-1].sequence_number + 1)
+        if frontier is None:
+            raise Determinate(f"the index of {definition.dataset} was dropped meanwhile", hint="do it again")
     return frontier
 
 

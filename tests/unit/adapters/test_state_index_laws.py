@@ -210,10 +210,14 @@ def test_work_on_what_others_made_one_and_collected_meanwhile_is_for_nothing() -
 
 
 class Overtaken:
-    """Two workers. Before call number `before` of the first one the second takes in all there is, merges and collects."""
+    """Two workers. Before call number `before` of the first one the second goes first.
 
-    def __init__(self, found: Workers, before: int) -> None:
+    It takes in all there is, merges and collects; with `drops` it drops the index, and makes it again from the beginning or not.
+    """
+
+    def __init__(self, found: Workers, before: int, *, drops: bool = False, makes_again: bool = False) -> None:
         self.found, self.before, self.calls = found, before, -1
+        self.drops, self.makes_again = drops, makes_again
         blob, consensus = MemoryBlob(), MemoryConsensus()
         scratch = MemoryExchange(found.folder / "working").session
         watched = Faults(wait=lambda _: self._call())
@@ -226,9 +230,13 @@ class Overtaken:
 
     def _call(self) -> None:
         self.calls += self.calls >= 0
-        if self.calls == self.before:
+        if self.calls == self.before and not self.drops:
             for number in range(4):
                 self.found.run([("block", [("a", float(number) + 4)]), ("extend", 1, 9), ("maintain", 1, 0)])
+        elif self.calls == self.before:
+            self.found.indexes[1].drop(self.found.definition.dataset)
+            if self.makes_again:
+                self.found.run([("extend", 1, 3)])
 
     def act(self, name: str) -> None:
         """Something the first worker does. What was true when it began, or is now, may be told."""
@@ -247,6 +255,18 @@ class Overtaken:
                     assert rows_of(index.rows_at(definition, self.last)) == self.found.changelog.net(self.last)
             case "drop":
                 assert index.drop(definition.dataset) == 1
+
+    def work_on(self, name: str) -> None:
+        """What somebody does who has looked how far the index is."""
+        index, definition = self.found.indexes[0], self.found.definition
+        match name:
+            case "extend":
+                assert index.extend(definition, self.found.changelog.slices[-1:]).upper > self.last
+            case "maintain":
+                index.maintain(definition, since=self.last)
+            case "rows_at":
+                with suppress(NotFound):
+                    assert rows_of(index.rows_at(definition, self.last)) == self.found.changelog.net(self.last)
 
 
 @pytest.mark.parametrize(
@@ -270,6 +290,25 @@ def test_who_is_overtaken_before_any_call_tells_nothing_wrong(act: str, rows_at_
             found.extend(1, 99)
             found.check(0)
             found.check(1)
+    assert 1 < before < 99
+
+
+@pytest.mark.parametrize(
+    ("act", "rows_at_once_max", "makes_again"),
+    [("extend", 2_000_000, False), ("extend", 3, True), ("maintain", 2_000_000, False), ("rows_at", 3, True)],
+)
+def test_what_is_dropped_under_work_has_no_hole(act: str, rows_at_once_max: int, makes_again: bool) -> None:
+    for before in range(1, 100):
+        with workers(IndexMode.STATE, rows_at_once_max=rows_at_once_max) as found:
+            place = Overtaken(found, before, drops=True, makes_again=makes_again)
+            with suppress(External):  # told that it was dropped
+                place.work_on(act)
+            if place.calls < before:
+                break
+            for worker in range(2):
+                found.check(worker)
+            if not makes_again:
+                assert found.indexes[1].frontier(found.definition) is None, "nobody asked for it"
     assert 1 < before < 99
 
 

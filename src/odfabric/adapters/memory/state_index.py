@@ -21,7 +21,14 @@ from odfabric.formats.slice_parquet import open_slice
 from odfabric.model.identity import DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.model.operation import OperationType
-from odfabric.model.state_index import IndexDefinition, IndexedSlice, IndexFrontier, IndexMode, Violation
+from odfabric.model.state_index import (
+    IndexDefinition,
+    IndexedSlice,
+    IndexFrontier,
+    IndexMode,
+    Violation,
+    continue_at,
+)
 from odfabric.ports.object_store import ObjectStore
 
 Row = tuple[Any, ...]
@@ -59,16 +66,22 @@ class MemoryStateIndex:
     def extend(self, index: IndexDefinition, slices: Sequence[IndexedSlice]) -> IndexFrontier:
         """See the port."""
         with self._lock:
+            content = self._find(index) or _Content()
+            pending = [one for one in slices if one.sequence_number >= content.upper]
+            if content.violation is None and not continue_at(pending, content.next_offset):
+                raise Determinate("the index does not end where these blocks begin: it was dropped meanwhile")
             content = self._open(index)
-            for one in slices:
-                if one.sequence_number >= content.upper and content.violation is None:
+            for one in pending:
+                if content.violation is None:
                     self._take_in(index, content, one)
             return _frontier(content)
 
-    def maintain(self, index: IndexDefinition, *, since: int) -> IndexFrontier:
+    def maintain(self, index: IndexDefinition, *, since: int) -> IndexFrontier | None:
         """See the port."""
         with self._lock:
-            content = self._open(index)
+            content = self._find(index)
+            if content is None:
+                return None
             content.since = max(content.since, since)
             return _frontier(content)
 

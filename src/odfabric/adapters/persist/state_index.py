@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,13 +31,21 @@ from odfabric.formats.physical_hash import physical_hash
 from odfabric.formats.state_rows import Changes, IllFormed, added_up, first_ill_formed, of_keys_in, read_changes
 from odfabric.model.identity import DatasetId
 from odfabric.model.multihash import Multihash
-from odfabric.model.state_index import IndexDefinition, IndexedSlice, IndexFrontier, IndexMode, Violation
+from odfabric.model.state_index import (
+    IndexDefinition,
+    IndexedSlice,
+    IndexFrontier,
+    IndexMode,
+    Violation,
+    continue_at,
+)
 from odfabric.ports.object_store import ObjectStore
-from odfabric_persist.batch import rows_of
+from odfabric_persist import state as transitions
+from odfabric_persist.batch import is_outdated, rows_of
 from odfabric_persist.client import PersistClient, Shard, WriteHandle
 from odfabric_persist.collect import maintain
-from odfabric_persist.compact import apply, compact, is_outdated
-from odfabric_persist.errors import Corrupt, Determinate, Expired, PersistError, UpperMismatch
+from odfabric_persist.compact import apply, compact
+from odfabric_persist.errors import Corrupt, Determinate, Expired, PersistError
 from odfabric_persist.merge import MergeLimits, Window, merged
 from odfabric_persist.rows import DIFF, TIME, between
 from odfabric_persist.state import Batch, Part, State
@@ -49,8 +56,6 @@ WRITER = "catch-up"
 HOLD = "history"
 READ_ATTEMPTS_MAX = 5
 KEY_BYTES_MAX = 100
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -73,12 +78,16 @@ class PersistStateIndex:
         """See the port."""
         with translated(index.epoch):
             shard = self._shards.find(index, self._resolve(index))
-            return None if shard is None else _frontier(shard.newest())
+            return None if shard is None else _open_frontier(shard)
 
     def extend(self, index: IndexDefinition, slices: Sequence[IndexedSlice]) -> IndexFrontier:
         """See the port."""
         with translated(index.epoch):
-            shard = self._shards.open(index, self._resolve(index))
+            resolve = self._resolve(index)
+            shard = self._shards.find(index, resolve)
+            if shard is None:
+                _check_continued(0, slices)
+                shard = self._shards.open(index, resolve)
             for _ in range(READ_ATTEMPTS_MAX):
                 try:
                     return self._extended(index, shard, slices)
@@ -86,10 +95,12 @@ class PersistStateIndex:
                     continue  # another process is ahead and has given up the state that we build on
             raise Determinate("the index changes faster than it can be read")
 
-    def maintain(self, index: IndexDefinition, *, since: int) -> IndexFrontier:
+    def maintain(self, index: IndexDefinition, *, since: int) -> IndexFrontier | None:
         """See the port."""
         with translated(index.epoch):
-            shard = self._shards.open(index, self._resolve(index))
+            shard = self._shards.find(index, self._resolve(index))
+            if shard is None:
+                return None
             shard.expire_due()  # readers that died hold history
             self._hold(shard, since)
             state = shard.newest()
@@ -99,7 +110,7 @@ class PersistStateIndex:
             state = shard.newest()
             if state.seqno - max(state.rollups) >= self.limits.rollup_versions:
                 maintain(shard.machine)
-            return _frontier(shard.newest())
+            return _open_frontier(shard)
 
     def rows_at(self, index: IndexDefinition, sequence_number: int) -> Iterator[pa.Table]:
         """See the port."""
@@ -120,9 +131,7 @@ class PersistStateIndex:
         """Net rows: all at once if they are few, else in pieces, in bounded memory."""
         batches = _batches_until(shard.newest(), sequence_number)
         if sum(batch.rows for batch in batches) <= self.limits.rows_at_once_max:
-            yield _definite(
-                shard, lambda state: _net_rows(index, shard, _batches_until(state, sequence_number), sequence_number)
-            )
+            yield _net_rows(index, shard, sequence_number)
             return
         # This takes long enough for what is read to be collected, unless somebody holds it.
         reader = shard.open_reader()
@@ -133,6 +142,13 @@ class PersistStateIndex:
                 for updates in merged(shard.parts, batches, window, limits):
                     yield _checked(index, updates)
                     reader.heartbeat()
+        except Corrupt:
+            state = shard.newest()
+            if state.tombstone:
+                raise _no_state(sequence_number) from None
+            if reader.name not in state.readers:
+                raise Determinate("the index was read for longer than a lease lasts") from None
+            raise
         finally:
             with suppress(PersistError):
                 reader.expire()
@@ -177,6 +193,7 @@ class PersistStateIndex:
         pending = [one for one in slices if one.sequence_number >= before.upper]
         if not pending or before.violation is not None:
             return before
+        _check_continued(before.next_offset, pending)
         found = self._first_ill_formed(index, shard, before, pending)
         good = [one for one in pending if found is None or one.offsets.end <= found.offset]
         before = self._refer(shard, before, good)
@@ -217,9 +234,10 @@ class PersistStateIndex:
         except Expired:
             shard.open_writer(WRITER)
             append()
-        except UpperMismatch as error:
-            raise Determinate("the index was dropped meanwhile") from error
-        return _frontier(shard.newest())
+        after = _open_frontier(shard)
+        if after is None:
+            raise Determinate("the index was dropped meanwhile")
+        return after
 
     def _hold(self, shard: Shard, since: int) -> None:
         """Move the one hold on history; whoever is ahead of us stays ahead."""
@@ -249,6 +267,11 @@ class PersistStateIndex:
         apply(shard.parts, inputs, replace(output, runs=(*output.runs, (mark,))))
 
 
+def _check_continued(next_offset: int, slices: Sequence[IndexedSlice]) -> None:
+    if not continue_at(slices, next_offset):
+        raise Determinate("the index does not end where these blocks begin: it was dropped meanwhile")
+
+
 def _batches_until(state: State, sequence_number: int) -> Sequence[Batch]:
     """Batches that say what is there after a block. Raises NotFound if the state of that time cannot be told."""
     frontier = _frontier(state)
@@ -257,7 +280,19 @@ def _batches_until(state: State, sequence_number: int) -> Sequence[Batch]:
     return [batch for batch in state.batches if batch.lower <= sequence_number]
 
 
-def _net_rows(index: IndexDefinition, shard: Shard, batches: Sequence[Batch], sequence_number: int) -> pa.Table:
+def _net_rows(index: IndexDefinition, shard: Shard, sequence_number: int) -> pa.Table:
+    """What is there after a block, of the newest version. What was merged and collected while it was read is read again."""
+    for _ in range(READ_ATTEMPTS_MAX):
+        batches = _batches_until(shard.newest(), sequence_number)
+        try:
+            return _added_up(index, shard, batches, sequence_number)
+        except Corrupt:
+            if not is_outdated(shard.machine, batches):
+                raise
+    raise Determinate("the index changes faster than it can be read")
+
+
+def _added_up(index: IndexDefinition, shard: Shard, batches: Sequence[Batch], sequence_number: int) -> pa.Table:
     columns = data_schema_to_arrow(index.columns, encodings=False)
     names = [column_name(name) for name in columns.names]
     pieces = []
@@ -281,16 +316,10 @@ def _check_diffs(index: IndexDefinition, diffs: pa.Array | pa.ChunkedArray) -> N
         raise Corrupt("rows of the index do not add up")
 
 
-def _definite(shard: Shard, read: Callable[[State], T]) -> T:
-    """A read of the newest state. Parts that vanish while it is no longer the newest were collected: it is read again."""
-    for _ in range(READ_ATTEMPTS_MAX):
-        state = shard.newest()
-        try:
-            return read(state)
-        except Corrupt:
-            if shard.newest().seqno == state.seqno:
-                raise
-    raise Determinate("the index changes faster than it can be read")
+def _open_frontier(shard: Shard) -> IndexFrontier | None:
+    """How far an index is, None if it was dropped."""
+    state = shard.newest()
+    return None if transitions.is_closed(state) else _frontier(state)
 
 
 def _frontier(state: State) -> IndexFrontier:

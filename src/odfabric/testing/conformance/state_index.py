@@ -6,12 +6,19 @@ from collections.abc import Callable
 
 import pytest
 
-from odfabric.errors import Corrupt, External, NotFound
+from odfabric.errors import Corrupt, Determinate, External, NotFound
 from odfabric.formats.dataset_layout import data_key
-from odfabric.model.state_index import IndexMode
+from odfabric.model.state_index import IndexFrontier, IndexMode
 from odfabric.ports.state_index import StateIndex
 from odfabric.testing.changelogs import C_FROM, C_TO, A, Change, Changelog, R, rows_of
 from odfabric.testing.conformance.together import THREADS, outcomes_of_threads
+
+
+def maintained(index: StateIndex, changelog: Changelog, *, since: int) -> IndexFrontier:
+    """The frontier of an index that is there."""
+    frontier = index.maintain(changelog.definition(), since=since)
+    assert frontier is not None
+    return frontier
 
 
 class StateIndexHandlesContract:
@@ -77,6 +84,26 @@ class StateIndexHandlesContract:
         index.extend(changelog.definition(), changelog.slices)
         assert rows_of(other.rows_at(changelog.definition(), one.sequence_number)) == changelog.net(99)
 
+    def test_what_was_dropped_is_made_again_from_the_beginning_only(
+        self, open_index: Callable[[], StateIndex], changelog: Changelog
+    ) -> None:
+        index, other = open_index(), open_index()
+        for number in range(6):
+            changelog.add((A, f"k{number}", 1.0))
+        upper = index.extend(changelog.definition(), changelog.slices[:3]).upper
+        assert other.drop(changelog.dataset) == 1
+        assert index.maintain(changelog.definition(), since=upper - 1) is None
+        with pytest.raises(Determinate):
+            index.extend(changelog.definition(), changelog.slices[3:])
+        assert other.frontier(changelog.definition()) is None, "nothing was made"
+        index.extend(changelog.definition(), changelog.slices[:2])
+        with pytest.raises(Determinate):
+            other.extend(changelog.definition(), changelog.slices[3:])
+        with pytest.raises(Determinate):
+            other.extend(changelog.definition(), [changelog.slices[2], *changelog.slices[4:]])
+        last = other.extend(changelog.definition(), changelog.slices[1:]).upper - 1
+        assert rows_of(index.rows_at(changelog.definition(), last)) == changelog.net(last)
+
     def test_a_column_that_came_later_is_null_in_what_was_there(
         self, open_index: Callable[[], StateIndex], changelog: Changelog
     ) -> None:
@@ -141,12 +168,12 @@ class StateIndexContract(StateIndexHandlesContract):
         index.extend(changelog.definition(), changelog.slices)
         last = changelog.slices[-1].sequence_number
         before = index.frontier(changelog.definition())
-        after = index.maintain(changelog.definition(), since=last - 5)
+        after = maintained(index, changelog, since=last - 5)
         assert before is not None
         assert after.since == last - 5
         assert (after.upper, after.next_offset) == (before.upper, before.next_offset)
         assert after.block_hash == changelog.slices[-1].block_hash, "it no longer says which chain it is of"
-        assert index.maintain(changelog.definition(), since=2).since == last - 5
+        assert maintained(index, changelog, since=2).since == last - 5
         with pytest.raises(NotFound):
             list(index.rows_at(changelog.definition(), last - 6))
         for number in range(last - 5, last + 1):
@@ -189,7 +216,7 @@ class StateIndexContract(StateIndexHandlesContract):
         assert stopped.violation.sequence_number == stopped.upper == bad.sequence_number
         assert (wrong[0][1] or "") in stopped.violation.key
         assert index.extend(changelog.definition(), changelog.slices).violation == stopped.violation
-        assert index.maintain(changelog.definition(), since=fine.sequence_number).violation == stopped.violation
+        assert maintained(index, changelog, since=fine.sequence_number).violation == stopped.violation
         assert rows_of(index.rows_at(changelog.definition(), bad.sequence_number - 1)) == changelog.net(
             bad.sequence_number - 1
         )
