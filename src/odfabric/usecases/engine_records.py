@@ -24,6 +24,8 @@ from odfabric.model.multihash import Multihash
 from odfabric.ports.object_store import ObjectStore
 
 RECORD_BYTES_MAX = 64 * 1024
+SHOWN_CHARACTERS_MAX = 200
+"""Of what a record says; who wrote it may have been anybody."""
 ENGINE_DIGITS = 32
 """Length of what tells engines apart in keys, in hexadecimal digits."""
 
@@ -89,8 +91,12 @@ def engine_records(
 
 def makers(dataset: DatasetId, block: Multihash, *, objects: ObjectStore) -> list[EngineIdentity]:
     """The engines that are recorded as those which made a block; more than one only if it was made again. Raises Corrupt."""
+
+    def text(found: Mapping[str, object], name: str) -> str:
+        return str(found.get(name, ""))[:SHOWN_CHARACTERS_MAX]
+
     return [
-        EngineIdentity(name=str(one.get("engine")), version=str(one.get("version")), digest=str(one.get("digest")))
+        EngineIdentity(name=text(one, "engine"), version=text(one, "version"), digest=text(one, "digest"))
         for one in engine_records(dataset, objects=objects, block=block)
         if one.get("outcome") == EngineOutcome.MADE.value
     ]
