@@ -45,6 +45,7 @@ from odfabric.usecases.collect_objects import CollectedPortion, LeftAlone
 from odfabric.usecases.commit import PlannedCommit
 from odfabric.usecases.engine_records import EngineOutcome, record
 from odfabric.usecases.push_data import PushData
+from tests.support.at_call import AtCall
 from tests.usecases.manifests import ROOT
 
 T = TypeVar("T")
@@ -67,19 +68,6 @@ def pushed(memory: MemoryNode, entry: CatalogEntry, day: int) -> Job:
     accepted = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([body])))
     assert isinstance(accepted, Job)
     return accepted
-
-
-class BeforeCalls(Interceptor):
-    """Does something before calls of one name, the first `times` times (None: each time)."""
-
-    def __init__(self, name: str, act: Callable[[], object], *, times: int | None = None) -> None:
-        self._name, self._act, self._left = name, act, times
-
-    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
-        if call == self._name and self._left != 0:
-            self._left = None if self._left is None else self._left - 1
-            self._act()
-        return act()
 
 
 def litter(memory: MemoryNode, entry: CatalogEntry, name: str = "lost") -> set[str]:
@@ -273,8 +261,7 @@ def test_a_dataset_that_is_removed_while_it_is_walked_keeps_no_other_from_being_
     lost = set().union(*(litter(memory, entry) for entry in entries))
     memory.clock.advance(48 * HOUR_MS)
     doomed = min(entries, key=lambda entry: str(entry.id))
-    meeting = BeforeCalls("object.block.read", lambda: memory.node.delete(doomed), times=1)
-    memory.restart(meeting)
+    memory.restart(AtCall("before", "object.block.read", lambda: memory.node.delete(doomed)))
     told = {one.dataset: (len(one.litter), one.left_alone) for one in memory.node.collect(dry_run=False)}
     assert told == {entry.id: (0 if entry is doomed else 3, None) for entry in entries}
     assert keys(memory) & lost == litter(memory, doomed)
@@ -398,7 +385,7 @@ def test_a_commit_of_any_length_looks_whether_all_is_there(tmp_path: Path, block
         "block": block_key(entry.id, planned.blocks[1].hash),
         "slice": data_key(entry.id, slices[1].physical_hash),
     }[lost]
-    memory.restart(BeforeCalls("object.other.lock", lambda: memory.objects.delete(key)))
+    memory.restart(AtCall("before", "object.other.lock", lambda: memory.objects.delete(key)))
     if lost is None:
         memory.node.commits.commit(entry.id, lambda base: planned)
         assert memory.node.head(entry).sequence_number == head.sequence_number + blocks

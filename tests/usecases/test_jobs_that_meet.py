@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
-from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.domain.chain.append import link_blocks
+from odfabric.errors import NotFound
 from odfabric.formats.dataset_layout import alias_key, dataset_prefix, head_key
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import IngestRequest, IngestResult
@@ -27,9 +27,8 @@ from odfabric.usecases.query_data import QueryData
 from odfabric.usecases.query_document import QueryForm
 from odfabric.usecases.read_tail import ReadTail
 from odfabric.usecases.verify_dataset import VerifyOptions
+from tests.support.at_call import AtCall
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
-
-T = TypeVar("T")
 
 ROW = b'{"event_time":"2026-01-01T00:00:00Z","city":"A"}\n'
 
@@ -82,28 +81,10 @@ def test_a_push_that_is_cancelled_while_the_engine_works_commits_nothing(memory:
     assert memory.node.head(entry) == head
 
 
-class AtCall(Interceptor):
-    """Lets `act` happen once, directly before or after a call of that name."""
-
-    def __init__(self, when: str, name: str = "chain.append") -> None:
-        self.when = when
-        self.name = name
-        self.act: Callable[[], object] | None = None
-
-    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
-        happening, self.act = (self.act, None) if call == self.name else (None, self.act)
-        if happening is not None and self.when == "before":
-            happening()
-        result = act()
-        if happening is not None and self.when == "after":
-            happening()
-        return result
-
-
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_push_is_cancelled_or_committed_and_the_answer_is_true(memory: MemoryNode, when: str) -> None:
     entry = memory.add(ROOT)
-    at_commit = AtCall(when)
+    at_commit = AtCall(when, "chain.append")
     memory.restart(at_commit)
     job = push(memory, entry)
     told: list[JobStatus] = []
@@ -117,7 +98,7 @@ def test_a_push_is_cancelled_or_committed_and_the_answer_is_true(memory: MemoryN
 
 def test_a_push_that_is_cancelled_as_its_group_commits_is_left_out(memory: MemoryNode) -> None:
     entry = memory.add(ROOT)
-    at_commit = AtCall("before")
+    at_commit = AtCall("before", "chain.append")
     memory.restart(at_commit)
     jobs = [push(memory, entry) for _ in range(3)]
     at_commit.act = lambda: memory.node.cancel_job(jobs[1].id)
@@ -254,3 +235,31 @@ def test_a_head_that_is_about_to_be_published_is_no_fault_of_a_dataset(memory: M
     job = memory.node.enqueue_verify(entry, VerifyOptions())
     at_block.act = lambda: memory.objects.write_ref(head_key(entry.id), head)
     assert json.loads(memory.finish(job).result or "")["errors"] == []
+
+
+def test_of_two_who_store_the_progress_the_later_one_does_not_store_an_older(memory: MemoryNode) -> None:
+    """The thread that keeps a job alive is slow, and the job itself fixes its system time meanwhile."""
+    entry = memory.add(ROOT)
+    _, state = memory.node.repository.current(entry.id)
+    at_heartbeat = AtCall("before", "job.heartbeat")
+    memory.restart(at_heartbeat)
+    job = push(memory, entry)
+    run = memory.node.lease_job("worker")
+    assert run is not None
+    fixing = threading.Thread(target=run.system_time, args=(state,), daemon=True)
+
+    def meanwhile() -> None:
+        fixing.start()
+        fixing.join(0.2)  # it waits for the heartbeat before it, so that here it does not end
+
+    at_heartbeat.act = meanwhile
+    run.heartbeat()
+    fixing.join(20)
+    assert json.loads(memory.node.job(job.id).progress or "")["base"] == str(state.head)
+
+
+def test_a_cursor_at_the_start_of_a_dataset_that_goes_finds_none(memory: MemoryNode) -> None:
+    entry = memory.add(ROOT)
+    memory.restart(AtCall("after", "chain.head", lambda: memory.node.delete(entry)))
+    with pytest.raises(NotFound, match="removed meanwhile"):
+        memory.node.cursors.create(entry, "warehouse", start="start")

@@ -37,6 +37,7 @@ from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.commit import PlannedCommit
 from odfabric.usecases.push_data import PushData
 from odfabric.usecases.store_slice import store_slice
+from tests.support.at_call import AtCall
 from tests.usecases.manifests import ROOT
 
 A, R, C_FROM, C_TO = OperationType
@@ -419,6 +420,26 @@ def test_a_chain_made_anew_is_told_and_never_passed_over(tmp_path: Path) -> None
     consumer.acknowledge(told["position"])
     consumer.catch_up()
     assert consumer.rows == growing.states[head.sequence_number]
+
+
+@pytest.mark.parametrize("call", ["chain.head", "chain.rows_down", "object.block.read"])
+def test_a_chain_made_anew_while_it_is_read_is_told_too(tmp_path: Path, call: str) -> None:
+    growing = started(tmp_path)
+    memory = growing.memory
+    growing.commit((A, ("A", 1)))
+    without = memory.store.backup().datasets[growing.entry.id]
+    growing.commit((A, ("gone", 1)))
+    consumer = Consumer.starting(growing, "now")
+    growing.commit((A, ("gone too", 2)))
+
+    def make_anew() -> None:
+        memory.store.datasets[growing.entry.id] = without
+        growing.offset -= 2
+        for number in range(3):
+            growing.commit((A, ("B", number)))
+
+    memory.restart(AtCall("before", call, make_anew))
+    assert consumer.fetch()["event"]["kind"] == "reset"
 
 
 def test_what_cannot_be_made(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from odfabric.model.multihash import Multihash, sha3_256_multihash
+from odfabric.model.remembered import Remembered
 
 READ_BYTES = 1 << 20
 
@@ -29,14 +30,11 @@ class KnownFiles:
     """
 
     def __init__(self, files_max: int) -> None:
-        self._files_max = files_max
-        self._marks: dict[Multihash, tuple[int, ...]] = {}
+        self._marks = Remembered[Multihash, tuple[int, ...]](files_max)
 
     def add(self, name: Multihash, path: Path) -> None:
         """Remembers that the file hashes to `name`."""
-        while len(self._marks) >= self._files_max:
-            self._marks.pop(next(iter(self._marks)), None)
-        self._marks[name] = _mark(path)
+        self._marks.put(name, _mark(path))
 
     def has(self, name: Multihash, path: Path) -> bool:
         """Whether it is known that the file hashes to `name`."""

@@ -26,6 +26,7 @@ from odfabric.model.commit import CatalogEntry, ChainPage, EncodedBlock, Head, I
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
+from odfabric.model.remembered import Remembered
 from odfabric.ports.catalog import Catalog
 from odfabric.ports.chain_reader import ChainReader
 from odfabric.ports.chain_writer import ChainWriter
@@ -83,7 +84,7 @@ class Commits:
         self._attempts_max = attempts_max
         self._block_bytes_max = block_bytes_max
         self._publishes = publishes
-        self._published: dict[DatasetId, tuple[Multihash, CatalogEntry]] = {}
+        self._published = Remembered[DatasetId, tuple[Multihash, CatalogEntry]](PUBLISHED_KNOWN_MAX)
 
     @property
     def chains(self) -> ChainReader:
@@ -95,7 +96,7 @@ class Commits:
         planned = PlannedCommit(tuple(blocks))
         self._store_blocks(entry.id, planned)
         self._append(entry.id, None, planned, job_ids=(), entry=entry)
-        self._published.pop(entry.id, None)
+        self._published.pop(entry.id)
         self._published_at_last(entry.id)
         return Committed(None, planned.blocks)
 
@@ -186,7 +187,7 @@ class Commits:
     def _publish(self, dataset: DatasetId) -> None:
         key, alias = head_key(dataset), alias_key(dataset)
         with self._objects.exclusive(key):
-            known = self._published.pop(dataset, None)
+            known = self._published.pop(dataset)
             for _ in range(self._attempts_max):
                 before = str(known[0]) if known is not None else self._objects.read_ref(key)
                 head, entry = self._chains.head(dataset), self._catalog.by_id(dataset)
@@ -198,7 +199,7 @@ class Commits:
                     self._objects.write_ref(alias, str(entry.alias))
                 text = str(head.hash)
                 if before == text or self._objects.replace_ref(key, text, expected=before):
-                    self._remember(dataset, head, entry)
+                    self._published.put(dataset, (head.hash, entry))
                     return
                 known = None
         raise Determinate(f"{key} is written by others all the time")
@@ -209,11 +210,6 @@ class Commits:
             self.publish(dataset)
         except Determinate as error:
             raise Indeterminate(f"it is committed, but not published yet: {error.message}", hint=error.hint) from error
-
-    def _remember(self, dataset: DatasetId, head: Head, entry: CatalogEntry) -> None:
-        while len(self._published) >= PUBLISHED_KNOWN_MAX:
-            self._published.pop(next(iter(self._published)), None)
-        self._published[dataset] = (head.hash, entry)
 
     def _append(
         self,

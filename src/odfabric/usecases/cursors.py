@@ -198,7 +198,9 @@ class CursorVerbs:
         if start == "now":
             return changes_after(head.hash, head.sequence_number)
         if start == "start":
-            row = next(iter(self._repository.chains.rows_down(entry.id, from_sequence=0)))
+            row = next(iter(self._repository.chains.rows_down(entry.id, from_sequence=0)), None)
+            if row is None:
+                raise NotFound("dataset", str(entry.alias), hint="it was removed meanwhile")
             return changes_after(row.hash, 0)
         try:
             block = self._repository.chains.row(entry.id, parse_multihash(start))

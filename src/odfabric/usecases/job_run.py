@@ -7,6 +7,7 @@ the engine runs, so that a repeated attempt on the same base makes the same byte
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -60,6 +61,8 @@ class LeasedRun:
 
     def __init__(self, lease: Lease, *, jobs: Jobs, clock: Clock, lease_ms: int, report_ms: int = 500) -> None:
         self.lease = lease
+        # The job and whoever keeps it alive store one document: an older one must not come after a newer one.
+        self._storing = threading.Lock()
         self._jobs = jobs
         self._clock = clock
         self._lease_ms = lease_ms
@@ -111,11 +114,12 @@ class LeasedRun:
 
     def heartbeat(self) -> None:
         """Prolong the lease and store the progress. Raises LeaseLost."""
-        now = self._clock.now()
-        self.lease = self._jobs.heartbeat(
-            self.lease, now=now, lease_ms=self._lease_ms, progress=json.dumps(dict(self._document))
-        )
-        self._reported_at = now
+        with self._storing:
+            now = self._clock.now()
+            self.lease = self._jobs.heartbeat(
+                self.lease, now=now, lease_ms=self._lease_ms, progress=json.dumps(dict(self._document))
+            )
+            self._reported_at = now
 
     def system_time(self, base: ChainState) -> Instant:
         """The time remembered for this base, else a new one, remembered before it is used."""

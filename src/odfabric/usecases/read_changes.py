@@ -69,9 +69,10 @@ class ChangeReader:
         """What there is at a position, None if nothing yet, and the position after it. Raises NotFound, Corrupt, LimitExceeded."""
         if not self.in_chain(dataset, position):
             return self._reset(dataset, position)
-        if position.mode is CursorMode.BASELINE:
-            return self._baseline(dataset, position, rows_max)
-        return self._changes(dataset, position, rows_max)
+        read = self._baseline if position.mode is CursorMode.BASELINE else self._changes
+        found = read(dataset, position, rows_max)
+        # Removed and made again meanwhile, the dataset has given what follows in another chain.
+        return found if self.in_chain(dataset, position) else self._reset(dataset, position)
 
     def in_chain(self, dataset: DatasetId, position: CursorPosition) -> bool:
         """Whether the position belongs to the chain as it is now."""

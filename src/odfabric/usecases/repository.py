@@ -21,6 +21,7 @@ from odfabric.model.commit import BlockRow, CatalogEntry, Head
 from odfabric.model.identity import DatasetAlias, DatasetId, DatasetRef, Name
 from odfabric.model.metadata import MetadataBlock
 from odfabric.model.multihash import Multihash
+from odfabric.model.remembered import Remembered
 from odfabric.ports.catalog import Catalog
 from odfabric.ports.chain_reader import ChainReader
 from odfabric.ports.object_store import ObjectStore
@@ -72,9 +73,8 @@ class Repository:
         self.objects = objects
         self.account = account
         self._block_bytes_max = block_bytes_max
-        self._states: dict[DatasetId, ChainState] = {}
+        self._states = Remembered[DatasetId, ChainState](states_cached_max)
         self._checkpoints = KnownFiles(CHECKPOINTS_KNOWN_MAX)
-        self._states_cached_max = states_cached_max
 
     def resolve(self, ref: DatasetRef) -> CatalogEntry:
         """The dataset that a reference means; an alias without account is one of the node's own. Raises NotFound."""
@@ -119,7 +119,7 @@ class Repository:
         state = self._read_state(dataset, head, base=known)
         # One state a dataset is enough: work happens at the head, and older heads are read by verification alone.
         if known is None or (known.sequence_number or 0) < (state.sequence_number or 0):
-            self._remember(dataset, state)
+            self._states.put(dataset, state)
         return state
 
     def current(self, dataset: DatasetId) -> tuple[Head, ChainState]:
@@ -169,8 +169,3 @@ class Repository:
             except ChainsDiverged:
                 pass  # an older head, or the chain was replaced: read it from the seed
         return read_state(self.blocks(dataset), head)
-
-    def _remember(self, dataset: DatasetId, state: ChainState) -> None:
-        while len(self._states) >= self._states_cached_max:
-            self._states.pop(next(iter(self._states)), None)
-        self._states[dataset] = state

@@ -6,6 +6,7 @@ Owns the files of the workspace in which both are kept. Invariant: they are made
 from __future__ import annotations
 
 import os
+import secrets
 import zlib
 from pathlib import Path
 
@@ -46,8 +47,9 @@ def own_part(settings: Settings) -> str:
 def _made_once(path: Path, text: str) -> str:
     """Text of a private file that is made if it is not there; of several processes that start at once the first one's stays."""
     if not path.exists():
-        pending = path.with_name(f".{path.name}.{os.getpid()}")
-        descriptor = os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        # Not named by the process: those of two containers may have the same number.
+        pending = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        descriptor = os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as stream:
             stream.write(text)
         try:

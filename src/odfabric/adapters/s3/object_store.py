@@ -35,6 +35,7 @@ from odfabric.errors import (
     Place,
 )
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.model.remembered import Remembered
 from odfabric.ports.object_store import REF_BYTES_MAX, ObjectStat, ReadableBytes, check_key, check_prefix, ref_bytes
 
 Exclusive = Callable[[str], AbstractContextManager[None]]
@@ -70,7 +71,7 @@ class S3ObjectStore:
         self._prefix = prefix
         self._exclusive = exclusive
         self._part_sizes = part_sizes or PartSizes()
-        self._tags: dict[str, tuple[str, str]] = {}
+        self._tags = Remembered[str, tuple[str, str]](TAGS_KNOWN_MAX)
 
     def check(self, *, create: bool = False) -> None:
         """Raises Determinate, saying what to do, if the bucket cannot be used; `create` makes one that is missing.
@@ -94,11 +95,12 @@ class S3ObjectStore:
                 self._replaced(key, "first", None),
                 self._replaced(key, "second", None),
                 self._replaced(key, "third", f'"{"0" * 32}"'),
-                self._replaced(key, "fourth", self._tags[key][1]),
             ]
+            known = self._tags.get(key)
+            written.append(known is not None and self._replaced(key, "fourth", known[1]))
             found = self.read_ref(key)
         finally:
-            self._tags.pop(key, None)
+            self._tags.pop(key)
             self.delete(key)
         if (written, found) != ([True, False, False, True], "fourth"):
             raise InvalidRequest(
@@ -191,7 +193,7 @@ class S3ObjectStore:
 
     def replace_ref(self, key: str, text: str, *, expected: str | None) -> bool:
         """See the port: by entity tag, which is known without asking if this process has written the text that is expected."""
-        known = self._tags.pop(key, None)
+        known = self._tags.pop(key)
         if known is not None and known[0] == expected and self._replaced(key, text, known[1]):
             return True
         found, tag = self._tagged_ref(key)
@@ -206,9 +208,7 @@ class S3ObjectStore:
             if is_taken(error) or is_absent(error):
                 return False
             raise
-        while len(self._tags) >= TAGS_KNOWN_MAX:
-            self._tags.pop(next(iter(self._tags)), None)
-        self._tags[key] = (text, written)
+        self._tags.put(key, (text, written))
         return True
 
     def _write_ref(self, key: str, text: str, **conditions: str) -> str:
