@@ -41,6 +41,7 @@ from odfabric.model.job import Job
 from odfabric.model.metadata import AddData
 from odfabric.testing.chains import example_slice, physical_hash
 from odfabric.testing.memory_node import MemoryNode
+from odfabric.usecases import collect_objects
 from odfabric.usecases.collect_objects import CollectedPortion, LeftAlone
 from odfabric.usecases.commit import PlannedCommit
 from odfabric.usecases.engine_records import EngineOutcome, record
@@ -401,6 +402,42 @@ def calls_of(folder: Path, verb: Callable[[Race], object]) -> int:
     race.memory.restart(meeting)
     verb(race)
     return len(meeting.calls)
+
+
+def test_a_commit_gets_in_between_two_deletions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for a few deletions, not for all, and what it names then is not taken by those that come after it."""
+    monkeypatch.setattr(collect_objects, "DELETED_AT_ONCE_MAX", 2)
+    race = Race(tmp_path)
+    memory, entry = race.memory, race.entry
+    for number in range(5):
+        litter(memory, entry, f"lost {number}")
+    memory.clock.advance(48 * HOUR_MS)
+    deleted: list[str] = []
+
+    class Watching(Interceptor):
+        """At the first deletion the commit cannot be made; it is made as soon as nobody holds the lock."""
+
+        def __init__(self) -> None:
+            self.waiting = self.committed = False
+
+        def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
+            if call == "object.other.lock" and self.waiting and not self.committed:
+                self.committed = True
+                race.commit()
+            result = act()
+            if call.endswith(".delete"):
+                self.waiting = True
+                deleted.append(call)
+            return result
+
+    watching = Watching()
+    memory.restart(watching)
+    (found,) = [portion for portion in race.collect() if portion.dataset is not None]
+    assert watching.committed
+    assert len(found.litter) == len(deleted)
+    assert named(memory, entry) <= keys(memory)
+    assert race.key in named(memory, entry)
+    assert keys(memory, dataset_prefix(entry.id)) == named(memory, entry) | {head_key(entry.id), alias_key(entry.id)}
 
 
 @pytest.mark.parametrize("after", [False, True])

@@ -8,7 +8,7 @@ alone and told: that is for `usecases.rebuild`. Not here: uploads (`usecases.sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby, islice
@@ -43,6 +43,8 @@ from odfabric.usecases.repository import Repository
 UNFINISHED_JOBS_MAX = 100_000
 REMOVED_AT_ONCE_MAX = 1000
 CURSORS_AT_ONCE_MAX = 100_000
+DELETED_AT_ONCE_MAX = 100
+"""Objects that are deleted while commits to the dataset wait."""
 _DATA_EVENTS = frozenset({"AddData", "ExecuteTransform"})
 
 
@@ -136,22 +138,26 @@ class _Collecting:
         self._oldest_kept = oldest_kept
         self._dry_run = dry_run
         self._chains = ports.repository.chains
+        self._litter: list[Litter] = []
 
     def run(self, keys: Sequence[str]) -> CollectedPortion:
         """Find what is litter among `keys`, and delete it."""
         head = self._chains.head(self._dataset)
         left_alone = self._left_alone(head)
-        litter: Sequence[Litter] = ()
         try:
-            if left_alone is None:
-                litter = self._of_unknown(keys) if head is None else self._of_chain(head, keys)
+            if left_alone is None and head is None:
+                self._of_unknown(keys)
+            elif left_alone is None and head is not None:
+                self._of_chain(head, keys)
         except Corrupt:
             left_alone = LeftAlone.DAMAGED
         except NotFound:
             # Removed while it was walked: what it leaves is for a later round. Otherwise one of its blocks is missing.
             still_there = head is not None and self._chains.contains(self._dataset, head.hash)
             left_alone = LeftAlone.DAMAGED if still_there else None
-        return CollectedPortion(dataset=self._dataset, looked_at=len(keys), litter=tuple(litter), left_alone=left_alone)
+        return CollectedPortion(
+            dataset=self._dataset, looked_at=len(keys), litter=tuple(self._litter), left_alone=left_alone
+        )
 
     def _left_alone(self, head: Head | None) -> LeftAlone | None:
         published = self._ports.objects.read_ref(head_key(self._dataset))
@@ -165,36 +171,54 @@ class _Collecting:
             known = False
         return None if known else LeftAlone.OTHER_CHAIN
 
-    def _of_chain(self, head: Head, keys: Sequence[str]) -> Sequence[Litter]:
+    def _of_chain(self, head: Head, keys: Sequence[str]) -> None:
         areas = tuple(f"{dataset_prefix(self._dataset)}{area}/" for area in (BLOCKS, DATA, CHECKPOINTS, ENGINES))
         unnamed = {key for key in keys if key.startswith(areas)}
         self._without_named(unnamed, self._chains.rows_down(self._dataset))
-        litter = self._aged(unnamed)
-        if not litter or self._dry_run:
-            return litter
-        with self._ports.objects.exclusive(collector_lock(self._dataset)):
-            if not self._chains.contains(self._dataset, head.hash):
-                return ()  # removed meanwhile, and perhaps made again
-            named_since = {one.key for one in litter}
-            self._without_named(named_since, self._rows_after(head))
-            litter = [one for one in litter if one.key in named_since]
-            self._delete(litter)
-        return litter
+        looked_at = head
 
-    def _of_unknown(self, keys: Sequence[str]) -> Sequence[Litter]:
+        def look_again(unnamed: set[str]) -> bool:
+            nonlocal looked_at
+            if not self._chains.contains(self._dataset, looked_at.hash):
+                return False  # removed meanwhile, and perhaps made again
+            rows = list(self._rows_after(looked_at))
+            if rows:
+                self._without_named(unnamed, rows)
+                looked_at = Head(rows[0].hash, rows[0].sequence_number, rows[0].system_time)
+            return True
+
+        self._take(self._aged(unnamed), look_again)
+
+    def _of_unknown(self, keys: Sequence[str]) -> None:
         """A dataset that was deleted, or one whose creation came to nothing."""
         marked = self._ports.removed.removed_at(self._dataset)
         # What says that a dataset was removed stays where it is told by that (`adapters.object_heads`).
         others = [key for key in keys if key != head_key(self._dataset)]
         litter = self._aged(others) if marked is None or marked < self._oldest_kept else ()
-        if not litter or self._dry_run:
-            return litter
-        with self._ports.objects.exclusive(collector_lock(self._dataset)):
+
+        def look_again(_: set[str]) -> bool:
             unknown = self._chains.head(self._dataset) is None
-            if not unknown or not has_no_head(self._ports.objects.read_ref(head_key(self._dataset))):
-                return ()
-            self._delete(litter)
-        return litter
+            return unknown and has_no_head(self._ports.objects.read_ref(head_key(self._dataset)))
+
+        self._take(litter, look_again)
+
+    def _take(self, litter: Sequence[Litter], look_again: Callable[[set[str]], bool]) -> None:
+        """Delete what was found, a few objects at a time, for commits wait meanwhile.
+
+        Before each few `look_again` takes out of the keys what is named now, or says that all of them stay.
+        """
+        if self._dry_run:
+            self._litter.extend(litter)
+            return
+        unnamed = {one.key for one in litter}
+        for first in range(0, len(litter), DELETED_AT_ONCE_MAX):
+            with self._ports.objects.exclusive(collector_lock(self._dataset)):
+                if not look_again(unnamed):
+                    return
+                for one in litter[first : first + DELETED_AT_ONCE_MAX]:
+                    if one.key in unnamed:
+                        self._ports.objects.delete(one.key)
+                        self._litter.append(one)
 
     def _rows_after(self, head: Head) -> Iterator[BlockRow]:
         for row in self._chains.rows_down(self._dataset):
@@ -227,10 +251,6 @@ class _Collecting:
             if stat is not None and stat.modified_at < self._oldest_kept:
                 found.append(Litter(key, stat.size))
         return found
-
-    def _delete(self, litter: Sequence[Litter]) -> None:
-        for one in litter:
-            self._ports.objects.delete(one.key)
 
 
 class Collection:
