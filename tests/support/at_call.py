@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from odfabric.adapters.unreliable.interception import Interceptor
+from odfabric.errors import External
 
 T = TypeVar("T")
 
@@ -26,3 +27,28 @@ class AtCall(Interceptor):
         if happening is not None and self.when == "after":
             happening()
         return result
+
+
+class Meeting(Interceptor):
+    """Does something before or after one of the calls that go through it."""
+
+    def __init__(self, at: int, act: Callable[[], object], *, after: bool) -> None:
+        self.calls: list[str] = []
+        self.raised: External | None = None
+        self._at, self._act, self._after = at, act, after
+
+    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
+        self.calls.append(call)
+        here = len(self.calls) - 1 == self._at
+        if here and not self._after:
+            self._meet()
+        result = act()
+        if here and self._after:
+            self._meet()
+        return result
+
+    def _meet(self) -> None:
+        try:
+            self._act()
+        except External as error:
+            self.raised = error

@@ -46,7 +46,7 @@ from odfabric.usecases.collect_objects import CollectedPortion, LeftAlone
 from odfabric.usecases.commit import PlannedCommit
 from odfabric.usecases.engine_records import EngineOutcome, record
 from odfabric.usecases.push_data import PushData
-from tests.support.at_call import AtCall
+from tests.support.at_call import AtCall, Meeting
 from tests.usecases.manifests import ROOT
 
 T = TypeVar("T")
@@ -294,31 +294,6 @@ def test_house_keeping_goes_on_in_portions_and_rests_between_rounds(tmp_path: Pa
     assert [memory.node.keep_house() for _ in range(4)] == [0] * 4
     memory.clock.advance(25 * HOUR_MS)
     assert sum(memory.node.keep_house() for _ in range(everything)) == 3
-
-
-class Meeting(Interceptor):
-    """Does something before or after one of the calls that go through it."""
-
-    def __init__(self, at: int, act: Callable[[], object], *, after: bool) -> None:
-        self.calls: list[str] = []
-        self.raised: External | None = None
-        self._at, self._act, self._after = at, act, after
-
-    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
-        self.calls.append(call)
-        here = len(self.calls) - 1 == self._at
-        if here and not self._after:
-            self._meet()
-        result = act()
-        if here and self._after:
-            self._meet()
-        return result
-
-    def _meet(self) -> None:
-        try:
-            self._act()
-        except External as error:
-            self.raised = error
 
 
 class Race:

@@ -25,6 +25,8 @@ HEAD = "refs/head"
 ALIAS = "info/alias"
 NAMES = "names"
 """Not of a dataset: who has which name, where several nodes share the objects without a common database."""
+INPUTS_LOCK = "inputs"
+"""Not of a dataset either: name of the lock that keeps those who declare inputs and those who remove datasets apart; nothing lies there."""
 
 _NO_HEAD = "removed "
 

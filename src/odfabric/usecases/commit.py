@@ -8,13 +8,15 @@ Source: DESIGN invariants 1 to 3; specification, "Metadata chain".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from odfabric.domain.chain.references import named_objects
 from odfabric.errors import Determinate, HeadMoved, Indeterminate, LimitExceeded, NotFound
 from odfabric.formats.dataset_layout import (
     BLOCKS,
+    INPUTS_LOCK,
     alias_key,
     block_key,
     collector_lock,
@@ -43,10 +45,14 @@ PUBLISHED_KNOWN_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class PlannedCommit:
-    """Blocks that continue one particular head, oldest first, all objects they refer to being stored already."""
+    """Blocks that continue one particular head, oldest first, all objects they refer to being stored already.
+
+    `inputs` are datasets that the blocks declare to read: if one is not there any more, nothing is committed.
+    """
 
     blocks: tuple[EncodedBlock, ...]
     idempotency: tuple[IdempotencyRecord, ...] = ()
+    inputs: tuple[DatasetId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +97,14 @@ class Commits:
         """The reading half, for those who must look at what was committed."""
         return self._chains
 
-    def create(self, entry: CatalogEntry, blocks: Sequence[EncodedBlock]) -> Committed:
-        """Create a dataset with its first blocks. Raises AlreadyExists, having written at most unreferenced objects, LimitExceeded."""
-        planned = PlannedCommit(tuple(blocks))
+    def create(
+        self, entry: CatalogEntry, blocks: Sequence[EncodedBlock], *, inputs: Sequence[DatasetId] = ()
+    ) -> Committed:
+        """Create a dataset with its first blocks, which declare `inputs`.
+
+        Raises AlreadyExists, having written at most unreferenced objects, LimitExceeded, NotFound for an input that is gone.
+        """
+        planned = PlannedCommit(tuple(blocks), inputs=tuple(inputs))
         self._store_blocks(entry.id, planned)
         self._append(entry.id, None, planned, job_ids=(), entry=entry)
         self._published.pop(entry.id)
@@ -223,7 +234,7 @@ class Commits:
         message = OutboxMessage(dataset, expected, planned.blocks[-1].hash, self._now())
         try:
             # The collector deletes under this lock alone, so what is there now is still there when the chain names it.
-            with self._objects.exclusive(collector_lock(dataset)):
+            with self._with_inputs(planned.inputs), self._objects.exclusive(collector_lock(dataset)):
                 self._check_present(dataset, planned.blocks)
                 self._chains.append(
                     dataset,
@@ -239,6 +250,21 @@ class Commits:
             # could append rows twice, so otherwise the caller decides, with its job or key.
             if not self._chains.contains(dataset, planned.blocks[-1].hash):
                 raise
+
+    @contextmanager
+    def _with_inputs(self, inputs: Sequence[DatasetId]) -> Iterator[None]:
+        """While the context is open no input is removed (`usecases.create_dataset`). Raises NotFound if one is gone.
+
+        Of nodes that share objects and no locks, another may still remove one between this look and the commit.
+        """
+        if not inputs:
+            yield
+            return
+        with self._objects.exclusive(INPUTS_LOCK):
+            for one in inputs:
+                if self._chains.head(one) is None:
+                    raise NotFound("dataset", str(one), hint="it is an input, and was removed meanwhile")
+            yield
 
     def _check_present(self, dataset: DatasetId, blocks: Sequence[EncodedBlock]) -> None:
         """Raises Determinate if an object was collected after somebody found that it need not be stored again."""

@@ -11,11 +11,14 @@ from odfabric.domain.chain.append import fold_blocks
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.names import check_account_name
 from odfabric.domain.snapshot import plan_creation
+from odfabric.domain.transform_plan import transform_inputs
 from odfabric.errors import AccessDenied, AlreadyExists, InUse, NotFound
+from odfabric.formats.dataset_layout import INPUTS_LOCK
 from odfabric.formats.references import parse_dataset_ref
-from odfabric.model.commit import CatalogEntry, EncodedBlock
+from odfabric.model.commit import CatalogEntry, EncodedBlock, Head
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.manifest import DatasetSnapshot
+from odfabric.model.metadata import DatasetKind
 from odfabric.model.multihash import Multihash
 from odfabric.ports.clock import Clock
 from odfabric.ports.dataset_keys import DatasetKeys
@@ -36,7 +39,10 @@ def create_dataset(
     engine: Engine,
     clock: Clock,
 ) -> tuple[CatalogEntry, Multihash]:
-    """The new entry and its head. Raises InvalidManifest, InvalidQuery, AlreadyExists, AccessDenied, InvalidName."""
+    """The new entry and its head.
+
+    Raises InvalidManifest, InvalidQuery, AlreadyExists, AccessDenied, InvalidName, NotFound for an input that goes meanwhile.
+    """
     alias = DatasetAlias(snapshot.name.account or repository.account, snapshot.name.name)
     account = alias.account or repository.account
     check_account_name(account)
@@ -56,20 +62,25 @@ def create_dataset(
     blocks = plan_creation(
         snapshot, dataset_id=dataset_id, system_time=now, resolve=lambda text: _resolve_input(text, repository)
     )
-    _check_transform(blocks, repository=repository, engine=engine)
+    inputs = _check_transform(blocks, repository=repository, engine=engine)
     entry = CatalogEntry(id=dataset_id, alias=alias, kind=snapshot.kind, created_at=now, sealed_key=key.sealed_private)
-    return entry, commits.create(entry, blocks).head
+    return entry, commits.create(entry, blocks, inputs=inputs).head
 
 
 def delete_dataset(
     entry: CatalogEntry, *, repository: Repository, commits: Commits, if_match: Multihash | None = None
 ) -> None:
-    """Delete a dataset that no derivative dataset of this node reads. Raises InUse naming those that do."""
-    readers = [other for other in _all_entries(repository) if entry.id in _inputs_of(other, repository)]
-    if readers:
-        names = tuple(str(other.alias) for other in readers)
-        raise InUse(f"{entry.alias} is an input of {', '.join(names)}", users=names, hint="delete those first")
-    commits.remove(entry.id, if_match=if_match)
+    """Delete a dataset that no derivative dataset of this node reads. Raises InUse naming those that do.
+
+    Who begins to read it meanwhile waits, and then finds that it is gone (`usecases.commit`); one of a node that shares the objects
+    and no locks may begin between the look and the deletion.
+    """
+    looked_at: dict[DatasetId, Multihash] = {}
+    _refuse_readers(entry, looked_at, repository)
+    # All chains have been read by now, so that others do not wait for long.
+    with repository.objects.exclusive(INPUTS_LOCK):
+        _refuse_readers(entry, looked_at, repository)
+        commits.remove(entry.id, if_match=if_match)
 
 
 def _resolve_input(text: str, repository: Repository) -> DatasetId | None:
@@ -77,11 +88,29 @@ def _resolve_input(text: str, repository: Repository) -> DatasetId | None:
     return entry.id if entry else None
 
 
-def _check_transform(blocks: list[EncodedBlock], *, repository: Repository, engine: Engine) -> None:
+def _check_transform(blocks: list[EncodedBlock], *, repository: Repository, engine: Engine) -> tuple[DatasetId, ...]:
+    """The inputs, none if there is no transform. Raises InvalidQuery."""
     state = fold_blocks(ChainState.empty(), blocks)
-    if state.transform is not None:
-        request = validate_request(state.transform.event, state.vocabulary, repository=repository)
-        refuse_problems(engine.validate_query(request))
+    if state.transform is None:
+        return ()
+    request = validate_request(state.transform.event, state.vocabulary, repository=repository)
+    refuse_problems(engine.validate_query(request))
+    return transform_inputs(state)
+
+
+def _refuse_readers(entry: CatalogEntry, looked_at: dict[DatasetId, Multihash], repository: Repository) -> None:
+    """Raises InUse. `looked_at` are heads of datasets that do not read it, and is added to."""
+    readers = []
+    for other in _all_entries(repository):
+        head = repository.chains.head(other.id) if other.kind is DatasetKind.DERIVATIVE else None
+        if head is None or looked_at.get(other.id) == head.hash:
+            continue
+        if entry.id in _inputs_of(other, head, repository):
+            readers.append(other)
+        looked_at[other.id] = head.hash
+    if readers:
+        names = tuple(str(other.alias) for other in readers)
+        raise InUse(f"{entry.alias} is an input of {', '.join(names)}", users=names, hint="delete those first")
 
 
 def _all_entries(repository: Repository) -> list[CatalogEntry]:
@@ -93,9 +122,9 @@ def _all_entries(repository: Repository) -> list[CatalogEntry]:
     return entries
 
 
-def _inputs_of(entry: CatalogEntry, repository: Repository) -> set[DatasetId]:
+def _inputs_of(entry: CatalogEntry, head: Head, repository: Repository) -> set[DatasetId]:
     try:
-        _, state = repository.current(entry.id)
+        state = repository.state(entry.id, head.hash)
     except NotFound:
         return set()  # deleted meanwhile
     if state.transform is None:

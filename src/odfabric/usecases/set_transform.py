@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odfabric.domain.access import AccessPolicy, Action, Subject
-from odfabric.domain.chain.append import link_blocks, next_system_time
+from odfabric.domain.chain.append import fold_blocks, link_blocks, next_system_time
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.domain.snapshot import normalised, resolve_inputs
 from odfabric.domain.transform_evolution import check_inputs_stay, evolved_schema
+from odfabric.domain.transform_plan import transform_inputs
 from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.commit import CatalogEntry, Head
@@ -81,7 +82,8 @@ def set_transform(
             return None
         events, evolution = _events(state, wanted, repository=repository, engine=engine)
         judged[:] = [evolution]
-        return PlannedCommit(tuple(link_blocks(state, events, system_time=next_system_time(state, now=clock.now()))))
+        blocks = link_blocks(state, events, system_time=next_system_time(state, now=clock.now()))
+        return PlannedCommit(tuple(blocks), inputs=transform_inputs(fold_blocks(state, blocks)))
 
     committed = commits.commit(entry.id, build)
     if committed is None:
