@@ -92,7 +92,7 @@ class Settings(BaseSettings):
     database_connections_max: int = Field(16, description="Connections of one process to the database, for its work")
     database_locks_max: int = Field(
         8,
-        ge=1,
+        ge=2,
         description="Further connections that hold locks where objects are in S3 and the database is PostgreSQL",
     )
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from odfabric.domain.access import LOCAL_ACCOUNT, Subject
-from odfabric.errors import InUse, NotFound, OdfError
+from odfabric.errors import Determinate, InUse, NotFound, OdfError
+from odfabric.formats.dataset_layout import INPUTS_LOCK
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.formats.references import parse_dataset_alias
+from odfabric.testing.conformance.together import outcomes_of_threads
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.repository import Repository
 from tests.support.at_call import AtCall, Meeting
@@ -78,7 +83,7 @@ def test_an_input_that_goes_while_the_engine_judges_the_query_is_missed(tmp_path
 
 def test_a_reader_that_comes_while_the_others_are_looked_at_is_told(tmp_path: Path) -> None:
     two = Two(tmp_path)
-    two.memory.restart(AtCall("before", "object.other.lock", two.create))
+    two.memory.restart(AtCall("before", "object.other.lock", lambda: meet(two, Two.create)))
     with pytest.raises(InUse, match="copied"):
         two.delete()
     assert two.is_there
@@ -124,3 +129,40 @@ def meet(two: Two, inner: Callable[[Two], object]) -> None:
     two.memory.restart()
     two.attempt(inner)
     two.memory.node = node
+
+
+class FewLocks:
+    """Objects in a store that holds two locks at once for a process, and lets others wait for a moment."""
+
+    def __init__(self, objects: Any) -> None:
+        self._objects = objects
+        self._held = threading.Semaphore(2)
+        self._asked = 0
+        self._another = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._objects, name)
+
+    @contextmanager
+    def exclusive(self, key: str) -> Iterator[None]:
+        if not self._held.acquire(timeout=5):
+            raise Determinate("no lock is left")
+        self._asked += key == INPUTS_LOCK
+        if self._asked > 1:
+            self._another.set()
+        try:
+            with self._objects.exclusive(key):
+                if key == INPUTS_LOCK and self._asked == 1:
+                    self._another.wait(0.2)  # if one may wait for it here, then it does so now
+                yield
+        finally:
+            self._held.release()
+
+
+def test_many_who_wait_leave_a_lock_to_the_one_they_wait_for(tmp_path: Path) -> None:
+    memory = MemoryNode(tmp_path)
+    memory._ports = replace(memory._ports, objects=FewLocks(memory.objects))  # type: ignore[arg-type]
+    memory.restart()
+    memory.add(ROOT)
+    outcomes = outcomes_of_threads(lambda number: memory.add(DERIVED.replace("copied", f"copied{number}")), count=4)
+    assert [outcome for outcome in outcomes if isinstance(outcome, OdfError)] == []

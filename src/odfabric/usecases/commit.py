@@ -8,6 +8,7 @@ Source: DESIGN invariants 1 to 3; specification, "Metadata chain".
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ from odfabric.ports.object_store import ObjectStore
 LOOKED_UP_MAX = 100
 """Objects of a commit that are looked up one by one, however short the chain before it."""
 
+INPUTS_WAIT_S_MAX = 30.0
+"""How long a thread waits for others of its process that declare inputs or remove datasets, in seconds."""
 
 PUBLISHED_KNOWN_MAX = 10_000
 """Datasets of which a process remembers what it has published."""
@@ -90,6 +93,7 @@ class Commits:
         self._attempts_max = attempts_max
         self._block_bytes_max = block_bytes_max
         self._publishes = publishes
+        self._inputs_turn = threading.Lock()
         self._published = Remembered[DatasetId, tuple[Multihash, CatalogEntry]](PUBLISHED_KNOWN_MAX)
 
     @property
@@ -252,15 +256,27 @@ class Commits:
                 raise
 
     @contextmanager
-    def _with_inputs(self, inputs: Sequence[DatasetId]) -> Iterator[None]:
-        """While the context is open no input is removed (`usecases.create_dataset`). Raises NotFound if one is gone.
+    def inputs_kept(self) -> Iterator[None]:
+        """While the context is open nobody else declares inputs or removes datasets that might be some.
 
-        Of nodes that share objects and no locks, another may still remove one between this look and the commit.
+        Nodes that share objects and no locks do not wait for each other. Raises Determinate if it is not had in time.
         """
+        # Threads take turns before they ask the store, whose locks may be few, for whoever has this one takes another.
+        if not self._inputs_turn.acquire(timeout=INPUTS_WAIT_S_MAX):
+            raise Determinate("others are declaring inputs or removing datasets", hint="do it again")
+        try:
+            with self._objects.exclusive(INPUTS_LOCK):
+                yield
+        finally:
+            self._inputs_turn.release()
+
+    @contextmanager
+    def _with_inputs(self, inputs: Sequence[DatasetId]) -> Iterator[None]:
+        """While the context is open all inputs are there. Raises NotFound if one is gone."""
         if not inputs:
             yield
             return
-        with self._objects.exclusive(INPUTS_LOCK):
+        with self.inputs_kept():
             for one in inputs:
                 if self._chains.head(one) is None:
                     raise NotFound("dataset", str(one), hint="it is an input, and was removed meanwhile")

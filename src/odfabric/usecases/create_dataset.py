@@ -13,7 +13,6 @@ from odfabric.domain.names import check_account_name
 from odfabric.domain.snapshot import plan_creation
 from odfabric.domain.transform_plan import transform_inputs
 from odfabric.errors import AccessDenied, AlreadyExists, InUse, NotFound
-from odfabric.formats.dataset_layout import INPUTS_LOCK
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.commit import CatalogEntry, EncodedBlock, Head
 from odfabric.model.identity import DatasetAlias, DatasetId
@@ -78,7 +77,7 @@ def delete_dataset(
     looked_at: dict[DatasetId, Multihash] = {}
     _refuse_readers(entry, looked_at, repository)
     # All chains have been read by now, so that others do not wait for long.
-    with repository.objects.exclusive(INPUTS_LOCK):
+    with commits.inputs_kept():
         _refuse_readers(entry, looked_at, repository)
         commits.remove(entry.id, if_match=if_match)
 
