@@ -297,10 +297,21 @@ def test_the_plan_of_a_query_is_limited(engine_call: EngineCall) -> None:
 
 
 @pytest.mark.spark
-def test_deep_nesting_is_refused_and_the_engine_lives(engine_call: EngineCall) -> None:
+@pytest.mark.parametrize(
+    ("expression", "rules"),
+    [
+        ("(" * 20_000 + "v" + ")" * 20_000, ("too-deep",)),
+        ("cast(v as " + "array<" * 20_000 + "int" + ">" * 20_000 + ")", ("too-deep",)),
+        ("- " * 20_000 + "v", ("too-deep", "failed-to-parse-too-complex")),
+    ],
+    ids=["brackets", "types", "signs"],
+)
+def test_deep_nesting_is_refused_and_the_engine_lives(
+    engine_call: EngineCall, expression: str, rules: tuple[str, ...]
+) -> None:
     with pytest.raises(InvalidQuery) as caught:
-        gated_rows(engine_call, "select " + "(" * 20_000 + "v" + ")" * 20_000 + " x from input")
-    assert caught.value.place.rule in ("too-deep", "failed-to-parse-too-complex")
+        gated_rows(engine_call, f"select {expression} x from input")
+    assert caught.value.place.rule in rules
     assert len(gated_rows(engine_call, "select v from input")) == 2
 
 

@@ -121,6 +121,8 @@ class EngineSettings:
     # SQL
     query_bytes_max: int = MIB
     """Longest text of one statement."""
+    query_levels_max: int = 100
+    """Deepest nesting of the text of one statement: brackets, types, CASE."""
     plan_nodes_max: int = 20_000
     """Most nodes of the plan of one statement."""
 

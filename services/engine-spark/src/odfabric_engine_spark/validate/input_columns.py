@@ -22,6 +22,7 @@ from odfabric.model.data_schema import DataSchema
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.spark_types import arrow_schema
+from odfabric_engine_spark.validate.nesting import too_deep
 from odfabric_engine_spark.validate.output_columns import name_problems
 from odfabric_engine_spark.validate.refusal import refusal, shown, spark_refused
 
@@ -30,6 +31,9 @@ def ddl_schema(session: SparkSession, ddl: str, alias: str, *, settings: EngineS
     """The schema that DDL describes, as Spark reads it. Raises InvalidQuery naming the input, and column and type if known."""
     if len(ddl.encode()) > settings.query_bytes_max:
         raise _refused(alias, "its DDL is too long", hint=f"at most {settings.query_bytes_max} bytes")
+    deep = too_deep(ddl, settings.query_levels_max)
+    if deep is not None:
+        raise _refused(alias, "its DDL is nested too deeply", hint=f"at most {settings.query_levels_max} levels")
     try:
         described = spark_types.StructType.fromDDL(ddl)
     except (PySparkException, Py4JError) as error:

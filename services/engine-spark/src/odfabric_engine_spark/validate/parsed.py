@@ -35,6 +35,7 @@ from odfabric_engine_spark.catalyst import (
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes, functions
 from odfabric_engine_spark.validate.lateness import LATENESS_HINT, parse_lateness
+from odfabric_engine_spark.validate.nesting import too_deep
 from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, source_text, spark_refused
 
 
@@ -229,6 +230,9 @@ class ParsedGate:
             )
         if not sql.strip():
             raise Refused([refusal("empty", "the query is empty")])
+        deep = too_deep(sql, self._settings.query_levels_max)
+        if deep is not None:
+            raise Refused([deep])
         try:
             return self._catalyst.parse(sql)
         except (PySparkException, Py4JError) as error:
