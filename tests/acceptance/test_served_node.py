@@ -20,6 +20,9 @@ BUSY_S_MAX = 120.0
 RUNNING = "SELECT worker FROM jobs WHERE status = 'running'"
 
 
+pytestmark = pytest.mark.alone
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Iterator[ServedNode]:
     with served_node(tmp_path_factory.mktemp("served"), engine_cache=engine_cache) as node:

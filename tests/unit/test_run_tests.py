@@ -2,11 +2,12 @@
 
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from odfabric.cli.run_tests import Counts, _call, count_report
+from odfabric.cli.run_tests import TEST_STAGES, Counts, _call, count_report
 
 ONE_OF_EACH = """
 import pytest
@@ -30,6 +31,15 @@ def test_skipped_and_broken_tests_count_as_failed(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir=.", f"--junit-xml={report}", "."]
     subprocess.run(command, cwd=tmp_path, capture_output=True)
     assert count_report(report) == Counts(passed=2, failed=4)
+
+
+def test_every_test_belongs_to_one_stage() -> None:
+    expressions = [options[options.index("-m") + 1] for options in TEST_STAGES.values()]
+    marks = ("spark", "acceptance", "alone", "perf")
+    for chosen in product([False, True], repeat=len(marks)):
+        held = dict(zip(marks, chosen, strict=True))
+        stages = [one for one in expressions if eval(one, {}, held)]
+        assert len(stages) == (0 if held["perf"] else 1), held
 
 
 def test_a_stage_that_hangs_is_ended_and_failed(capfd: pytest.CaptureFixture[str]) -> None:

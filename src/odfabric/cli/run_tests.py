@@ -27,11 +27,13 @@ STATIC_CHECKS = {
     "import contracts": ("lint-imports", "--no-logo"),
 }
 
-# Two Spark sessions on two cores only slow each other, and stories beside them miss their deadlines; the rest scales with cores.
+# Tests of Spark and stories wait half of the time, so two at once fill two cores; each file keeps the servers that it starts.
+_TWO_FILES_AT_ONCE = ("-n", "2", "--dist", "loadfile")
 TEST_STAGES = {
-    "tests": ("-n", "2", "-m", "not spark and not acceptance and not perf"),
-    "tests with Spark": ("-m", "spark and not acceptance and not perf"),
-    "acceptance": ("-m", "acceptance and not perf"),
+    "tests": ("-n", "2", "-m", "not spark and not acceptance and not alone and not perf"),
+    "tests with Spark": (*_TWO_FILES_AT_ONCE, "-m", "spark and not acceptance and not alone and not perf"),
+    "acceptance": (*_TWO_FILES_AT_ONCE, "-m", "acceptance and not alone and not perf"),
+    "tests that want the machine for themselves": ("-m", "alone and not perf"),
 }
 
 STAGE_S_MAX = 2400.0

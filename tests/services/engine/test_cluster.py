@@ -32,7 +32,7 @@ from tests.services.engine.transforming import Derivative, Input, Transaction
 from tests.support.servers.spark_cluster import SparkCluster, spark_cluster
 from tests.support.waiting import free_port, wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.alone]
 
 CHOSEN = REQUESTS if "ODF_LAW_CASES" in os.environ else ("text in any language", "keyed sum of floats", "sliding hours")
 """Of the table of `determinism_run`; the long run takes all."""

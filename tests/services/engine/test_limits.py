@@ -19,7 +19,7 @@ from odfabric_engine_spark.settings import EngineSettings
 from tests.services.engine.engine_process import EngineUnderTest
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.alone]
 
 BY_TIME = "query_wall_s_max"
 TOO_COMPLEX = "too complex"
