@@ -217,7 +217,8 @@ def rows_of_duckdb(text: str, tables: Mapping[str, pa.Table]) -> list[Row]:
         judge.execute("SET threads = 1")
         for alias, table in tables.items():
             judge.register(alias, _with_times(table, pa.timestamp("us")))
-        return list(judge.execute(text).fetchall())
+        rows = judge.execute(text).fetchall()
+        return _as_stored([name for name, *_ in judge.description or ()], rows)
 
 
 def rows_of_spark(text: str, tables: Mapping[str, pa.Table], lab: Lab) -> list[Row]:
@@ -229,7 +230,13 @@ def rows_of_spark(text: str, tables: Mapping[str, pa.Table], lab: Lab) -> list[R
         frame = session.createDataFrame(_with_times(table, pa.timestamp("us", "UTC")))
         frame.to(spark_schema(table.schema)).createTempView(alias)
     found = session.sql(text).toArrow()
-    return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    return _as_stored(found.column_names, list(zip(*(column.to_pylist() for column in found.columns), strict=True)))
+
+
+def _as_stored(names: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+    """Rows with the event time in front, where datasets have it, wherever a query names it."""
+    at = names.index("event_time")
+    return [(row[at], *row[:at], *row[at + 1 :]) for row in rows]
 
 
 def _with_times(table: pa.Table, times: pa.DataType) -> pa.Table:

@@ -458,6 +458,24 @@ _TIMED = {
         + final(" WHERE", "a.event_time"),
         temporal=_OF_B,
     ),
+    "sums of one side, event time last": Shape(
+        "ab",
+        "SELECT a.k, a.v, q.s, a.event_time FROM a JOIN (SELECT k, sum(w) AS s FROM b GROUP BY k) q ON a.k = q.k",
+    ),
+    "beside a mean of all, event time last": Shape(
+        "a", "SELECT k, v, event_time FROM a WHERE v > (SELECT avg(v) FROM a)"
+    ),
+    "groups of lists, joined": Shape(
+        "ab",
+        f"SELECT q.event_time, q.s, b.w FROM (SELECT {either('array(k)', 'list_value(k)')} AS ks, k, max(event_time) AS event_time, sum(v) AS s "
+        "FROM a GROUP BY k) q "
+        "JOIN b ON q.k = b.k",
+    ),
+    "full join of one row and rows, by order": Shape(
+        "ab",
+        "SELECT coalesce(x.event_time, y.event_time) AS event_time, x.n, y.w FROM "
+        "(SELECT max(event_time) AS event_time, count(DISTINCT k) AS n FROM a) x FULL JOIN b y ON x.n < y.w",
+    ),
     "temporal, of rows that a stage chose": Shape(
         "ab",
         "SELECT a.event_time, a.k, v.w, v.since FROM (SELECT event_time, k, v FROM a WHERE v <= (SELECT max(r.v) FROM a r WHERE r.z = a.z)) a "

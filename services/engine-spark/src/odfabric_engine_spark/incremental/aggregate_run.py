@@ -63,7 +63,7 @@ class AggregateRun:
         *,
         window: GroupColumn | None,
         output_schema: pa.Schema,
-        event_time: str,
+        event_time: str | None,
     ) -> None:
         self.state = state
         self._values = values
@@ -214,13 +214,12 @@ class AggregateRun:
         shown = np.nonzero(after >= 0)[0]
         was = np.where(before[shown] >= 0, versions.row_of[np.maximum(before[shown], 0)], -1)
         groups, steps = events[shown, 0], events[shown, 1]
-        event_times = one_array(versions.rows.column(self._event_time))
+        event_times = None if self._event_time is None else one_array(versions.rows.column(self._event_time))
 
         def order(identities: Longs, leads: Longs) -> pa.Table:
-            columns = {
-                "event_time": event_times.take(pa.array(leads)),
-                "key": work.keys.take(pa.array(groups[identities])),
-            }
+            columns = {"key": work.keys.take(pa.array(groups[identities]))}
+            if event_times is not None:
+                columns = {"event_time": event_times.take(pa.array(leads)), **columns}
             if work.ends is None:
                 return pa.table(columns)
             return pa.table({"step": steps[identities], "end": work.ends[groups[identities]], **columns})

@@ -82,9 +82,11 @@ class GroupRun:
         values: Mapping[int, ValueState],
         call: EngineCall,
         *,
-        order_by: str,
+        order_by: str | None,
     ) -> None:
-        """`order_by` is the column by which records are sorted, as relations between stages know it."""
+        """`order_by` is the column by which records are sorted before their key, as relations between stages know it; None where
+        they go on to another stage, for which order means nothing.
+        """
         self._plan = plan
         self._call = call
         self._run = AggregateRun(

@@ -356,7 +356,9 @@ class Inference:
         """One side's rows meet all rows of the other: they are kept whole, and the other side keeps its keys."""
         if kind == "FullOuter":
             value = Value([*left[1].islands, *right[1].islands], {})
-            return Node(plan, [left[0], right[0]]), Value([_joined(value, [], always=False)], {})
+            # Of a side that has a row without any input there is one, whether it meets another or not.
+            always = any(island.always for island in value.islands)
+            return Node(plan, [left[0], right[0]]), Value([_joined(value, [], always=always)], {})
         kept, other = (left, right) if kind in LEFT_KEPT else (right, left)
         node, value = self._cut(*other)
         wholes = node.leaves()

@@ -214,7 +214,8 @@ class StagedTransaction:
             plan = self._query.groups[number]
             state = states.groups(groups_name(number), plan.state_schema, plan.key_names, end_column=plan.end_column)
             values = states.values(groups_name(number), plan.accumulators, timed=plan.end_column is not None)
-            return GroupRun(plan, state, values, self._call, order_by=self._event_time_column())
+            order_by = self._event_time_column() if number == len(self._query.stages) - 1 else None
+            return GroupRun(plan, state, values, self._call, order_by=order_by)
         if isinstance(stage, LinearStage):
             return stage
         found = [
