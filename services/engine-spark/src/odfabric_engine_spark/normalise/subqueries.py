@@ -294,10 +294,18 @@ def _is_two_valued(catalyst: Catalyst, membership: Expression, node: Plan, known
 def _never_null(catalyst: Catalyst, value: Expression, known: list[Expression]) -> bool:
     if not value.nullable():
         return True
-    if simple_name(value) == "Cast" and _never_null(catalyst, value.child(), known):
+    if _keeps_non_null(catalyst, value) and _never_null(catalyst, value.child(), known):
         return True
     required = catalyst.expressions.IsNotNull(value)
     return any(each.semanticEquals(required) for each in known)
+
+
+def _keeps_non_null(catalyst: Catalyst, value: Expression) -> bool:
+    """Whether an expression is a cast that makes null of null only: TRY_CAST and casts of JSON, for instance, do not."""
+    if simple_name(value) != "Cast":
+        return False
+    non_null = catalyst.expressions.BoundReference(0, value.child().dataType(), False)
+    return not value.withNewChildren(catalyst.seq([non_null])).nullable()
 
 
 def _not_here(part: Expression) -> InvalidQuery:
