@@ -28,6 +28,10 @@ from tests.services.engine.general_grammar import (
 from tests.services.engine.general_subqueries import SUBQUERIES
 
 
+EVENT_TIME_LAST = 0.25
+"""Share of queries that name the event time after all other columns."""
+
+
 def composed_case(number: int) -> GeneralCase:
     """The case of a number."""
     r = Random(number)
@@ -40,6 +44,8 @@ def composed_case(number: int) -> GeneralCase:
     text = made.text[1:-1] if made.text.startswith("(") else f"SELECT * FROM {made.text}"
     if r.random() < 0.15 and made.text.startswith("("):
         text = f"WITH w0 AS {made.text} SELECT * FROM w0"
+    elif Random(f"{number} event time").random() < EVENT_TIME_LAST:
+        text = f"SELECT {', '.join([*(name for name, _ in made.columns), 'event_time'])} FROM {made.text} q"
     query = GeneralQuery(
         "composed",
         text,
