@@ -278,6 +278,13 @@ _GROUPS = {
         "k",
         more={"d": "double"},
     ),
+    "longs beside distinct values": groups(
+        "a",
+        f"SELECT {LAST}, k, sum(h) AS s, avg(h) AS m, avg(DISTINCT h) AS d, sum(h) FILTER (WHERE v > 0) AS p, "
+        "count(DISTINCT h) AS n FROM a GROUP BY k",
+        "k",
+        more={"h": "bigint"},
+    ),
     "by doubles": groups(
         "a", f"SELECT {LAST}, d, count(*) AS n, count(DISTINCT k) AS m FROM a GROUP BY d", "d", more={"d": "double"}
     ),
@@ -339,6 +346,12 @@ _OVER = {
         "a",
         "SELECT event_time, k, v, sum(v) OVER (PARTITION BY k ORDER BY event_time) AS s, "
         "rank() OVER (PARTITION BY k ORDER BY event_time) AS r FROM a",
+    ),
+    "longs of a partition and of peers": Shape(
+        "a",
+        "SELECT event_time, k, h, v, avg(h) OVER (PARTITION BY k) AS m, sum(h) OVER (PARTITION BY k ORDER BY v) AS s, "
+        "rank() OVER (PARTITION BY k ORDER BY v) AS r FROM a",
+        more={"h": "bigint"},
     ),
     "neighbours": Shape(
         "a",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from random import Random
 
 import pytest
+from pyspark.errors import PySparkException
 
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.session import SparkProcess, interpret, request_session
 from odfabric_engine_spark.validate import row_order
 from odfabric_engine_spark.validate.functions import expression_classes
+from odfabric_engine_spark.validate.refusal import data_problem
 from tests.services.engine.normalising import Queries, Rows, random_rows
 from tests.services.engine.test_validate_query import validate
 
@@ -69,6 +72,56 @@ def test_no_order_of_rows_changes_a_bit(spark: SparkProcess) -> None:
     shuffled = {alias: Random(2).sample(each, len(each)) for alias, each in rows.items()}
     first, second = queries_of(spark, rows), queries_of(spark, shuffled, partitions=2)
     assert first.rows_of(first.normal(sql)) == second.rows_of(second.normal(sql))
+
+
+LARGEST = 2**63 - 1
+LONGS = {1: (1, -5, LARGEST), 2: (1, 1, 2**53), 3: (1, 1, LARGEST)}
+"""By k: sums that overflow on the way in some orders, averages that doubles do not hold, a sum that overflows."""
+
+WHOLE = (
+    "select k, try_sum(v), avg(v), count(distinct z) from a group by k",
+    "select k, sum(v), avg(v) filter (where n > 0), try_avg(distinct v), count(distinct v) from a where k < 3 group by k",
+    "select k, try_sum(v) over (partition by k), avg(v) over (partition by k), try_avg(v) over (partition by k) from a",
+    "select k, sum(v) over w, avg(v) over w from a where k < 3 window w as (partition by k order by n)",
+    "select k, try_sum(v) over (partition by k order by v rows 1 preceding) from a",
+)
+
+
+def of_longs(order: tuple[int, ...]) -> Rows:
+    """The same rows in another order."""
+    rows = [(None, k, "x", values[at], 0.0, 1, None) for k, values in LONGS.items() for at in order]
+    return {**random_rows(0, count=1), "a": rows}
+
+
+def test_sums_of_longs_overflow_with_their_total_only(spark: SparkProcess) -> None:
+    made = [queries_of(spark, of_longs(order)) for order in permutations(range(3))]
+    for sql in WHOLE:
+        first, *others = [each.rows_of(each.normal(sql)) for each in made]
+        assert all(other == first for other in others), sql
+    sums = made[0].rows_of(made[0].normal(WHOLE[0]))
+    assert set(sums) == {
+        (1, LARGEST - 4, repr((LARGEST - 4) / 3), 1),
+        (2, 2**53 + 2, repr((2**53 + 2) / 3), 1),
+        (3, None, repr((LARGEST + 2) / 3), 1),
+    }
+    for call in ("sum(v), count(distinct z)", "sum(v) over (partition by k)"):
+        grouped = "" if "over" in call else "group by k"
+        with pytest.raises(PySparkException) as caught:
+            made[0].rows_of(made[0].normal(f"select k, {call} from a {grouped}"))
+        assert str(data_problem(caught.value)).startswith(f"{call.split(',')[0]} overflows bigint (")
+
+
+def test_sums_of_longs_are_those_of_spark(queries: Queries) -> None:
+    calls = (
+        "sum(v), try_sum(v), avg(v), sum(v) filter (where n > 1), sum(distinct v), avg(distinct v) filter (where n > 1)"
+    )
+    for sql in (
+        f"select k, {calls}, count(distinct z) from a group by k",
+        f"select {calls} from a where n > 3",
+        "select k, z, sum(v) over w, avg(v) over w, count(v) over w from a window w as (partition by k, z order by n)",
+        "select k, n, sum(v) over (partition by k), rank() over (partition by k order by n), avg(v) over (partition by n) from a",
+    ):
+        assert queries.rows_of(queries.normal(sql)) == queries.plain(sql), sql
 
 
 TIES = [

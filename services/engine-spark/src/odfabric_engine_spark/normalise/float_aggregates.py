@@ -14,7 +14,6 @@ from odfabric_engine_spark.normalise.floats import (
     AVERAGES,
     FOLDED,
     REPLACED,
-    averages_longs,
     is_float_sum,
     one_zero,
     with_one_zero,
@@ -23,6 +22,7 @@ from odfabric_engine_spark.normalise.folds import folded
 from odfabric_engine_spark.normalise.rebuild import map_expressions, with_children
 from odfabric_engine_spark.normalise.template import from_template
 from odfabric_engine_spark.normalise.ties import without_ties
+from odfabric_engine_spark.normalise.whole_numbers import adds_longs, exact_longs, with_exact_longs
 
 _SORTED = "sort_array(collect_list({distinct}cast(value as double)))"
 _SUM = "aggregate({values}, cast(null as double), (total, each) -> coalesce(total + each, each))"
@@ -37,7 +37,9 @@ def with_exact_aggregates(catalyst: Catalyst, plan: Plan) -> Plan:
         if can_accumulate(catalyst, node):
             return node
         return map_expressions(catalyst, node, lambda part: _exact(catalyst, part))
-    return map_expressions(catalyst, node, lambda part: _over_rows(catalyst, part)) if name == "Window" else node
+    if name == "Window":
+        return with_exact_longs(catalyst, map_expressions(catalyst, node, lambda part: _over_rows(catalyst, part)))
+    return node
 
 
 def _exact(catalyst: Catalyst, part: Expression) -> Expression | None:
@@ -48,7 +50,9 @@ def _exact(catalyst: Catalyst, part: Expression) -> Expression | None:
         return None
     if simple_name(part.aggregateFunction()) in REPLACED:
         part = _with_function(catalyst, part, part.aggregateFunction().replacement())
-    if not is_float_sum(part) and not averages_longs(part):
+    if adds_longs(part):
+        return exact_longs(catalyst, part)
+    if not is_float_sum(part):
         return _over_rows(catalyst, part)
     function = part.aggregateFunction()
     condition = part.filter().get() if part.filter().isDefined() else None

@@ -26,12 +26,6 @@ def is_float_sum(call: Expression) -> bool:
     return name in FOLDED or name in REPLACED or (name in SUMS and holds_floats(children(function)[0]))
 
 
-def averages_longs(call: Expression) -> bool:
-    """Whether an AggregateExpression is an average of whole numbers, which Spark adds as doubles, that need not fit into one."""
-    function = call.aggregateFunction()
-    return simple_name(function) in AVERAGES and str(children(function)[0].dataType().typeName()) == "long"
-
-
 def with_one_zero(catalyst: Catalyst, function: Expression) -> Expression:
     """An aggregate function that meets one zero and one NaN where it compares values; others as they are."""
     if simple_name(function) not in _COMPARING:

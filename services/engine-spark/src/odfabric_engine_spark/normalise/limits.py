@@ -24,6 +24,7 @@ from odfabric_engine_spark.catalyst import (
 )
 from odfabric_engine_spark.incremental.classify import calls_of
 from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
+from odfabric_engine_spark.normalise.whole_numbers import adds_longs
 from odfabric_engine_spark.normalise.window_functions import needs_order, tie_problems, window_problems
 from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, source_text
 
@@ -100,7 +101,10 @@ def _lists_beside_distinct(aggregate: Plan) -> Iterator[InvalidQuery]:
     """Spark 4.3 fails on an ordered LISTAGG where it has to take apart a row for DISTINCT aggregates."""
     calls = list(calls_of(aggregate))
     distinct = [call for call in calls if call.isDistinct()]
-    inputs = {tuple(sorted(str(each.sql()) for each in children(call.aggregateFunction()))) for call in distinct}
+    # A sum of longs takes them as decimals (`whole_numbers`), which are values of their own.
+    inputs = {
+        (adds_longs(call), *sorted(str(each.sql()) for each in children(call.aggregateFunction()))) for call in distinct
+    }
     if len(inputs) < 2 and not any(call.filter().isDefined() for call in distinct):
         return
     for call in calls:
