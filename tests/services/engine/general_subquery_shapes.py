@@ -41,6 +41,16 @@ SUBQUERIES = {
     "semi, then grouped": groups(
         "ab", f"SELECT {LAST}, z, count(DISTINCT v) AS n FROM a WHERE k IN (SELECT k FROM b) GROUP BY z", "z"
     ),
+    "partners of a group": groups(
+        "ab", f"SELECT {LAST}, k, EXISTS (SELECT 1 FROM b WHERE b.k = a.k) AS e, count(*) AS n FROM a GROUP BY k", "k"
+    ),
+    "members of a group": groups(
+        "ab",
+        f"SELECT {LAST}, k, z, k IN (SELECT k FROM b WHERE b.z = a.z AND b.k IS NOT NULL) AS e, sum(v) AS n FROM a "
+        "WHERE k IS NOT NULL GROUP BY k, z",
+        "k",
+        "z",
+    ),
     "all beside a row": Shape(
         "ab",
         "SELECT a.event_time, a.k, a.v, q.w, q.n FROM a JOIN LATERAL (SELECT w, z AS n FROM b WHERE b.k = a.k AND b.w <> a.v) q ON TRUE",

@@ -47,6 +47,8 @@ SAME = [
     "select k, sum(v) / (select sum(v) from a) s from a group by k",
     "select k, sum((select max(w) from b where b.k = a.k)) s from a group by k",
     "select (select max(w) from b where b.k = a.k) m, count(*) n from a group by (select max(w) from b where b.k = a.k)",
+    "select k, exists (select 1 from b where b.k = a.k) e, count(*) c from a group by k",
+    "select z, k kk, k + 1 m, k in (select k from b where b.z = a.z and k is not null) e, sum(v) s from a where k is not null group by k, z, k",
     "select a.k, b.w from a left join b on a.k = b.k and b.w > (select min(w) from b)",
     "with q as (select k, count(*) n from a group by k) select x.k, x.n - y.n d from q x join q y on x.k = y.n",
     "with q as (select k from a where v > 1) select k, w from b where k in (select k from q) or k in (select n from q, a)",

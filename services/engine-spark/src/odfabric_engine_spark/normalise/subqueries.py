@@ -18,6 +18,7 @@ from odfabric_engine_spark.catalyst import (
     Expression,
     Plan,
     children,
+    expr_id,
     expressions_of,
     inner_plan,
     is_attribute,
@@ -198,11 +199,17 @@ class Subqueries:
         return map_expressions(self._catalyst, node, replace)
 
     def _pulled_above(self, node: Plan) -> Plan:
-        """An aggregate of plain parts, and above it the selection that puts them together."""
-        parts: list[Expression] = []
+        """An aggregate of plain parts, and above it the selection that puts them together.
+
+        A column that is grouped by keeps its id, by which subqueries know it.
+        """
         groups = items(node.groupingExpressions())
+        columns = {expr_id(each): each for each in groups if is_attribute(each)}.values()
+        parts: list[Expression] = []
 
         def replace(part: Expression) -> Expression | None:
+            if is_attribute(part):
+                return None
             if simple_name(part) == "AggregateExpression" or any(part.semanticEquals(group) for group in groups):
                 known = next((each for each in parts if each.child().semanticEquals(part)), None)
                 if known is None:
@@ -213,11 +220,14 @@ class Subqueries:
 
         named = []
         for each in items(node.aggregateExpressions()):
+            if is_attribute(each):
+                named.append(each)
+                continue
             value = map_expression(self._catalyst, without_alias(each), replace)
             named.append(self._catalyst.named(value, str(each.name()), like=each))
         none = self._catalyst.companion("scala.None")
         plain = self._catalyst.logical.Aggregate(
-            node.groupingExpressions(), self._catalyst.seq(parts), children(node)[0], none
+            node.groupingExpressions(), self._catalyst.seq([*columns, *parts]), children(node)[0], none
         )
         return self.joined(self._catalyst.logical.Project(self._catalyst.seq(named), plain))
 
