@@ -51,6 +51,21 @@ SUBQUERIES = {
         "k",
         "z",
     ),
+    "except, counted for a row": Shape(
+        "abc",
+        "SELECT event_time, k, z, (SELECT count(*) FROM (SELECT w FROM b WHERE b.k = a.k EXCEPT SELECT x FROM c WHERE c.z = a.z) q) "
+        "AS n FROM a",
+    ),
+    "intersect in exists": Shape(
+        "abc",
+        "SELECT event_time, k, z, v FROM a WHERE EXISTS "
+        "(SELECT w FROM b WHERE b.k = a.k INTERSECT SELECT x FROM c WHERE c.z = a.z)",
+    ),
+    "except beside a row": Shape(
+        "abc",
+        "SELECT a.event_time, a.k, a.z, q.w FROM a JOIN LATERAL "
+        "(SELECT w FROM b WHERE b.k = a.k EXCEPT SELECT x FROM c WHERE c.z = a.z) q ON TRUE",
+    ),
     "all beside a row": Shape(
         "ab",
         "SELECT a.event_time, a.k, a.v, q.w, q.n FROM a JOIN LATERAL (SELECT w, z AS n FROM b WHERE b.k = a.k AND b.w <> a.v) q ON TRUE",

@@ -85,7 +85,10 @@ class _Plain:
         self._lookups = LookupReader(catalyst, times, primary_keys, self.plain)
 
     def plain(self, plan: Plan) -> Plan:
-        """A plan of plain nodes. Raises Refused."""
+        """A plan of plain nodes. Raises Refused.
+
+        Set operations go last: Spark takes correlated subqueries out of them, not out of the joins that they become.
+        """
         plan = self._node(plan)
         for rule in _SET_OPERATIONS:
             plan = self._catalyst.companion(f"{_OPTIMIZER}.{rule}").apply(plan)
@@ -106,7 +109,7 @@ class _Plain:
         return self._subqueries.joined(map_inner_plans(self._catalyst, node, self._inner))
 
     def _inner(self, expression: Expression, plan: Plan) -> Plan:
-        """What an expression holds, as a plan of plain nodes."""
+        """What an expression holds, as a plan of plain nodes and set operations."""
         if simple_name(expression) == "Exists":
             plan = without_limit(plan)
-        return self.plain(with_numbers(self._catalyst, plan))
+        return self._node(with_numbers(self._catalyst, plan))
