@@ -288,6 +288,14 @@ _GROUPS = {
     "by doubles": groups(
         "a", f"SELECT {LAST}, d, count(*) AS n, count(DISTINCT k) AS m FROM a GROUP BY d", "d", more={"d": "double"}
     ),
+    "by months": groups(
+        "a",
+        either(
+            f"SELECT {LAST}, CAST(make_ym_interval(0, k) AS STRING) AS s, count(*) AS n FROM a GROUP BY make_ym_interval(0, k)",
+            None,
+        ),
+        "s",
+    ),
     "percentile": groups(
         "a", f"SELECT {LAST}, k, {either('percentile(v, 0.5)', 'quantile_cont(v, 0.5)')} AS p FROM a GROUP BY k", "k"
     ),

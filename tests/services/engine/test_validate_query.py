@@ -82,6 +82,8 @@ CLASSES = [
         "keyed",
         ("event_time", "k", "a.event_time", "a.k"),
     ),
+    ("select max(event_time) event_time, count(*) n from a group by make_ym_interval(0, v)", "keyed", ()),
+    ("select max(event_time) event_time, count(*) n from a group by make_interval(0, v), k", "keyed", ("k",)),
     ("select event_time, v from a union all select timestamp '2020-01-01 00:00:00', 1", "linear", ()),
     (
         "select window.start event_time, count(*) n from a group by window(event_time, '2 hours', '1 hour')",
@@ -163,6 +165,45 @@ def test_what_cannot_run_is_refused_with_a_rule(engine_call: EngineCall, sql: st
         "hint",
     )
     assert (found.data_schema, found.operator_class, found.keys) == (None, None, ())
+
+
+KEPT = [
+    ("parse_json('{}') t", "q.t:u::int", "t", "variant", "parse_json"),
+    ("map(a.k, b.v) t", "q.t['u']", "t", "map<string,int>", "map_entries"),
+    ("array(named_struct('m', map('u', b.v))) t", "q.t[0].m['u']", "t", "map<string,int>", "map_entries"),
+    ("null t", "q.t is null", "t", "void", "cast(null as string)"),
+    ("make_ym_interval(0, b.v) t", "extract(month from q.t)", "t", "interval year to month", "number of months"),
+    ("make_interval(0, b.v) t", "q.event_time + q.t", "t", "interval", "its numbers"),
+]
+
+
+@pytest.mark.parametrize(("made", "used", "name", "type_name", "way"), KEPT)
+def test_a_column_that_cannot_leave_its_stage_is_refused(
+    engine_call: EngineCall, made: str, used: str, name: str, type_name: str, way: str
+) -> None:
+    below = f"select a.event_time, b.v,\n  {made} from a join b on a.k = b.k"
+    (problem,) = validate(engine_call, f"select q.event_time, {used} u from ({below}) q join b c on q.v = c.v").problems
+    assert (problem.rule, problem.line, problem.column) == ("kept-type", 2, 3)
+    assert f"column {name} " in problem.message
+    assert f"type {type_name} " in problem.message
+    assert way in (problem.hint or "")
+    unused = validate(engine_call, f"select q.event_time, c.v from ({below}) q join b c on q.v = c.v")
+    assert unused.problems == ()
+
+
+def test_a_column_without_a_name_that_cannot_be_kept_is_shown_as_it_is_written(engine_call: EngineCall) -> None:
+    sql = "select event_time, count(*) over (partition by make_ym_interval(0, v)) n from a"
+    (problem,) = validate(engine_call, sql).problems
+    assert (problem.rule, "column make_ym_interval(0, v) is" in problem.message) == ("kept-type", True), problem
+
+
+def test_a_map_of_an_input_that_would_be_kept_is_refused(engine_call: EngineCall) -> None:
+    schema = SCHEMA.append(pa.field("m", pa.map_(pa.string(), pa.int32())))
+    rowwise = "select a.event_time, a.v from a where a.m['x'] > 1"
+    assert validate(engine_call, rowwise, schema=schema).problems == ()
+    sql = "select a.event_time, b.v from a join b on a.k = b.k and a.m['x'] < b.v"
+    (problem,) = validate(engine_call, sql, schema=schema).problems
+    assert (problem.rule, "map_keys" in (problem.hint or "")) == ("kept-type", True), problem
 
 
 def test_the_statement_that_is_wrong_is_named(engine_call: EngineCall) -> None:

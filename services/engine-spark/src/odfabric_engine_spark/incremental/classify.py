@@ -28,7 +28,7 @@ from odfabric_engine_spark.catalyst import (
     walk_expression,
 )
 from odfabric_engine_spark.incremental.aggregates import AggregateCall, CallReader
-from odfabric_engine_spark.incremental.group_keys import GroupColumn
+from odfabric_engine_spark.incremental.group_keys import GroupColumn, has_bytes
 from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
 from odfabric_engine_spark.incremental.resolve import ResolvedQuery
 from odfabric_engine_spark.incremental.trace import Leaf, columns_used, leaves_of
@@ -218,7 +218,8 @@ def _aggregate_problems(node: Plan, *, below_aggregate: bool, below_union: bool)
             yield refusal("session-window", "session windows cannot run incrementally yet", at=expression)
             continue
         name = str(expression.dataType().typeName())
-        if name in ("array", "map", "variant") or (name == "struct" and not is_window_column(expression)):
+        nested = name == "array" or (name == "struct" and not is_window_column(expression))
+        if nested or not has_bytes(expression):
             text = shown(source_text(expression) or str(expression.sql()))
             yield refusal(
                 "group-type",

@@ -16,6 +16,15 @@ from pyarrow import types
 from odfabric_engine_spark.catalyst import Expression
 from odfabric_engine_spark.incremental.canonical import one_array
 
+_NO_BYTES = ('"map"', '"variant"', '"void"', '"interval"', '"interval year', '"interval month"')
+"""How the text of a type shows that values of it have no canonical bytes."""
+
+
+def has_bytes(expression: Expression) -> bool:
+    """Whether values of an expression's type have canonical bytes, which a key needs."""
+    text = str(expression.dataType().json())
+    return not any(sign in text for sign in _NO_BYTES)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupColumn:

@@ -12,6 +12,7 @@ from odfabric_engine_spark.stages.completeness import longest_wait_us
 from odfabric_engine_spark.stages.group_run import GroupPlan
 from odfabric_engine_spark.stages.identity import identified
 from odfabric_engine_spark.stages.inference import Inference
+from odfabric_engine_spark.stages.kept_types import check_kept_types
 from odfabric_engine_spark.stages.query import GroupStage, StagedQuery
 
 _PRUNING_ROUNDS_MAX = 100
@@ -22,6 +23,7 @@ def staged_query(catalyst: Catalyst, plan: Plan) -> StagedQuery:
     pruned = _pruned(catalyst, plan)
     found = identified(catalyst, pruned)
     stages = Inference(catalyst).run(found.plan)
+    check_kept_types(stages)
     groups = {index: GroupPlan(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, GroupStage)}
     return StagedQuery(
         catalyst=catalyst,

@@ -22,6 +22,7 @@ from odfabric_engine_spark.catalyst import (
     items,
     without_alias,
 )
+from odfabric_engine_spark.incremental.group_keys import has_bytes
 
 
 @dataclass(eq=False, slots=True)
@@ -222,6 +223,6 @@ def references(expression: Expression) -> list[Attribute]:
 def can_be_key(expression: Expression) -> bool:
     """Whether equal values of this type are equal bytes once floats have one zero and one NaN (nested ones have not)."""
     text = str(expression.dataType().json())
-    if any(f'"{name}"' in text for name in ("map", "variant", "calendar_interval")) or "collat" in text.lower():
+    if not has_bytes(expression) or "collat" in text.lower():
         return False
     return not (text.startswith("{") and ('"float"' in text or '"double"' in text))
