@@ -394,6 +394,7 @@ REFUSED = [
     ("select q.x from a, lateral (select m.k x, mp from m where m.k = a.k order by m.k limit 2) q", "function-order", 1, 69),
     ("select k from a where k in (select k from b order by w limit 2)", "limit", 1, 45),
     ("with b as (select * from a) select k from b", "relation", 1, 1),
+    ("select k, exists (select 1 from b where b.k = a.k) e, count(*) c from a group by rollup(k)", "query-form", 1, 11),
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ to write instead, all of it at once. Not here: what is refused for other reasons
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 
 from odfabric.errors import InvalidQuery
@@ -24,10 +25,12 @@ from odfabric_engine_spark.catalyst import (
 )
 from odfabric_engine_spark.incremental.classify import calls_of
 from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
+from odfabric_engine_spark.normalise.timed import WATERMARK
 from odfabric_engine_spark.normalise.whole_numbers import adds_longs
 from odfabric_engine_spark.normalise.window_functions import needs_order, tie_problems, window_problems
 from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, source_text
 
+_log = logging.getLogger(__name__)
 _NORMAL_NODES = frozenset(
     {
         "LocalRelation",
@@ -69,8 +72,22 @@ def check_normal(catalyst: Catalyst, plan: Plan) -> None:
         elif name == "Join" and str(node.joinType().toString()).split("(")[0] not in _JOINS:
             kind = shown(str(node.joinType().sql()))
             problems.append(refusal("join", f"this kind of join cannot run incrementally: {kind}", at=node))
+        else:
+            problems += _torn(node)
     if problems:
         raise Refused(in_order(problems))
+
+
+def _torn(node: Plan) -> Iterator[InvalidQuery]:
+    """A node that reads what no node below it gives would fail when it runs: a bug of ours, or a form that Spark cannot run either."""
+    lost = [column for column in items(node.missingInput().toSeq()) if str(column.name()) != WATERMARK]
+    if lost:
+        # Names of columns belong to the query's author, numbers do not.
+        _log.error(
+            "a normal plan is torn: %s reads the columns %s", simple_name(node), [expr_id(each) for each in lost]
+        )
+        hint = "write the subqueries as joins, or compute a part of it in a step of its own"
+        yield refusal("query-form", "this form of the query is not supported yet", at=node, hint=hint)
 
 
 def _nodes(plan: Plan) -> Iterator[Plan]:
