@@ -27,7 +27,6 @@ from tests.services.engine.general_grammar import (
 )
 from tests.services.engine.general_subqueries import SUBQUERIES
 
-
 EVENT_TIME_LAST = 0.25
 """Share of queries that name the event time after all other columns."""
 

@@ -66,6 +66,8 @@ SAME = [
     "select k, sum(d) filter (where v > 1) s, avg(d) filter (where v > 100) e from a where d < 3 group by k",
     "select k, v, sum(v) over (partition by k order by v) s, count(*) over (partition by z) c from a",
     "select a.k, q.c, q.m from a, lateral (select count(*) c, max(w) m from b where b.k = a.k) q",
+    "select a.k, q.w1 from a, lateral (select w, z from b where b.k = a.k order by w, z limit 1) q(w1, z1)",
+    "select a.k, q.w1 from a left join lateral (select w, z from b where b.k = a.k order by w, z limit 2) q(w1, z1) on true",
     "select a.k, a.v, q.w from a join lateral (select w, z from b where b.k = a.k and b.w < a.v) q on q.z = a.z",
     "select a.k, q.w from a left join lateral (select w, n from b where b.k = a.k) q on q.n > a.v",
     "select a.k, q.n, q.t from a, lateral (select n, sum(w) t from b where b.k = a.k group by n) q",

@@ -105,7 +105,7 @@ _NODES = frozenset(
 _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "LimitAll", "Offset"})
 HOLDS_FIRST_ROWS = frozenset({"LateralSubquery", "ScalarSubquery", "Exists"})
 """Expressions that ask for each row anew: the first rows of what they hold belong to that row."""
-NODES_BESIDE_ROW = _ORDERING_NODES | {"Project", "Filter", "SubqueryAlias"}
+NODES_BESIDE_ROW = _ORDERING_NODES | {"Project", "Filter", "SubqueryAlias", "UnresolvedSubqueryColumnAliases"}
 """What may stand above the order and the limit of such rows."""
 _REFUSED_NODES = {
     "ScriptTransformation": ("script", "TRANSFORM .. USING runs a program", "use functions of SQL"),
