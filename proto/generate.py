@@ -6,7 +6,7 @@ the package. OUTPUT_ROOT (default `src`) lets a test generate elsewhere and comp
 
 from __future__ import annotations
 
-import sys
+import argparse
 from importlib.resources import files
 from pathlib import Path
 
@@ -38,4 +38,6 @@ def generate(output_root: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    generate(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "src")
+    parser = argparse.ArgumentParser(description="Write the generated modules.")
+    parser.add_argument("output_root", nargs="?", type=Path, default=ROOT / "src")
+    generate(parser.parse_args().output_root)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+FORGOTTEN_SHARE = 8
+"""One part of so many is forgotten at once."""
+
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -27,9 +30,10 @@ class Remembered(Generic[Key, Value]):
         """Remember a value instead of the one before."""
         self._entries[key] = value
         if len(self._entries) > self._entries_max:
-            # A list is made of the keys in one step, while an iterator fails as soon as another thread puts something.
+            # A list is made of the keys in one step, while an iterator fails as soon as another thread puts something. It takes as
+            # long as there are entries, so some more are forgotten than must be.
             keys = list(self._entries)
-            for oldest in keys[: max(0, len(keys) - self._entries_max)]:
+            for oldest in keys[: max(0, len(keys) - self._entries_max + self._entries_max // FORGOTTEN_SHARE)]:
                 self._entries.pop(oldest, None)
 
     def pop(self, key: Key) -> Value | None:
