@@ -19,12 +19,33 @@ settings.register_profile("dev", deadline=None, suppress_health_check=[HealthChe
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
+LONG_FILES = (
+    *("acceptance/test_served_node.py", "acceptance/test_readme.py"),
+    *("acceptance/test_engine_death.py", "acceptance/test_demo.py"),
+    *("services/engine/test_general_controls.py", "services/engine/test_general_laws.py"),
+    *("services/engine/test_transform_laws.py", "services/engine/test_determinism.py"),
+    *("services/engine/test_server.py", "services/engine/test_sandbox.py", "services/engine/test_merge_laws.py"),
+)
+"""Files that take a minute and more, in the order in which they begin, before all others: one at the end would leave a core idle."""
+
+STARTS_ENGINES = ("services/engine", "acceptance")
+"""Folders of tests marked `spark` or `alone`: `./odf test` looks for them nowhere else."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Folders whose tests share a need mark them, so that nobody can forget it."""
+    """Folders whose tests share a need mark them, so that nobody can forget it; long files come first."""
     for item in items:
-        folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
-        if folder in {"acceptance", "perf"}:
-            item.add_marker(folder)
+        place = _place(item)
+        if place.startswith(("acceptance/", "perf/")):
+            item.add_marker(place.partition("/")[0])
+        if not place.startswith(STARTS_ENGINES) and any(map(item.get_closest_marker, ("spark", "alone"))):
+            raise pytest.UsageError(f"{item.nodeid} would not be run: no stage looks for its marker there")
+    rank = {place: number for number, place in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: rank.get(_place(item), len(rank)))
+
+
+def _place(item: pytest.Item) -> str:
+    return item.path.relative_to(TESTS).as_posix() if item.path.is_relative_to(TESTS) else ""
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,9 +20,12 @@ from pyarrow import types
 
 _BITS = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 _BITS_OF_WIDTH = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
-_NULL = pa.scalar(b"\\N", pa.large_binary())
-_OPEN, _CLOSE = pa.scalar(b"(", pa.large_binary()), pa.scalar(b")", pa.large_binary())
-_NOTHING = pa.scalar(b"", pa.large_binary())
+
+
+@cache
+def _bytes(value: bytes) -> pa.Scalar:
+    """Not made at import: the first scalar makes pyarrow import pandas, which many a process does not need."""
+    return pa.scalar(value, pa.large_binary())
 
 
 def is_supported(kind: pa.DataType) -> bool:
@@ -105,7 +109,7 @@ def _text(values: pa.Array) -> pa.Array:
 def _struct_text(values: pa.StructArray) -> pa.Array:
     # `flatten` takes the nulls of the struct into its children, which a plain child does not know.
     children = [_bracketed(_text(child)) for child in values.flatten()]
-    joined = pc.binary_join_element_wise(*children, _NOTHING)
+    joined = pc.binary_join_element_wise(*children, _bytes(b""))
     return pc.if_else(values.is_valid(), joined, pa.scalar(None, pa.large_binary()))
 
 
@@ -113,12 +117,12 @@ def _list_text(values: pa.Array) -> pa.Array:
     lengths = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int64())
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
     children = _bracketed(_text(pc.list_flatten(values)))
-    joined = pc.binary_join(pa.LargeListArray.from_arrays(offsets, children), _NOTHING)
+    joined = pc.binary_join(pa.LargeListArray.from_arrays(offsets, children), _bytes(b""))
     return pc.if_else(values.is_valid(), joined, pa.scalar(None, pa.large_binary()))
 
 
 def _bracketed(texts: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise(_OPEN, pc.fill_null(texts, _NULL), _CLOSE, _NOTHING)
+    return pc.binary_join_element_wise(_bytes(b"("), pc.fill_null(texts, _bytes(b"\\N")), _bytes(b")"), _bytes(b""))
 
 
 def _leaf_text(values: pa.Array) -> pa.Array:

@@ -18,10 +18,14 @@ GROUP = "persist_group"
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """`rows` are row numbers in order; `repeats` says of each but the first whether it equals the one before it."""
+    """`rows` are row numbers in order; `repeats` says of each but the first whether it equals the one before it.
+
+    `in_place`: the rows were in order before, and no two are equal.
+    """
 
     rows: pa.ChunkedArray
     repeats: pa.ChunkedArray
+    in_place: bool = False
 
 
 def numbers(count: int) -> pa.Array:
@@ -32,8 +36,12 @@ def numbers(count: int) -> pa.Array:
 def in_order(first: pa.Table, then: Callable[[], pa.Table]) -> Ordered:
     """Rows by the columns of `first`, those that are equal there by the columns of `then`; there is at least one row.
 
-    Most rows differ in the first columns already: the others are asked for only if some do not.
+    Most rows differ in the first columns already: the others are asked for only if some do not. Rows of one run come in order.
     """
+    if _ascends(first):
+        count = first.num_rows
+        never = pa.chunked_array([pa.repeat(False, count - 1)])
+        return Ordered(pa.chunked_array([numbers(count)]), never, in_place=True)
     rows = _sorted(first)
     repeats = _repeats(first, rows)
     if pc.any(repeats, min_count=0).as_py():
@@ -55,6 +63,20 @@ def added_up(ordered: Ordered, diffs: pa.ChunkedArray) -> tuple[pa.ChunkedArray,
         rows = rows.take(begins)
     kept = pc.not_equal(sums, 0)
     return rows.filter(kept), sums.filter(kept)
+
+
+def _ascends(table: pa.Table) -> bool:
+    """Whether each row is less than the next one. Columns with nulls are not looked at closely: then it is False."""
+    count = table.num_rows - 1
+    is_less: pa.ChunkedArray | None = None
+    for name in reversed(table.schema.names):
+        column = table.column(name)
+        if column.null_count or pa.types.is_null(column.type):
+            return False
+        one, other = column.slice(0, count), column.slice(1)
+        less = pc.less(one, other)
+        is_less = less if is_less is None else pc.or_(less, pc.and_(pc.equal(one, other), is_less))
+    return is_less is not None and bool(pc.all(is_less, min_count=0).as_py())
 
 
 def _sorted(table: pa.Table) -> pa.ChunkedArray:

@@ -87,6 +87,8 @@ class RowCodec:
         if not updates.num_rows:
             return self.no_rows
         ordered = self._in_order(updates)
+        if ordered.in_place and not pc.any(pc.equal(updates.column(DIFF), 0)).as_py():
+            return updates.select(self.update_schema.names).combine_chunks()
         rows, sums = added_up(ordered, updates.column(DIFF))
         found = updates.select([*self.schema.names, TIME]).take(rows)
         return found.append_column(self.update_schema.field(DIFF), sums).combine_chunks()
@@ -139,7 +141,7 @@ def between(updates: pa.Table, lower: int, upper: Frontier) -> pa.Table:
     mask = pc.greater_equal(updates.column(TIME), lower)
     if upper is not None:
         mask = pc.and_(mask, pc.less(updates.column(TIME), upper))
-    return updates.filter(mask)
+    return updates if pc.all(mask, min_count=0).as_py() else updates.filter(mask)
 
 
 def encode_inline(updates: pa.Table) -> bytes:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.class_archive import class_archive
 from tests.support.loopback_http import LoopbackServer, Seen, reply
 from tests.support.node_process import NodeProcess, Odf, node_process
 from tests.support.process_tree import alive, marked, seen_now
@@ -43,8 +44,8 @@ class LocalWorkspace:
 
 @pytest.fixture(scope="session")
 def engine_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The archive of Spark's classes, made once for all engines of the session."""
-    return tmp_path_factory.mktemp("engine-cache")
+    """The archive of Spark's classes: what all tests share, or a folder in which engines of the session make it."""
+    return class_archive() or tmp_path_factory.mktemp("engine-cache")
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,16 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.sql.upgrade import upgrade
+from tests.support.quick_processes import quick_processes
 from tests.support.servers.postgres import PostgresServer, sqlalchemy_url
 
 pytest.register_assert_rewrite("odfabric.testing.conformance")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def processes_begin_with_everything_imported() -> None:
+    """Those that suites start too."""
+    quick_processes()
 
 
 @pytest.fixture

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from multiprocessing.context import ForkServerContext
-from multiprocessing.forkserver import ensure_running
 from multiprocessing.process import BaseProcess
-
-import pytest
 
 from odfabric.adapters.memory.clock import SettableClock
 from odfabric.adapters.memory.engine import MemoryEngine
@@ -25,23 +17,11 @@ from odfabric.model.instant import Instant
 from odfabric.wiring import Node, open_node, prepare_workspace
 from tests.drills import scenario
 from tests.drills.places import Place
+from tests.support.quick_processes import quick_processes
 
 PROCESS_S_MAX = 180
 NOBODY = "127.0.0.1:9"
 """Receiver of webhooks that no step sends."""
-
-
-@cache
-def _processes() -> ForkServerContext:
-    """One process that has everything imported makes all others, so that a drill costs what its steps cost."""
-    context = multiprocessing.get_context("forkserver")
-    # `pytest` is the main module of this process, which each new one imports.
-    context.set_forkserver_preload(["pytest", "tests.drills.preloaded"])
-    with pytest.MonkeyPatch.context() as environment:
-        # It is not told where modules lie, and what it does not find it leaves out without a word.
-        environment.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
-        ensure_running()
-    return context
 
 
 def run(
@@ -56,7 +36,7 @@ def started(
     place: Place, steps: scenario.Steps, *, crash_at: str | None = None, hours_ahead: int = 0, receiver: str = NOBODY
 ) -> BaseProcess:
     """The process that lives them."""
-    process = _processes().Process(target=scenario.live, args=(place, receiver, crash_at, hours_ahead, steps))
+    process = quick_processes().Process(target=scenario.live, args=(place, receiver, crash_at, hours_ahead, steps))
     process.start()
     return process
 

@@ -5,7 +5,8 @@
 Prints p50 and p95 of small appends until they are acknowledged (SQLite with FULL synchronisation, PostgreSQL with its fsyncs, S3;
 parts in the state or in blobs) and their ratio to a bare fsync, a bare commit of one row and a bare PUT, taken in turns; of the
 way from a write to who listens; the rate of 32 threads on one shard and of 24 on shards of their own; requests to S3 for 1,000
-moves of the since. NAME is one of: append, listen, contended, shards, requests. The folder decides which disk is measured;
+moves of the since; MB/s of Arrow rows written at once and read as a snapshot beside Parquet bare. NAME is one of: append, listen,
+contended, shards, requests, bulk. The folder decides which disk is measured;
 PostgreSQL and the S3 server keep their data below /tmp. The load average is printed: figures of a busy machine say little.
 """
 
@@ -24,8 +25,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psycopg
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from odfabric_persist.batch import BatchLimits
 from odfabric_persist.client import PersistClient, PersistSettings, Shard, WriteHandle
@@ -54,8 +58,14 @@ PAYLOAD = 300
 THREADS = 32
 MOVES = 1000
 MAINTAIN_EVERY = 16
+BULK_ROWS = 2_000_000
+BULK_ROUNDS = 3
+BULK_CODEC = RowCodec(
+    pa.schema([("id", pa.int64()), ("name", pa.string()), ("value", pa.float64()), ("at", pa.timestamp("us", "UTC"))]),
+    ("id",),
+)
 Act = Callable[[int], object]
-SECTIONS = ("append", "listen", "contended", "shards", "requests")
+SECTIONS = ("append", "listen", "contended", "shards", "requests", "bulk")
 
 
 @dataclass
@@ -97,11 +107,19 @@ class Stores:
         settings = PostgresSettings(connections_max=connections)
         return self.stack.enter_context(closing(PostgresConsensus(self.postgres_url, settings)))
 
-    def shard(self, blob: Blob, consensus: Consensus, *, notifier: Notifier | None = None, **limits: int) -> Shard:
+    def shard(
+        self,
+        blob: Blob,
+        consensus: Consensus,
+        *,
+        codec: RowCodec = CODEC,
+        notifier: Notifier | None = None,
+        **limits: int,
+    ) -> Shard:
         """A new shard as one process has it."""
         settings = PersistSettings(limits=BatchLimits(**limits))
         client = PersistClient(blob, consensus, settings, notifier=notifier or NoNotifier())
-        return client.open(f"shard{next(self._numbers)}", CODEC)
+        return client.open(f"shard{next(self._numbers)}", codec)
 
 
 def updates(time_: int) -> pa.Table:
@@ -339,6 +357,54 @@ def measure_requests(stores: Stores, _: int) -> None:
             upkeep += len(found) - before
         upkeep -= moves
         print(f"  {name:52} {moves:,} for the moves, {upkeep:,} for rollups and collection")
+
+
+def bulk_rows(*, in_order: bool) -> pa.Table:
+    """Rows that each have a name of their own, in the order of their key or in none."""
+    chance = np.random.default_rng(7)
+    ids = np.arange(BULK_ROWS) if in_order else chance.permutation(BULK_ROWS)
+    columns = [
+        pa.array(ids),
+        pc.binary_join_element_wise("name", pc.cast(pa.array(ids), pa.string()), "-"),
+        pa.array(chance.random(BULK_ROWS)),
+        pa.array(chance.integers(0, 2**50, BULK_ROWS)).cast(pa.timestamp("us", "UTC")),
+    ]
+    return pa.table(columns, schema=BULK_CODEC.schema)
+
+
+def measure_bulk(stores: Stores, _: int) -> None:
+    """Beside Parquet bare: the same rows with the same compression, as they come, to a file that is synchronised."""
+    print(
+        f"{BULK_ROWS:,} rows written at once and read as a snapshot, {BULK_ROUNDS} rounds, {pa.cpu_count()} threads of Arrow"
+    )
+    file = stores.folder / "bare.parquet"
+    for name, rows in (
+        ("in no order", bulk_rows(in_order=False)),
+        ("in the order of their key", bulk_rows(in_order=True)),
+    ):
+        updates = rows.append_column(TIME, pa.repeat(0, BULK_ROWS)).append_column(DIFF, pa.repeat(1, BULK_ROWS))
+        written, bare_written, read, bare_read = [], [], [], []
+        for _ in range(BULK_ROUNDS):
+            shard = stores.shard(stores.folder_blob(), stores.sqlite(), codec=BULK_CODEC)
+            writer = shard.open_writer()
+            written += timed(lambda _, writer=writer, updates=updates: writer.compare_and_append(updates, 0, 1), 1)
+            bare_written += timed(lambda _, rows=rows: bare_parquet(rows, file), 1)
+            read += timed(lambda _, shard=shard: shard.snapshot(0), 1)
+            bare_read += timed(lambda _: pq.read_table(file), 1)
+        show_rate(f"{name}: written", rows.nbytes, written, bare_written)
+        show_rate(f"{name}: read", rows.nbytes, read, bare_read)
+
+
+def show_rate(name: str, size: int, taken: list[float], bare: list[float]) -> None:
+    (own, _), (other, _) = percentiles(taken), percentiles(bare)
+    rate, bare_rate = size / own / 1e3, size / other / 1e3
+    print(f"  {name:52} {rate:,.0f} MB/s, Parquet bare {bare_rate:,.0f} MB/s: {own / other:.1f} times as long")
+
+
+def bare_parquet(rows: pa.Table, file: Path) -> None:
+    with file.open("wb") as opened:
+        pq.write_table(rows, opened, compression="zstd", use_dictionary=False)
+        os.fdatasync(opened.fileno())
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sqlite3
 import stat
@@ -29,7 +28,6 @@ from tests.persist.cases import steps
 
 OpenBlob: TypeAlias = Callable[[str], Blob]
 OpenConsensus: TypeAlias = Callable[[], Consensus]
-PROCESSES = multiprocessing.get_context("forkserver")
 RACERS = 4
 ROUNDS = 500
 

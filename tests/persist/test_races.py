@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +16,8 @@ import pytest
 from odfabric_persist.location.consensus import Consensus, Version
 from odfabric_persist.location.s3_consensus import S3Consensus
 from tests.persist.stores import OpenConsensus, address_of, consensus_at
+from tests.support.quick_processes import quick_processes
 
-PROCESSES = multiprocessing.get_context("forkserver")
 RACERS = 4
 ROUNDS = int(os.environ.get("ODF_PERSIST_RACES", "2000"))
 SHARE_OF_THREADS = 4
@@ -84,9 +83,10 @@ def test_of_all_processes_that_follow_a_version_one_wins(
     address = address_of(kind, request, tmp_path)
     consensus = consensus_at(address)
     rounds = rounds_for(consensus)
-    outcomes, together = PROCESSES.SimpleQueue(), PROCESSES.Barrier(RACERS)
+    processes = quick_processes()
+    outcomes, together = processes.SimpleQueue(), processes.Barrier(RACERS)
     racers = [
-        PROCESSES.Process(target=race_in_process, args=(address, racer, rounds, together, outcomes))
+        processes.Process(target=race_in_process, args=(address, racer, rounds, together, outcomes))
         for racer in range(RACERS)
     ]
     for process in racers:

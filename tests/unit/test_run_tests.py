@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.cli.run_tests import TEST_STAGES, Counts, _call, count_report
+from odfabric.cli.run_tests import (
+    MISSING,
+    TEST_STAGES,
+    Counts,
+    _call,
+    _captured,
+    _is_class_archive_made,
+    count_report,
+)
+from tests.conftest import LONG_FILES, TESTS
 
 ONE_OF_EACH = """
 import pytest
@@ -40,6 +49,23 @@ def test_every_test_belongs_to_one_stage() -> None:
         held = dict(zip(marks, chosen, strict=True))
         stages = [one for one in expressions if eval(one, {}, held)]
         assert len(stages) == (0 if held["perf"] else 1), held
+
+
+def test_long_files_are_known_by_their_names() -> None:
+    assert [name for name in LONG_FILES if not (TESTS / name).is_file()] == []
+
+
+def test_what_a_check_says_is_shown_beside_its_exit_code() -> None:
+    code, said = _captured(("ruff", "no-such-command"))
+    assert (code, "no-such-command" in said) == (2, True)
+    code, said = _captured(("no-such-tool",))
+    assert (code, "no-such-tool is missing" in said) == (MISSING, True)
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_an_archive_that_cannot_be_made_is_a_failure(code: int) -> None:
+    making = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({code})"])
+    assert _is_class_archive_made(making) == (code == 0)
 
 
 def test_a_stage_that_hangs_is_ended_and_failed(capfd: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,17 +28,31 @@ STATIC_CHECKS = {
     "import contracts": ("lint-imports", "--no-logo"),
 }
 
-# Tests of Spark and stories wait half of the time, so two at once fill two cores; each file keeps the servers that it starts.
-_TWO_FILES_AT_ONCE = ("-n", "2", "--dist", "loadfile")
-TEST_STAGES = {
-    "tests": ("-n", "2", "-m", "not spark and not acceptance and not alone and not perf"),
-    "tests with Spark": (*_TWO_FILES_AT_ONCE, "-m", "spark and not acceptance and not alone and not perf"),
-    "acceptance": (*_TWO_FILES_AT_ONCE, "-m", "acceptance and not alone and not perf"),
-    "tests that want the machine for themselves": ("-m", "alone and not perf"),
+# Each file keeps the servers and engines that it starts. Files begin in the order of `tests/conftest.py`, the long ones first, so that
+# no core waits for the end of the last one.
+_BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
+# Reading all tests costs each process half a minute of a processor. A test whose marker is not for its folder is an error there.
+_OF_ENGINES, _OF_USERS = "tests/services/engine", "tests/acceptance"
+TEST_STAGES: dict[str, tuple[str, ...]] = {
+    # They wait for disks, for servers and for processes that they start, so that two would leave a core idle.
+    "tests": ("-n", "4", "-m", "not spark and not acceptance and not alone and not perf"),
+    "tests with Spark": (
+        *("-n", "2", *_BY_FILE),
+        *("-m", "spark and not acceptance and not alone and not perf", _OF_ENGINES),
+    ),
+    # Stories wait for processes that start and end.
+    "acceptance": ("-n", "3", *_BY_FILE, "-m", "acceptance and not alone and not perf", _OF_USERS),
+    "tests that want the machine for themselves": ("-m", "alone and not perf", _OF_ENGINES, _OF_USERS),
 }
 
 STAGE_S_MAX = 2400.0
 """Longest run of one stage; a test that hangs where pytest cannot interrupt it must not hang the rest."""
+
+ARCHIVE_S_MAX = 300.0
+"""Longest wait for the archive of Spark's classes."""
+
+MISSING = 127
+"""Exit code for a tool that is not there, as shells have it."""
 
 ABORT_S_MAX = 10.0
 """Longest wait for a stage that was told to abort."""
@@ -59,7 +74,10 @@ def run(args: Sequence[str]) -> int:
     if args:
         return _call(_tool("pytest", *args))
     print_versions()
-    broken = [name for name, command in STATIC_CHECKS.items() if not _static_check(name, command)]
+    making = _begin_class_archive()
+    broken = _static_checks()
+    if not _is_class_archive_made(making):
+        broken.append("class archive")
     counts = Counts(0, 0)
     for name, options in TEST_STAGES.items():
         stage, succeeded = _test_stage(name, options)
@@ -97,9 +115,48 @@ def _java_version() -> str:
     return f"{told[0] if told else 'does not start'} ({java})"
 
 
-def _static_check(name: str, command: Sequence[str]) -> bool:
-    _header(name)
-    return _call(_tool(*command)) == 0
+def _static_checks() -> list[str]:
+    """Names of those that failed. All run at once: the longest keeps one core busy."""
+    with ThreadPoolExecutor(len(STATIC_CHECKS)) as threads:
+        outcomes = list(threads.map(_captured, STATIC_CHECKS.values()))
+    for name, (_, said) in zip(STATIC_CHECKS, outcomes, strict=True):
+        _header(name)
+        print(said, end="", flush=True)
+    return [name for name, (code, _) in zip(STATIC_CHECKS, outcomes, strict=True) if code]
+
+
+def _captured(command: Sequence[str]) -> tuple[int, str]:
+    """Exit code and output of a tool, with the time that it took."""
+    started = time.monotonic()
+    try:
+        ended = subprocess.run(
+            _tool(*command), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+    except FileNotFoundError:
+        return MISSING, _missing(command[0])
+    return ended.returncode, f"{ended.stdout.decode(errors='replace')}({time.monotonic() - started:.1f} s)\n"
+
+
+def _begin_class_archive() -> subprocess.Popen[bytes]:
+    """Makes what halves the work of each start of an engine, in the time of the processor that the static checks leave."""
+    folder = os.environ.get("ODF_ENGINE_CACHE") or str(ROOT / ".odf" / "engine-cache")
+    command = [sys.executable, "-P", "-m", "odfabric_engine_spark.make_class_archive", folder]
+    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL)
+
+
+def _is_class_archive_made(making: subprocess.Popen[bytes]) -> bool:
+    """False if it fails. One that takes too long is not waited for: the engines of tests start without it."""
+    _header("class archive")
+    with making:
+        try:
+            return making.wait(ARCHIVE_S_MAX) == 0
+        except subprocess.TimeoutExpired:
+            print(f"not made within {ARCHIVE_S_MAX:.0f} s: engines start slowly", flush=True)
+            making.kill()
+            return True
+        except BaseException:
+            making.kill()
+            raise
 
 
 def _test_stage(name: str, options: Sequence[str]) -> tuple[Counts, bool]:
@@ -135,8 +192,8 @@ def _call(command: Sequence[str], *, wait_s_max: float | None = None) -> int:
     try:
         process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL)
     except FileNotFoundError:
-        print(f"{command[0]} is missing: run this through ./odf test, which installs the test tools", flush=True)
-        return 127
+        print(_missing(command[0]), end="", flush=True)
+        return MISSING
     with process:
         try:
             code = process.wait(wait_s_max)
@@ -148,6 +205,10 @@ def _call(command: Sequence[str], *, wait_s_max: float | None = None) -> int:
             raise
     print(f"({time.monotonic() - started:.1f} s)", flush=True)
     return code
+
+
+def _missing(tool: str) -> str:
+    return f"{tool} is missing: run this through ./odf test, which installs the test tools\n"
 
 
 def _abort(process: subprocess.Popen[bytes]) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +26,16 @@ from odfabric.formats.slice_schema import OFFSET_TYPE, OPERATION_TYPE
 from odfabric.model.operation import OperationType
 from odfabric.model.vocabulary import DatasetVocabulary
 
-_ADDED = pa.array([OperationType.APPEND.value, OperationType.CORRECT_TO.value], OPERATION_TYPE)
-_KNOWN = pa.array([operation.value for operation in OperationType], OPERATION_TYPE)
 _BITS = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 _KEY_CHARACTERS_MAX = 100
 _STATE_FILE = {"compression": "lz4", "use_dictionary": False, "write_page_checksum": True}
+
+
+@cache
+def _codes(*operations: OperationType) -> pa.Array:
+    """Not made at import: the first array makes pyarrow import pandas, which many a process does not need."""
+    return pa.array([operation.value for operation in operations], OPERATION_TYPE)
+
 
 _U64 = npt.NDArray[np.uint64]
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -61,10 +67,12 @@ def read_changes(source: Source, columns: pa.Schema, vocabulary: DatasetVocabula
         held = pa.schema([field for field in reader.schema if field.name in wanted])
         table = pa.Table.from_batches(reader.batches(held.names), schema=held)
     operations = table.column(vocabulary.operation_type)
-    if operations.null_count or not pc.all(pc.is_in(operations, value_set=_KNOWN), min_count=0).as_py():
+    known = pc.is_in(operations, value_set=_codes(*OperationType))
+    if operations.null_count or not pc.all(known, min_count=0).as_py():
         raise InvalidData("a slice has unknown operation types", place=Place(field=vocabulary.operation_type))
     rows = [_column(table, field) for field in columns]
-    diffs = pc.if_else(pc.is_in(operations, value_set=_ADDED), pa.scalar(1, pa.int64()), pa.scalar(-1, pa.int64()))
+    added = pc.is_in(operations, value_set=_codes(OperationType.APPEND, OperationType.CORRECT_TO))
+    diffs = pc.if_else(added, pa.scalar(1, pa.int64()), pa.scalar(-1, pa.int64()))
     return Changes(pa.table(rows, schema=columns), diffs, table.column(vocabulary.offset))
 
 

@@ -14,6 +14,7 @@ from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate import gate
 from tests.services.engine.engine_process import EngineUnderTest
 from tests.services.engine.law_check import Lab
+from tests.support.class_archive import class_archive
 from tests.support.quick_jvm import QUICK_JVM
 
 
@@ -21,7 +22,8 @@ from tests.support.quick_jvm import QUICK_JVM
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess]:
     """The one Spark; it must be started and stopped by the main thread."""
     exchange = tmp_path_factory.mktemp("exchange")
-    process = start_spark(EngineSettings(exchange=exchange, memory_mib=2048, jvm_options=QUICK_JVM))
+    settings = EngineSettings(exchange=exchange, memory_mib=2048, jvm_options=QUICK_JVM, cache=class_archive())
+    process = start_spark(settings)
     yield process
     process.stop()
 

@@ -23,6 +23,7 @@ from odfabric_engine_spark.jvm import find_java, start_jvm
 from odfabric_engine_spark.session import SparkProcess, attach, request_session
 from odfabric_engine_spark.settings import EngineSettings
 from tests.services.engine.transforming import CF, CT, HOUR, A, Derivative, Input, R, input_schema
+from tests.support.class_archive import archive_flags
 
 REQUESTS = {
     "linear": "select event_time, k, v * 3 as v3, f / 7 as f7, v % 7 as rest from input where v > -900",
@@ -113,7 +114,8 @@ def started(configuration: Configuration, folder: Path) -> tuple[SparkProcess, E
         aggregate_by_spark=configuration.by_spark,
         transform_piece_rows=configuration.in_memory_rows,
     )
-    jvm = start_jvm(find_java(os.environ), memory_mib=1024, options=configuration.java, wait_s_max=120)
+    options = [*archive_flags(), *configuration.java]
+    jvm = start_jvm(find_java(os.environ), memory_mib=1024, options=options, wait_s_max=120)
     spark = attach(jvm, settings)
     session = request_session(spark.session)
     session.conf.set("spark.sql.adaptive.enabled", str(configuration.adaptive).lower())

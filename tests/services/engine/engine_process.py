@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
+from tests.support.class_archive import class_archive
 from tests.support.process_tree import descendants
 from tests.support.quick_jvm import QUICK_JVM
 from tests.support.waiting import wait_until
@@ -40,7 +41,7 @@ class EngineUnderTest:
             *(sys.executable, "-P", "-m", "odfabric_engine_spark", "--listen", "127.0.0.1:0"),
             *("--exchange", str(self.exchange), "--token-file", str(self.folder / "token")),
             *("--ready-file", str(self._ready), "--memory-mib", "1024", f"--jvm-options={self.jvm_options}"),
-            *("--owner-pid", str(os.getpid()), *self.options),
+            *("--owner-pid", str(os.getpid()), *_archive_options(), *self.options),
         ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -94,6 +95,11 @@ class EngineUnderTest:
         """As a power cut would."""
         self.process.kill()
         self.process.wait(30)
+
+
+def _archive_options() -> tuple[str, ...]:
+    folder = class_archive()
+    return () if folder is None else ("--cache", str(folder))
 
 
 def gone(pid: int) -> bool:

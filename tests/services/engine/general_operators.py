@@ -87,7 +87,8 @@ def _tables(r: Random) -> tuple[Table, ...]:
 
 
 def _filter(c: Composer, x: Relation, _: int) -> Relation:
-    return replace(x, text=f"(SELECT {x.names} FROM {x.text} q WHERE {c.condition(x)})")
+    ordered = f"(SELECT o.* FROM {x.text} o ORDER BY o.event_time DESC)" if c.r.random() < 0.1 else x.text
+    return replace(x, text=f"(SELECT {x.names} FROM {ordered} q WHERE {c.condition(x)})")
 
 
 def _project(c: Composer, x: Relation, _: int) -> Relation:
@@ -456,6 +457,18 @@ def _top(c: Composer, x: Relation, _: int) -> Relation | None:
     return replace(rows, text=text, row_wise=False)
 
 
+def _first_rows(c: Composer, x: Relation, _: int) -> Relation | None:
+    """The first rows of all, or those behind them."""
+    found = _rows_of(c, x)
+    if found is None:
+        return None
+    rows, rest = found
+    taken = c.r.choice(["LIMIT 1", "LIMIT 3", "LIMIT 2 OFFSET 1", "LIMIT 100"])
+    named = ", ".join(f"q.{name}" for name in rows.names.split(", "))
+    inner = f"(SELECT {named} FROM {rows.text} q ORDER BY {_order(c, rows)}{rest} {taken})"
+    return replace(rows, text=f"(SELECT {rows.names} FROM {inner} q)", row_wise=False)
+
+
 def _row_functions(c: Composer, x: Relation, _: int) -> Relation | None:
     """One or two functions over windows of rows, of one partition or of two that conflict."""
     found = _rows_of(c, x)
@@ -530,6 +543,7 @@ OPERATORS: tuple[tuple[str, Operator], ...] = (
     ("constants", _constants),
     ("temporal", _temporal),
     ("top", _top),
+    ("first rows", _first_rows),
     ("row functions", _row_functions),
     ("row functions", _row_functions),
 )

@@ -574,6 +574,15 @@ _AGGREGATES = {
         "k",
         final_only=True,
     ),
+    "sums of peers and of frames": Shape(
+        "a",
+        either(
+            "SELECT event_time, k, z, sum(d) OVER (PARTITION BY z ORDER BY v) AS s, "
+            "avg(d) OVER (PARTITION BY k ORDER BY event_time RANGE BETWEEN INTERVAL 1 HOUR PRECEDING AND CURRENT ROW) AS m FROM a",
+            None,
+        ),
+        more={"d": "double"},
+    ),
     "moments over rows": Shape(
         "a",
         f"SELECT event_time, k, z, v, covar_pop(v, k) OVER (PARTITION BY z ORDER BY v{_ALL_OF_A} {_ROWS}) AS c, "

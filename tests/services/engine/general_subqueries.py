@@ -34,7 +34,10 @@ def _memberships(c: Composer, x: Relation, y: Relation, on: str) -> list[str]:
     pairs = [(a, b, kind) for a, kind in x.firm for b, other in y.firm if kind == other]
     if pairs:
         a, b, kind = c.r.choice(pairs)
-        found.append(f"l.{a} IN (SELECT r.{b} FROM {y.text} r WHERE {c.condition(y, 'r.')})")
+        members = f"IN (SELECT r.{b} FROM {y.text} r WHERE {c.condition(y, 'r.')}"
+        found.append(f"l.{a} {members})")
+        found += [f"l.{a} NOT {members})", f"NOT (l.{a} {members}) AND {c.condition(x, 'l.')})"]
+        found.append(f"l.{a} NOT {members} AND {on})")
         if kind in LITERALS:
             default = LITERALS[kind][0]
             found.append(f"coalesce(l.{a}, {default}) NOT IN (SELECT coalesce(r.{b}, {default}) FROM {y.text} r)")
@@ -68,8 +71,10 @@ def _value_of(c: Composer, x: Relation, y: Relation) -> Item:
             name = r.choice(comparable)
             kind = dict(y.columns)[name]
             order = then(*(f"r.{each}" for each, _ in y.firm), "r.event_time")
-            return f"(SELECT r.{name} FROM {y.text} r WHERE r.{b} = l.{a} ORDER BY r.{name} DESC{order} LIMIT 1)", kind
-        return f"(SELECT {call} FROM {y.text} r WHERE r.{b} = l.{a})", kind
+            first = r.choice(["LIMIT 1", "LIMIT 1", "LIMIT 1 OFFSET 1"])
+            return f"(SELECT r.{name} FROM {y.text} r WHERE r.{b} = l.{a} ORDER BY r.{name} DESC{order} {first})", kind
+        group = r.choice(["", "", f" GROUP BY r.{b}"])
+        return f"(SELECT {call} FROM {y.text} r WHERE r.{b} = l.{a}{group})", kind
     return f"(SELECT {call} FROM {y.text} r)", kind
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.services.engine.general_dialects import then
+from tests.services.engine.general_dialects import either, then
 from tests.services.engine.named_shape import LAST, Shape, groups
 
 SUBQUERIES = {
@@ -13,6 +13,32 @@ SUBQUERIES = {
     "not in, correlated": Shape(
         "ab",
         "SELECT event_time, k, v FROM a WHERE coalesce(v, 7) NOT IN (SELECT coalesce(w, 0) FROM b WHERE b.k = a.k)",
+    ),
+    "not in, nulls": Shape("ab", "SELECT event_time, k, v FROM a WHERE v NOT IN (SELECT w FROM b WHERE z <> 'x')"),
+    "not in, nulls by key": Shape(
+        "ab", "SELECT event_time, k, v FROM a WHERE v NOT IN (SELECT w FROM b WHERE b.k = a.k) AND z IS NOT NULL"
+    ),
+    "not in a tuple": Shape(
+        "ab", "SELECT event_time, k, v FROM a WHERE (coalesce(k, 7), v) NOT IN (SELECT coalesce(k, 0), w FROM b)"
+    ),
+    "not in, or": Shape(
+        "abc",
+        "SELECT event_time, k, z, v FROM a WHERE NOT (v IN (SELECT w FROM b WHERE z = 'x') AND k = 1) "
+        "OR z NOT IN (SELECT z FROM c WHERE x > 0)",
+    ),
+    "not in as a column": Shape(
+        "ab",
+        "SELECT event_time, k, v, CASE WHEN v NOT IN (SELECT w FROM b WHERE z = 'x') THEN 1 WHEN v IN (SELECT w FROM b) THEN 2 END AS f "
+        "FROM a",
+    ),
+    "in as a column": Shape(
+        "ab", either("SELECT event_time, k, v, v IN (SELECT w FROM b WHERE z = 'x') AS f FROM a", None)
+    ),
+    "not in, counted": groups(
+        "abc",
+        "SELECT max(event_time) AS event_time, k, count(DISTINCT v) AS n FROM a WHERE v NOT IN (SELECT w FROM b WHERE z = 'x') "
+        "AND z NOT IN (SELECT z FROM c WHERE x = 1) AND v >= (SELECT min(x) FROM c) GROUP BY k",
+        "k",
     ),
     "exists": Shape(
         "ab", "SELECT event_time, k, v FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.w > a.v)"
@@ -78,7 +104,7 @@ SUBQUERIES = {
     "earlier beside a row": Shape(
         "ab",
         "SELECT a.event_time, a.k, q.w FROM a JOIN LATERAL (SELECT w FROM b WHERE b.k = a.k AND b.event_time <= a.event_time "
-        f"ORDER BY b.event_time DESC{then('b.k', 'b.z', 'b.w')} LIMIT 1) q ON TRUE",
+        f"ORDER BY b.event_time DESC{then('b.w')} LIMIT 1) q ON TRUE",
     ),
     "counted beside a row": Shape(
         "ab",
@@ -87,7 +113,32 @@ SUBQUERIES = {
     "latest value": Shape(
         "ab",
         "SELECT event_time, k, v, (SELECT w FROM b WHERE b.k = a.k AND b.w IS NOT NULL "
-        f"ORDER BY b.event_time DESC{then('b.k', 'b.z', 'b.w')} LIMIT 1) AS m FROM a",
+        f"ORDER BY b.event_time DESC{then('b.w')} LIMIT 1) AS m FROM a",
+    ),
+    "second value": Shape(
+        "ab",
+        "SELECT event_time, k, v, (SELECT w FROM b WHERE b.k = a.k "
+        f"ORDER BY b.event_time DESC{then('b.w')} LIMIT 1 OFFSET 1) AS m FROM a",
+    ),
+    "value of a group": Shape(
+        "ab", "SELECT event_time, k, v, (SELECT count(*) FROM b WHERE b.k = a.k AND w > 0 GROUP BY b.k) AS m FROM a"
+    ),
+    "first of all, together": groups(
+        "a",
+        "SELECT max(q.event_time) AS event_time, avg(q.v) AS m, count(*) AS n FROM "
+        f"(SELECT event_time, v FROM a ORDER BY v DESC NULLS LAST{then('event_time')} LIMIT 3) q",
+    ),
+    "largest groups": Shape(
+        "ab",
+        "WITH g AS (SELECT k, count(*) AS n FROM b GROUP BY k ORDER BY count(*) DESC, k LIMIT 2 OFFSET 1) "
+        "SELECT a.event_time, a.k, a.v, g.n FROM a JOIN g ON a.k = g.k",
+    ),
+    "among the first": Shape(
+        "ab",
+        f"SELECT event_time, k, z, v FROM a WHERE k IN (SELECT k FROM b ORDER BY event_time DESC{then('k')} LIMIT 3)",
+    ),
+    "order that says nothing": Shape(
+        "a", "SELECT event_time, k, v FROM (SELECT * FROM a ORDER BY v DESC, k) q WHERE v > 0", row_wise=True
     ),
     "qualify": Shape(
         "a",

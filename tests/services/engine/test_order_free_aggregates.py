@@ -241,7 +241,7 @@ OVER = [
     ("collect_list(v) over (partition by k)", "rows between"),
     ("collect_list(v) over (partition by k order by t)", "rows between"),
     ("sort_array(collect_set(v) over (partition by k))", "rows between"),
-    ("corr(v, d) over (partition by k order by t)", "rows between"),
+    ("corr(v, d) over (partition by k order by v range 1 preceding)", "rows between"),
     ("any_value(v) over (partition by k)", "order by"),
 ]
 

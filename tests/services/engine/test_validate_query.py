@@ -60,6 +60,9 @@ CLASSES = [
     ("select event_time, v from a where v in (select v from b)", "keyed", ("v",)),
     ("select event_time, v from a where exists (select 1 from b where b.k = a.k)", "keyed", ("k",)),
     ("select event_time, (select max(v) from b) m from a", "keyed", ()),
+    ("select event_time, v from a where k not in (select k from b)", "keyed", ("k",)),
+    ("select event_time, v from (select * from a order by v) q where v > 1", "linear", ()),
+    ("select max(event_time) event_time, avg(v) m from (select event_time, v from a order by v limit 3)", "keyed", ()),
     ("select event_time, row_number() over (partition by k order by v) r from a", "keyed", ("k",)),
     ("select event_time, k, sum(d) over (partition by k) s from a", "keyed", ("k",)),
     ("select max(event_time) event_time, count(*) n from a", "keyed", ()),
@@ -116,7 +119,7 @@ def test_the_output_schema_is_told(engine_call: EngineCall) -> None:
 
 REFUSED = [
     ("select event_time, v from a order by v limit 3", "limit"),
-    ("select event_time, v from a where k not in (select k from b)", "not-in"),
+    ("select event_time, (k in (select k from b)) is null x from a", "not-in"),
     ("select event_time, (select v from b) x from a", "subquery-rows"),
     ("select event_time, x from a, lateral (select v x from b where b.k = a.k limit 1)", "limit"),
     ("select max(event_time) event_time, k, first(v) f from a group by k", "function-order"),

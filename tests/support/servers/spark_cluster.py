@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -51,7 +52,11 @@ class SparkCluster:
         return [seen.pid for seen in descendants(self.workers[number].pid)]
 
     def kill_worker(self, number: int) -> None:
-        """As if its machine was lost: the executor first, which would otherwise have time to say goodbye."""
+        """As if its machine was lost: the executor first, which would otherwise have time to say goodbye.
+
+        The worker is stopped before, or it would start another executor, which works until it finds that there is no worker.
+        """
+        self.workers[number].send_signal(signal.SIGSTOP)
         for pid in self.executors(number):
             with suppress(ProcessLookupError):
                 os.kill(pid, 9)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.local_fs.file_lock import held_lock, try_lock, unlock
+from tests.support.quick_processes import quick_processes
 
 
 def test_one_holds_it(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def hold(path: Path, told: Connection) -> None:
 def test_a_dead_holder_frees_it(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=hold, args=(path, theirs), daemon=True)
+    process = quick_processes().Process(target=hold, args=(path, theirs), daemon=True)
     process.start()
     assert ours.poll(60)
     assert try_lock(path) is None

@@ -12,6 +12,7 @@ import pytest
 
 from odfabric.adapters.local_fs.exchange import OWNER, FolderExchange
 from odfabric.errors import Determinate
+from tests.support.quick_processes import quick_processes
 
 
 def hold_session(root: Path, told: Connection) -> None:
@@ -25,7 +26,7 @@ def hold_session(root: Path, told: Connection) -> None:
 def test_sessions_of_the_dead_go_and_those_of_the_living_stay(tmp_path: Path) -> None:
     root = tmp_path / "exchange"
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=hold_session, args=(root, theirs), daemon=True)
+    process = quick_processes().Process(target=hold_session, args=(root, theirs), daemon=True)
     process.start()
     assert ours.poll(60)
     folder = Path(ours.recv())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import multiprocessing
 import os
 import shutil
 import signal
@@ -18,6 +17,7 @@ import pytest
 from odfabric.adapters.local_fs.object_store import LOCKS, PENDING, FolderObjectStore
 from odfabric.errors import AlreadyExists, Corrupt, Determinate, Indeterminate, InvalidData, InvalidName
 from odfabric.model.instant import Instant
+from tests.support.quick_processes import quick_processes
 
 KEY = "fed01/data/f1620aa"
 
@@ -55,7 +55,7 @@ def put_and_die(root: Path, pieces: int) -> None:
 
 @pytest.mark.parametrize("pieces", [0, 3])
 def test_what_a_dead_writer_left_is_invisible_and_goes(root: Path, objects: FolderObjectStore, pieces: int) -> None:
-    process = multiprocessing.get_context("spawn").Process(target=put_and_die, args=(root, pieces))
+    process = quick_processes().Process(target=put_and_die, args=(root, pieces))
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
@@ -204,6 +204,7 @@ import resource, signal, sys
 from pathlib import Path
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.errors import Determinate
+from tests.support.quick_processes import quick_processes
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 objects = FolderObjectStore(Path(sys.argv[1]))

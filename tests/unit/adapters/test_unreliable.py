@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import multiprocessing
 import signal
 from pathlib import Path
 
@@ -38,6 +37,7 @@ from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 from odfabric.testing.conformance.examples import NOW, entry_of, hash_of, new_chain
 from odfabric.testing.conformance.jobs import new_job
+from tests.support.quick_processes import quick_processes
 
 DATASET = entry_of("flights").id
 # Properties, and checks that ask nobody outside.
@@ -230,7 +230,7 @@ def put_three(root: Path, armed: str, kind: str) -> None:
     ],
 )
 def test_the_process_dies_at_the_armed_point(tmp_path: Path, armed: str, kind: str, left: int | None) -> None:
-    process = multiprocessing.get_context("spawn").Process(target=put_three, args=(tmp_path, armed, kind))
+    process = quick_processes().Process(target=put_three, args=(tmp_path, armed, kind))
     process.start()
     process.join(60)
     assert process.exitcode == (0 if left is None else -signal.SIGKILL)
@@ -245,7 +245,7 @@ def look_for_work(armed: str, jobs: int) -> None:
 
 
 def test_after_a_lease_means_that_there_was_one() -> None:
-    context = multiprocessing.get_context("spawn")
+    context = quick_processes()
     processes = [context.Process(target=look_for_work, args=("job.lease:after", jobs)) for jobs in (0, 1)]
     for process in processes:
         process.start()

@@ -7,8 +7,8 @@ Not here: which trees are allowed (`validate`), what they mean for increments (`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, reduce
 from typing import Any, TypeAlias
 
 from py4j.java_gateway import GatewayClient, JavaClass, is_instance_of
@@ -23,6 +23,8 @@ Expression: TypeAlias = Any
 Attribute: TypeAlias = Any
 TreeNode: TypeAlias = Any
 
+_ROUNDS_MAX = 100
+"""Most times that rules of the optimizer are applied to a plan; those that we use settle in as many rounds as it has levels."""
 _MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _CHILDLESS = frozenset(
@@ -81,6 +83,10 @@ class Catalyst:
             return self.expressions.DateFromUnixDate(self.parse_expression(f"{micros // _MICROS_PER_DAY}"))
         return self.expressions.MicrosToTimestamp(self.parse_expression(f"{micros}L"))
 
+    def all_of(self, conditions: Sequence[Expression]) -> Expression:
+        """One condition for all of some; TRUE for none."""
+        return reduce(self.expressions.And, conditions) if conditions else self.literal_true()
+
     def literal_true(self) -> Expression:
         """The constant TRUE."""
         return self.companion("org.apache.spark.sql.catalyst.expressions.Literal").TrueLiteral()
@@ -109,6 +115,16 @@ class Catalyst:
                 value = getattr(value, part)
             self._companions[name] = getattr(getattr(value, f"{last}$"), "MODULE$")
         return self._companions[name]
+
+    def settled(self, plan: Plan, *rules: str) -> Plan:
+        """A plan to which Spark's own rules are applied, given by their names in its optimizer, until nothing changes."""
+        own = [self.companion(f"org.apache.spark.sql.catalyst.optimizer.{rule}") for rule in rules]
+        for _ in range(_ROUNDS_MAX):
+            changed = reduce(lambda node, rule: rule.apply(node), own, plan)
+            if changed.fastEquals(plan):
+                break
+            plan = changed
+        return plan
 
     def seq(self, values: Iterable[Any]) -> Any:
         """A Scala Seq."""
@@ -198,6 +214,13 @@ def walk_expression(expression: Expression) -> Iterator[Expression]:
 def without_alias(expression: Expression) -> Expression:
     """The value of a named expression."""
     return expression.child() if simple_name(expression) == "Alias" else expression
+
+
+def conjuncts(condition: Expression) -> list[Expression]:
+    """The parts of a condition that must all hold, from left to right."""
+    if simple_name(condition) != "And":
+        return [condition]
+    return [part for side in children(condition) for part in conjuncts(side)]
 
 
 def is_attribute(expression: Expression) -> bool:

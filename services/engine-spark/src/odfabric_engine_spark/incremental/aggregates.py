@@ -13,7 +13,7 @@ from enum import Enum
 
 from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.catalyst import Catalyst, Expression, children, simple_name
-from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text
+from odfabric_engine_spark.validate.refusal import Refused, refusal, text_of
 
 _INTEGERS = frozenset({"byte", "short", "integer", "long"})
 _FLOATS = frozenset({"float", "double"})
@@ -79,7 +79,7 @@ class CallReader:
             input=self._input(expression, function),
             result=str(expression.dataType().json()).strip('"'),
             lenient=str(function.prettyName()).startswith("try_"),
-            text=_text(expression),
+            text=text_of(expression),
         )
 
     def _input(self, expression: Expression, function: Expression) -> int | None:
@@ -110,12 +110,8 @@ class CallReader:
         return len(self.inputs) - 1
 
 
-def _text(expression: Expression) -> str:
-    return shown(source_text(expression) or str(expression.sql()))
-
-
 def _problem(expression: Expression, name: str) -> InvalidQuery | None:
-    text = _text(expression)
+    text = text_of(expression)
     if name not in _FUNCTIONS:
         return refusal(
             "aggregate",

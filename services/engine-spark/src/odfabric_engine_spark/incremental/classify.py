@@ -33,7 +33,8 @@ from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
 from odfabric_engine_spark.incremental.resolve import ResolvedQuery
 from odfabric_engine_spark.incremental.trace import Leaf, columns_used, leaves_of
 from odfabric_engine_spark.incremental.window import TimedWindow, find_window, is_session_window, is_window_column
-from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text
+from odfabric_engine_spark.normalise.pushed_filters import with_filters_pushed
+from odfabric_engine_spark.validate.refusal import Refused, refusal, text_of
 
 LINEAR_NODES = frozenset({"Project", "Filter", "Generate", "Union"})
 _REASONS = {
@@ -96,6 +97,7 @@ def classify(
     problems = list(_problems(plan))
     if problems:
         raise Refused(problems)
+    plan = with_filters_pushed(catalyst, plan)
     aggregates = [node for node in _nodes(plan) if simple_name(node) == "Aggregate"]
     if not aggregates:
         if query.lateness_us is not None:
@@ -129,7 +131,7 @@ def calls_of(aggregate: Plan) -> Iterator[Expression]:
 
 
 def _simplified(catalyst: Catalyst, plan: Plan) -> Plan:
-    """Without names: WITH inlined, aliases and views gone, DISTINCT as the aggregate that it is."""
+    """Without names and order: WITH inlined, aliases and views gone, DISTINCT as the aggregate that it is."""
     optimizer = "org.apache.spark.sql.catalyst.optimizer"
     inline = catalyst.jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False, False)
     plan = _without_names(catalyst, inline.apply(plan))
@@ -138,8 +140,8 @@ def _simplified(catalyst: Catalyst, plan: Plan) -> Plan:
 
 def _without_names(catalyst: Catalyst, node: Plan) -> Plan:
     below = [_without_names(catalyst, child) for child in children(node)]
-    if simple_name(node) in ("SubqueryAlias", "View", "PipeOperator"):
-        return below[0]
+    if simple_name(node) in ("SubqueryAlias", "View", "PipeOperator", "Sort"):
+        return below[0]  # an order without LIMIT, which is refused, says nothing
     return node.withNewChildren(catalyst.seq(below)) if below else node
 
 
@@ -220,7 +222,7 @@ def _aggregate_problems(node: Plan, *, below_aggregate: bool, below_union: bool)
         name = str(expression.dataType().typeName())
         nested = name == "array" or (name == "struct" and not is_window_column(expression))
         if nested or not has_bytes(expression):
-            text = shown(source_text(expression) or str(expression.sql()))
+            text = text_of(expression)
             yield refusal(
                 "group-type",
                 f"{text} is a {name}, which cannot be grouped by",

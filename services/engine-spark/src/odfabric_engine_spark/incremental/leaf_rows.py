@@ -26,7 +26,6 @@ from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
 from odfabric_engine_spark.incremental.slots import Mask
 from odfabric_engine_spark.incremental.trace import Leaf
 
-_PRUNING_ROUNDS_MAX = 100
 _DIGEST_BYTES = 16
 _PIECE_ROWS = 65_536
 
@@ -110,15 +109,9 @@ def weights_of(operations: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 
 def columns_needed(catalyst: Catalyst, plan: Plan, results: Sequence[Expression]) -> list[frozenset[str]]:
     """Names of the columns that expressions over a plan need from each leaf, from left to right."""
-    pruning = catalyst.companion("org.apache.spark.sql.catalyst.optimizer.ColumnPruning")
-    node = catalyst.logical.Project(catalyst.seq(results), plan)
-    for _ in range(_PRUNING_ROUNDS_MAX):
-        pruned = pruning.apply(node)
-        if pruned.fastEquals(node):
-            break
-        node = pruned
+    pruned = catalyst.settled(catalyst.logical.Project(catalyst.seq(results), plan), "ColumnPruning")
     found: list[frozenset[str]] = []
-    _collect_needed(node, found)
+    _collect_needed(pruned, found)
     return found
 
 

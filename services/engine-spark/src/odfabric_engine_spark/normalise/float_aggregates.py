@@ -19,14 +19,13 @@ from odfabric_engine_spark.normalise.floats import (
     with_one_zero,
 )
 from odfabric_engine_spark.normalise.folds import folded
+from odfabric_engine_spark.normalise.moving_sums import AVERAGE_OF_LIST, SUM_OF_LIST, with_sums_of_frames
 from odfabric_engine_spark.normalise.rebuild import map_expressions, with_children
 from odfabric_engine_spark.normalise.template import from_template
 from odfabric_engine_spark.normalise.ties import without_ties
 from odfabric_engine_spark.normalise.whole_numbers import adds_longs, exact_longs, with_exact_longs
 
 _SORTED = "sort_array(collect_list({distinct}cast(value as double)))"
-_SUM = "aggregate({values}, cast(null as double), (total, each) -> coalesce(total + each, each))"
-_AVERAGE = _SUM + " / nullif(size({values}), 0)"
 
 
 def with_exact_aggregates(catalyst: Catalyst, plan: Plan) -> Plan:
@@ -38,7 +37,11 @@ def with_exact_aggregates(catalyst: Catalyst, plan: Plan) -> Plan:
             return node
         return map_expressions(catalyst, node, lambda part: _exact(catalyst, part))
     if name == "Window":
-        return with_exact_longs(catalyst, map_expressions(catalyst, node, lambda part: _over_rows(catalyst, part)))
+        node = map_expressions(catalyst, node, lambda part: _over_rows(catalyst, part))
+        summed = with_sums_of_frames(catalyst, node)
+        if summed is node:
+            return with_exact_longs(catalyst, node)
+        return with_children(catalyst, summed, [with_exact_longs(catalyst, children(summed)[0])])
     return node
 
 
@@ -64,7 +67,7 @@ def _exact(catalyst: Catalyst, part: Expression) -> Expression | None:
     if condition is not None:
         value = catalyst.expressions.If(condition, value, catalyst.null_literal(value.dataType()))
     values = _SORTED.format(distinct="distinct " if part.isDistinct() else "")
-    text = _AVERAGE if simple_name(function) in AVERAGES else _SUM
+    text = AVERAGE_OF_LIST if simple_name(function) in AVERAGES else SUM_OF_LIST
     return from_template(catalyst, text.replace("{values}", values), {"value": value})
 
 

@@ -28,7 +28,7 @@ from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
 from odfabric_engine_spark.normalise.timed import WATERMARK
 from odfabric_engine_spark.normalise.whole_numbers import adds_longs
 from odfabric_engine_spark.normalise.window_functions import needs_order, tie_problems, window_problems
-from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, source_text
+from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, text_of
 
 _log = logging.getLogger(__name__)
 _NORMAL_NODES = frozenset(
@@ -129,7 +129,7 @@ def _lists_beside_distinct(aggregate: Plan) -> Iterator[InvalidQuery]:
         if simple_name(function) == "ListAgg" and not function.orderExpressions().isEmpty():
             yield refusal(
                 "distinct-aggregate",
-                f"Spark cannot compute {shown(source_text(call) or str(call.sql()))} beside other DISTINCT aggregates",
+                f"Spark cannot compute {text_of(call)} beside other DISTINCT aggregates",
                 at=call,
                 hint="compute one of them in a subquery and join it, or use array_join(sort_array(collect_list(..)), ..)",
             )
@@ -141,7 +141,7 @@ def _map_keys(keys: list[Expression], use: str) -> Iterator[InvalidQuery]:
         if '"map"' in text or '"variant"' in text:
             yield refusal(
                 "group-type",
-                f"{shown(source_text(key) or str(key.sql()))} holds a map, which cannot be {use}",
+                f"{text_of(key)} holds a map, which cannot be {use}",
                 at=key,
                 hint="use its members, or map_entries(..) of it",
             )

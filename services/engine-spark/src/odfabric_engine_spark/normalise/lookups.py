@@ -16,18 +16,18 @@ from odfabric_engine_spark.catalyst import (
     Expression,
     Plan,
     children,
+    conjuncts,
     expr_id,
     is_attribute,
     items,
     simple_name,
     walk_expression,
 )
-from odfabric_engine_spark.normalise.comma_joins import conjuncts
 from odfabric_engine_spark.normalise.event_times import EventTimes
 from odfabric_engine_spark.normalise.rebuild import map_expression
 from odfabric_engine_spark.normalise.row_laterals import own_row
 from odfabric_engine_spark.normalise.window_functions import unordered_columns
-from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text
+from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text, text_of
 
 FORM = (
     "join lateral (select .. from versions v where v.key = l.key and v.event_time <= l.event_time "
@@ -229,7 +229,7 @@ def _other_form(node: Plan, tables: Mapping[str, tuple[str, ...]]) -> InvalidQue
 
 
 def _other_condition(node: Plan, condition: Expression) -> InvalidQuery:
-    text = shown(source_text(condition) or str(condition.sql()))
+    text = text_of(condition)
     return refusal(
         _RULE,
         f"a look-up compares its key and its event time with the row, not {text}",

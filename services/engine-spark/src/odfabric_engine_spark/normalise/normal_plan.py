@@ -4,7 +4,7 @@ Owns which nodes a normal plan has and the order of the rewrites. A normal plan 
 Project, Filter, Generate, Expand, Aggregate, Window, Join and Union; no subqueries in expressions, no names, no order. What
 waits for the watermark is a Filter of its own (`timed`). Invariant: over any rows the normal plan is the query, with ties in
 windows broken by all columns and floats added in ascending order; nothing is evaluated for a row that a condition of the query
-kept away from it. EXCEPT, INTERSECT and DISTINCT compare rows as keys: -0.0 is 0.0, NaN is NaN, NULL is NULL; that is
+keeps away from it in plain Spark. EXCEPT, INTERSECT and DISTINCT compare rows as keys: -0.0 is 0.0, NaN is NaN, NULL is NULL; that is
 Spark's own meaning. Not here: keys, stages, state (`stages`). Source: semantics of transforms, section 3.
 """
 
@@ -18,12 +18,12 @@ from py4j.protocol import Py4JError
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, simple_name
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.resolve import ResolvedQuery
-from odfabric_engine_spark.normalise.comma_joins import with_join_conditions
 from odfabric_engine_spark.normalise.event_times import EventTimes
 from odfabric_engine_spark.normalise.first_rows import with_numbers, without_limit
 from odfabric_engine_spark.normalise.float_aggregates import with_exact_aggregates
 from odfabric_engine_spark.normalise.limits import check_analysed, check_normal
 from odfabric_engine_spark.normalise.lookups import LookupReader
+from odfabric_engine_spark.normalise.pushed_filters import with_filters_pushed
 from odfabric_engine_spark.normalise.rebuild import map_inner_plans, with_children
 from odfabric_engine_spark.normalise.subqueries import Subqueries
 from odfabric_engine_spark.normalise.temporal import without_lateral
@@ -66,7 +66,7 @@ def normal_plan(
         plan = _Plain(catalyst, times, temporal_tables).plain(plan)
     except Py4JError as error:
         raise spark_refused(error) from error
-    plan = with_join_conditions(catalyst, plan)
+    plan = with_filters_pushed(catalyst, plan)
     plan = with_timed_windows(catalyst, with_exact_aggregates(catalyst, plan), times)
     plan = with_waiting_joins(catalyst, plan, times)
     check_normal(catalyst, plan)
@@ -89,7 +89,7 @@ class _Plain:
 
         Set operations go last: Spark takes correlated subqueries out of them, not out of the joins that they become.
         """
-        plan = self._node(plan)
+        plan = self._node(with_numbers(self._catalyst, plan))
         for rule in _SET_OPERATIONS:
             plan = self._catalyst.companion(f"{_OPTIMIZER}.{rule}").apply(plan)
         return plan

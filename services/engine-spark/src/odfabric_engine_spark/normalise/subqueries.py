@@ -1,9 +1,9 @@
 """Subqueries in expressions as joins.
 
 Owns taking them apart, one node at a time from the inside out: correlated ones by Spark's own rules, single values by a join
-with a plan that has one row, LATERAL by a join with all that its rows have beside them. Invariant: no node that leaves here holds a plan in an expression. NOT IN is a question about
-nulls of the whole relation (one null, and no row passes), so it needs columns that are never null. Not here: LATERAL
-of the row itself and look-ups (`temporal`). Source: ruling on the traps of incremental queries.
+with a plan that has one row, LATERAL by a join with all that its rows have beside them. Invariant: no node that leaves here
+holds a plan in an expression. Not here: what nulls mean to IN (`memberships`), LATERAL of the row itself and look-ups (`temporal`).
+Source: ruling on the traps of incremental queries.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from odfabric_engine_spark.catalyst import (
     Expression,
     Plan,
     children,
+    conjuncts,
     expr_id,
-    expressions_of,
     inner_plan,
     is_attribute,
     items,
@@ -27,11 +27,12 @@ from odfabric_engine_spark.catalyst import (
     walk_expression,
     without_alias,
 )
-from odfabric_engine_spark.normalise.comma_joins import conjuncts
 from odfabric_engine_spark.normalise.first_rows import takes_one
+from odfabric_engine_spark.normalise.memberships import Memberships, is_not_in
 from odfabric_engine_spark.normalise.rebuild import map_expression, map_expressions, subqueries_of, with_children
 from odfabric_engine_spark.normalise.window_functions import window
-from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text
+from odfabric_engine_spark.stages.joins import MATCHED, join_kind
+from odfabric_engine_spark.validate.refusal import Refused, refusal, text_of
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 _HOLDERS = frozenset({"Project", "Filter", "Join", "Aggregate"})
@@ -51,9 +52,13 @@ class Subqueries:
             return node
         if simple_name(node) not in _HOLDERS:
             raise Refused([_not_here(found[0])])
+        if simple_name(node) == "Join" and join_kind(node) in MATCHED:
+            return self.joined(self._as_filter(node))
+        node = Memberships(self._catalyst, node).settled()
         if simple_name(node) == "Aggregate":
             return self._around_aggregate(node)
         self._check(node)
+        node = Memberships(self._catalyst, node).with_nulls()
         alone = self._without_single_values(node)
         left = subqueries_of(self._catalyst, alone)
         plan = self._without_correlated(alone, left[0]) if left else alone
@@ -61,6 +66,14 @@ class Subqueries:
             return plan
         # The values that were joined are columns of what a filter or a join gives.
         return self._catalyst.logical.Project(node.output(), plan)
+
+    def _as_filter(self, join: Plan) -> Plan:
+        """What an inner join asks of subqueries, asked of what it gives."""
+        parts = [(part, self._holds_plan(part)) for part in conjuncts(join.condition().get())]
+        some = self._catalyst.companion("scala.Option").apply
+        kept = some(self._catalyst.all_of([part for part, holds in parts if not holds]))
+        below = self._catalyst.logical.Join(*children(join), join.joinType(), kept, join.hint())
+        return self._catalyst.logical.Filter(self._catalyst.all_of([part for part, holds in parts if holds]), below)
 
     def beside(self, node: Plan) -> Plan:
         """A join for a LateralJoin. Raises Refused."""
@@ -74,7 +87,7 @@ class Subqueries:
         return self._with_plain_windows(plan, set(children(node)))
 
     def _check(self, node: Plan) -> None:
-        problems = [*_value_problems(self._catalyst, node), *_membership_problems(self._catalyst, node)]
+        problems = list(_value_problems(self._catalyst, node))
         if problems:
             raise Refused(problems)
 
@@ -107,7 +120,7 @@ class Subqueries:
     def _without_correlated(self, node: Plan, at: Expression) -> Plan:
         try:
             plan = self._apply("PullupCorrelatedPredicates", node)
-            plan = map_expressions(self._catalyst, plan, self._without_not_in)
+            plan = map_expressions(self._catalyst, plan, Memberships(self._catalyst, plan).as_exists)
             plan = map_expressions(self._catalyst, plan, lambda part: self._as_correlated(part, children(node)[0]))
             plan = self._apply("RewriteCorrelatedScalarSubquery", plan)
             plan = self._apply("RewritePredicateSubquery", plan)
@@ -139,24 +152,6 @@ class Subqueries:
     def _apply(self, rule: str, plan: Plan) -> Plan:
         return self._catalyst.companion(f"{_OPTIMIZER}.{rule}").apply(plan)
 
-    def _without_not_in(self, part: Expression) -> Expression | None:
-        """Without nulls, NOT IN asks that no equal row exists."""
-        if simple_name(part) != "Not" or simple_name(part.child()) != "InSubquery":
-            return None
-        values, query = items(part.child().values()), part.child().query()
-        columns = items(query.plan().output())[: len(values)]
-        equalities = [
-            self._catalyst.expressions.EqualTo(value, column) for value, column in zip(values, columns, strict=True)
-        ]
-        exists = self._catalyst.expressions.Exists(
-            query.plan(),
-            query.outerAttrs(),
-            query.exprId(),
-            self._catalyst.seq([*items(query.joinCond()), *equalities]),
-            query.hint(),
-        )
-        return self._catalyst.expressions.Not(exists)
-
     def _as_correlated(self, part: Expression, below: Plan) -> Expression | None:
         """Spark's rule joins what reads a column of the row; the others are told to, with any column."""
         if simple_name(part) != "Exists" or not part.outerAttrs().isEmpty():
@@ -178,7 +173,7 @@ class Subqueries:
         groups = [each for each in items(node.groupingExpressions()) if self._holds_plan(each)]
 
         def to_column(part: Expression) -> Expression | None:
-            if inner_plan(part) is None and simple_name(part) != "InSubquery":
+            if inner_plan(part) is None and simple_name(part) != "InSubquery" and not is_not_in(part):
                 return None
             value = self._catalyst.named(part, "subquery")
             below.append(value)
@@ -245,7 +240,7 @@ def _value_problems(catalyst: Catalyst, node: Plan) -> Iterator[InvalidQuery]:
         if simple_name(part) == "ScalarSubquery" and not _has_one_row(part.plan()):
             yield refusal(
                 "subquery-rows",
-                f"{_text(part)} can have more than one row",
+                f"{text_of(part)} can have more than one row",
                 at=part,
                 hint="aggregate it: (select max(..) from ..), or take one: (select .. order by .. limit 1)",
             )
@@ -258,80 +253,44 @@ def _has_one_row(plan: Plan) -> bool:
     while simple_name(plan) in _ROW_KEEPING:
         (plan,) = children(plan)
     if simple_name(plan) == "Aggregate":
-        return bool(plan.groupingExpressions().isEmpty())
+        (below,) = children(plan)
+        return all(_is_one_value(group, below) for group in items(plan.groupingExpressions()))
     return simple_name(plan) == "OneRowRelation"
 
 
-def _membership_problems(catalyst: Catalyst, node: Plan) -> Iterator[InvalidQuery]:
-    """Uses of IN in which a null would be neither true nor false to what is above."""
-    known: list[Expression] = []
-    if simple_name(node) == "Filter":
-        known = conjuncts(node.condition())
-    for expression in expressions_of(node):
-        positive = simple_name(node) in ("Filter", "Join")
-        for part, is_positive in _memberships(expression, positive=positive):
-            if not is_positive and not _is_two_valued(catalyst, part, node, known):
-                text = _text(part)
-                yield refusal(
-                    "not-in",
-                    f"{text} asks for nulls in the whole relation: with one of them, no row passes NOT IN",
-                    at=part,
-                    hint="write not exists (select 1 from .. where ..), or keep nulls out: where .. is not null",
-                )
+def _is_one_value(column: Expression, plan: Plan) -> bool:
+    """Whether a column of a plan has one value for a row that a subquery is asked for: that of something outside of it."""
+    while simple_name(plan) in _ROW_KEEPING and is_attribute(column):
+        if simple_name(plan) == "Filter" and any(_fixes(part, column) for part in conjuncts(plan.condition())):
+            return True
+        if simple_name(plan) == "Project":
+            named = next((each for each in items(plan.projectList()) if expr_id(each) == expr_id(column)), column)
+            column = without_alias(named)
+        (plan,) = children(plan)
+    return bool(column.foldable())
 
 
-def _memberships(expression: Expression, *, positive: bool) -> Iterator[tuple[Expression, bool]]:
-    """Each IN, and whether null means the same as false there."""
-    name = simple_name(expression)
-    if name == "InSubquery":
-        yield expression, positive
-    below = positive and name in ("And", "Or")
-    for child in children(expression):
-        yield from _memberships(child, positive=below)
-
-
-def _is_two_valued(catalyst: Catalyst, membership: Expression, node: Plan, known: list[Expression]) -> bool:
-    values, query = items(membership.values()), membership.query().plan()
-    below = [constraint for child in children(node) for constraint in items(child.constraints().toSeq())]
-    inside = items(query.constraints().toSeq())
-    pairs = zip(values, items(query.output()), strict=False)
-    return all(
-        _never_null(catalyst, value, [*known, *below]) and _never_null(catalyst, column, inside)
-        for value, column in pairs
-    )
-
-
-def _never_null(catalyst: Catalyst, value: Expression, known: list[Expression]) -> bool:
-    if not value.nullable():
-        return True
-    if _keeps_non_null(catalyst, value) and _never_null(catalyst, value.child(), known):
-        return True
-    required = catalyst.expressions.IsNotNull(value)
-    return any(each.semanticEquals(required) for each in known)
-
-
-def _keeps_non_null(catalyst: Catalyst, value: Expression) -> bool:
-    """Whether an expression is a cast that makes null of null only: TRY_CAST and casts of JSON, for instance, do not."""
-    if simple_name(value) != "Cast":
+def _fixes(condition: Expression, column: Expression) -> bool:
+    """Whether a condition is that a column equals what has no column of the same relation."""
+    if simple_name(condition) not in ("EqualTo", "EqualNullSafe"):
         return False
-    non_null = catalyst.expressions.BoundReference(0, value.child().dataType(), False)
-    return not value.withNewChildren(catalyst.seq([non_null])).nullable()
+    sides = children(condition)
+    return any(
+        one.semanticEquals(column) and not any(is_attribute(part) for part in walk_expression(other))
+        for one, other in (sides, sides[::-1])
+    )
 
 
 def _not_here(part: Expression) -> InvalidQuery:
     return refusal(
-        "subquery", f"a subquery is not allowed here: {_text(part)}", at=part, hint="use it in a step before"
+        "subquery", f"a subquery is not allowed here: {text_of(part)}", at=part, hint="use it in a step before"
     )
 
 
 def _too_correlated(part: Expression) -> InvalidQuery:
     return refusal(
         "subquery",
-        f"the subquery cannot be written as a join: {_text(part)}",
+        f"the subquery cannot be written as a join: {text_of(part)}",
         at=part,
         hint="write it as a join, or compute it in a step of its own",
     )
-
-
-def _text(part: Expression) -> str:
-    return shown(source_text(part) or str(part.sql()))

@@ -10,7 +10,6 @@ Source: ruling on temporal joins.
 from __future__ import annotations
 
 from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan, children, items
-from odfabric_engine_spark.normalise.comma_joins import all_of
 from odfabric_engine_spark.normalise.lookups import FORM, Lookup, LookupReader
 from odfabric_engine_spark.normalise.row_laterals import over_the_row
 from odfabric_engine_spark.normalise.timed import wait_for
@@ -61,7 +60,7 @@ class _Joiner:
         conditions = [self._catalyst.expressions.EqualTo(side, self._row_side)]
         if not is_outer:
             conditions.append(self._catalyst.expressions.IsNotNull(column))
-        taken = make.Filter(all_of(self._catalyst, conditions), window(self._catalyst, [found], keys, order, union))
+        taken = make.Filter(self._catalyst.all_of(conditions), window(self._catalyst, [found], keys, order, union))
         results = [
             self._catalyst.named(self._catalyst.member(column, index), str(each.name()), like=each)
             for index, each in enumerate(output)
@@ -78,7 +77,7 @@ class _Joiner:
         keys = [version for _, version in self._lookup.keys]
         _, time = self._lookup.times[0]
         known = [self._catalyst.expressions.IsNotNull(each) for each in [*keys, time]]
-        plan = self._catalyst.logical.Filter(all_of(self._catalyst, [*self._lookup.own, *known]), self._lookup.versions)
+        plan = self._catalyst.logical.Filter(self._catalyst.all_of([*self._lookup.own, *known]), self._lookup.versions)
         order = completed(self._catalyst, [*keys, time], self._lookup.order[1:], self._lookup.versions)
         plan = self._first([*keys, time], order, plan) if order else plan
         return self._branch(keys, time, self._version_side, self._result(), self._left, plan)

@@ -14,9 +14,18 @@ from dataclasses import dataclass
 from py4j.protocol import Py4JError
 
 from odfabric.model.instant import SECONDS_PER_DAY
-from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan, children, expr_id, items, simple_name
+from odfabric_engine_spark.catalyst import (
+    Attribute,
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    conjuncts,
+    expr_id,
+    items,
+    simple_name,
+)
 from odfabric_engine_spark.incremental.trace import substitute
-from odfabric_engine_spark.normalise.comma_joins import conjuncts
 from odfabric_engine_spark.normalise.event_times import EventTimes
 from odfabric_engine_spark.normalise.rebuild import map_expression, with_children
 from odfabric_engine_spark.normalise.timed import wait_for

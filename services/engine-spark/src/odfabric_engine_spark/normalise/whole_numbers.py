@@ -12,7 +12,7 @@ from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children,
 from odfabric_engine_spark.normalise.floats import AVERAGES
 from odfabric_engine_spark.normalise.template import from_template
 from odfabric_engine_spark.normalise.window_functions import window
-from odfabric_engine_spark.validate.refusal import shown, source_text
+from odfabric_engine_spark.validate.refusal import text_of
 from odfabric_engine_spark.validate.row_order import SUMS
 
 _TOTAL = "sum({distinct}cast(value as decimal(28, 0)))"
@@ -84,6 +84,6 @@ def _result(catalyst: Catalyst, call: Expression, parts: dict[str, Expression]) 
         return from_template(catalyst, _AVERAGE, parts)
     if str(function.prettyName()).startswith("try_"):
         return from_template(catalyst, _LENIENT_SUM, parts)
-    message = f"{shown(source_text(call) or str(call.sql()))} overflows bigint"
+    message = f"{text_of(call)} overflows bigint"
     told = catalyst.companion("org.apache.spark.sql.catalyst.expressions.Literal").apply(message)
     return from_template(catalyst, _SUM, {**parts, "message": told})

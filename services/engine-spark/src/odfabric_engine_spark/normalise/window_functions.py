@@ -3,7 +3,7 @@
 Owns completing the order of a window: after the query's own ORDER BY come all columns that it reads, in the order in which the
 relation declares them, least first, nulls before; floats also by their text, which tells -0.0 from 0.0. Invariant: rows that
 still tie are equal, so every function of what comes out is one of the multiset of rows. rank and its like, and RANGE frames,
-are functions of peers and keep their order. Not here: which functions exist (`validate`). Source: ruling on the law's judge.
+are functions of peers and keep their order; a running sum of floats is that of the last of its peers. Not here: which functions exist (`validate`). Source: ruling on the law's judge.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from odfabric_engine_spark.catalyst import (
 )
 from odfabric_engine_spark.normalise.floats import is_float_sum
 from odfabric_engine_spark.normalise.template import from_template
-from odfabric_engine_spark.validate.refusal import refusal, shown, source_text
-from odfabric_engine_spark.validate.row_order import holds_floats
+from odfabric_engine_spark.validate.refusal import refusal, shown, text_of
+from odfabric_engine_spark.validate.row_order import SUMS, holds_floats
 
 _BY_PEERS = frozenset({"Rank", "DenseRank", "PercentRank", "CumeDist"})
 _BY_POSITION = frozenset({"RowNumber", "NTile", "Lag", "Lead", "CounterDiff", "CounterDiffWithStartTime"})
@@ -67,6 +67,18 @@ class _Call:
         return simple_name(self.frame.upper()) == "UnboundedFollowing"
 
     @property
+    def adds_to_peers(self) -> bool:
+        """Whether floats are added from the first row to the last one that ties with the current row."""
+        to_current = simple_name(self.frame.upper()) == "CurrentRow"
+        return self.is_float_sum and self.is_range and self.from_start and to_current
+
+    @property
+    def folds_frame(self) -> bool:
+        """Whether floats are added over a frame of values, which has no order of its own (`moving_sums`)."""
+        open_frame = self.is_range and not (self.from_start and self.to_end) and not self.adds_to_peers
+        return open_frame and self.is_float_sum and simple_name(self.function) in SUMS
+
+    @property
     def ignores_nulls(self) -> bool:
         function = self.function
         return simple_name(function) in _PICKS and bool(function.ignoreNulls())
@@ -75,7 +87,7 @@ class _Call:
     def needs_order(self) -> bool:
         """Whether rows that tie must get an order."""
         name = simple_name(self.function)
-        if name in _BY_PEERS:
+        if name in _BY_PEERS or self.folds_frame:
             return False
         if name in _BY_POSITION or name in _PICKS or name == "CollectList" or self.is_float_sum:
             return True
@@ -88,7 +100,7 @@ def window_problems(node: Plan) -> Iterator[InvalidQuery]:
     for call in _calls(node):
         if not call.needs_order:
             continue
-        text, whole = shown(source_text(call.expression) or str(call.expression.sql())), call.from_start and call.to_end
+        text, whole = text_of(call.expression), call.from_start and call.to_end
         if not ordered and not (whole and call.is_float_sum):
             yield refusal(
                 "function-order",
@@ -96,14 +108,14 @@ def window_problems(node: Plan) -> Iterator[InvalidQuery]:
                 at=call.expression,
                 hint="state it: over (partition by .. order by ..)",
             )
-        elif call.is_range and not whole and call.is_float_sum:
+        elif call.is_range and not whole and call.is_float_sum and not call.adds_to_peers:
             yield refusal(
                 "float-order",
                 f"{text} adds floating point numbers of rows that tie, whose sum depends on their order",
                 at=call.expression,
                 hint="write the frame: rows between unbounded preceding and current row, or cast to decimal",
             )
-        elif call.is_range and not whole and not _is_decided(call):
+        elif call.is_range and not whole and not call.adds_to_peers and not _is_decided(call):
             yield refusal(
                 "function-order",
                 f"{text} depends on the order of rows that tie",
@@ -123,6 +135,11 @@ def _is_decided(call: _Call) -> bool:
     if name == "First":
         return call.from_start and upper in ("CurrentRow", "UnboundedFollowing")
     return name == "Last" and call.to_end and lower in ("CurrentRow", "UnboundedPreceding")
+
+
+def folds_frame(call: Expression) -> bool:
+    """Whether a WindowExpression adds floats over a frame of values."""
+    return _Call(call).folds_frame
 
 
 def needs_order(node: Plan) -> bool:
@@ -148,11 +165,25 @@ def with_total_order(catalyst: Catalyst, node: Plan) -> Plan:
     order = completed(catalyst, partition, items(node.orderSpec()), below)
     if by_peers:
         below = window(catalyst, by_peers, partition, items(node.orderSpec()), below)
-    renamed = [
-        catalyst.named(_with_order(catalyst, _Call(each.child()), partition, order), str(each.name()), like=each)
-        for each in by_position
-    ]
-    return window(catalyst, renamed, partition, order, below)
+    renamed: list[Expression] = []
+    of_peers: list[Expression] = []
+    peers = [*partition, *(each.child() for each in items(node.orderSpec()))]
+    for each in by_position:
+        call = _Call(each.child())
+        value = _with_order(catalyst, call, partition, order)
+        if not call.adds_to_peers:
+            renamed.append(catalyst.named(value, str(each.name()), like=each))
+            continue
+        running = catalyst.named(value, "running")
+        renamed.append(running)
+        last = catalyst.expressions.aggregate.Last(running.toAttribute(), False).toAggregateExpression()
+        of_peers.append(
+            catalyst.named(over_rows(catalyst, last, peers, order, to_end=True), str(each.name()), like=each)
+        )
+    plan = window(catalyst, renamed, partition, order, below)
+    if not of_peers:
+        return plan
+    return catalyst.logical.Project(node.output(), window(catalyst, of_peers, peers, order, plan))
 
 
 def window(

@@ -6,10 +6,9 @@ method, section 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from odfabric_engine_spark.catalyst import Expression, Plan, children, simple_name
+from odfabric_engine_spark.catalyst import Expression, Plan, children, conjuncts, simple_name
 
 MATCHED = frozenset({"Inner", "Cross"})
 """Every row of the result has one of each side."""
@@ -38,7 +37,7 @@ def equal_pairs(join: Plan) -> list[EqualPair]:
     left, right = (child.outputSet() for child in children(join))
     condition = join.condition()
     found: list[EqualPair] = []
-    for part in _conjuncts(condition.get()) if condition.isDefined() else ():
+    for part in conjuncts(condition.get()) if condition.isDefined() else ():
         if simple_name(part) not in ("EqualTo", "EqualNullSafe"):
             continue
         one, other = part.left(), part.right()
@@ -49,11 +48,3 @@ def equal_pairs(join: Plan) -> list[EqualPair]:
         elif one.references().subsetOf(right) and other.references().subsetOf(left):
             found.append(EqualPair(other, one))
     return found
-
-
-def _conjuncts(condition: Expression) -> Iterator[Expression]:
-    if simple_name(condition) == "And":
-        yield from _conjuncts(condition.left())
-        yield from _conjuncts(condition.right())
-    else:
-        yield condition

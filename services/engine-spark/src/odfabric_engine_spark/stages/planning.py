@@ -15,8 +15,6 @@ from odfabric_engine_spark.stages.inference import Inference
 from odfabric_engine_spark.stages.kept_types import check_kept_types
 from odfabric_engine_spark.stages.query import GroupStage, StagedQuery
 
-_PRUNING_ROUNDS_MAX = 100
-
 
 def staged_query(catalyst: Catalyst, plan: Plan) -> StagedQuery:
     """The stages of a normal plan. Raises Refused."""
@@ -39,14 +37,7 @@ def staged_query(catalyst: Catalyst, plan: Plan) -> StagedQuery:
 
 def _pruned(catalyst: Catalyst, plan: Plan) -> Plan:
     """Without columns that do not reach the result, by Spark's own rule; the result keeps its columns."""
-    pruning = catalyst.companion("org.apache.spark.sql.catalyst.optimizer.ColumnPruning")
-    node = catalyst.logical.Project(plan.output(), plan)
-    for _ in range(_PRUNING_ROUNDS_MAX):
-        pruned = pruning.apply(node)
-        if pruned.fastEquals(node):
-            break
-        node = pruned
-    return _with_columns(catalyst, node)
+    return _with_columns(catalyst, catalyst.settled(catalyst.logical.Project(plan.output(), plan), "ColumnPruning"))
 
 
 def _with_columns(catalyst: Catalyst, plan: Plan) -> Plan:

@@ -28,8 +28,8 @@ from odfabric_engine_spark.catalyst import (
 )
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes
-from odfabric_engine_spark.validate.parsed import HOLDS_FIRST_ROWS, NODES_BESIDE_ROW, Mode
-from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, source_text
+from odfabric_engine_spark.validate.parsed import ON_TOP, Mode
+from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, text_of
 from odfabric_engine_spark.validate.row_order import Place, order_problems, place_below
 
 _REPLACEABLE = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
@@ -102,7 +102,7 @@ _OPTIONS = frozenset(
 
 
 class AnalysedGate:
-    """Judges analysed plans of one mode. A transform may order rows on top of a subquery."""
+    """Judges analysed plans of one mode. A transform may order rows in FROM and in subqueries."""
 
     def __init__(self, catalyst: Catalyst, *, mode: Mode, settings: EngineSettings) -> None:
         self._catalyst = catalyst
@@ -119,9 +119,10 @@ class AnalysedGate:
     def _problems(self, plan: Plan, *, with_data: bool) -> list[InvalidQuery]:
         found: list[InvalidQuery] = []
         stack: list[tuple[Plan | Expression, Place | None, bool]] = [(plan, None, False)]
+        may_order = self._mode is Mode.TRANSFORM
         count = 0
         while stack:
-            node, place, beside_row = stack.pop()
+            node, place, within = stack.pop()
             count += 1
             if count > self._settings.plan_nodes_max:
                 raise LimitExceeded(
@@ -130,16 +131,17 @@ class AnalysedGate:
             full_name = class_name(node)
             name = full_name.rsplit(".", 1)[-1]
             if place is None:
-                if not (beside_row and name in _ORDERING_NODES):
+                if not (within and name in _ORDERING_NODES):
                     found.extend(self._judge_plan(node, name, with_data=with_data))
                 # An expression is deterministic only if all below it are, so one question is enough for most.
                 stack.extend((each, Place(certain=each.deterministic()), False) for each in expressions_of(node))
-                stack.extend((child, None, beside_row and name in NODES_BESIDE_ROW) for child in children(node))
+                below = within or (may_order and name not in ON_TOP)
+                stack.extend((child, None, below) for child in children(node))
             else:
                 found.extend(self._judge_expression(node, full_name, name, place))
                 inside = inner_plan(node, name)
                 if inside is not None:
-                    stack.append((inside, None, name in HOLDS_FIRST_ROWS and self._mode is Mode.TRANSFORM))
+                    stack.append((inside, None, may_order))
                 for position, child in enumerate(children_of(node, name)):
                     stack.append((child, place_below(self._catalyst, node, name, place, position), False))
                 if self._is_replaceable(node, full_name):
@@ -169,9 +171,9 @@ class AnalysedGate:
         if not is_expression_class(full_name) or verdict is Verdict.REFUSED:
             why, hint = REASONS[reason or "unknown"]
             if reason != "order" or self._mode is not Mode.QUERY:
-                yield refusal(f"function-{reason}", f"{_text(node)} is not allowed: {why}", at=node, hint=hint)
+                yield refusal(f"function-{reason}", f"{text_of(node)} is not allowed: {why}", at=node, hint=hint)
         elif not place.certain and name != "RaiseError" and _is_random(node, name):
-            yield refusal("non-deterministic", f"{_text(node)} is not allowed: {REASONS['random'][0]}", at=node)
+            yield refusal("non-deterministic", f"{text_of(node)} is not allowed: {REASONS['random'][0]}", at=node)
         elif name == "Cast":
             yield from _judge_cast(node)
         elif name in _OPTION_READERS:
@@ -185,15 +187,11 @@ def _is_random(node: Expression, name: str) -> bool:
     return not node.deterministic() and all(child.deterministic() for child in children_of(node, name))
 
 
-def _text(node: Expression) -> str:
-    return shown(source_text(node) or str(node.sql()))
-
-
 def _judge_cast(node: Expression) -> Iterator[InvalidQuery]:
     """Constants such as 'now' become the time of the run when they are cast, however they are spelt."""
     target = str(node.dataType().json())
     if "collat" in target:
-        yield refusal("function-type", f"{_text(node)} is not allowed: collations are not allowed", at=node)
+        yield refusal("function-type", f"{text_of(node)} is not allowed: collations are not allowed", at=node)
     child = node.child()
     if str(node.dataType().typeName()) not in _TIMES or not child.foldable():
         return
@@ -206,7 +204,7 @@ def _judge_cast(node: Expression) -> Iterator[InvalidQuery]:
     if value is not None and _SPECIAL_TIME.fullmatch(value.toString()):
         yield refusal(
             "special-time",
-            f"{_text(node)} depends on the time at which the query runs",
+            f"{text_of(node)} depends on the time at which the query runs",
             at=node,
             hint="write the time out",
         )
@@ -217,7 +215,7 @@ def _judge_options(node: Expression) -> Iterator[InvalidQuery]:
         if str(option).lower() not in _OPTIONS:
             yield refusal(
                 "function-option",
-                f"the option {shown(str(option))} is not allowed in {_text(node)}",
+                f"the option {shown(str(option))} is not allowed in {text_of(node)}",
                 at=node,
                 hint=f"allowed: {', '.join(sorted(_OPTIONS))}",
             )

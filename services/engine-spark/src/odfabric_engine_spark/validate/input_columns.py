@@ -1,13 +1,14 @@
 """Columns of inputs that come without a dataset: from Spark's DDL, and the system columns that every dataset has.
 
 Owns how a described input becomes the schema of a dataset. Invariant: a type that datasets do not have is refused by its name,
-and whatever is left out of a description is as it would be in a dataset. Source: semantics of transforms, section 7; rulings on
-types.
+and whatever is left out of a description is as it would be in a dataset. Types that this node would not write, such as maps, are
+read all the same: the datasets of other nodes have them. Source: semantics of transforms, section 7; rulings on types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -17,7 +18,7 @@ from pyspark.sql import types as spark_types
 
 from odfabric.errors import InvalidQuery, OdfError, Place
 from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
-from odfabric.formats.slice_schema import OFFSET_TYPE, OPERATION_TYPE, TIMESTAMP_TYPE, check_storable
+from odfabric.formats.slice_schema import OFFSET_TYPE, OPERATION_TYPE, TIMESTAMP_TYPE
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.settings import EngineSettings
@@ -35,7 +36,7 @@ def ddl_schema(session: SparkSession, ddl: str, alias: str, *, settings: EngineS
     if deep is not None:
         raise _refused(alias, "its DDL is nested too deeply", hint=f"at most {settings.query_levels_max} levels")
     try:
-        described = spark_types.StructType.fromDDL(ddl)
+        described = _without_lengths(spark_types.StructType.fromDDL(ddl))
     except (PySparkException, Py4JError) as error:
         raise _unreadable(error, alias) from error
     return _as_dataset(described, alias, settings)
@@ -61,11 +62,27 @@ def _as_dataset(described: spark_types.StructType, alias: str, settings: EngineS
     if problem is not None:
         raise _refused(alias, problem.message, hint=problem.hint)
     try:
-        schema = arrow_to_data_schema(arrow_schema(described))
-        check_storable(schema)
+        return arrow_to_data_schema(arrow_schema(described))
     except OdfError as error:
         raise _refused(alias, error.message, hint=error.hint) from None
-    return schema
+
+
+def _without_lengths(data_type: spark_types.DataType) -> Any:
+    """The type with STRING for VARCHAR(n), whose length Spark minds when it writes only. CHAR(n) is another type: it pads."""
+    match data_type:
+        case spark_types.VarcharType():
+            return spark_types.StringType()
+        case spark_types.ArrayType():
+            return spark_types.ArrayType(_without_lengths(data_type.elementType), data_type.containsNull)
+        case spark_types.MapType():
+            key, value = _without_lengths(data_type.keyType), _without_lengths(data_type.valueType)
+            return spark_types.MapType(key, value, data_type.valueContainsNull)
+        case spark_types.StructType():
+            return spark_types.StructType(
+                [spark_types.StructField(one.name, _without_lengths(one.dataType), one.nullable) for one in data_type]
+            )
+        case _:
+            return data_type
 
 
 def _foreign_types(described: spark_types.StructType) -> Iterator[InvalidQuery]:

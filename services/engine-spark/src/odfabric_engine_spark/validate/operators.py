@@ -16,6 +16,7 @@ from odfabric_engine_spark.catalyst import (
     Expression,
     Plan,
     children,
+    conjuncts,
     expressions_of,
     inner_plan,
     is_attribute,
@@ -23,7 +24,7 @@ from odfabric_engine_spark.catalyst import (
     simple_name,
     walk_expression,
 )
-from odfabric_engine_spark.validate.refusal import shown, source_text
+from odfabric_engine_spark.validate.refusal import shown, text_of
 
 LINEAR, KEYED, TIMED = "linear", "keyed", "timed"
 
@@ -135,7 +136,7 @@ def _keys(node: Plan, name: str) -> Iterator[str]:
     elif name == "Window":
         yield from (_text(each) for each in items(node.partitionSpec()))
     elif name == "Join" and node.condition().isDefined():
-        yield from (_text(each) for each in _conjuncts(node.condition().get()) if simple_name(each) == "EqualTo")
+        yield from (_text(each) for each in conjuncts(node.condition().get()) if simple_name(each) == "EqualTo")
 
 
 def _detail(node: Plan, name: str) -> str:
@@ -153,16 +154,10 @@ def _detail(node: Plan, name: str) -> str:
     return ""
 
 
-def _conjuncts(condition: Expression) -> list[Expression]:
-    if simple_name(condition) != "And":
-        return [condition]
-    return [part for side in children(condition) for part in _conjuncts(side)]
-
-
 def _text(expression: Expression) -> str:
     if is_attribute(expression):
         return shown(str(expression.name()))  # its place in the text may be another mention of the same column
-    return shown(source_text(expression) or str(expression.sql()))
+    return text_of(expression)
 
 
 def _is_window(expression: Expression) -> bool:

@@ -64,8 +64,10 @@ class _Node:
     full_name: str
     is_plan: bool
     names: tuple[str, ...]
-    beside_row: bool = False
-    """Whether this node, on top of a subquery, may take the first of ordered rows."""
+    within: bool = False
+    """Whether this node stands in FROM, in WITH or in a subquery, where it may take the first of ordered rows."""
+    asked_whether: bool = False
+    """Whether EXISTS asks for rows of this node, no matter which of them."""
 
     @property
     def name(self) -> str:
@@ -103,10 +105,10 @@ _NODES = frozenset(
     ]
 )
 _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "LimitAll", "Offset"})
-HOLDS_FIRST_ROWS = frozenset({"LateralSubquery", "ScalarSubquery", "Exists"})
-"""Expressions that ask for each row anew: the first rows of what they hold belong to that row."""
-NODES_BESIDE_ROW = _ORDERING_NODES | {"Project", "Filter", "SubqueryAlias", "UnresolvedSubqueryColumnAliases"}
-"""What may stand above the order and the limit of such rows."""
+_LIMITS = frozenset({"GlobalLimit", "LocalLimit"})
+_BETWEEN_LIMIT_AND_ORDER = _LIMITS | {"Offset", "PipeOperator"}
+ON_TOP = _ORDERING_NODES | {"UnresolvedWith", "WithWindowDefinition", "UnresolvedHint", "PipeOperator"}
+"""Nodes below which a query is still the whole one: its result is a relation, which has no order and no first rows."""
 _REFUSED_NODES = {
     "ScriptTransformation": ("script", "TRANSFORM .. USING runs a program", "use functions of SQL"),
     "Sample": ("sample", "TABLESAMPLE takes rows by chance", "take those of a hash: where pmod(xxhash64(..), 10) = 0"),
@@ -176,7 +178,7 @@ _IDENTIFIER_CLAUSE = re.compile(r"identifier\b(?!\s*$)", re.IGNORECASE)
 class ParsedGate:
     """Judges texts of one mode against the relations that they may name.
 
-    Only within a subquery may rows be ordered and the first be taken.
+    Only in FROM, WITH and subqueries may rows be ordered and the first be taken.
     """
 
     def __init__(
@@ -244,7 +246,7 @@ class ParsedGate:
             rule, message, hint = _REFUSED_NODES[name]
             yield refusal(rule, message, at=node, hint=hint)
         elif name in _ORDERING_NODES:
-            if self._mode is Mode.PREPROCESS or (self._mode is Mode.TRANSFORM and not found.beside_row):
+            if self._mode is Mode.PREPROCESS or (self._mode is Mode.TRANSFORM and not _is_certain(found)):
                 yield _ordering(node, name)
         elif name not in _NODES:
             yield refusal("statement", f"this form of SQL is not allowed: {shown(source_text(node) or name)}", at=node)
@@ -307,27 +309,42 @@ class ParsedGate:
 
 def _walk(plan: Plan) -> Iterator[_Node]:
     """All that the parser made: plans, expressions, plans within expressions, bodies of WITH, named windows."""
-    stack: list[tuple[TreeNode, bool, bool]] = [(plan, True, False)]
+    stack: list[tuple[TreeNode, bool, bool, bool]] = [(plan, True, False, False)]
     while stack:
-        node, is_plan, beside_row = stack.pop()
+        node, is_plan, within, asked_whether = stack.pop()
         full_name = class_name(node)
         name = full_name.rsplit(".", 1)[-1]
         names: tuple[str, ...] = ()
         if is_plan:
-            stack.extend((expression, False, False) for expression in expressions_of(node))
+            stack.extend((expression, False, False, False) for expression in expressions_of(node))
             if name == "UnresolvedWith":
                 relations = items(node.cteRelations())
                 names = tuple(str(relation._1()) for relation in relations)
-                stack.extend((relation._2(), True, False) for relation in relations)
+                stack.extend((relation._2(), True, True, False) for relation in relations)
             elif name == "WithWindowDefinition":
-                stack.extend((window, False, False) for window in items(node.windowDefinitions().values().toSeq()))
+                stack.extend(
+                    (window, False, False, False) for window in items(node.windowDefinitions().values().toSeq())
+                )
         else:
             inside = inner_plan(node, name)
             if inside is not None:
-                stack.append((inside, True, name in HOLDS_FIRST_ROWS))
-        yield _Node(node, full_name, is_plan, names, beside_row)
-        below = beside_row and name in NODES_BESIDE_ROW
-        stack.extend((child, is_plan, below) for child in children_of(node, name))
+                stack.append((inside, True, True, name == "Exists"))
+        yield _Node(node, full_name, is_plan, names, within, asked_whether)
+        below = within or name not in ON_TOP
+        whether = asked_whether and name in _LIMITS
+        stack.extend((child, is_plan, below, whether) for child in children_of(node, name))
+
+
+def _is_certain(found: _Node) -> bool:
+    """Whether a node of order or limit has one meaning: rows are taken in an order that stands right there."""
+    if not found.within:
+        return False
+    if found.name in ("Sort", "LimitAll") or (found.asked_whether and found.name in _LIMITS):
+        return True
+    node = found.node
+    while simple_name(node) in _BETWEEN_LIMIT_AND_ORDER:
+        (node,) = children_of(node, simple_name(node))
+    return simple_name(node) == "Sort"
 
 
 def _ordering(node: Plan, name: str) -> InvalidQuery:
@@ -337,8 +354,8 @@ def _ordering(node: Plan, name: str) -> InvalidQuery:
         "limit",
         "which rows LIMIT or OFFSET keep depends on their order",
         at=node,
-        hint="number the rows: select * from (select *, row_number() over (partition by .. order by ..) n from ..) "
-        "where n <= 10",
+        hint="take them in FROM: select .. from (select .. order by .. limit 10), or number them by row_number() over "
+        "(partition by .. order by ..)",
     )
 
 

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from odfabric.errors import InvalidData, InvalidQuery, Place
-from odfabric_engine_spark.catalyst import TreeNode
+from odfabric_engine_spark.catalyst import Expression, TreeNode
 from odfabric_engine_spark.failures import as_odf_error, spark_condition, spark_text
 
 SQL_CHARACTERS_SHOWN_MAX = 80
@@ -78,6 +78,11 @@ def shown(text: str) -> str:
     """A piece of SQL short enough for a message."""
     flat = " ".join(text.split())
     return flat if len(flat) <= SQL_CHARACTERS_SHOWN_MAX else f"{flat[: SQL_CHARACTERS_SHOWN_MAX - 3]}..."
+
+
+def text_of(expression: Expression) -> str:
+    """An expression for a message: as the query has it, or as Spark would write it."""
+    return shown(source_text(expression) or str(expression.sql()))
 
 
 def spark_refused(error: PySparkException | Py4JError) -> BaseException:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.catalyst import Catalyst, Expression, children, is_attribute, items, simple_name
 from odfabric_engine_spark.validate.functions import REASONS
-from odfabric_engine_spark.validate.refusal import refusal, shown, source_text
+from odfabric_engine_spark.validate.refusal import refusal, shown, text_of
 
 SUMS = frozenset({"Sum", "Average", "TrySum", "TryAverage"})
 MOMENTS = frozenset(
@@ -96,7 +96,7 @@ def place_below(catalyst: Catalyst, node: Expression, name: str, place: Place, p
 def order_problems(node: Expression, name: str, place: Place, *, in_transform: bool) -> Iterator[InvalidQuery]:
     """What is wrong with a function of rows. Only transforms have a normal form that makes floats and ties certain."""
     if name in _BY_POSITION and not place.window_has_order:
-        yield refusal("function-order", f"{_text(node)} needs an ORDER BY in its window", at=node)
+        yield refusal("function-order", f"{text_of(node)} needs an ORDER BY in its window", at=node)
     elif name in SUMS:
         if not in_transform and any(str(child.dataType().typeName()) in _FLOATS for child in children(node)):
             yield _float_sum(node)
@@ -148,14 +148,14 @@ def _by_value(catalyst: Catalyst, node: Expression) -> bool:
 
 def _ordered_list(node: Expression, place: Place) -> str:
     if place.window_has_order is None:
-        return f"sort it: sort_array({_text(node)})"
+        return f"sort it: sort_array({text_of(node)})"
     return "use collect_list(..) over (partition by .. order by .. rows between unbounded preceding and unbounded following)"
 
 
 def _list_problems(node: Expression, *, in_transform: bool) -> Iterator[InvalidQuery]:
     ordered = [order.child() for order in items(node.orderExpressions())]
     if not ordered:
-        yield _by_order(node, hint=f"say in which order: {_text(node)} WITHIN GROUP (ORDER BY ..)")
+        yield _by_order(node, hint=f"say in which order: {text_of(node)} WITHIN GROUP (ORDER BY ..)")
     elif not in_transform and not any(order.semanticEquals(node.child()) for order in ordered):
         yield _by_order(node, hint="order it by its own value too: WITHIN GROUP (ORDER BY .., ..)")
 
@@ -170,30 +170,24 @@ def _tie_problems(node: Expression, *, in_transform: bool) -> Iterator[InvalidQu
         yield _by_order(node, hint=f"break ties by the value: {function}(x, struct(y, x))")
     elif '"map"' in str(value.dataType().json()) or '"variant"' in str(value.dataType().json()):
         hint = "take a member of it, or number the rows by row_number() over (partition by .. order by ..)"
-        message = (
-            f"{_text(node)} is not allowed: of rows that tie it takes any, and {_name(value)} has no order to choose by"
-        )
+        message = f"{text_of(node)} is not allowed: of rows that tie it takes any, and {_name(value)} has no order to choose by"
         yield refusal("function-order", message, at=node, hint=hint)
 
 
 def _name(value: Expression) -> str:
     # The place of a column in the text may be another mention of it.
-    return shown(str(value.name())) if is_attribute(value) else _text(value)
-
-
-def _text(node: Expression) -> str:
-    return shown(source_text(node) or str(node.sql()))
+    return shown(str(value.name())) if is_attribute(value) else text_of(value)
 
 
 def _by_order(node: Expression, *, hint: str) -> InvalidQuery:
     why, _ = REASONS["order"]
-    return refusal("function-order", f"{_text(node)} is not allowed: {why}", at=node, hint=hint)
+    return refusal("function-order", f"{text_of(node)} is not allowed: {why}", at=node, hint=hint)
 
 
 def _float_sum(node: Expression) -> InvalidQuery:
     return refusal(
         "float-order",
-        f"{_text(node)} adds floating point numbers, whose sum depends on the order of rows",
+        f"{text_of(node)} adds floating point numbers, whose sum depends on the order of rows",
         at=node,
         hint="cast to decimal, or do it in a derivative dataset",
     )

@@ -1,0 +1,14 @@
+"""A process of the node, or a command, imports what it needs and nothing that is merely near."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("begins_with", ["odfabric_api.__main__", "odfabric_worker.__main__", "odfabric.cli.workspace"])
+def test_nothing_makes_an_arrow_value_at_import(begins_with: str) -> None:
+    """The first one makes pyarrow import pandas, which costs more than a second where nothing needs it."""
+    question = f"import sys, {begins_with}; print('pandas' in sys.modules, 'pyarrow' in sys.modules)"
+    told = subprocess.run([sys.executable, "-P", "-c", question], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", "True"]
