@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -254,3 +255,13 @@ def drills_of(*, shared: bool) -> list[Drill]:
             if armed.startswith("index.")
         ),
     ]
+
+
+def days_since_1970() -> int:
+    """What decides whose turn it is where there is no time for all drills."""
+    return time.time_ns() // (24 * scenario.HOUR_NS)
+
+
+def is_other_hit(drill: Drill, number: int) -> bool:
+    """Whether a drill is for another round: of the two hits of a point one comes in even rounds, the other in odd ones."""
+    return drill.about in ("pushes", "pulls") and drill.armed.endswith("@2" if number % 2 == 0 else "@1")

@@ -1,4 +1,7 @@
-"""SIGKILL at every listed crash point, each at least twice: the next process continues, nothing is lost or doubled.
+"""SIGKILL at every listed crash point: the next process continues, nothing is lost or doubled.
+
+A process dies when it comes to a point for the first time, or for the second: on one day the one, on the next the other, and both if
+`ODF_DRILLS` is `all`.
 
 The process that dies is a real one on real adapters; the one that continues knows nothing but what lies in the workspace. On servers the
 same drills are in `test_on_servers`.
@@ -6,16 +9,18 @@ same drills are in `test_on_servers`.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from odfabric.adapters.unreliable.crash_points import CRASH_POINTS
 from tests.drills import scenario
-from tests.drills.drills import Drill, Prepared, check_pushes, drills_of
+from tests.drills.drills import Drill, Prepared, check_pushes, days_since_1970, drills_of, is_other_hit
 from tests.drills.places import InFolder, Places
 from tests.drills.processes import receiving, run
 
+ALL = os.environ.get("ODF_DRILLS") == "all"
 OWN = InFolder()
 SHARED = InFolder(settings={"heads": "objects"})
 
@@ -33,7 +38,21 @@ def test_every_listed_point_is_drilled() -> None:
     assert own | shared == set(CRASH_POINTS)
 
 
-@pytest.mark.parametrize("drill", drills_of(shared=False), ids=str)
+def todays(drills: list[Drill]) -> list[Drill]:
+    """One hit of each point, or both."""
+    return [drill for drill in drills if ALL or not is_other_hit(drill, days_since_1970())]
+
+
+@pytest.mark.parametrize("turn", [0, 1])
+@pytest.mark.parametrize("shared", [False, True])
+def test_every_day_has_every_point(shared: bool, turn: int) -> None:
+    drills = drills_of(shared=shared)
+    points = {(drill.about, drill.armed.partition("@")[0]) for drill in drills}
+    turns = {(drill.about, drill.armed.partition("@")[0]) for drill in drills if not is_other_hit(drill, turn)}
+    assert turns == points
+
+
+@pytest.mark.parametrize("drill", todays(drills_of(shared=False)), ids=str)
 def test_a_process_that_dies_there_is_continued_by_the_next(tmp_path: Path, prepared: Prepared, drill: Drill) -> None:
     drill.act(OWN, tmp_path, drill.armed, prepared)
 

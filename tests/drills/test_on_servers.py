@@ -23,7 +23,7 @@ from odfabric.settings import Settings
 from odfabric.usecases.rebuild import RebuildOutcome
 from odfabric.wiring import open_node, prepare_workspace
 from tests.drills import scenario
-from tests.drills.drills import Drill, Prepared, drills_of
+from tests.drills.drills import Drill, Prepared, days_since_1970, drills_of, is_other_hit
 from tests.drills.places import InBucket, OnServers, on_servers
 from tests.drills.processes import opened
 from tests.support.servers.postgres import PostgresServer
@@ -39,15 +39,10 @@ def todays(drills: list[Drill]) -> list[Drill]:
     """All of them as often as was asked for, or those whose turn it is."""
     if ROUNDS:
         # One point of two has its other hit in every other round.
-        asked = [drill for number in range(ROUNDS) for drill in drills if not _is_other_hit(drill, number)]
+        asked = [drill for number in range(ROUNDS) for drill in drills if not is_other_hit(drill, number)]
         return asked[len(asked) * (PART - 1) // PARTS : len(asked) * PART // PARTS]
-    day = time.time_ns() // (24 * scenario.HOUR_NS)
     turns = -(-len(drills) // TURN)
-    return drills[day % turns :: turns]
-
-
-def _is_other_hit(drill: Drill, number: int) -> bool:
-    return drill.about in ("pushes", "pulls") and drill.armed.endswith("@2" if number % 2 == 0 else "@1")
+    return drills[days_since_1970() % turns :: turns]
 
 
 @pytest.fixture(scope="module")
