@@ -122,8 +122,10 @@ def floats_of_bits(bits: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
 
 
 def _decimal_bytes(array: pa.Array) -> bytes:
-    words = np.frombuffer(array.cast(pa.decimal128(38, array.type.scale)).buffers()[1], dtype=np.uint8)
-    rows = words.reshape(-1, 16)[array.offset : array.offset + len(array)]
+    wide = array.cast(pa.decimal128(38, array.type.scale))
+    words = np.frombuffer(wide.buffers()[1], dtype=np.uint8)
+    # A cast makes new buffers, so it is its own offset that counts: that of a slice is gone.
+    rows = words.reshape(-1, 16)[wide.offset : wide.offset + len(wide)]
     big_endian = rows[:, ::-1].copy()
     big_endian[:, 0] ^= 0x80
     return big_endian.tobytes()
