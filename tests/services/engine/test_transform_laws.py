@@ -140,26 +140,28 @@ def _late_rows_are_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(aggregate_transaction, "partial_sums", without_late)
 
 
-BREAKS = [
-    _withdrawals_count_as_rows,
-    _pairs_are_not_mended,
-    _windows_close_late,
-    _empty_groups_stay,
-    _null_is_a_value_like_another,
-    _what_was_shown_is_forgotten,
-    _state_is_not_kept,
-    _the_fastest_input_decides,
-    _unchanged_rows_are_said_again,
-    _extremes_are_never_withdrawn,
-    _late_rows_are_lost,
-]
+BREAKS: dict[Break, int] = {
+    _withdrawals_count_as_rows: 1,
+    _pairs_are_not_mended: 0,
+    _windows_close_late: 22,
+    _empty_groups_stay: 1,
+    _null_is_a_value_like_another: 9,
+    _what_was_shown_is_forgotten: 1,
+    _state_is_not_kept: 1,
+    _the_fastest_input_decides: 23,
+    _unchanged_rows_are_said_again: 1,
+    _extremes_are_never_withdrawn: 1,
+    _late_rows_are_lost: 2,
+}
+"""How the engine is broken, and the number of the case that noticed it last time."""
 
 
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda broken: broken.__name__.strip("_"))
 def test_a_broken_engine_is_noticed(broken: Break, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch)
     kinds = ("linear",) if broken is _pairs_are_not_mended else ("keyed", "timed")
-    assert any(_breaks_a_law(number, kinds, lab) for number in range(CASES_TO_CATCH_MAX))
+    numbers = sorted(range(CASES_TO_CATCH_MAX), key=lambda number: number != BREAKS[broken])
+    assert any(_breaks_a_law(number, kinds, lab) for number in numbers)
 
 
 def _breaks_a_law(number: int, kinds: tuple[str, ...], lab: Lab) -> bool:
