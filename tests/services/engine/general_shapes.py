@@ -66,6 +66,8 @@ _OF_B = (TemporalTable(name="b", primary_key=("k",)),)
 _JOINS = {
     "inner": Shape("ab", f"SELECT {LATER}, a.k, a.v, b.w FROM a JOIN b ON a.k = b.k", ("k",)),
     "comma join": Shape("ab", f"SELECT {LATER}, a.k, a.v, b.w FROM a, b WHERE a.k = b.k AND a.v < b.w"),
+    "unrelated first": Shape("abc", f"SELECT {LATER}, a.k, a.v, b.w, c.x FROM b, c, a WHERE a.k = b.k AND a.z = c.z"),
+    "or, one key": Shape("ab", f"SELECT {LATER}, v, w FROM a, b WHERE a.k = b.k AND a.v > 1 OR a.k = b.k AND b.w > 0"),
     "join on two keys and a rest": Shape(
         "ab", f"SELECT {LATER}, a.k, a.z, a.v, b.w FROM a JOIN b ON a.k = b.k AND a.z = b.z AND a.v <> b.w"
     ),

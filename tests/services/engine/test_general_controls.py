@@ -166,6 +166,8 @@ def _breaks_a_law(case: GeneralCase, lab: Lab) -> bool:
 
 BOUNDED = (
     "inner",
+    "unrelated first",
+    "or, one key",
     "full using, grouped",
     "self-join",
     "scalar count",

@@ -13,8 +13,10 @@ from odfabric_engine_spark.incremental.input_table import marked_leaf
 from odfabric_engine_spark.normalise.rebuild import with_children
 from odfabric_engine_spark.normalise.timed import is_timed_filter
 
-_RULES = ("EliminateOuterJoin", "PushDownPredicates")
-"""An outer join whose rows without a partner are filtered out is an inner one, which lets conditions pass to both sides."""
+_RULES = ("EliminateOuterJoin", "BooleanSimplification", "PushDownPredicates", "ReorderJoin")
+"""An outer join whose rows without a partner are filtered out is an inner one, which lets conditions pass to both sides. What all
+parts of an OR demand is a condition of its own. Of several inner joins each meets a relation with which it has a condition, if there
+is one: in FROM a, b, c the first two may have none, and a join without a key touches everything."""
 
 
 def with_filters_pushed(catalyst: Catalyst, plan: Plan) -> Plan:
