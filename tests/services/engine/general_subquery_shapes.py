@@ -54,6 +54,20 @@ SUBQUERIES = {
     ),
     "scalar": Shape("ab", "SELECT event_time, k, v, (SELECT max(w) FROM b WHERE b.k = a.k) AS m FROM a"),
     "scalar count": Shape("ab", "SELECT event_time, k, v, (SELECT count(*) FROM b WHERE b.k = a.k) AS m FROM a"),
+    "scalar of a range": Shape(
+        "ab",
+        "SELECT event_time, k, v, (SELECT count(*) FROM b WHERE b.k = a.k AND b.w < a.v) AS n, "
+        "(SELECT sum(b.w) FROM b WHERE a.k = b.k AND b.event_time >= a.event_time AND b.z <> a.z) AS s FROM a",
+    ),
+    "scalar of earlier rows": Shape(
+        "a",
+        "SELECT event_time, k, v FROM a WHERE v > (SELECT avg(o.v) FROM a o WHERE o.k = a.k AND o.event_time < a.event_time)",
+    ),
+    "lateral of a range": Shape(
+        "ab",
+        "SELECT a.event_time, a.k, a.v, n.n, n.m FROM a, LATERAL "
+        "(SELECT count(*) AS n, max(w) AS m FROM b WHERE b.k = a.k AND b.w < a.v) n",
+    ),
     "scalar, uncorrelated": Shape("ab", "SELECT event_time, k, v FROM a WHERE v > (SELECT avg(w) FROM b)"),
     "value and partner": Shape(
         "abc",

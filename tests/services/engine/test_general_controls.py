@@ -171,6 +171,8 @@ BOUNDED = (
     "full using, grouped",
     "self-join",
     "scalar count",
+    "scalar of a range",
+    "lateral of a range",
     "aggregate again",
     "top 2",
     "sessions",

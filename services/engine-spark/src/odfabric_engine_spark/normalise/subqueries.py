@@ -27,6 +27,7 @@ from odfabric_engine_spark.catalyst import (
     walk_expression,
     without_alias,
 )
+from odfabric_engine_spark.normalise.domains import with_equalities_hidden, with_equalities_shown
 from odfabric_engine_spark.normalise.first_rows import takes_one
 from odfabric_engine_spark.normalise.memberships import Memberships, is_not_in
 from odfabric_engine_spark.normalise.rebuild import map_expression, map_expressions, subqueries_of, with_children
@@ -78,13 +79,13 @@ class Subqueries:
     def beside(self, node: Plan) -> Plan:
         """A join for a LateralJoin. Raises Refused."""
         try:
-            plan = self._apply("PullupCorrelatedPredicates", node)
+            plan = self._apply("PullupCorrelatedPredicates", with_equalities_hidden(self._catalyst, node))
             plan = self._apply("RewriteLateralSubquery", plan)
         except Py4JError:
             raise Refused([_too_correlated(node.right())]) from None
         if simple_name(plan) == "LateralJoin":
             raise Refused([_too_correlated(node.right())])
-        return self._with_plain_windows(plan, set(children(node)))
+        return self._plain(plan, set(children(node)))
 
     def _check(self, node: Plan) -> None:
         problems = list(_value_problems(self._catalyst, node))
@@ -119,7 +120,7 @@ class Subqueries:
 
     def _without_correlated(self, node: Plan, at: Expression) -> Plan:
         try:
-            plan = self._apply("PullupCorrelatedPredicates", node)
+            plan = self._apply("PullupCorrelatedPredicates", with_equalities_hidden(self._catalyst, node))
             plan = map_expressions(self._catalyst, plan, Memberships(self._catalyst, plan).as_exists)
             plan = map_expressions(self._catalyst, plan, lambda part: self._as_correlated(part, children(node)[0]))
             plan = self._apply("RewriteCorrelatedScalarSubquery", plan)
@@ -129,7 +130,11 @@ class Subqueries:
         done = set(children(node))
         if self._is_unfinished(plan, done):
             raise Refused([_too_correlated(at)])
-        return self._with_plain_windows(plan, done)
+        return self._plain(plan, done)
+
+    def _plain(self, plan: Plan, done: set[Plan]) -> Plan:
+        """What Spark's rules have made above plans that are done."""
+        return self._with_plain_windows(with_equalities_shown(self._catalyst, plan, done), done)
 
     def _with_plain_windows(self, plan: Plan, done: set[Plan]) -> Plan:
         """Spark's rule lists columns among the functions of a window; a copy of such a plan would name columns that it has not."""
