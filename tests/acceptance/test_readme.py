@@ -41,12 +41,12 @@ def checkout(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             engine_launcher(settings).stop()
 
 
-def run_page(page: str, folder: Path, engine_cache: Path, *, jvm_options: str) -> list[tuple[str, str]]:
+def run_page(page: str, folder: Path, engine_cache: Path) -> list[tuple[str, str]]:
     """Each block of a page with its standard output; all blocks in one shell, which ends at the first failure."""
     blocks = blocks_of(page)
     script = "set -eu\n" + "".join(f"echo '{MARK}{number}'\n{block}" for number, block in enumerate(blocks))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ODF_")}
-    environment |= {"ODF_ENGINE_CACHE": str(engine_cache), "ODF_ENGINE_JVM_OPTIONS": jvm_options}
+    environment |= {"ODF_ENGINE_CACHE": str(engine_cache), "ODF_ENGINE_JVM_OPTIONS": QUICK_JVM}
     out_file, err_file = folder / "page.out", folder / "page.err"
     with out_file.open("w") as out, err_file.open("w") as err:
         shell = subprocess.Popen(
@@ -81,8 +81,7 @@ def shown_by(ran: list[tuple[str, str]], command: str) -> str:
 @pytest.mark.spark
 @pytest.mark.timeout(PAGE_S_MAX + 60)
 def test_the_readme_runs_as_written(checkout: Path, engine_cache: Path) -> None:
-    # With the engine that users get.
-    ran = run_page("README.md", checkout, engine_cache, jvm_options="")
+    ran = run_page("README.md", checkout, engine_cache)
 
     ingested = shown_by(ran, "cat > monday.ndjson")
     assert ["4 new rows" in ingested, "0 new rows" in ingested] == [True, True], "a repeated Ledger push adds nothing"
@@ -113,7 +112,7 @@ def test_the_readme_runs_as_written(checkout: Path, engine_cache: Path) -> None:
 @pytest.mark.timeout(PAGE_S_MAX + 60)
 @pytest.mark.parametrize("page", HOWTO)
 def test_a_guide_runs_as_written(page: str, checkout: Path, engine_cache: Path) -> None:
-    ran = run_page(page, checkout, engine_cache, jvm_options=QUICK_JVM)
+    ran = run_page(page, checkout, engine_cache)
     assert "up to date" in "".join(out for _, out in ran)
 
 
