@@ -125,32 +125,34 @@ def _only_new_rows_are_touched_by_wholes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RowsRun, "_all_hashes", lambda *_: np.zeros(0, dtype=np.uint64))
 
 
-BREAKS: list[tuple[Break, tuple[str, ...]]] = [
-    (_null_supplying_side_as_key, ("left, grouped by the right key",)),
-    (_expressions_of_full_joins_as_key, ("full on an expression",)),
-    (_null_keys_are_dropped, ("null-safe", "left, grouped by the right key", "set of values")),
-    (_sessions_as_key, ("sessions",)),
-    (_not_in_by_key, ("not in, nulls",)),
-    (_nothing_was_before_the_first, ("constants on the left", "global over an aggregate")),
-    (_ties_stay, ("top 2", "running sum of rows", "neighbours")),
-    (_ties_of_groups_stay, ("greatest by another", "texts in order")),
-    (_moments_take_rows_as_they_come, ("moments",)),
-    (_nothing_waits, ("sessions", "tumbling, distinct")),
-    (_closing_touches_nothing, ("sessions", "hopping", "temporal")),
-    (_nobody_waits_for_a_partner, ("interval", "nothing within an hour")),
-    (_state_is_forgotten, ("inner", "top 2")),
-    (_withdrawals_count_as_rows, ("inner", "neighbours")),
-    (_every_leaf_is_linear, ("anti", "left", "not exists")),
-    (_only_new_rows_are_touched_by_wholes, ("not equal", "scalar, uncorrelated")),
+BREAKS: list[tuple[Break, int, tuple[str, ...]]] = [
+    (_null_supplying_side_as_key, 3, ("left, grouped by the right key",)),
+    (_expressions_of_full_joins_as_key, 0, ("full on an expression",)),
+    (_null_keys_are_dropped, 0, ("left, grouped by the right key", "null-safe", "set of values")),
+    (_sessions_as_key, 1, ("sessions",)),
+    (_not_in_by_key, 0, ("not in, nulls",)),
+    (_nothing_was_before_the_first, 0, ("constants on the left", "global over an aggregate")),
+    (_ties_stay, 0, ("running sum of rows", "top 2", "neighbours")),
+    (_ties_of_groups_stay, 0, ("greatest by another", "texts in order")),
+    (_moments_take_rows_as_they_come, 3, ("moments",)),
+    (_nothing_waits, 0, ("sessions", "tumbling, distinct")),
+    (_closing_touches_nothing, 0, ("sessions", "hopping", "temporal")),
+    (_nobody_waits_for_a_partner, 0, ("interval", "nothing within an hour")),
+    (_state_is_forgotten, 0, ("inner", "top 2")),
+    (_withdrawals_count_as_rows, 0, ("inner", "neighbours")),
+    (_every_leaf_is_linear, 7, ("left", "anti", "not exists")),
+    (_only_new_rows_are_touched_by_wholes, 2, ("not equal", "scalar, uncorrelated")),
 ]
+"""How the engine is broken, the shapes that are tried, and the number of the case that noticed it last time."""
 
 
-@pytest.mark.parametrize(("broken", "shapes"), BREAKS, ids=[each.__name__.strip("_") for each, _ in BREAKS])
+@pytest.mark.parametrize(("broken", "first", "shapes"), BREAKS, ids=[each.__name__.strip("_") for each, *_ in BREAKS])
 def test_a_broken_engine_is_noticed(
-    broken: Break, shapes: tuple[str, ...], lab: Lab, monkeypatch: pytest.MonkeyPatch
+    broken: Break, first: int, shapes: tuple[str, ...], lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken(monkeypatch)
-    cases = (shape_case(shape, number) for number in range(CASES_TO_CATCH_MAX) for shape in shapes)
+    numbers = sorted(range(CASES_TO_CATCH_MAX), key=lambda number: number != first)
+    cases = (shape_case(shape, number) for number in numbers for shape in shapes)
     assert any(_breaks_a_law(case, lab) for case in cases)
 
 

@@ -19,10 +19,9 @@ from odfabric.model.engine import TransformRequestInput
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.catalyst import Catalyst, Expression, analysed
-from odfabric_engine_spark.incremental.accumulators import Accumulators
+from odfabric_engine_spark.catalyst import Catalyst, analysed
+from odfabric_engine_spark.incremental.aggregate_plan import AggregatePlan
 from odfabric_engine_spark.incremental.aggregate_run import AggregateRun
-from odfabric_engine_spark.incremental.binding import bind, projection
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.classify import AggregateQuery
@@ -42,8 +41,6 @@ from odfabric_engine_spark.incremental.leaf_rows import LeafRows, weights_of
 from odfabric_engine_spark.incremental.slots import Mask
 from odfabric_engine_spark.incremental.spark_sums import SparkSums
 from odfabric_engine_spark.incremental.steps import Step, Timeline
-from odfabric_engine_spark.local_rows import local_rows
-from odfabric_engine_spark.result_rows import arrow_of
 from odfabric_engine_spark.slice_input import read_slices
 
 HIDDEN = (pa.field(WEIGHT, pa.int32(), nullable=False), pa.field(STEP, pa.int32(), nullable=False))
@@ -74,7 +71,7 @@ class AggregateTransaction:
         self,
         query: AggregateQuery,
         run: AggregateRun,
-        accumulators: Accumulators,
+        plan: AggregatePlan,
         rows: LeafRows,
         *,
         tables: Mapping[str, InputTable],
@@ -84,7 +81,7 @@ class AggregateTransaction:
         self.run = run
         self.late_rows_dropped = 0
         self._query = query
-        self._accumulators = accumulators
+        self._plan = plan
         self._rows = rows
         self._tables = tables
         self._inputs = inputs
@@ -119,7 +116,7 @@ class AggregateTransaction:
             return self._sums_in_memory(run)
         if settings.aggregate_by_spark or settings.spark_master:
             return self._sums_by_spark(run)
-        return added_up([self._sums_in_memory(piece) for piece in self._pieces(run)], self._accumulators)
+        return added_up([self._sums_in_memory(piece) for piece in self._pieces(run)], self._plan.accumulators)
 
     def _pieces(self, run: _Run) -> Iterator[_Run]:
         """Steps in pieces that fit into memory. A timed run of this size is one step, else steps do not matter."""
@@ -134,13 +131,11 @@ class AggregateTransaction:
             yield _Run(steps, run.before_us)
 
     def _sums_in_memory(self, run: _Run) -> PartialSums:
-        session = self._query.catalyst.session
-        frames = [local_rows(session, self._rows_of(leaf, run)) for leaf in range(len(self._query.leaves))]
-        rows = arrow_of(self._projected(frames))
+        rows = self._plan.rows.table([self._rows_of(leaf, run) for leaf in range(len(self._query.leaves))])
         if self._query.lateness_us is not None:
             rows = rows.filter(pa.array(~self._late(rows, run)))
         end_column = self.run.end_column
-        return partial_sums(rows, run.marks, self._query.columns, self._accumulators, end_column=end_column)
+        return partial_sums(rows, run.marks, self._query.columns, self._plan.accumulators, end_column=end_column)
 
     def _rows_of(self, leaf: int, run: _Run) -> pa.Table:
         """Rows of one leaf with their weights and steps."""
@@ -154,11 +149,6 @@ class AggregateTransaction:
         weighted = table.append_column(HIDDEN[0], pa.array(weights_of(operations)))
         return weighted.append_column(HIDDEN[1], pa.array(steps))
 
-    def _projected(self, frames: Sequence[DataFrame]) -> DataFrame:
-        """Keys, inputs, weight and step of each row below the aggregate."""
-        bound = bind(self._query.catalyst, self._query.below, frames)
-        return projection(self._query.catalyst, bound, row_expressions(self._query))
-
     def _late(self, rows: pa.Table, run: _Run) -> Mask:
         """Rows of windows that closed longer ago than the lateness, by what their own input had announced before."""
         lateness_us = self._query.lateness_us or 0
@@ -170,10 +160,10 @@ class AggregateTransaction:
 
     def _sums_by_spark(self, run: _Run) -> PartialSums:
         frames = [self._slices_of(leaf, run) for leaf in range(len(self._query.leaves))]
-        rows = self._projected(frames)
+        rows = self._plan.rows.frame(frames)
         if self._query.lateness_us is not None:
             rows = self._without_late(rows, run)
-        sums = SparkSums(rows, self._query.columns, self._accumulators, self._call)
+        sums = SparkSums(rows, self._query.columns, self._plan.accumulators, self._call)
         count = len(sums.keys)
         end_column = self.run.end_column
         ends = None if end_column is None else times(sums.key_columns[end_column])
@@ -215,19 +205,6 @@ def _portions(steps: Iterable[Step], rows_max: int) -> Iterator[tuple[Step, ...]
         rows += len(step.offsets)
     if waiting:
         yield tuple(waiting)
-
-
-def row_expressions(query: AggregateQuery) -> list[Expression]:
-    """Keys and inputs of an aggregate over the plan below it, named as runs know them."""
-    catalyst = query.catalyst
-    named: list[Expression] = []
-    for column in query.columns:
-        if column.is_window:
-            members = enumerate(column.fields)
-            named += [catalyst.named(catalyst.member(column.expression, at), field.name) for at, field in members]
-        else:
-            named.append(catalyst.named(column.expression, column.name))
-    return [*named, *(catalyst.named(value, f"input{index}") for index, value in enumerate(query.inputs))]
 
 
 def _quoted(name: str) -> str:

@@ -20,20 +20,18 @@ from odfabric.model.engine import TransformRequest, TransformResult
 from odfabric.model.instant import Instant
 from odfabric.model.offsets import OffsetRange
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.catalyst import items
 from odfabric_engine_spark.evolution.meaning import says_the_same
 from odfabric_engine_spark.failures import as_odf_error
-from odfabric_engine_spark.incremental.accumulators import Accumulators
+from odfabric_engine_spark.incremental.aggregate_plan import AggregatePlan
 from odfabric_engine_spark.incremental.aggregate_run import AggregateRun, end_column_of
-from odfabric_engine_spark.incremental.aggregate_transaction import AggregateTransaction, row_expressions
+from odfabric_engine_spark.incremental.aggregate_transaction import AggregateTransaction
 from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
 from odfabric_engine_spark.incremental.group_keys import key_fields
-from odfabric_engine_spark.incremental.group_rows import GroupRows
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.judge import JudgedTransform, input_tables, judged_transform
-from odfabric_engine_spark.incremental.leaf_rows import LeafRows, columns_needed
+from odfabric_engine_spark.incremental.leaf_rows import LeafRows
 from odfabric_engine_spark.incremental.linear_transaction import linear_records
 from odfabric_engine_spark.incremental.output import OutputShape
 from odfabric_engine_spark.incremental.output_watermark import open_group_from
@@ -121,12 +119,12 @@ def _attempt(transaction: _Transaction, call: EngineCall, *, consolidated: bool)
         return _Outcome(_write(transaction, call, found), {}, 0, transaction.line.watermark)
     if isinstance(query, StagedQuery):
         return _attempt_staged(transaction, query, call, consolidated=consolidated)
-    assert judged.accumulators is not None
-    run = _aggregate_run(transaction, query, judged.accumulators, call)
+    assert judged.aggregate is not None
+    run = _aggregate_run(transaction, query, judged.aggregate, call)
     running = AggregateTransaction(
         query,
         run,
-        judged.accumulators,
+        judged.aggregate,
         _leaf_rows(transaction, call, consolidated=consolidated),
         tables=transaction.tables,
         inputs=request.inputs,
@@ -156,11 +154,9 @@ def _attempt_staged(transaction: _Transaction, query: StagedQuery, call: EngineC
 def _leaf_rows(transaction: _Transaction, call: EngineCall, *, consolidated: bool) -> LeafRows:
     query = transaction.judged.query
     assert not isinstance(query, StagedQuery)
-    plan = query.plan if isinstance(query, LinearQuery) else query.below
-    results = items(plan.output()) if isinstance(query, LinearQuery) else row_expressions(query)
     return LeafRows(
         query.leaves,
-        columns_needed(query.catalyst, plan, results),
+        transaction.judged.needed,
         tables=transaction.tables,
         inputs=transaction.request.inputs,
         call=call,
@@ -169,16 +165,16 @@ def _leaf_rows(transaction: _Transaction, call: EngineCall, *, consolidated: boo
 
 
 def _aggregate_run(
-    transaction: _Transaction, query: AggregateQuery, accumulators: Accumulators, call: EngineCall
+    transaction: _Transaction, query: AggregateQuery, plan: AggregatePlan, call: EngineCall
 ) -> AggregateRun:
     window = None if query.window is None else query.columns[query.window.index]
-    fields = key_fields(query.columns)
+    fields, accumulators = key_fields(query.columns), plan.accumulators
     schema, names = GroupState.schema(fields, accumulators), [field.name for field in fields]
     states = StageStates(transaction.checkpoint, StateWork.of(call))
     return AggregateRun(
         query.columns,
         accumulators,
-        GroupRows.of(query),
+        plan.groups,
         states.groups(GROUPS, schema, names, end_column=end_column_of(window)),
         states.values(GROUPS, accumulators, timed=window is not None),
         window=window,
@@ -272,10 +268,10 @@ def _is_of_previous(request: TransformRequest, call: EngineCall, judged: JudgedT
 def _fingerprint(request: TransformRequest, judged: JudgedTransform) -> str:
     """What a checkpoint's state depends on: the statements, the inputs and their names, and the columns of the state."""
     state: list[str] = []
-    if isinstance(judged.query, AggregateQuery) and judged.accumulators is not None:
-        schema = GroupState.schema(key_fields(judged.query.columns), judged.accumulators)
+    if isinstance(judged.query, AggregateQuery) and judged.aggregate is not None:
+        schema = GroupState.schema(key_fields(judged.query.columns), judged.aggregate.accumulators)
         state = [str(field) for field in schema]
-        state += value_columns(GROUPS, judged.accumulators)
+        state += value_columns(GROUPS, judged.aggregate.accumulators)
     if isinstance(judged.query, StagedQuery):
         state = state_columns(judged.query)
     known = {

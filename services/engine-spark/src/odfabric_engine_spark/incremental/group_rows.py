@@ -24,11 +24,9 @@ from odfabric_engine_spark.catalyst import (
     simple_name,
     without_alias,
 )
-from odfabric_engine_spark.incremental.binding import bind, projection
 from odfabric_engine_spark.incremental.classify import AggregateQuery, calls_of
 from odfabric_engine_spark.incremental.input_table import marked_relation, marked_schema
-from odfabric_engine_spark.local_rows import local_rows
-from odfabric_engine_spark.result_rows import arrow_of
+from odfabric_engine_spark.incremental.row_mapping import RowMapping
 
 GROUP_ID = "__odf_group"
 
@@ -37,8 +35,7 @@ GROUP_ID = "__odf_group"
 class GroupRows:
     """The part above the aggregate, ready for groups."""
 
-    catalyst: Catalyst
-    plan: Plan
+    mapping: RowMapping
     key_names: tuple[str, ...]
     result_names: tuple[str, ...]
 
@@ -60,16 +57,14 @@ class GroupRows:
         ]
         groups = query.catalyst.logical.Project(query.catalyst.seq(named), leaf)
         plan = _put(query.catalyst, query.above, groups)
-        return cls(query.catalyst, plan, key_names, result_names)
+        return cls(RowMapping.of(query.catalyst, plan, items(plan.output())), key_names, result_names)
 
     def output(self, groups: pa.Table) -> pa.Table:
         """Rows for groups, as Spark gives them, with `GROUP_ID` last; a group that HAVING drops has none.
 
         `groups` has the keys, the results, and `GROUP_ID`.
         """
-        frame = local_rows(self.catalyst.session, groups)
-        bound = bind(self.catalyst, self.plan, [frame])
-        return arrow_of(projection(self.catalyst, bound, items(self.plan.output())))
+        return self.mapping.table([groups])
 
 
 def _field(name: str, expression: Expression) -> spark_types.StructField:

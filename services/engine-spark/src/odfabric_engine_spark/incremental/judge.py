@@ -17,10 +17,11 @@ from odfabric.model.engine import QueryProblem, ValidateRequest, ValidateResult
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.catalyst import Catalyst, Plan
-from odfabric_engine_spark.incremental.accumulators import Accumulators
-from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery, arrow_type, classify
+from odfabric_engine_spark.catalyst import Catalyst, Plan, items
+from odfabric_engine_spark.incremental.aggregate_plan import AggregatePlan
+from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery, classify
 from odfabric_engine_spark.incremental.input_table import InputTable
+from odfabric_engine_spark.incremental.leaf_rows import columns_needed
 from odfabric_engine_spark.incremental.output import OutputShape, output_shape
 from odfabric_engine_spark.incremental.resolve import ResolvedQuery, resolve_steps
 from odfabric_engine_spark.normalise.normal_plan import normal_plan
@@ -35,11 +36,15 @@ from odfabric_engine_spark.validate.refusal import Refused, refusal, shown
 
 @dataclass(frozen=True, slots=True)
 class JudgedTransform:
-    """A transform that can run. `accumulators` are what the groups of an AggregateQuery need. `plan` is the analysed one."""
+    """A transform that can run. `aggregate` is what an AggregateQuery needs. `plan` is the analysed one.
+
+    `needed` are the columns of each leaf that a query without stages reads; stages know their own.
+    """
 
     query: LinearQuery | AggregateQuery | StagedQuery
     shape: OutputShape
-    accumulators: Accumulators | None
+    aggregate: AggregatePlan | None
+    needed: tuple[frozenset[str], ...]
     plan: Plan
 
 
@@ -86,10 +91,12 @@ def judge_transform(
         shape = output_shape(query, tables, vocabulary)
     except Refused as refused:
         raise Refused(refused.problems, step=len(steps) - 1) from None
-    if not isinstance(query, AggregateQuery):
-        return JudgedTransform(query, shape, None, resolved.plan)
-    types = [arrow_type(expression) for expression in query.inputs]
-    return JudgedTransform(query, shape, Accumulators.of(query.calls, types), resolved.plan)
+    if isinstance(query, StagedQuery):
+        return JudgedTransform(query, shape, None, (), resolved.plan)
+    aggregate = AggregatePlan.of(query) if isinstance(query, AggregateQuery) else None
+    plan = query.below if isinstance(query, AggregateQuery) else query.plan
+    results = items(plan.output()) if aggregate is None else aggregate.rows.named
+    return JudgedTransform(query, shape, aggregate, tuple(columns_needed(query.catalyst, plan, results)), resolved.plan)
 
 
 def _query(

@@ -15,13 +15,12 @@ import pyarrow as pa
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst
 from odfabric_engine_spark.incremental.accumulators import Accumulators
+from odfabric_engine_spark.incremental.aggregate_plan import AggregatePlan
 from odfabric_engine_spark.incremental.aggregate_run import AggregateRun, end_column_of
-from odfabric_engine_spark.incremental.aggregate_transaction import row_expressions
 from odfabric_engine_spark.incremental.aggregates import CallReader
 from odfabric_engine_spark.incremental.changes import Records
-from odfabric_engine_spark.incremental.classify import AggregateQuery, arrow_type, calls_of, group_columns
+from odfabric_engine_spark.incremental.classify import AggregateQuery, calls_of, group_columns
 from odfabric_engine_spark.incremental.group_keys import GroupColumn, key_fields
-from odfabric_engine_spark.incremental.group_rows import GroupRows
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.group_sums import STEP, WEIGHT, Marks, partial_sums
 from odfabric_engine_spark.incremental.leaf_rows import weights_of
@@ -43,13 +42,16 @@ class GroupPlan:
         self.columns: tuple[GroupColumn, ...] = tuple(group_columns(stage.aggregate))
         if stage.always:
             self.columns = (GroupColumn("key0", catalyst.parse_expression("0"), pa.int32(), False, False),)
-        self.accumulators = Accumulators.of(calls, [arrow_type(expression) for expression in reader.inputs])
         above = catalyst.logical.Project(catalyst.seq(output_columns(catalyst, stage.output)), stage.above)
         self.query = AggregateQuery(
             catalyst, stage.below, stage.aggregate, above, (), self.columns, calls, tuple(reader.inputs), None, None
         )
-        self.group_rows = GroupRows.of(self.query)
-        self.row_expressions = row_expressions(self.query)
+        self.aggregate = AggregatePlan.of(self.query)
+
+    @property
+    def accumulators(self) -> Accumulators:
+        """What the groups hold."""
+        return self.aggregate.accumulators
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -92,7 +94,7 @@ class GroupRun:
         self._run = AggregateRun(
             plan.columns,
             plan.accumulators,
-            plan.group_rows,
+            plan.aggregate.groups,
             state,
             values,
             window=plan.window,
@@ -107,8 +109,7 @@ class GroupRun:
     def records(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Records:
         """What the result changes by, in order. Raises InvalidData, and what Spark raises on an expression."""
         plan = self._plan
-        catalyst = plan.query.catalyst
-        below = Delta.joined(list(mapped(catalyst, plan.stage.below, plan.row_expressions, deltas, self._call)))
+        below = Delta.joined(list(mapped(plan.aggregate.rows, deltas, self._call)))
         rows, weights = below.rows, below.weights
         if first and plan.stage.always:
             rows = pa.concat_tables([rows, _own_row(rows.schema)])

@@ -9,15 +9,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from odfabric.errors import LimitExceeded
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan
-from odfabric_engine_spark.incremental.binding import bind, projection
+from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.classify import arrow_type
-from odfabric_engine_spark.local_rows import local_rows, loose
+from odfabric_engine_spark.incremental.row_mapping import RowMapping
+from odfabric_engine_spark.local_rows import loose
 from odfabric_engine_spark.result_rows import ResultTooLarge, collected
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.query import LinearStage
@@ -25,16 +24,18 @@ from odfabric_engine_spark.stages.query import LinearStage
 _WEIGHT = pa.field("__odf_weight", pa.int64(), nullable=False)
 
 
-def run_linear(catalyst: Catalyst, stage: LinearStage, deltas: Sequence[Delta], call: EngineCall) -> Delta:
+def linear_mapping(catalyst: Catalyst, stage: LinearStage) -> RowMapping:
+    """What a stage makes of each row."""
+    return RowMapping.of(catalyst, stage.plan, output_columns(catalyst, stage.output))
+
+
+def run_linear(mapping: RowMapping, deltas: Sequence[Delta], call: EngineCall) -> Delta:
     """What the result changes by; equal rows may come more than once. What Spark raises on an expression passes through."""
-    named = output_columns(catalyst, stage.output)
-    return Delta.joined(list(mapped(catalyst, stage.plan, named, deltas, call)))
+    return Delta.joined(list(mapped(mapping, deltas, call)))
 
 
-def mapped(
-    catalyst: Catalyst, plan: Plan, named: Sequence[Expression], deltas: Sequence[Delta], call: EngineCall
-) -> Iterator[Delta]:
-    """Expressions over a row-wise plan, each row with its weight, in pieces that fit into memory; at least one piece."""
+def mapped(mapping: RowMapping, deltas: Sequence[Delta], call: EngineCall) -> Iterator[Delta]:
+    """Each row mapped, with its weight, in pieces that fit into memory; at least one piece."""
     waiting = [list(deltas)]
     while waiting:
         call.check()
@@ -44,7 +45,7 @@ def mapped(
             waiting += reversed(halves)
             continue
         try:
-            found = _mapped(catalyst, plan, named, piece)
+            found = _mapped(mapping, piece)
         except ResultTooLarge:
             if not halves:
                 raise result_too_large(call) from None
@@ -85,12 +86,8 @@ def output_columns(catalyst: Catalyst, output: Sequence[Attribute]) -> list[Expr
     return [catalyst.named(column, f"c{index}") for index, column in enumerate(output)]
 
 
-def _mapped(catalyst: Catalyst, plan: Plan, named: Sequence[Expression], deltas: Sequence[Delta]) -> Delta:
-    frames = [_frame(catalyst, delta) for delta in deltas]
-    table = collected(projection(catalyst, bind(catalyst, plan, frames), named))
+def _mapped(mapping: RowMapping, deltas: Sequence[Delta]) -> Delta:
+    leaves = [delta.rows.append_column(_WEIGHT, pa.array(delta.weights)) for delta in deltas]
+    table = mapping.table(leaves, collect=collected)
     weights = one_array(table.column(table.num_columns - 1)).to_numpy().astype(np.int64)
     return Delta(pa.Table.from_arrays(table.columns[:-1], names=table.column_names[:-1]), weights)
-
-
-def _frame(catalyst: Catalyst, delta: Delta) -> DataFrame:
-    return local_rows(catalyst.session, delta.rows.append_column(_WEIGHT, pa.array(delta.weights)))

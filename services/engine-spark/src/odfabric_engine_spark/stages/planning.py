@@ -13,7 +13,8 @@ from odfabric_engine_spark.stages.group_run import GroupPlan
 from odfabric_engine_spark.stages.identity import identified
 from odfabric_engine_spark.stages.inference import Inference
 from odfabric_engine_spark.stages.kept_types import check_kept_types
-from odfabric_engine_spark.stages.query import GroupStage, StagedQuery
+from odfabric_engine_spark.stages.linear_run import linear_mapping
+from odfabric_engine_spark.stages.query import GroupStage, LinearStage, StagedQuery
 
 
 def staged_query(catalyst: Catalyst, plan: Plan) -> StagedQuery:
@@ -23,11 +24,15 @@ def staged_query(catalyst: Catalyst, plan: Plan) -> StagedQuery:
     stages = Inference(catalyst).run(found.plan)
     check_kept_types(stages)
     groups = {index: GroupPlan(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, GroupStage)}
+    linear = {
+        index: linear_mapping(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, LinearStage)
+    }
     return StagedQuery(
         catalyst=catalyst,
         plan=plan,
         stages=stages,
         groups=groups,
+        linear=linear,
         columns=tuple(items(plan.output())),
         has_identity=found.identity is not None,
         timed=has_timed_filter(plan),

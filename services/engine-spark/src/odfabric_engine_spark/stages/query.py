@@ -14,6 +14,7 @@ from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan
 from odfabric_engine_spark.stages.values import Island, StageLeaf
 
 if TYPE_CHECKING:
+    from odfabric_engine_spark.incremental.row_mapping import RowMapping
     from odfabric_engine_spark.stages.group_run import GroupPlan
 
 _UNNAMED = "__auto_generated_subquery_name."
@@ -63,7 +64,8 @@ Stage = LinearStage | RowsStage | GroupStage
 class StagedQuery:
     """A query as stages, the output last.
 
-    `plan` is the whole query and `columns` are its output; `groups` is what stages of groups need, by number. `has_identity`: the
+    `plan` is the whole query and `columns` are its output; `groups` is what stages of groups need, `linear` what stages without
+    state make of a row, by number. `has_identity`: the
     last stage has one column more, which tells rows apart that follow each other. `timed`: some of it waits for the watermark,
     rows of joins at most `longest_wait_us` after their event time.
     """
@@ -72,6 +74,7 @@ class StagedQuery:
     plan: Plan
     stages: tuple[Stage, ...]
     groups: Mapping[int, GroupPlan]
+    linear: Mapping[int, RowMapping]
     columns: tuple[Attribute, ...]
     has_identity: bool
     timed: bool

@@ -26,6 +26,7 @@ from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.leaf_rows import LeafRows, weights_of
 from odfabric_engine_spark.incremental.output import OutputShape, as_output
+from odfabric_engine_spark.incremental.row_mapping import RowMapping
 from odfabric_engine_spark.incremental.steps import Step, Timeline, micros
 from odfabric_engine_spark.incremental.trace import Leaf
 from odfabric_engine_spark.incremental.value_state import ValueState
@@ -172,7 +173,7 @@ class StagedTransaction:
             elif isinstance(running, RowsRun):
                 done.append(running.apply(deltas, run.marks, first=self._first))
             else:
-                done.append(run_linear(self._query.catalyst, running, deltas, self._call))
+                done.append(run_linear(running, deltas, self._call))
         result = done[-1]
         identity = one_array(result.rows.column(len(self._query.columns))) if self._query.has_identity else None
         return records(self._as_output(result.rows), result.weights, identity, self._shape.vocabulary.event_time)
@@ -208,7 +209,7 @@ class StagedTransaction:
         own = next(position for position, one in enumerate(self._inputs) if one.query_alias == leaf.source)
         return [step.offsets for step in run.steps if step.input == own and len(step.offsets)]
 
-    def _run_of(self, number: int, states: StageStates) -> LinearStage | RowsRun | GroupRun:
+    def _run_of(self, number: int, states: StageStates) -> RowMapping | RowsRun | GroupRun:
         stage = self._query.stages[number]
         if isinstance(stage, GroupStage):
             plan = self._query.groups[number]
@@ -217,7 +218,7 @@ class StagedTransaction:
             order_by = self._event_time_column() if number == len(self._query.stages) - 1 else None
             return GroupRun(plan, state, values, self._call, order_by=order_by)
         if isinstance(stage, LinearStage):
-            return stage
+            return self._query.linear[number]
         found = [
             states.rows(rows_name(number, at), stage_schema(leaf.columns), timed=bool(leaf.closes))
             if needs_state(stage, leaf)

@@ -1,0 +1,46 @@
+"""What every transaction of an aggregate needs, made once per query.
+
+Owns the way from a row to its group: keys and inputs of functions as named expressions over the plan below the aggregate.
+Not here: what becomes of them (`aggregate_run`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odfabric_engine_spark.catalyst import Expression
+from odfabric_engine_spark.incremental.accumulators import Accumulators
+from odfabric_engine_spark.incremental.classify import AggregateQuery, arrow_type
+from odfabric_engine_spark.incremental.group_rows import GroupRows
+from odfabric_engine_spark.incremental.row_mapping import RowMapping
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatePlan:
+    """`rows` makes keys and inputs of functions of the rows below the aggregate, `groups` makes rows of the output of groups."""
+
+    accumulators: Accumulators
+    rows: RowMapping
+    groups: GroupRows
+
+    @classmethod
+    def of(cls, query: AggregateQuery) -> AggregatePlan:
+        """From a classified query."""
+        return cls(
+            Accumulators.of(query.calls, [arrow_type(expression) for expression in query.inputs]),
+            RowMapping.of(query.catalyst, query.below, _row_expressions(query)),
+            GroupRows.of(query),
+        )
+
+
+def _row_expressions(query: AggregateQuery) -> list[Expression]:
+    """Keys and inputs of an aggregate over the plan below it, named as runs know them."""
+    catalyst = query.catalyst
+    named: list[Expression] = []
+    for column in query.columns:
+        if column.is_window:
+            members = enumerate(column.fields)
+            named += [catalyst.named(catalyst.member(column.expression, at), field.name) for at, field in members]
+        else:
+            named.append(catalyst.named(column.expression, column.name))
+    return [*named, *(catalyst.named(value, f"input{index}") for index, value in enumerate(query.inputs))]

@@ -1,0 +1,134 @@
+"""Rows that a plan only chooses columns of are the rows that Spark gives."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.model.metadata import SqlQueryStep
+from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.catalyst import items
+from odfabric_engine_spark.incremental.canonical import row_bytes
+from odfabric_engine_spark.incremental.classify import LinearQuery
+from odfabric_engine_spark.incremental.input_table import InputTable
+from odfabric_engine_spark.incremental.judge import judge_transform
+from odfabric_engine_spark.incremental.row_mapping import RowMapping
+from tests.services.engine.transforming import MILLIS, input_schema
+
+pytestmark = pytest.mark.spark
+
+PLACE = pa.struct(
+    [
+        pa.field("n", pa.int32(), nullable=False),
+        pa.field("inner", pa.struct([pa.field("t", MILLIS), pa.field("p", pa.decimal128(9, 2))])),
+    ]
+)
+SCHEMA = input_schema(
+    pa.field("id", pa.int64()),
+    pa.field("small", pa.int16()),
+    pa.field("price", pa.decimal128(12, 3)),
+    pa.field("text", pa.string()),
+    pa.field("body", pa.binary()),
+    pa.field("share", pa.float64()),
+    pa.field("part", pa.float32()),
+    pa.field("day", pa.date32()),
+    pa.field("sure", pa.bool_()),
+    pa.field("list", pa.list_(pa.int32())),
+    pa.field("place", PLACE),
+)
+T = dt.datetime(1969, 12, 31, 23, 59, 59, 999000, dt.UTC)
+VALUES: Sequence[Sequence[object]] = [
+    (
+        1,
+        -7,
+        Decimal("-1.250"),
+        "ä",
+        b"\x00",
+        -0.0,
+        0.5,
+        dt.date(1969, 1, 1),
+        True,
+        [1, None],
+        (1, (T, Decimal("0.01"))),
+    ),
+    (2**60, None, None, "", b"", float("nan"), None, None, None, [], (2, None)),
+    (None, 0, Decimal("0.000"), None, None, None, float("-inf"), dt.date(9999, 12, 31), False, None, None),
+    (1, -7, Decimal("-1.250"), "ä", b"\x00", 0.0, 0.5, dt.date(1, 1, 1), True, [1, None], (1, (None, None))),
+]
+CHOICES = [
+    "SELECT event_time, id, small, price, text, body, share, part, day, sure, list FROM input",
+    "SELECT text AS x, event_time, text AS y FROM (SELECT text, id, event_time FROM input)",
+    "SELECT event_time, place.inner.p AS p, place.inner.t AS t, place.n FROM input",
+    "SELECT event_time, q.p AS p FROM (SELECT event_time, place.inner AS q FROM input)",
+]
+WORK = [
+    "SELECT event_time, id + 1 AS id FROM input",
+    "SELECT event_time, id FROM input WHERE sure",
+    "SELECT event_time, id FROM input UNION ALL SELECT event_time, id FROM input",
+    "SELECT event_time, 1 AS one FROM input",
+    "SELECT event_time, list[0] AS first FROM input",
+    "SELECT event_time, x FROM input LATERAL VIEW explode(list) AS x",
+]
+
+
+def mapping_of(call: EngineCall, sql: str) -> tuple[RowMapping, pa.Table]:
+    """What a query makes of rows, and rows."""
+    table = InputTable.of("input", DatasetVocabulary(), arrow_to_data_schema(SCHEMA))
+    judged = judge_transform(
+        call.session,
+        [SqlQueryStep(alias=None, query=sql)],
+        {"input": table},
+        DatasetVocabulary(),
+        settings=call.settings,
+    )
+    query = judged.query
+    assert isinstance(query, LinearQuery)
+    return RowMapping.of(query.catalyst, query.plan, items(query.plan.output())), rows_of(table)
+
+
+def rows_of(table: InputTable) -> pa.Table:
+    """The rows as they are handed to Spark, with a hidden column."""
+    plain = [(number, 0, T, T, *values[:-1], _place(values[-1])) for number, values in enumerate(VALUES)]
+    columns = [
+        pa.array(list(column), field.type) for column, field in zip(zip(*plain, strict=True), SCHEMA, strict=True)
+    ]
+    schema = pa.schema([field.with_nullable(True) for field in table.spark_arrow])
+    rows = pa.Table.from_arrays(
+        [column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
+    return rows.append_column("__hidden", pa.array(np.arange(len(VALUES))[::-1]))
+
+
+def _place(value: object) -> object:
+    if not isinstance(value, tuple):
+        return value
+    number, inner = value
+    return {"n": number, "inner": None if inner is None else {"t": inner[0], "p": inner[1]}}
+
+
+@pytest.mark.parametrize("sql", CHOICES)
+def test_chosen_columns_are_those_of_spark(engine_call: EngineCall, sql: str) -> None:
+    mapping, rows = mapping_of(engine_call, sql)
+    assert mapping._choice is not None
+    chosen, spark = mapping.table([rows]), replace(mapping, _choice=None).table([rows])
+    assert chosen.schema.equals(spark.schema.with_metadata(None))
+    assert bytes_of(chosen) == bytes_of(spark)
+
+
+@pytest.mark.parametrize("sql", WORK)
+def test_what_does_more_than_choose_is_work_for_spark(engine_call: EngineCall, sql: str) -> None:
+    mapping, _ = mapping_of(engine_call, sql)
+    assert mapping._choice is None
+
+
+def bytes_of(rows: pa.Table) -> list[bytes]:
+    found: list[bytes] = row_bytes([column.combine_chunks() for column in rows.columns]).to_pylist()
+    return found
