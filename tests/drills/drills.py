@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -255,11 +254,6 @@ def drills_of(*, shared: bool) -> list[Drill]:
             if armed.startswith("index.")
         ),
     ]
-
-
-def days_since_1970() -> int:
-    """What decides whose turn it is where there is no time for all drills."""
-    return time.time_ns() // (24 * scenario.HOUR_NS)
 
 
 def is_other_hit(drill: Drill, number: int) -> bool:

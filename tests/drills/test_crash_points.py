@@ -9,18 +9,17 @@ same drills are in `test_on_servers`.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from odfabric.adapters.unreliable.crash_points import CRASH_POINTS
 from tests.drills import scenario
-from tests.drills.drills import Drill, Prepared, check_pushes, days_since_1970, drills_of, is_other_hit
+from tests.drills.drills import Drill, Prepared, check_pushes, drills_of, is_other_hit
 from tests.drills.places import InFolder, Places
 from tests.drills.processes import receiving, run
+from tests.support.turns import ALL, today
 
-ALL = os.environ.get("ODF_DRILLS") == "all"
 OWN = InFolder()
 SHARED = InFolder(settings={"heads": "objects"})
 
@@ -40,7 +39,7 @@ def test_every_listed_point_is_drilled() -> None:
 
 def todays(drills: list[Drill]) -> list[Drill]:
     """One hit of each point, or both."""
-    return [drill for drill in drills if ALL or not is_other_hit(drill, days_since_1970())]
+    return [drill for drill in drills if ALL or not is_other_hit(drill, today())]
 
 
 @pytest.mark.parametrize("turn", [0, 1])

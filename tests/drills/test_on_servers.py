@@ -23,11 +23,12 @@ from odfabric.settings import Settings
 from odfabric.usecases.rebuild import RebuildOutcome
 from odfabric.wiring import open_node, prepare_workspace
 from tests.drills import scenario
-from tests.drills.drills import Drill, Prepared, days_since_1970, drills_of, is_other_hit
+from tests.drills.drills import Drill, Prepared, drills_of, is_other_hit
 from tests.drills.places import InBucket, OnServers, on_servers
 from tests.drills.processes import opened
 from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.s3 import S3Server
+from tests.support.turns import today
 
 ROUNDS = int(os.environ.get("ODF_SERVER_DRILL_ROUNDS", "0"))
 PART, PARTS = (int(number) for number in os.environ.get("ODF_SERVER_DRILL_PART", "1/1").split("/"))
@@ -42,7 +43,7 @@ def todays(drills: list[Drill]) -> list[Drill]:
         asked = [drill for number in range(ROUNDS) for drill in drills if not is_other_hit(drill, number)]
         return asked[len(asked) * (PART - 1) // PARTS : len(asked) * PART // PARTS]
     turns = -(-len(drills) // TURN)
-    return drills[days_since_1970() % turns :: turns]
+    return drills[today() % turns :: turns]
 
 
 @pytest.fixture(scope="module")
