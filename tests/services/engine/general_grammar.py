@@ -130,10 +130,11 @@ class Composer:
         options += [("1", "int"), ("'x'", "string")]
         return self.r.choice(options)
 
-    def equal(self, left: Relation, right: Relation, *, near: bool) -> str | None:
+    def equal(self, left: Relation, right: Relation, *, near: bool, computed: bool = True) -> str | None:
         """A condition of a join: an equality or two, and now and then more.
 
         `near`: whether it may bound one event time by the other. Then rows without a partner would wait, which named shapes judge.
+        `computed`: whether a side may be more than a column.
         """
         r = self.r
         pairs = [(a, b, kind) for a, kind in left.firm for b, other in right.firm if kind == other]
@@ -142,10 +143,10 @@ class Composer:
         found = []
         for a, b, kind in r.sample(pairs, min(len(pairs), r.choice([1, 1, 1, 2]))):
             forms = [f"l.{a} = r.{b}"] * 4 + [f"l.{a} {either('<=>', 'IS NOT DISTINCT FROM')} r.{b}"]
-            if kind in LITERALS:
+            if kind in LITERALS and computed:
                 forms.append(f"coalesce(l.{a}, {LITERALS[kind][0]}) = r.{b}")
             found.append(r.choice(forms))
-        if r.random() < 0.12 and left.times == right.times:
+        if r.random() < 0.12 and left.times == right.times and computed:
             found = [
                 r.choice(
                     [

@@ -477,7 +477,9 @@ def _row_functions(c: Composer, x: Relation, _: int) -> Relation | None:
     rows, rest = found
     items = [_row_function(c, rows, rest) for _ in range(c.r.choice([1, 1, 2]))]
     kept = [(f"q.{name}", kind) for name, kind in rows.columns]
-    return c.select(rows, [*kept, *items], f"{rows.text} q", row_wise=False)
+    # Which of two equal rows has which place is free in each window: what two windows say of one row means something of unlike rows only.
+    source = rows.text if len(items) == 1 else f"(SELECT DISTINCT q.* FROM {rows.text} q)"
+    return c.select(rows, [*kept, *items], f"{source} q", row_wise=False)
 
 
 def _row_function(c: Composer, x: Relation, rest: str) -> Item:

@@ -70,7 +70,7 @@ def _value_of(c: Composer, x: Relation, y: Relation) -> Item:
         if comparable and r.random() < 0.25:
             name = r.choice(comparable)
             kind = dict(y.columns)[name]
-            order = then(*(f"r.{each}" for each, _ in y.firm), "r.event_time")
+            order = then("r.event_time", *(f"r.{each}" for each, _ in y.firm))
             first = r.choice(["LIMIT 1", "LIMIT 1", "LIMIT 1 OFFSET 1"])
             return f"(SELECT r.{name} FROM {y.text} r WHERE r.{b} = l.{a} ORDER BY r.{name} DESC{order} {first})", kind
         group = r.choice(["", "", f" GROUP BY r.{b}"])
@@ -92,14 +92,16 @@ def _scalar(c: Composer, x: Relation, depth: int) -> Relation | None:
 def _beside(c: Composer, x: Relation, depth: int) -> Relation | None:
     """Rows of another relation beside each row: all that go with it, the first of them, or what they come to."""
     y = c.other(x, depth)
-    on = c.equal(x, y, near=False)
-    if on is None or not y.firm:
+    on, plain = c.equal(x, y, near=False), c.equal(x, y, near=False, computed=False)
+    if on is None or plain is None or not y.firm:
         return None
     name, kind = c.r.choice(y.firm)
-    order = then(*(f"r.{each}" for each, _ in y.firm), "r.event_time")
+    order = then("r.event_time", *(f"r.{each}" for each, _ in y.firm))
     call = f"SELECT count(*) AS n, max(r.{name}) AS m FROM {y.text} r WHERE {on}"
-    rows = f"SELECT r.{name} AS m, r.event_time AS n FROM {y.text} r WHERE {on}"
-    first = f"{rows} ORDER BY r.{c.r.choice(y.firm)[0]}{order} LIMIT {c.r.choice('12')}"
+    row = f"SELECT r.{name} AS m, r.event_time AS n FROM {y.text} r WHERE"
+    rows = f"{row} {on}"
+    # Plain Spark takes the first rows of all, not of each row, where one side of an equality is computed.
+    first = f"{row} {plain} ORDER BY r.{c.r.choice(y.firm)[0]}{order} LIMIT {c.r.choice('12')}"
     join, end = c.r.choice([("JOIN", "ON TRUE"), ("LEFT JOIN", "ON TRUE"), ("CROSS JOIN", "")])
     text, counts = c.r.choice([(call, True), (rows, False), (first, False), (first, False)])
     found = [("q.n", "bigint")] if counts else []

@@ -59,6 +59,17 @@ def test_groups_are_emitted_at_once_and_corrected(engine_call: EngineCall) -> No
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("below", ["a", "(select distinct event_time, k, v from a)"])
+def test_groups_that_show_the_same_row_are_not_told_apart(engine_call: EngineCall, below: str) -> None:
+    one = Input(engine_call.exchange.root, "a", input_schema(pa.field("k", pa.string()), pa.field("v", pa.int32())))
+    sql = f"select max(event_time) event_time, max(v) m from {below} q group by k"
+    derived = Derivative(sql, [one], engine_call)
+    one.add([(A, 0, "x", 1), (A, 0, "y", 2)])
+    assert [(op, m) for op, _, m in derived.pull().records] == [(A, 1), (A, 2)]
+    one.add([(R, 0, "x", 1), (A, 0, "z", 1), (CF, 0, "y", 2), (CT, 0, "y", 3)])
+    assert [(op, m) for op, _, m in derived.pull().records] == [(CF, 2), (CT, 3)]
+
+
 def test_several_blocks_of_one_transaction_are_one_change(engine_call: EngineCall, tmp_path: Path) -> None:
     one = Input(tmp_path, "a", input_schema(pa.field("k", pa.string()), INT))
     one.add([(A, 0, "x", 1)]).add([(A, 0, "x", 2), (A, 0, "y", 1)]).add([(R, 0, "y", 1)])

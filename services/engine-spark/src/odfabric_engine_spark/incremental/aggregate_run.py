@@ -224,7 +224,7 @@ class AggregateRun:
                 return pa.table(columns)
             return pa.table({"step": steps[identities], "end": work.ends[groups[identities]], **columns})
 
-        return changes(versions.rows, was, versions.row_of[after[shown]], order)
+        return changes(versions.rows, was, versions.row_of[after[shown]], steps, order)
 
     def _keep(self, work: _Work, sums: PartialSums) -> None:
         touched = len(sums.keys)

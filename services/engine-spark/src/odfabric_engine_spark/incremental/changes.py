@@ -36,23 +36,63 @@ class Records:
         yield from pa.Table.from_arrays(arrays, names=names).to_batches()
 
 
-def changes(rows: pa.Table, before: Longs, after: Longs, order: Callable[[Longs, Longs], pa.Table]) -> Records:
+def changes(
+    rows: pa.Table, before: Longs, after: Longs, steps: Longs, order: Callable[[Longs, Longs], pa.Table]
+) -> Records:
     """Records of identities whose row was at position `before` of `rows` and is at `after` (-1: none).
 
-    `order` gives the columns to sort by, nulls first, for identities and the rows that they stand for: the new row of a pair.
+    A row that one identity loses and another one gets in the same of `steps` did not change. `order` gives the columns to sort by,
+    nulls first, for identities and the rows that they stand for: the new row of a pair.
     """
-    both = np.nonzero((before >= 0) & (after >= 0))[0]
-    corrected = both[_differ(rows, before[both], after[both])]
-    gone = np.nonzero((before >= 0) & (after < 0))[0]
-    new = np.nonzero((before < 0) & (after >= 0))[0]
-    identities = np.concatenate([gone, new, corrected])
-    leads = np.concatenate([before[gone], after[new], after[corrected]])
-    partners = np.concatenate([np.full(len(gone) + len(new), -1, dtype=np.int64), before[corrected]])
-    operations = np.repeat(
-        [OperationType.RETRACT, OperationType.APPEND, OperationType.CORRECT_TO], [len(gone), len(new), len(corrected)]
+    both = (before >= 0) & (after >= 0)
+    both[both] = _differ(rows, before[both], after[both])
+    told = np.nonzero(both | ((before >= 0) != (after >= 0)))[0]
+    old, new = before[told], after[told]
+    places = _sorted(order(told, _leads(old, new)))
+    told, old, new = told[places], old[places], new[places]
+    if _returned(rows, old, new, steps[told]):
+        left = np.nonzero((old >= 0) | (new >= 0))[0]
+        left = left[_sorted(order(told[left], _leads(old[left], new[left])))]
+        old, new = old[left], new[left]
+    operations = np.where(
+        new < 0, OperationType.RETRACT, np.where(old < 0, OperationType.APPEND, OperationType.CORRECT_TO)
     )
-    places = _sorted(order(identities, leads))
-    return interleaved(rows, leads[places], partners[places], operations[places])
+    return interleaved(rows, _leads(old, new), np.where(new >= 0, old, -1), operations)
+
+
+def _leads(old: Longs, new: Longs) -> Longs:
+    """The rows that identities stand for."""
+    return np.where(new >= 0, new, old)
+
+
+def _returned(rows: pa.Table, old: Longs, new: Longs, steps: Longs) -> bool:
+    """Strikes rows that go and come again within a step from `old` and `new`; whether there was one.
+
+    Identities have a total order here, and those without a partner are struck first, so that the outcome is one of the rows alone.
+    """
+    gone, come = np.nonzero(old >= 0)[0], np.nonzero(new >= 0)[0]
+    if not len(gone) or not len(come):
+        return False
+    known = table_bytes(rows.take(pa.array(np.concatenate([old[gone], new[come]])))).dictionary_encode()
+    codes = known.indices.to_numpy().astype(np.int64) * (int(steps.max()) + 1) + steps[np.concatenate([gone, come])]
+    _, codes = np.unique(codes, return_inverse=True)
+    of_gone, of_come = codes[: len(gone)], codes[len(gone) :]
+    kinds = int(codes.max()) + 1
+    often = np.minimum(np.bincount(of_gone, minlength=kinds), np.bincount(of_come, minlength=kinds))
+    if not often.any():
+        return False
+    paired = (old >= 0) & (new >= 0)
+    old[gone[_first(of_gone, paired[gone], often)]] = -1
+    new[come[_first(of_come, paired[come], often)]] = -1
+    return True
+
+
+def _first(codes: Longs, later: npt.NDArray[np.bool_], often: Longs) -> Longs:
+    """Places of the first `often` of each code, what is `later` after all else."""
+    by_code = np.lexsort((later, codes))
+    ordered = codes[by_code]
+    starts = np.searchsorted(ordered, ordered, side="left")
+    return by_code[np.arange(len(ordered)) - starts < often[ordered]]
 
 
 def interleaved(rows: pa.Table, leads: Longs, partners: Longs, operations: Longs) -> Records:

@@ -85,9 +85,10 @@ class GroupRun:
         call: EngineCall,
         *,
         order_by: str | None,
+        told: int | None,
     ) -> None:
         """`order_by` is the column by which records are sorted before their key, as relations between stages know it; None where
-        they go on to another stage, for which order means nothing.
+        they go on to another stage, for which order means nothing. Of the last stage the first `told` columns are the output.
         """
         self._plan = plan
         self._call = call
@@ -98,7 +99,7 @@ class GroupRun:
             state,
             values,
             window=plan.window,
-            output_schema=stage_schema(plan.stage.output),
+            output_schema=pa.schema(list(stage_schema(plan.stage.output))[:told]),
             event_time=order_by,
         )
 

@@ -215,8 +215,10 @@ class StagedTransaction:
             plan = self._query.groups[number]
             state = states.groups(groups_name(number), plan.state_schema, plan.key_names, end_column=plan.end_column)
             values = states.values(groups_name(number), plan.accumulators, timed=plan.end_column is not None)
-            order_by = self._event_time_column() if number == len(self._query.stages) - 1 else None
-            return GroupRun(plan, state, values, self._call, order_by=order_by)
+            is_last = number == len(self._query.stages) - 1
+            order_by = self._event_time_column() if is_last else None
+            told = len(self._query.columns) if is_last else None
+            return GroupRun(plan, state, values, self._call, order_by=order_by, told=told)
         if isinstance(stage, LinearStage):
             return self._query.linear[number]
         found = [
