@@ -178,8 +178,10 @@ class NodeBackend:
         return list(output["data"])
 
     def verify(self, ref: str, *, replay: bool) -> dict[str, object]:
-        """Verify a dataset and wait."""
-        return dict(self._finished(self._send("POST", f"{self._path(ref)}/verify", json={"replay": replay})))
+        """Verify a dataset and wait. It changes nothing, so it is asked for again if the answer breaks off."""
+        path = f"{self._path(ref)}/verify"
+        answer = self._patiently(lambda: self._attempt("POST", path, json={"replay": replay}), repeats=True)
+        return dict(self._finished(answer))
 
     def delete(self, ref: str) -> dict[str, object]:
         """Delete a dataset."""

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
+import httpx
 import pytest
 
 from odfabric.cli.backend import JobFailed, PushFile
 from odfabric.cli.node_client import NodeBackend
+from odfabric.errors import Indeterminate
 from odfabric.testing.memory_node import MemoryNode
 from tests.services.api.serving import Served
 from tests.usecases.manifests import DERIVED, ROOT
@@ -27,6 +29,44 @@ def backend(served: Served, told: list[Mapping[str, object]]) -> Iterator[NodeBa
         found = NodeBackend(str(client.base_url), token=token, account="local", listener=told.append)
     with closing(found):
         yield found
+
+
+class LastAnswerLost(httpx.BaseTransport):
+    """A node that dies after it has done what the first POST asked for, and before it says so."""
+
+    def __init__(self, inner: httpx.BaseTransport) -> None:
+        self._inner = inner
+        self._lost = False
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        answer = self._inner.handle_request(request)
+        if request.method == "POST" and not self._lost:
+            self._lost = True
+            answer.close()
+            raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+        return answer
+
+
+def test_a_verification_whose_answer_is_lost_is_asked_for_again(
+    memory: MemoryNode, backend: NodeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.add(ROOT.replace("name: readings", "name: asked-twice"))
+    backend.show("asked-twice")
+    monkeypatch.setattr(backend._http, "_transport", LastAnswerLost(backend._http._transport))
+    assert backend.verify("asked-twice", replay=False)["ok"] is True
+
+
+def test_a_push_whose_answer_is_lost_is_not_repeated_unasked(
+    memory: MemoryNode, backend: NodeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.add(ROOT.replace("name: readings", "name: pushed-once"))
+    backend.show("pushed-once")
+    path = tmp_path / "rows.ndjson"
+    path.write_text("")
+    push = PushFile(path=str(path), source_name=None, media_type=None, event_time=None, idempotency_key=None)
+    monkeypatch.setattr(backend._http, "_transport", LastAnswerLost(backend._http._transport))
+    with pytest.raises(Indeterminate, match="broke off"):
+        backend.push("pushed-once", push)
 
 
 def test_a_problem_names_the_file_that_was_pushed(memory: MemoryNode, backend: NodeBackend, tmp_path: Path) -> None:
