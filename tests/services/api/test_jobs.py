@@ -126,8 +126,10 @@ def test_json_may_be_nested_as_deep_as_the_limit(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     "media_type", ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-16"]
 )
-def test_json_is_called_json(client: httpx.Client, media_type: str) -> None:
-    answer = client.post("/local/readings/verify", content=b"{}", headers={"content-type": media_type})
+def test_json_is_called_json(client: httpx.Client, memory: MemoryNode, media_type: str) -> None:
+    name = f"called-{len(media_type)}"
+    memory.add(ROOT.replace("name: readings", f"name: {name}"))
+    answer = client.post(f"/local/{name}/verify", content=b"{}", headers={"content-type": media_type})
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported-media-type")
     assert "hint" in answer.json()
 
