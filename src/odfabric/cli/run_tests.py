@@ -31,7 +31,7 @@ STATIC_CHECKS = {
 # Each file keeps the servers and engines that it starts. Files begin in the order of `tests/conftest.py`, the long ones first, so that
 # no core waits for the end of the last one.
 _BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
-# Reading all tests costs each process half a minute of a processor. A test whose marker is not for its folder is an error there.
+# Reading all tests costs each process ten seconds and more of a processor. A test whose marker is not for its folder is an error there.
 _OF_ENGINES, _OF_USERS = "tests/services/engine", "tests/acceptance"
 TEST_STAGES: dict[str, tuple[str, ...]] = {
     # They wait for disks, for servers and for processes that they start, so that two would leave a core idle.

@@ -140,9 +140,11 @@ def _check_identity(key: Row, kinds: Sequence[int], *, one_row_each: bool) -> No
 def _goes_by_blocks(sliced: Derivative) -> bool:
     """Whether the records of a timed query are told block by block: of one input, and of one aggregate over several."""
     request = sliced.transactions[-1].request
+    if len(request.inputs) == 1:
+        return True
     tables = input_tables([(one.query_alias, one.vocabulary, one.data_schema) for one in request.inputs])
     judged = judged_transform(sliced.call, request.transform, tables, request.vocabulary)
-    return len(request.inputs) == 1 or isinstance(judged.query, AggregateQuery)
+    return isinstance(judged.query, AggregateQuery)
 
 
 def _blocks_of_last(sliced: Derivative) -> int:

@@ -23,6 +23,7 @@ from odfabric_engine_spark.catalyst import (
     is_attribute,
     items,
     simple_name,
+    without_alias,
 )
 from odfabric_engine_spark.incremental.binding import bind, projection
 from odfabric_engine_spark.incremental.canonical import one_array
@@ -96,8 +97,7 @@ def _choice_of(catalyst: Catalyst, plan: Plan, named: Sequence[Expression]) -> _
 
 
 def _chosen(catalyst: Catalyst, named: Expression, plan: Plan, positions: dict[int, int]) -> _Chosen | None:
-    value = named.child() if simple_name(named) == "Alias" else named
-    (source,) = trace(catalyst, value, plan)
+    (source,) = trace(catalyst, without_alias(named), plan)
     members: list[int] = []
     while source is not None and simple_name(source) == "GetStructField":
         members.insert(0, int(source.ordinal()))

@@ -43,10 +43,10 @@ class GroupPlan:
         if stage.always:
             self.columns = (GroupColumn("key0", catalyst.parse_expression("0"), pa.int32(), False, False),)
         above = catalyst.logical.Project(catalyst.seq(output_columns(catalyst, stage.output)), stage.above)
-        self.query = AggregateQuery(
+        query = AggregateQuery(
             catalyst, stage.below, stage.aggregate, above, (), self.columns, calls, tuple(reader.inputs), None, None
         )
-        self.aggregate = AggregatePlan.of(self.query)
+        self.aggregate = AggregatePlan.of(query)
 
     @property
     def accumulators(self) -> Accumulators:
