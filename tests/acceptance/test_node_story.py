@@ -260,6 +260,20 @@ def test_the_command_line_says_the_same_on_a_node_and_on_a_workspace(
     assert missing in here["message"]
 
 
+def test_rows_that_come_too_late_are_told(local: LocalWorkspace) -> None:
+    query = "SELECT /*+ lateness('1 hour') */ window.start AS event_time, median(value) AS m FROM `slow` GROUP BY window(event_time, '1 hour')"
+    local.odf.json("add", "-", stdin=root("slow").encode())
+    local.odf.json("add", "-", stdin=derivative("slow.hourly", of="slow", query=query).encode())
+    for minute in (0, 190):
+        local.odf.json("ingest", "slow", "-", stdin=ndjson([reading(minute)]))
+    assert "lateRowsDropped" not in local.odf.json("pull", "slow.hourly")
+    local.odf.json("ingest", "slow", "-", stdin=ndjson([reading(5, "A", 100), reading(130, "B")]))
+    local.odf.json("ingest", "slow", "-", stdin=ndjson([reading(6, "A", 100), reading(250)]))
+    shown = local.odf.run("pull", "slow.hourly")
+    assert shown.out.strip() == "local/slow.hourly: 2 new rows, 2 late rows dropped"
+    assert [row["m"] for row in local.odf.json("tail", "slow.hourly")] == [1, 1, 1]
+
+
 def test_standard_input_and_readable_output(local: LocalWorkspace) -> None:
     local.odf.json("add", "-", stdin=root("piped").encode())
     assert local.odf.json("ingest", "piped", "-", stdin=ndjson([reading(0)]))["rows"] == 1

@@ -159,7 +159,7 @@ def pull(
             pulled = backend.pull(target, url=url, recursive=recursive, fetch_uncacheable=fetch_uncacheable)
             results.append(pulled)
             if not output.as_json:
-                what = "up to date" if pulled["upToDate"] else _new_rows(pulled)
+                what = "up to date" if pulled["upToDate"] else _new_rows(pulled) + _dropped_rows(pulled)
                 output.result(None, f"{pulled['alias']}: {what}")
     if output.as_json:
         output.document(results[0] if len(results) == 1 else results)
@@ -254,6 +254,11 @@ def delete(
 
 def _new_rows(result: Mapping[str, object]) -> str:
     return _counted(int(str(result["rows"])), "new row")
+
+
+def _dropped_rows(result: Mapping[str, object]) -> str:
+    dropped = int(str(result.get("lateRowsDropped", 0)))
+    return f", {_counted(dropped, 'late row')} dropped" if dropped else ""
 
 
 def _counted(number: int, what: str) -> str:

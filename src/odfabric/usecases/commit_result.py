@@ -14,12 +14,16 @@ from odfabric.usecases.repository import StoredBlocks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitResult:
-    """`blocks` oldest first, empty if there was nothing new; `start` and `end` are the closed interval of new records."""
+    """`blocks` oldest first, empty if there was nothing new; `start` and `end` are the closed interval of new records.
+
+    `late_rows_dropped` is how many rows of the inputs came later than a transform takes them.
+    """
 
     head: Multihash
     blocks: tuple[Multihash, ...] = ()
     start: int | None = None
     end: int | None = None
+    late_rows_dropped: int = 0
 
     @property
     def rows(self) -> int:
@@ -27,12 +31,14 @@ class CommitResult:
         return 0 if self.start is None or self.end is None else self.end - self.start + 1
 
     def to_value(self) -> dict[str, object]:
-        """As JSON."""
+        """As JSON; of late rows nothing is said where there are none."""
+        late = {"lateRowsDropped": self.late_rows_dropped} if self.late_rows_dropped else {}
         return {
             "head": str(self.head),
             "blocks": [str(block) for block in self.blocks],
             "offsets": None if self.start is None else {"start": self.start, "end": self.end},
             "rows": self.rows,
+            **late,
         }
 
 

@@ -7,6 +7,7 @@ consumed is in the chain alone. Not here: the plan's rules (`domain.transform_pl
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,6 +47,8 @@ from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.store_slice import store_checkpoint, store_slice
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class ExecutedTransform:
@@ -72,7 +75,7 @@ class TransformPorts:
 def run_transform(entry: CatalogEntry, *, run: JobRun, ports: TransformPorts) -> CommitResult | None:
     """Bring the dataset up to date with the heads of its inputs; None if nothing is due or an input has no data yet.
 
-    The result is that of all attempts of the job. What the inputs have new is taken by as many transactions as its size asks for, each committed by itself: those that were
+    The result is that of all attempts of the job, but for the rows that were dropped, of which the last attempt tells its own. What the inputs have new is taken by as many transactions as its size asks for, each committed by itself: those that were
     committed before a failure or cancellation stay, and the next run goes on behind them. What comes to the inputs meanwhile waits.
     After a change of the query that needs a migration there is one transaction, whatever its size: it reads from the beginning.
     Raises InvalidRequest without a transform, InvalidQuery, IncompatibleSchema, ChainsDiverged, NotFound for an input that is
@@ -82,18 +85,36 @@ def run_transform(entry: CatalogEntry, *, run: JobRun, ports: TransformPorts) ->
     began = run.began_at(entry.id, repository.head(entry.id).hash)
     division = TransformDivision(repository, ports.engine, limits=ports.limits, blocks_max=ports.blocks_max)
 
+    late, dropped = 0, 0
+
     def build(base: Head) -> PlannedCommit | None:
-        return _build(entry, base, division, run=run, ports=ports)
+        nonlocal late
+        built = _build(entry, base, division, run=run, ports=ports)
+        late = 0 if built is None else built.late_rows_dropped
+        return None if built is None else built.commit
 
     while not division.done:
-        division.advance(ports.commits.commit(entry.id, build))
+        committed = ports.commits.commit(entry.id, build)
+        division.advance(committed)
+        if committed is not None and late:
+            dropped += late
+            _log.warning("%d rows came too late for %s and were dropped", late, entry.alias)
     head = repository.head(entry.id).hash
-    return result_since(began, head, blocks=repository.blocks(entry.id), blocks_max=ports.blocks_max)
+    result = result_since(began, head, blocks=repository.blocks(entry.id), blocks_max=ports.blocks_max)
+    return None if result is None else replace(result, late_rows_dropped=dropped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """A transaction that can be committed, and how many rows of the inputs came too late for it."""
+
+    commit: PlannedCommit
+    late_rows_dropped: int
 
 
 def _build(
     entry: CatalogEntry, base: Head, division: TransformDivision, *, run: JobRun, ports: TransformPorts
-) -> PlannedCommit | None:
+) -> _Built | None:
     """The next transaction of the division on top of `base`, which the engine has run; None if it is not due."""
     repository, exchange = ports.repository, ports.exchange
     state = repository.state(entry.id, base.hash)
@@ -121,7 +142,7 @@ def _build(
         )
         planned = _plan_commit(state, plan, executed, repository=repository, objects=ports.objects)
         run.confirm()
-        return planned
+        return None if planned is None else _Built(planned, executed.result.late_rows_dropped)
 
 
 def execute_plan(

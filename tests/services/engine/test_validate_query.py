@@ -129,7 +129,6 @@ REFUSED = [
     ("select event_time, v from a tablesample (10 percent)", "sample"),
     ("select event_time, event_time - timestamp'2020-01-01' as x from a", "column-type"),
     ("select a.event_time, a.`offset`, b.v from a join b on a.k = b.k", "system-column"),
-    ("select /*+ lateness('1 day') */ window.start event_time, k, count(distinct v) n from a group by window(event_time, '1 hour'), k", "hint"),
     ("select max(event_time) event_time, op, count(*) n from a group by op", "system-column"),
     ("select max(event_time) event_time, k, max(`offset`) n from a group by k", "system-column"),
     ("select max(event_time) event_time, k from a where system_time > t group by k", "system-column"),

@@ -148,7 +148,7 @@ def _attempt_staged(transaction: _Transaction, query: StagedQuery, call: EngineC
         first=transaction.checkpoint is None,
     )
     offsets = _write(transaction, call, running.records(transaction.line))
-    return _Outcome(offsets, running.states, 0, running.open_from(transaction.line.watermark))
+    return _Outcome(offsets, running.states, running.late_rows_dropped, running.open_from(transaction.line.watermark))
 
 
 def _leaf_rows(transaction: _Transaction, call: EngineCall, *, consolidated: bool) -> LeafRows:

@@ -110,9 +110,7 @@ def _query(
         return classify(resolved, tables, operation_name=vocabulary.operation_type)
     except Refused:
         normal = normal_plan(resolved, tables, temporal_tables)
-    if normal.lateness_us is not None:
-        raise Refused([refusal("hint", "a lateness is possible in a query of one aggregate by tumbling windows only")])
-    return staged_query(normal.catalyst, normal.plan)
+    return staged_query(normal.catalyst, normal.plan, normal.lateness_us)
 
 
 def input_tables(inputs: Sequence[tuple[str, DatasetVocabulary, DataSchema]]) -> dict[str, InputTable]:

@@ -19,7 +19,7 @@ from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_a
 from odfabric.formats.slice_schema import OFFSET_TYPE, OPERATION_TYPE, TIMESTAMP_TYPE, check_compatible, check_storable
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.catalyst import Expression, Plan, expr_id, is_attribute, items
+from odfabric_engine_spark.catalyst import Expression, Plan, children, expr_id, is_attribute, items
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
 from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
@@ -118,12 +118,12 @@ def _declared_types(column: Expression, plan: Plan, tables: Mapping[str, InputTa
         names = [str(each.name()) for each in items(plan.output()) if expr_id(each) == expr_id(column)]
         yield tables[alias].arrow.field(names[0]).type
         return
-    sources = sources_of(column, plan)
+    sources, below = sources_of(column, plan), children(plan)
     if not sources:
         yield None
-    for value, below in sources:
+    for value, at in sources:
         if is_attribute(value):
-            yield from _declared_types(value, below, tables)
+            yield from _declared_types(value, below[at], tables)
         else:
             yield None
 

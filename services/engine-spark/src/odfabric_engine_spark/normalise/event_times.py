@@ -22,7 +22,8 @@ from odfabric_engine_spark.catalyst import (
 from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
 from odfabric_engine_spark.incremental.window import is_session_window, is_window_column
 
-_START, _END = 0, 1
+WINDOW_START, WINDOW_END = 0, 1
+"""Members of a window."""
 _PASSING = frozenset({"Filter", "Generate", "Window"})
 
 
@@ -42,7 +43,7 @@ class EventTimes:
             case "Literal":
                 return value.value() is None  # no event time, which nothing waits for
             case "GetStructField":
-                return value.ordinal() in (_START, _END) and self.is_timed_window(value.child(), plan)
+                return value.ordinal() in (WINDOW_START, WINDOW_END) and self.is_timed_window(value.child(), plan)
             case "PreciseTimestampConversion":
                 end = _end_of_window_time(value)
                 return end is not None and self.is_event_time(end, plan)
@@ -55,8 +56,8 @@ class EventTimes:
             value = value.child()
         if not (is_window_column(value) or is_session_window(value)):
             return False
-        sources = sources_of(value, plan)
-        return bool(sources) and all(self._is_window_over_event_time(source, below) for source, below in sources)
+        sources, below = sources_of(value, plan), children(plan)
+        return bool(sources) and all(self._is_window_over_event_time(source, below[at]) for source, at in sources)
 
     def _is_window_over_event_time(self, value: Expression, plan: Plan) -> bool:
         if is_attribute(value):
@@ -71,12 +72,12 @@ class EventTimes:
                 expr_id(each) == expr_id(column) and str(each.name()) == self._tables[alias].vocabulary.event_time
                 for each in items(plan.output())
             )
-        sources = sources_of(column, plan)
-        return bool(sources) and all(self.is_event_time(source, below) for source, below in sources)
+        sources, below = sources_of(column, plan), children(plan)
+        return bool(sources) and all(self.is_event_time(source, below[at]) for source, at in sources)
 
 
-def sources_of(column: Expression, plan: Plan) -> list[tuple[Expression, Plan]]:
-    """What a column of a plan is in terms of its children, for each way that leads to it; empty if it is made here."""
+def sources_of(column: Expression, plan: Plan) -> list[tuple[Expression, int]]:
+    """What a column of a plan is over which of its children, for each way that leads to it; empty if it is made here."""
     below = children(plan)
     name = simple_name(plan)
     if name in ("Project", "Aggregate"):
@@ -84,17 +85,17 @@ def sources_of(column: Expression, plan: Plan) -> list[tuple[Expression, Plan]]:
         named = next((each for each in items(listed) if expr_id(each) == expr_id(column)), None)
         if named is None:
             return []
-        return [(without_alias(named), below[0])]
+        return [(without_alias(named), 0)]
     if name in ("Union", "Expand"):
         output = [expr_id(each) for each in items(plan.output())]
         if expr_id(column) not in output:
             return []
         index = output.index(expr_id(column))
         if name == "Union":
-            return [(items(child.output())[index], child) for child in below]
-        return [(projection.apply(index), below[0]) for projection in items(plan.projections())]
+            return [(items(child.output())[index], at) for at, child in enumerate(below)]
+        return [(projection.apply(index), 0) for projection in items(plan.projections())]
     if name in _PASSING or name == "Join":
-        return [(column, child) for child in below if _shows(child, column)]
+        return [(column, at) for at, child in enumerate(below) if _shows(child, column)]
     return []
 
 

@@ -72,7 +72,14 @@ def normal_plan(
     check_normal(catalyst, plan)
     timed = has_timed_filter(plan)
     if query.lateness_us is not None and not timed:
-        raise Refused([refusal("hint", "a lateness needs a window over the event time or a temporal join")])
+        raise Refused(
+            [
+                refusal(
+                    "hint",
+                    "a lateness needs something that waits: a window over the event time, a temporal join or an outer join over times",
+                )
+            ]
+        )
     return NormalQuery(catalyst, plan, query.lateness_us, timed)
 
 

@@ -8,12 +8,11 @@ is (`event_times`), the watermark's value (the stages put it in). Source: semant
 from __future__ import annotations
 
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, items, simple_name
-from odfabric_engine_spark.normalise.event_times import EventTimes
+from odfabric_engine_spark.normalise.event_times import WINDOW_END, EventTimes
 from odfabric_engine_spark.normalise.rebuild import with_children
 
 WATERMARK = "__odf_watermark"
 _WINDOW_END = "__odf_window_end"
-_END = 1
 
 
 def watermark_column(catalyst: Catalyst) -> Expression:
@@ -63,7 +62,7 @@ def has_timed_filter(plan: Plan) -> bool:
 
 def _closed(catalyst: Catalyst, aggregate: Plan, windows: list[Expression]) -> Plan:
     output = items(aggregate.output())
-    ends = [catalyst.named(catalyst.member(window, _END), _WINDOW_END) for window in windows]
+    ends = [catalyst.named(catalyst.member(window, WINDOW_END), _WINDOW_END) for window in windows]
     named = [*items(aggregate.aggregateExpressions()), *ends]
     (below,) = children(aggregate)
     wide = catalyst.logical.Aggregate(

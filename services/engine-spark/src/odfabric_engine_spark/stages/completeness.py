@@ -103,20 +103,20 @@ def _windows(plan: Plan) -> Iterator[tuple[Expression, Plan]]:
         if timed is None or simple_name(aggregate) != "Aggregate":
             continue
         for column in references(timed.instant):
-            for value, below in sources_of(column, aggregate):
+            for value, at in sources_of(column, aggregate):
                 for window in references(value):
                     if is_window_column(window) or is_session_window(window):
-                        yield window, below
+                        yield window, children(aggregate)[at]
 
 
 def _definitions(column: Expression, plan: Plan) -> Iterator[Expression]:
     """The expressions that make a window, each over a relation of its own."""
-    for value, below in sources_of(column, plan):
+    for value, at in sources_of(column, plan):
         if simple_name(value) == "CreateNamedStruct":
             yield value
         else:
             for inner in references(value):
-                yield from _definitions(inner, below)
+                yield from _definitions(inner, children(plan)[at])
 
 
 def _with(catalyst: Catalyst, expression: Expression, old: Expression, new: Expression) -> Expression:

@@ -107,6 +107,10 @@ class GroupRun:
         """What the runs have left so far, the groups under `name`."""
         return self._run.states(name)
 
+    def drop_closed(self, to_us: int) -> None:
+        """Forgets groups that closed at an instant or before: rows for them are dropped from now on."""
+        self._run.drop_closed(to_us)
+
     def records(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Records:
         """What the result changes by, in order. Raises InvalidData, and what Spark raises on an expression."""
         plan = self._plan

@@ -44,10 +44,11 @@ _Pair = tuple[EqualPair, Component | None, Component | None]
 
 
 class Inference:
-    """Interprets one plan; `stages` are what has been cut off so far."""
+    """Interprets one plan; `stages` are what has been cut off so far, `inputs` the uses of inputs from left to right."""
 
     def __init__(self, catalyst: Catalyst) -> None:
         self.stages: list[Stage] = []
+        self.inputs: list[StageLeaf] = []
         self._catalyst = catalyst
         self._tracer = Tracer(catalyst)
 
@@ -92,6 +93,8 @@ class Inference:
         output = items(plan.output())
         columns = tuple(each for each in output if wanted is None or expr_id(each) in wanted) or tuple(output[:1])
         leaf = StageLeaf(kind, source, plan, columns)
+        if kind == "input":
+            self.inputs.append(leaf)
         known: dict[int, Component] = {expr_id(attribute): {leaf: attribute} for attribute in columns}
         return Node(plan, [], leaf), Value([Island([leaf], None)], known)
 

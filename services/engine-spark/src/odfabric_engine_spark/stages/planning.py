@@ -13,20 +13,25 @@ from odfabric_engine_spark.stages.group_run import GroupPlan
 from odfabric_engine_spark.stages.identity import identified
 from odfabric_engine_spark.stages.inference import Inference
 from odfabric_engine_spark.stages.kept_types import check_kept_types
+from odfabric_engine_spark.stages.lateness import Lateness
 from odfabric_engine_spark.stages.linear_run import linear_mapping
 from odfabric_engine_spark.stages.query import GroupStage, LinearStage, StagedQuery
 
 
-def staged_query(catalyst: Catalyst, plan: Plan) -> StagedQuery:
-    """The stages of a normal plan. Raises Refused."""
+def staged_query(catalyst: Catalyst, plan: Plan, lateness_us: int | None) -> StagedQuery:
+    """The stages of a normal plan; `lateness_us` is None if rows may come however late. Raises Refused."""
     pruned = _pruned(catalyst, plan)
     found = identified(catalyst, pruned)
-    stages = Inference(catalyst).run(found.plan)
+    inference = Inference(catalyst)
+    stages = inference.run(found.plan)
     check_kept_types(stages)
     groups = {index: GroupPlan(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, GroupStage)}
     linear = {
         index: linear_mapping(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, LinearStage)
     }
+    lateness = None
+    if lateness_us is not None:
+        lateness = Lateness.of(catalyst, found.plan, inference.inputs, stages, lateness_us)
     return StagedQuery(
         catalyst=catalyst,
         plan=plan,
@@ -37,6 +42,7 @@ def staged_query(catalyst: Catalyst, plan: Plan) -> StagedQuery:
         has_identity=found.identity is not None,
         timed=has_timed_filter(plan),
         longest_wait_us=longest_wait_us(catalyst, plan),
+        lateness=lateness,
     )
 
 

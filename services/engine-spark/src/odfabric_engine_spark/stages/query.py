@@ -16,6 +16,7 @@ from odfabric_engine_spark.stages.values import Island, StageLeaf
 if TYPE_CHECKING:
     from odfabric_engine_spark.incremental.row_mapping import RowMapping
     from odfabric_engine_spark.stages.group_run import GroupPlan
+    from odfabric_engine_spark.stages.lateness import Lateness
 
 _UNNAMED = "__auto_generated_subquery_name."
 """What Spark calls a subquery in FROM that has no name."""
@@ -67,7 +68,7 @@ class StagedQuery:
     `plan` is the whole query and `columns` are its output; `groups` is what stages of groups need, `linear` what stages without
     state make of a row, by number. `has_identity`: the
     last stage has one column more, which tells rows apart that follow each other. `timed`: some of it waits for the watermark,
-    rows of joins at most `longest_wait_us` after their event time.
+    rows of joins at most `longest_wait_us` after their event time. `lateness` is None where rows may come however late.
     """
 
     catalyst: Catalyst
@@ -79,6 +80,7 @@ class StagedQuery:
     has_identity: bool
     timed: bool
     longest_wait_us: int
+    lateness: Lateness | None
 
     @property
     def operator_class(self) -> str:

@@ -140,6 +140,12 @@ class RowsRun:
                 state.add(_stored(each, state))
         return Delta.joined(parts)
 
+    def drop_closed(self, to_us: int) -> None:
+        """Forgets rows that closed at an instant or before: rows for their keys are dropped from now on."""
+        for state in self._states.values():
+            if state is not None:
+                state.drop_closed(to_us)
+
     def _incoming(self, leaf: StageLeaf, delta: Delta) -> _Incoming:
         net = added_up(delta)
         if self._states[leaf] is None:

@@ -7,6 +7,7 @@ depend on where transactions begin; with several inputs only the net result is p
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,13 +16,13 @@ import pyarrow as pa
 
 from odfabric.model.engine import TransformRequestInput
 from odfabric.model.instant import Instant
-from odfabric.model.offsets import OffsetRange
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import expr_id
 from odfabric_engine_spark.incremental.accumulators import Accumulators
 from odfabric_engine_spark.incremental.aggregate_run import values_name
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.changes import Records
+from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.leaf_rows import LeafRows, weights_of
@@ -116,6 +117,7 @@ class StagedTransaction:
             call=call,
             consolidated=consolidated,
         )
+        self._dropped: dict[str, list[Longs]] = defaultdict(list)
         self._states = states
         self._runs = [self._run_of(number, states) for number in range(len(query.stages))]
 
@@ -128,6 +130,11 @@ class StagedTransaction:
                 found |= run.states(groups_name(number))
         return found
 
+    @property
+    def late_rows_dropped(self) -> int:
+        """How many rows of the inputs came too late for some place that reads them."""
+        return sum(len(np.unique(np.concatenate(offsets))) for offsets in self._dropped.values())
+
     def records(self, line: Timeline) -> Iterator[Records]:
         """The records of all steps in order. Raises InvalidData, LimitExceeded, what Spark raises on an expression."""
         runs = list(self._cut(line))
@@ -135,6 +142,17 @@ class StagedTransaction:
             self._call.progress("stages", done, len(runs))
             yield self._advance(run)
             self._first = False
+            self._forget(run.marks.after_us)
+
+    def _forget(self, watermark_us: int | None) -> None:
+        """Rows of times for which no row is taken any more."""
+        lateness = self._query.lateness
+        if lateness is None or watermark_us is None:
+            return
+        for number in lateness.forgetful:
+            running = self._runs[number]
+            if not isinstance(running, RowMapping):
+                running.drop_closed(lateness.bound_us(watermark_us))
 
     def open_from(self, watermark: Instant | None) -> Instant | None:
         """The least event time that a row can have which still waits for the watermark to go on."""
@@ -196,18 +214,28 @@ class StagedTransaction:
     def _new_rows(self, leaf: StageLeaf, run: _Run) -> Delta:
         """Rows of an input in a run, by the columns of the leaf."""
         position = self._leaves.index(leaf)
-        parts = [self._rows.whole(position, offsets) for offsets in self._ranges(leaf, run)]
+        steps = self._own_steps(leaf, run)
+        parts = [self._rows.whole(position, step.offsets) for step in steps]
         if not parts:
             return Delta.none(stage_schema(leaf.columns))
         table = pa.concat_tables(parts).combine_chunks()
         operation = self._tables[str(leaf.source)].vocabulary.operation_type
         weights = weights_of(one_array(table.column(operation)).to_numpy()).astype(np.int64)
         columns = [one_array(table.column(str(column.name()))) for column in leaf.columns]
-        return Delta.of(columns, weights)
+        delta = Delta.of(columns, weights)
+        if self._query.lateness is None:
+            return delta
+        bounds = np.array([self._query.lateness.bound_us(step.own_before_us) for step in steps], dtype=np.int64)
+        late = self._query.lateness.late(leaf, delta.rows, np.repeat(bounds, [part.num_rows for part in parts]))
+        if late.any():
+            offsets = one_array(table.column(self._tables[str(leaf.source)].vocabulary.offset)).to_numpy()
+            self._dropped[str(leaf.source)].append(offsets[late])
+        return delta.take(np.nonzero(~late)[0])
 
-    def _ranges(self, leaf: StageLeaf, run: _Run) -> list[OffsetRange]:
+    def _own_steps(self, leaf: StageLeaf, run: _Run) -> list[Step]:
+        """Those of a leaf's input that have rows."""
         own = next(position for position, one in enumerate(self._inputs) if one.query_alias == leaf.source)
-        return [step.offsets for step in run.steps if step.input == own and len(step.offsets)]
+        return [step for step in run.steps if step.input == own and len(step.offsets)]
 
     def _run_of(self, number: int, states: StageStates) -> RowMapping | RowsRun | GroupRun:
         stage = self._query.stages[number]

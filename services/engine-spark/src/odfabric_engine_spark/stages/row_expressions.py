@@ -1,0 +1,86 @@
+"""Values of expressions over rows at hand.
+
+Owns evaluating them: a plain column, or a member of one, is taken as it is; anything else is computed by Spark, where an
+expression that fails gives null, for the query itself may never evaluate it for that row. Invariant: equal rows have equal
+values, in every transaction. Not here: what the values are for (`leaf_keys`, `lateness`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from odfabric_engine_spark.catalyst import (
+    Attribute,
+    Catalyst,
+    Expression,
+    analysed,
+    expr_id,
+    is_attribute,
+    items,
+    simple_name,
+)
+from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.local_rows import local_rows
+from odfabric_engine_spark.result_rows import arrow_of
+
+_PIECE_ROWS = 1_000_000
+_MICROS = pa.timestamp("us", "UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class RowExpressions:
+    """Expressions over rows that have the given columns, known by position."""
+
+    catalyst: Catalyst
+    columns: tuple[Attribute, ...]
+    expressions: tuple[Expression, ...]
+
+    def evaluate(self, rows: pa.Table) -> list[pa.Array]:
+        """The value of each expression for each row."""
+        if rows.num_rows <= _PIECE_ROWS:
+            return self._evaluated(rows)
+        pieces = [self._evaluated(rows.slice(begin, _PIECE_ROWS)) for begin in range(0, rows.num_rows, _PIECE_ROWS)]
+        return [pa.concat_arrays(values) for values in zip(*pieces, strict=True)]
+
+    def _evaluated(self, rows: pa.Table) -> list[pa.Array]:
+        plain = [self._plain(expression, rows) for expression in self.expressions]
+        missing = [each for each, known in zip(self.expressions, plain, strict=True) if known is None]
+        computed = iter(self._computed(missing, rows) if missing and rows.num_rows else [pa.nulls(0) for _ in missing])
+        return [next(computed) if known is None else known for known in plain]
+
+    def _plain(self, expression: Expression, rows: pa.Table) -> pa.Array | None:
+        if simple_name(expression) == "GetStructField":
+            whole = self._plain(expression.child(), rows)
+            return None if whole is None else pc.struct_field(whole, int(expression.ordinal()))
+        if not is_attribute(expression):
+            return None
+        ids = [expr_id(column) for column in self.columns]
+        return one_array(rows.column(ids.index(expr_id(expression))))
+
+    def _computed(self, expressions: Sequence[Expression], rows: pa.Table) -> list[pa.Array]:
+        catalyst = self.catalyst
+        source = analysed(local_rows(catalyst.session, rows))
+        have = items(source.output())
+        named = [
+            catalyst.named(value, str(column.name()), like=column)
+            for value, column in zip(have, self.columns, strict=True)
+        ]
+        leaf = catalyst.logical.Project(catalyst.seq(named), source)
+        tried = [
+            catalyst.named(catalyst.expressions.TryEval(expression), f"value{index}")
+            for index, expression in enumerate(expressions)
+        ]
+        found = arrow_of(catalyst.data_frame(catalyst.logical.Project(catalyst.seq(tried), leaf)))
+        return [one_array(column) for column in found.columns]
+
+
+def micros_of(column: pa.Array) -> pa.Array:
+    """Instants as microseconds after the epoch; a date is its midnight."""
+    if types.is_date32(column.type):
+        column = column.cast(_MICROS)
+    return column.cast(_MICROS).view(pa.int64()) if types.is_timestamp(column.type) else column.cast(pa.int64())
