@@ -8,6 +8,7 @@ incremental method, sections 2 to 6.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,6 +102,7 @@ class RowsRun:
         self._catalyst = catalyst
         self._stage = stage
         self._states = dict(zip(stage.leaves, states, strict=True))
+        self._known: dict[StageLeaf, RowState] = {}
         self._call = call
         self._keys = {leaf: _keys_of(catalyst, leaf, island) for island in stage.islands for leaf in island.leaves}
         self._keys |= {leaf: LeafKeys.of(catalyst, leaf, ()) for island in stage.islands for leaf in island.wholes}
@@ -112,6 +114,19 @@ class RowsRun:
         Raises LimitExceeded; what Spark raises on an expression passes through.
         """
         incoming = {leaf: self._incoming(leaf, delta) for leaf, delta in zip(self._stage.leaves, deltas, strict=True)}
+        self._known = {leaf: state for leaf, state in self._states.items() if state is not None and state.rows}
+        if self._known:
+            found = self._computed(incoming, marks, first=first)
+            self._store(incoming)
+            return found
+        # Nothing is looked up, so rows are stored while Spark computes: of a long history both take as long.
+        with ThreadPoolExecutor(1) as beside:
+            stored = beside.submit(self._store, incoming)
+            found = self._computed(incoming, marks, first=first)
+            stored.result()
+        return found
+
+    def _computed(self, incoming: dict[StageLeaf, _Incoming], marks: Watermarks, *, first: bool) -> Delta:
         touched = [self._touched(island, incoming, marks) for island in self._stage.islands]
         rows = sum(len(each.delta) for each in incoming.values()) + sum(len(each.hashes) for each in touched)
         # Where there is a row over nothing, each part would have one.
@@ -134,11 +149,13 @@ class RowsRun:
                 if not divisible:
                     raise result_too_large(self._call) from None
                 waiting += reversed(part.halves)
+        return Delta.joined(parts)
+
+    def _store(self, incoming: dict[StageLeaf, _Incoming]) -> None:
         for leaf, each in incoming.items():
             state = self._states[leaf]
             if state is not None and len(each.delta):
                 state.add(_stored(each, state))
-        return Delta.joined(parts)
 
     def drop_closed(self, to_us: int) -> None:
         """Forgets rows that closed at an instant or before: rows for their keys are dropped from now on."""
@@ -167,13 +184,13 @@ class RowsRun:
         return _Touched(distinct(*parts, *closing), moved, everything=False)
 
     def _closing(self, leaf: StageLeaf, marks: Watermarks) -> Hashes:
-        state = self._states[leaf]
+        state = self._known.get(leaf)
         if not leaf.closes or state is None or marks.after_us is None or marks.after_us == marks.before_us:
             return np.zeros(0, dtype=np.uint64)
         return _hashes(state.closing(marks.before_us, marks.after_us))
 
     def _all_hashes(self, leaf: StageLeaf) -> Hashes:
-        state = self._states[leaf]
+        state = self._known.get(leaf)
         pieces = () if state is None else state.everything(self._call.settings.stage_rows_max)
         return distinct(*(_hashes(piece.column(HASH)) for piece in pieces))
 
@@ -227,9 +244,11 @@ class RowsRun:
 
     def _bound(self, leaf: StageLeaf, delta: Delta, hashes: Hashes, *, alone: bool) -> BoundRows:
         """Old and new rows of a leaf; old rows that stay are left out of a leaf that is alone."""
-        state = self._states[leaf]
-        if state is None:
+        if self._states[leaf] is None:
             return counted(delta.rows, np.maximum(-delta.weights, 0), np.maximum(delta.weights, 0))
+        state = self._known.get(leaf)
+        if state is None:
+            return counted(delta.rows, np.zeros(len(delta), dtype=np.int64), delta.weights)
         old = state.of_keys(pa.array(hashes))
         weights = one_array(old.column(WEIGHT)).to_numpy()
         old_rows = old.select(delta.rows.column_names)
