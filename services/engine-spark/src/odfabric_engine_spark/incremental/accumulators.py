@@ -67,6 +67,16 @@ class GroupValues:
         for own, others in zip(self.slots, other.slots, strict=True):
             own.add_at(groups, others)
 
+    def add_all(self, parts: Sequence[tuple[Longs, GroupValues]]) -> None:
+        """As `add_at` for each part."""
+        for at, own in enumerate(self.slots):
+            placed = [(groups, part.slots[at]) for groups, part in parts]
+            if isinstance(own, Values):
+                own.add_all([(groups, other) for groups, other in placed if isinstance(other, Values)])
+            else:
+                for groups, other in placed:
+                    own.add_at(groups, other)
+
     def take(self, groups: Longs) -> GroupValues:
         """A copy of some groups."""
         return GroupValues([slot.take(groups) for slot in self.slots])

@@ -10,7 +10,7 @@ pairs and order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -26,7 +26,7 @@ from odfabric_engine_spark.incremental.group_rows import GROUP_ID, GroupRows
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.group_sums import ALWAYS, Marks, PartialSums, closing_steps, run_starts, times
 from odfabric_engine_spark.incremental.output import as_output
-from odfabric_engine_spark.incremental.slots import Values, ValuesSlot
+from odfabric_engine_spark.incremental.slots import Values, ValuesSlot, merge_values
 from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.state.sealing import SealedState
 
@@ -236,7 +236,9 @@ class AggregateRun:
         for place, own in self._values.items():
             change = sums.values.slots[place]
             assert isinstance(change, Values)
-            own.add(keys, ends, replace(change, size=touched, groups=sums.groups[change.groups]))
+            # A group may have values of several steps.
+            merged = merge_values(sums.groups[change.groups], change.values, change.counts)
+            own.add(keys, ends, Values(touched, *merged))
 
 
 def values_name(groups: str, slot: ValuesSlot) -> str:

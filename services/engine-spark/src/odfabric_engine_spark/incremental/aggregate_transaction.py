@@ -8,6 +8,7 @@ nor state. Not here: what a run does (`aggregate_run`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -116,7 +117,19 @@ class AggregateTransaction:
             return self._sums_in_memory(run)
         if settings.aggregate_by_spark or settings.spark_master:
             return self._sums_by_spark(run)
-        return added_up([self._sums_in_memory(piece) for piece in self._pieces(run)], self._plan.accumulators)
+        return added_up(list(self._sums_of_pieces(run)), self._plan.accumulators)
+
+    def _sums_of_pieces(self, run: _Run) -> Iterator[PartialSums]:
+        """One piece is added up while the next one is read."""
+        with ThreadPoolExecutor(1) as beside:
+            pending: Future[PartialSums] | None = None
+            for piece in self._pieces(run):
+                rows = self._rows_in_time(piece)
+                if pending is not None:
+                    yield pending.result()
+                pending = beside.submit(self._added, rows, piece)
+            if pending is not None:
+                yield pending.result()
 
     def _pieces(self, run: _Run) -> Iterator[_Run]:
         """Steps in pieces that fit into memory. A timed run of this size is one step, else steps do not matter."""
@@ -131,11 +144,16 @@ class AggregateTransaction:
             yield _Run(steps, run.before_us)
 
     def _sums_in_memory(self, run: _Run) -> PartialSums:
-        rows = self._plan.rows.table([self._rows_of(leaf, run) for leaf in range(len(self._query.leaves))])
-        if self._query.lateness_us is not None:
-            rows = rows.filter(pa.array(~self._late(rows, run)))
+        return self._added(self._rows_in_time(run), run)
+
+    def _added(self, rows: pa.Table, run: _Run) -> PartialSums:
         end_column = self.run.end_column
         return partial_sums(rows, run.marks, self._query.columns, self._plan.accumulators, end_column=end_column)
+
+    def _rows_in_time(self, run: _Run) -> pa.Table:
+        """Rows below the aggregate, but for those that come too late."""
+        rows = self._plan.rows.table([self._rows_of(leaf, run) for leaf in range(len(self._query.leaves))])
+        return rows if self._query.lateness_us is None else rows.filter(pa.array(~self._late(rows, run)))
 
     def _rows_of(self, leaf: int, run: _Run) -> pa.Table:
         """Rows of one leaf with their weights and steps."""

@@ -84,7 +84,7 @@ def _encode_fixed(array: pa.Array) -> pa.Array:
     if types.is_decimal(array.type):
         width, big_endian = 16, _decimal_bytes(filled)
     else:
-        width, big_endian = 8, (_as_integers(filled).view(np.uint64) ^ _SIGN).astype(">u8").tobytes()
+        width, big_endian = 8, (integers_in_order(filled).view(np.uint64) ^ _SIGN).astype(">u8").tobytes()
     plain = pa.Array.from_buffers(pa.binary(width), len(array), [None, pa.py_buffer(big_endian)]).cast(pa.binary())
     return pc.if_else(array.is_valid(), plain, pa.scalar(None, pa.binary())) if array.null_count else plain
 
@@ -95,8 +95,8 @@ def _zero(data_type: pa.DataType) -> pa.Scalar:
     return pa.scalar(Decimal(0) if types.is_decimal(data_type) else 0, data_type)
 
 
-def _as_integers(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Integers in the order of the values."""
+def integers_in_order(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Integers in the order of the values, for numbers of 64 bits, truth values, dates and timestamps without nulls."""
     if types.is_boolean(array.type):
         array = array.cast(pa.int8())
     elif types.is_date32(array.type):

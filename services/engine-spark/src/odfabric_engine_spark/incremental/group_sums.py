@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
 from odfabric_engine_spark.incremental.canonical import one_array, row_bytes
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import GroupColumn, normal_key_columns
-from odfabric_engine_spark.incremental.slots import WeightedRows
+from odfabric_engine_spark.incremental.slots import WeightedRows, by_group
 
 WEIGHT = "__odf_weight"
 STEP = "__odf_step"
@@ -57,13 +56,13 @@ def partial_sums(
     key_columns = normal_key_columns(rows, columns)
     encoded = row_bytes(list(key_columns.values())).dictionary_encode()
     groups = encoded.indices.to_numpy().astype(np.int64)
+    first_rows = pa.array(_first_places(groups, len(encoded.dictionary)))
     steps = one_array(rows.column(STEP)).to_numpy().astype(np.int64)
     ends = None if end_column is None else times(key_columns[end_column])
     steps = effective_steps(steps, ends, marks)
-    order = np.lexsort((steps, groups))
+    order = np.lexsort((steps, groups)) if steps.any() else by_group(groups)
     groups, steps = groups[order], steps[order]
     starts = run_starts(groups, steps)
-    first_rows = pa.array(np.unique(encoded.indices.to_numpy(), return_index=True)[1])
     at = pa.array(order)
     inputs = [one_array(rows.column(name)).take(at) for name in input_names(accumulators)]
     weights = one_array(rows.column(WEIGHT)).to_numpy().astype(np.int64)[order]
@@ -77,29 +76,30 @@ def partial_sums(
 
 
 def added_up(parts: Sequence[PartialSums], accumulators: Accumulators) -> PartialSums:
-    """Sums of several pieces of a run as one, each group having one step: neighbours are added up until one is left."""
-    waiting = list(parts)
-    while len(waiting) > 1:
-        odd = waiting[len(waiting) // 2 * 2 :]
-        pairs = zip(waiting[::2], waiting[1::2], strict=False)
-        waiting = [*(_added(one, other, accumulators) for one, other in pairs), *odd]
-    return waiting[0]
-
-
-def _added(one: PartialSums, other: PartialSums, accumulators: Accumulators) -> PartialSums:
-    keys = pa.concat_arrays([one.keys, other.keys]).unique()
-    values, steps = accumulators.zeros(len(keys)), np.zeros(len(keys), dtype=np.int64)
-    first_rows = np.zeros(len(keys), dtype=np.int64)
-    for part, begin in ((other, len(one.keys)), (one, 0)):
-        places = pc.index_in(part.keys, value_set=keys).to_numpy().astype(np.int64)
-        values.add_at(places[part.groups], part.values)
-        steps[places[part.groups]] = part.steps
-        first_rows[places] = np.arange(begin, begin + len(part.keys))
-    at = pa.array(first_rows)
+    """Sums of several pieces of a run as one, each group having one step."""
+    if len(parts) == 1:
+        return parts[0]
+    encoded = pa.concat_arrays([part.keys for part in parts]).dictionary_encode()
+    places = encoded.indices.to_numpy().astype(np.int64)
+    begins = np.cumsum([0, *(len(part.keys) for part in parts[:-1])])
+    groups = [places[begin + part.groups] for begin, part in zip(begins, parts, strict=True)]
+    count = len(encoded.dictionary)
+    values, steps = accumulators.zeros(count), np.zeros(count, dtype=np.int64)
+    values.add_all([(own, part.values) for own, part in zip(groups, parts, strict=True)])
+    for own, part in zip(groups, parts, strict=True):
+        steps[own] = part.steps
+    at = pa.array(_first_places(places, count))
     columns = {
-        name: pa.concat_arrays([column, other.key_columns[name]]).take(at) for name, column in one.key_columns.items()
+        name: pa.concat_arrays([part.key_columns[name] for part in parts]).take(at) for name in parts[0].key_columns
     }
-    return PartialSums(keys, columns, np.arange(len(keys), dtype=np.int64), steps, values)
+    return PartialSums(encoded.dictionary, columns, np.arange(count, dtype=np.int64), steps, values)
+
+
+def _first_places(numbers: Longs, count: int) -> Longs:
+    """Where each of so many numbers, which all occur, comes first."""
+    found = np.empty(count, dtype=np.int64)
+    found[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    return found
 
 
 def effective_steps(steps: Longs, ends: Longs | None, marks: Marks) -> Longs:

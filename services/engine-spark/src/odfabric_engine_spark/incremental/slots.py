@@ -18,7 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from odfabric_engine_spark.incremental.canonical import floats_of_bits, one_array, ordered_bits
+from odfabric_engine_spark.incremental.canonical import (
+    floats_of_bits,
+    integers_in_order,
+    one_array,
+    ordered_bits,
+)
 from odfabric_engine_spark.incremental.exact import (
     FLOAT_UNIT_BITS,
     LOW_BITS,
@@ -333,11 +338,22 @@ class Values:
             np.concatenate([self.counts[own], other.counts]),
         )
         rest = ~own
+        if not rest.any():
+            self.groups, self.values, self.counts = merged
+            return
         all_groups = np.concatenate([self.groups[rest], merged[0]])
         order = np.argsort(all_groups, kind="stable")
         self.groups = all_groups[order]
         self.values = pa.concat_arrays([self.values.filter(pa.array(rest)), merged[1]]).take(pa.array(order))
         self.counts = np.concatenate([self.counts[rest], merged[2]])[order]
+
+    def add_all(self, parts: Sequence[tuple[Longs, Values]]) -> None:
+        """As `add_at` for each part, in one go: a group may have as many values as there are rows."""
+        self.groups, self.values, self.counts = merge_values(
+            np.concatenate([self.groups, *(groups[other.groups] for groups, other in parts)]),
+            pa.concat_arrays([self.values, *(other.values for _, other in parts)]),
+            np.concatenate([self.counts, *(other.counts for _, other in parts)]),
+        )
 
     def take(self, groups: Longs) -> Values:
         """As SlotValue."""
@@ -430,6 +446,56 @@ class ValuesSlot:
 
 def merge_values(groups: Longs, values: pa.Array, counts: Longs) -> tuple[Longs, pa.Array, Longs]:
     """Equal values of a group added up, zeros left out, in order."""
+    if not _are_numbers(values.type):
+        return _merged_by_arrow(groups, values, counts)
+    numbers = integers_in_order(values)
+    order = _value_order(groups, numbers)
+    if order is not None:
+        groups, numbers, values, counts = groups[order], numbers[order], values.take(pa.array(order)), counts[order]
+    starts = _starts(groups, numbers)
+    if len(starts) < len(groups):
+        groups, values, counts = groups[starts], values.take(pa.array(starts)), np.add.reduceat(counts, starts)
+    kept = counts != 0
+    if kept.all():
+        return groups, values, counts
+    return groups[kept], values.filter(pa.array(kept)), counts[kept]
+
+
+def _are_numbers(data_type: pa.DataType) -> bool:
+    return bool(
+        types.is_signed_integer(data_type)
+        or types.is_boolean(data_type)
+        or types.is_date32(data_type)
+        or types.is_timestamp(data_type)
+    )
+
+
+def _value_order(groups: Longs, numbers: Longs) -> Longs | None:
+    """The order by group and number, None if it is there already. Rows that are appended mostly come in the order of their times."""
+    if _is_ascending(groups, numbers):
+        return None
+    order = by_group(groups)
+    return order if _is_ascending(groups[order], numbers[order]) else np.lexsort((numbers, groups))
+
+
+def by_group(groups: Longs) -> Longs:
+    """The order by group, rows of one group staying in theirs. Few groups are sorted in one pass, as NumPy does with short integers."""
+    few = len(groups) > 0 and groups.min() >= 0 and groups.max() <= np.iinfo(np.uint16).max
+    return np.argsort(groups.astype(np.uint16) if few else groups, kind="stable")
+
+
+def _is_ascending(groups: Longs, numbers: Longs) -> bool:
+    after = (groups[1:] > groups[:-1]) | ((groups[1:] == groups[:-1]) & (numbers[1:] >= numbers[:-1]))
+    return bool(after.all())
+
+
+def _starts(groups: Longs, numbers: Longs) -> Longs:
+    """Where each value of each group begins."""
+    new = (groups[1:] != groups[:-1]) | (numbers[1:] != numbers[:-1])
+    return np.nonzero(np.append(True, new))[0] if len(groups) else np.zeros(0, dtype=np.int64)
+
+
+def _merged_by_arrow(groups: Longs, values: pa.Array, counts: Longs) -> tuple[Longs, pa.Array, Longs]:
     table = pa.table({"group": groups, "value": values, "count": counts})
     summed = table.group_by(["group", "value"], use_threads=False).aggregate([("count", "sum")])
     kept = summed.filter(pc.not_equal(summed.column("count_sum"), 0))

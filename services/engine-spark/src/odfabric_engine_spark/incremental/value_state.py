@@ -56,17 +56,19 @@ class ValueState:
         return self._values(found.filter(pa.array(groups >= 0)), groups[groups >= 0], len(keys))
 
     def add(self, keys: pa.Array, ends: Longs | None, change: Values) -> None:
-        """Adds to the values of each key; `ends` says when its group closes."""
+        """Adds to the values of each key, of which none occurs twice; `ends` says when its group closes."""
         owners = pa.array(change.groups)
+        hashes = byte_hashes(keys)
         columns: dict[str, object] = {
-            HASH: pa.array(byte_hashes(keys)[change.groups], pa.uint64()),
+            HASH: pa.array(hashes[change.groups], pa.uint64()),
             WEIGHT: pa.array(change.counts),
             KEY: keys.take(owners),
             _VALUE: change.values,
         }
         if ends is not None:
             columns[CLOSES] = pa.array(ends[change.groups])
-        self.rows.add(pa.table(columns))
+        # Values are in the order that canonical bytes have, unless two keys with one hash lie side by side.
+        self.rows.add(pa.table(columns), in_order=not len(_shared(hashes)))
 
     def _groups(self, rows: pa.Table, keys: pa.Array) -> Longs:
         """The position of each row's key, -1 for a key that was not asked for."""

@@ -108,14 +108,19 @@ class RowState:
             if table.num_rows:
                 yield table
 
-    def add(self, rows: pa.Table) -> None:
-        """Adds weighted rows in any order: columns as in `schema`."""
+    def add(self, rows: pa.Table, *, in_order: bool = False) -> None:
+        """Adds weighted rows: columns as in `schema`. `in_order`: those of each hash are net, and lie in the order of their bytes."""
         named = rows.select(self.schema.names).cast(self.schema)
         named = named.filter(pc.not_equal(named.column(WEIGHT), 0)).combine_chunks()
         if not named.num_rows:
             return
         hashes = one_array(named.column(HASH)).to_numpy()
-        run = Run.of(*netted(gathered([(hashes, named.drop_columns([HASH]))]), each_netted=False))
+        rows = named.drop_columns([HASH])
+        if in_order:
+            order = np.argsort(hashes, kind="stable")
+            run = Run.of(hashes[order], rows.take(pa.array(order)))
+        else:
+            run = Run.of(*netted(gathered([(hashes, rows)]), each_netted=False))
         runs = [*self._added, run]
         self._added = [self._together([runs[at] for at in group]) for group in merges([len(run) for run in runs])]
         if sum(each.stored_bytes for each in self._added) > self._work.added_bytes_max:
