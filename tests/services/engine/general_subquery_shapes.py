@@ -68,6 +68,11 @@ SUBQUERIES = {
         "SELECT a.event_time, a.k, a.v, n.n, n.m FROM a, LATERAL "
         "(SELECT count(*) AS n, max(w) AS m FROM b WHERE b.k = a.k AND b.w < a.v) n",
     ),
+    "scalar second of rows in a set or not": Shape(
+        "abc",
+        "SELECT event_time, k, v FROM a WHERE v <= (SELECT w FROM (SELECT * FROM b WHERE w > 2 "
+        "OR w NOT IN (SELECT x FROM c WHERE c.z = b.z)) q WHERE q.k = a.k ORDER BY w DESC LIMIT 1 OFFSET 1)",
+    ),
     "scalar, uncorrelated": Shape("ab", "SELECT event_time, k, v FROM a WHERE v > (SELECT avg(w) FROM b)"),
     "value and partner": Shape(
         "abc",

@@ -134,13 +134,19 @@ class Subqueries:
 
     def _plain(self, plan: Plan, done: set[Plan]) -> Plan:
         """What Spark's rules have made above plans that are done."""
-        return self._with_plain_windows(with_equalities_shown(self._catalyst, plan, done), done)
+        return self._with_plain_nodes(with_equalities_shown(self._catalyst, plan, done), done)
 
-    def _with_plain_windows(self, plan: Plan, done: set[Plan]) -> Plan:
-        """Spark's rule lists columns among the functions of a window; a copy of such a plan would name columns that it has not."""
+    def _with_plain_nodes(self, plan: Plan, done: set[Plan]) -> Plan:
+        """Spark's rule lists columns among the functions of a window; a copy of such a plan would name columns that it has not.
+
+        It joins a value so that a second row would be an error, unless it sees that there is one at most: here there always is.
+        """
         if plan in done:
             return plan
-        below = [self._with_plain_windows(child, done) for child in children(plan)]
+        below = [self._with_plain_nodes(child, done) for child in children(plan)]
+        if simple_name(plan) == "Join" and join_kind(plan) == "LeftSingle":
+            outer = self._catalyst.companion("org.apache.spark.sql.catalyst.plans.LeftOuter")
+            return self._catalyst.logical.Join(*below, outer, plan.condition(), plan.hint())
         if simple_name(plan) != "Window":
             return with_children(self._catalyst, plan, below)
         named = [each for each in items(plan.windowExpressions()) if not is_attribute(each)]
