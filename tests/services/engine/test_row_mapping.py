@@ -45,6 +45,7 @@ SCHEMA = input_schema(
     pa.field("place", PLACE),
 )
 T = dt.datetime(1969, 12, 31, 23, 59, 59, 999000, dt.UTC)
+TIMES = [dt.datetime(year, 1, 1, 0, 0, 5, tzinfo=dt.UTC) for year in (1, 1969, 1970, 9999)]
 VALUES: Sequence[Sequence[object]] = [
     (
         1,
@@ -68,6 +69,10 @@ CHOICES = [
     "SELECT text AS x, event_time, text AS y FROM (SELECT text, id, event_time FROM input)",
     "SELECT event_time, place.inner.p AS p, place.inner.t AS t, place.n FROM input",
     "SELECT event_time, q.p AS p FROM (SELECT event_time, place.inner AS q FROM input)",
+    "SELECT event_time, id FROM input WHERE text IS NOT NULL AND share IS NOT NULL",
+    "SELECT event_time, window(event_time, '1 hour') AS w, window(event_time, '1 hour').end AS e FROM input",
+    "SELECT window(event_time, '7 days', '7 days', '-3 minutes').start AS event_time, id FROM input",
+    "SELECT event_time, window(t, '90 seconds', '90 seconds', '11 seconds') AS w, id FROM (SELECT *, place.inner.t AS t FROM input)",
 ]
 WORK = [
     "SELECT event_time, id + 1 AS id FROM input",
@@ -76,6 +81,8 @@ WORK = [
     "SELECT event_time, 1 AS one FROM input",
     "SELECT event_time, list[0] AS first FROM input",
     "SELECT event_time, x FROM input LATERAL VIEW explode(list) AS x",
+    "SELECT event_time, window(day, '1 day').start AS s FROM input",
+    "SELECT event_time, named_struct('start', event_time, 'end', event_time).start AS s FROM input",
 ]
 
 
@@ -96,7 +103,7 @@ def mapping_of(call: EngineCall, sql: str) -> tuple[RowMapping, pa.Table]:
 
 def rows_of(table: InputTable) -> pa.Table:
     """The rows as they are handed to Spark, with a hidden column."""
-    plain = [(number, 0, T, T, *values[:-1], _place(values[-1])) for number, values in enumerate(VALUES)]
+    plain = [(number, 0, T, TIMES[number], *values[:-1], _place(values[-1])) for number, values in enumerate(VALUES)]
     columns = [
         pa.array(list(column), field.type) for column, field in zip(zip(*plain, strict=True), SCHEMA, strict=True)
     ]
@@ -127,6 +134,14 @@ def test_chosen_columns_are_those_of_spark(engine_call: EngineCall, sql: str) ->
 def test_what_does_more_than_choose_is_work_for_spark(engine_call: EngineCall, sql: str) -> None:
     mapping, _ = mapping_of(engine_call, sql)
     assert mapping._choice is None
+
+
+def test_of_times_near_the_last_one_spark_is_asked(engine_call: EngineCall) -> None:
+    mapping, rows = mapping_of(engine_call, "SELECT event_time, window(event_time, '1 hour').start AS s FROM input")
+    last = pa.array([(1 << 63) - 1] * len(VALUES)).view(pa.timestamp("us", "UTC"))
+    far = rows.set_column(rows.column_names.index("event_time"), "event_time", last)
+    assert mapping._choice is not None
+    assert (mapping._choice.can(rows), mapping._choice.can(far)) == (True, False)
 
 
 def bytes_of(rows: pa.Table) -> list[bytes]:

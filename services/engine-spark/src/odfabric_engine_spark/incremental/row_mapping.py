@@ -1,8 +1,8 @@
 """Rows at hand, mapped one by one by a plan.
 
-Owns the choice of who does it: a plan that only chooses columns of its one relation needs no job of Spark, and many do nothing
-else above or below an aggregate. Invariant: the rows are those that Spark gives, in its order and its types. Not here: rows
-that Spark reads itself (`slice_input`).
+Owns the choice of who does it: a plan that only chooses columns of its one relation, tumbling windows over them included, needs
+no job of Spark, and many do nothing else above or below an aggregate. Invariant: the rows are those that Spark gives, in its order
+and its types. Not here: rows that Spark reads itself (`slice_input`), what a window is (`window`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from odfabric_engine_spark.catalyst import (
     Expression,
     Plan,
     children,
+    conjuncts,
     expr_id,
     is_attribute,
     items,
@@ -29,34 +30,92 @@ from odfabric_engine_spark.incremental.binding import bind, projection
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.classify import arrow_type
 from odfabric_engine_spark.incremental.input_table import leaf_alias
-from odfabric_engine_spark.incremental.trace import trace
+from odfabric_engine_spark.incremental.trace import substitute, trace
+from odfabric_engine_spark.incremental.window import tumbling_window
 from odfabric_engine_spark.local_rows import local_rows, loose
 from odfabric_engine_spark.result_rows import arrow_of
+
+_MICROS = pa.timestamp("us", "UTC")
+_FAR_US = 1 << 62
+"""Of instants as far as this from the epoch Spark is asked: near the last one that there is it fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A column of the only leaf, or a member of one."""
+
+    position: int
+    members: tuple[int, ...]
+
+    def of(self, rows: pa.Table) -> pa.Array:
+        """The values of some rows."""
+        column = one_array(rows.column(self.position))
+        return pc.struct_field(column, list(self.members)) if self.members else column
 
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """A column of the only leaf, or a member of one."""
+    """A column as it is."""
 
     field: pa.Field
-    position: int
-    members: tuple[int, ...]
+    place: _Place
+
+    def of(self, rows: pa.Table) -> pa.Array:
+        """The column for some rows of the leaf."""
+        column = self.place.of(rows)
+        return column if column.type == self.field.type else column.cast(self.field.type)
+
+
+@dataclass(frozen=True, slots=True)
+class _Windowed:
+    """The tumbling window of a time, or one of its bounds. Windows last `size_us`; one begins at `origin_us`."""
+
+    field: pa.Field
+    time: _Place
+    member: int | None
+    origin_us: int
+    size_us: int
+
+    def of(self, rows: pa.Table) -> pa.Array:
+        """The window of each row; of a time that is null both bounds are."""
+        times = self.time.of(rows).cast(_MICROS)
+        valid = times.is_valid()
+        instants = times.fill_null(0).view(pa.int64()).to_numpy()
+        starts = instants - (instants - self.origin_us) % self.size_us
+        bounds = [pa.array(each).view(_MICROS) for each in (starts, starts + self.size_us)]
+        if times.null_count:
+            bounds = [pc.if_else(valid, each, pa.scalar(None, _MICROS)) for each in bounds]
+        whole = pa.StructArray.from_arrays(bounds, ["start", "end"]) if self.member is None else bounds[self.member]
+        return whole if whole.type == self.field.type else whole.cast(self.field.type)
+
+    def can(self, rows: pa.Table) -> bool:
+        """Whether all bounds are instants that Spark can tell: it fails on others."""
+        extremes = pc.min_max(self.time.of(rows).cast(_MICROS).view(pa.int64()))
+        least, greatest = extremes["min"].as_py(), extremes["max"].as_py()
+        room = 2 * self.size_us
+        return least is None or (-_FAR_US + room < least and greatest < _FAR_US - room)
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A plan that does nothing but choose: a leaf has `width` columns, hidden ones follow."""
+    """A plan that does nothing but choose: a leaf has `width` columns, hidden ones follow. Rows have a value in all `needed` columns."""
 
-    columns: tuple[_Chosen, ...]
+    columns: tuple[_Chosen | _Windowed, ...]
+    needed: tuple[_Place, ...]
     width: int
+
+    def can(self, rows: pa.Table) -> bool:
+        """Whether the rows are such that Spark is not asked."""
+        return all(each.can(rows) for each in self.columns if isinstance(each, _Windowed))
 
     def of(self, rows: pa.Table) -> pa.Table:
         """The chosen columns, then the hidden ones."""
-        arrays = [_column(rows, chosen) for chosen in self.columns]
-        names = [chosen.field.name for chosen in self.columns]
-        return pa.Table.from_arrays(
-            [*arrays, *rows.columns[self.width :]], names=[*names, *rows.column_names[self.width :]]
-        )
+        for each in self.needed:
+            known = each.of(rows)
+            rows = rows.filter(known.is_valid()) if known.null_count else rows
+        hidden = rows.select(rows.column_names[self.width :])
+        schema = pa.schema([*(chosen.field for chosen in self.columns), *hidden.schema])
+        return pa.Table.from_arrays([*(chosen.of(rows) for chosen in self.columns), *hidden.columns], schema=schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,37 +138,64 @@ class RowMapping:
 
     def table(self, leaves: Sequence[pa.Table], *, collect: Callable[[DataFrame], pa.Table] = arrow_of) -> pa.Table:
         """The same over rows of this process; `collect` gets rows from Spark. What it and Spark raise passes through."""
-        if self._choice is not None:
+        if self._choice is not None and self._choice.can(leaves[0]):
             return self._choice.of(leaves[0])
         return collect(self.frame([local_rows(self.catalyst.session, rows) for rows in leaves]))
 
 
 def _choice_of(catalyst: Catalyst, plan: Plan, named: Sequence[Expression]) -> _Choice | None:
-    leaf = plan
+    leaf, conditions = plan, []
     while leaf_alias(leaf) is None:
-        if simple_name(leaf) != "Project":
+        if simple_name(leaf) not in ("Project", "Filter"):
             return None
+        asked = conjuncts(leaf.condition()) if simple_name(leaf) == "Filter" else []
+        if any(simple_name(each) != "IsNotNull" for each in asked):
+            return None
+        conditions += [(each.child(), leaf.child()) for each in asked]
         (leaf,) = children(leaf)
     positions = {expr_id(column): position for position, column in enumerate(items(leaf.output()))}
-    found = [_chosen(catalyst, each, plan, positions) for each in named]
-    columns = tuple(chosen for chosen in found if chosen is not None)
-    return _Choice(columns, len(positions)) if len(columns) == len(found) else None
+    columns = [_windowed(catalyst, each, plan, positions) or _chosen(catalyst, each, plan, positions) for each in named]
+    needed = [_place(catalyst, value, below, positions) for value, below in conditions]
+    found = tuple(column for column in columns if column is not None)
+    known = tuple(place for place in needed if place is not None)
+    complete = len(found) == len(columns) and len(known) == len(needed)
+    return _Choice(found, known, len(positions)) if complete else None
+
+
+def _windowed(catalyst: Catalyst, named: Expression, plan: Plan, positions: dict[int, int]) -> _Windowed | None:
+    value = without_alias(named)
+    while leaf_alias(plan) is None:
+        is_member = simple_name(value) == "GetStructField"
+        window = tumbling_window(catalyst, value.child() if is_member else value, plan)
+        time = None if window is None else _place(catalyst, window.time, window.below, positions)
+        if window is not None and time is not None:
+            member = int(value.ordinal()) if is_member else None
+            # Spark knows that a window as a whole is never null.
+            field = _field(named).with_nullable(is_member)
+            return _Windowed(field, time, member, window.origin_us, window.size_us)
+        if simple_name(plan) == "Project":
+            defined = {expr_id(each): without_alias(each) for each in items(plan.projectList())}
+            value = substitute(catalyst, value, defined)
+        (plan,) = children(plan)
+    return None
 
 
 def _chosen(catalyst: Catalyst, named: Expression, plan: Plan, positions: dict[int, int]) -> _Chosen | None:
-    (source,) = trace(catalyst, without_alias(named), plan)
+    place = _place(catalyst, without_alias(named), plan, positions)
+    return None if place is None else _Chosen(_field(named), place)
+
+
+def _place(catalyst: Catalyst, value: Expression, plan: Plan, positions: dict[int, int]) -> _Place | None:
+    """Where a leaf has what an expression over a plan is; None for what is made on the way."""
+    (source,) = trace(catalyst, value, plan)
     members: list[int] = []
     while source is not None and simple_name(source) == "GetStructField":
         members.insert(0, int(source.ordinal()))
         source = source.child()
     if source is None or not is_attribute(source):
         return None
-    field = pa.field(str(named.name()), loose(arrow_type(named)))
-    return _Chosen(field, positions[expr_id(source)], tuple(members))
+    return _Place(positions[expr_id(source)], tuple(members))
 
 
-def _column(rows: pa.Table, chosen: _Chosen) -> pa.Array:
-    column = one_array(rows.column(chosen.position))
-    if chosen.members:
-        column = pc.struct_field(column, list(chosen.members))
-    return column if column.type == chosen.field.type else column.cast(chosen.field.type)
+def _field(named: Expression) -> pa.Field:
+    return pa.field(str(named.name()), loose(arrow_type(named)))

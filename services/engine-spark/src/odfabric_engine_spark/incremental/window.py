@@ -43,17 +43,17 @@ class TimedWindow:
 
         For an event time in days it is the window of the instant's day.
         """
-        row: Any = self.catalyst.expressions.GenericInternalRow(1)
-        if str(self.time.dataType().typeName()) == "date":
-            row.setInt(0, instant_us // MICROS_PER_DAY)
-        else:
-            row.setLong(0, instant_us)
-        references = self.catalyst.companion("org.apache.spark.sql.catalyst.expressions.BindReferences")
-        columns = self.catalyst.jvm.org.apache.spark.sql.catalyst.expressions.package.AttributeSeq(
-            self.catalyst.seq([self.time])
-        )
-        found: Any = references.bindReference(self.expression, columns, False).eval(row)
-        return int(found.getLong(0)), int(found.getLong(1))
+        return _bounds_us(self.catalyst, self.expression, self.time, instant_us)
+
+
+@dataclass(frozen=True, slots=True)
+class TumblingWindow:
+    """A window over the timestamp `time` of the plan `below`: windows last `size_us`, and one begins at `origin_us`."""
+
+    time: Attribute
+    below: Plan
+    origin_us: int
+    size_us: int
 
 
 def is_window_column(expression: Expression) -> bool:
@@ -64,6 +64,17 @@ def is_window_column(expression: Expression) -> bool:
 def is_session_window(expression: Expression) -> bool:
     """Whether an expression is the result of `session_window(..)`."""
     return is_attribute(expression) and bool(expression.metadata().contains(_SESSION_MARK))
+
+
+def tumbling_window(catalyst: Catalyst, column: Expression, plan: Plan) -> TumblingWindow | None:
+    """The window that a column of a row-wise plan is; None for another column, a window over a date, or a sliding one."""
+    found = _definition(column, plan) if is_window_column(column) else None
+    time = None if found is None else _time_column(found[0])
+    if found is None or time is None or str(time.dataType().typeName()) != "timestamp":
+        return None
+    expression, below = found
+    start_us, end_us = _bounds_us(catalyst, expression, time, 0)
+    return TumblingWindow(time, below, start_us, end_us - start_us)
 
 
 def find_window(catalyst: Catalyst, aggregate: Plan, event_times: Mapping[str, str]) -> TimedWindow | None:
@@ -78,6 +89,18 @@ def find_window(catalyst: Catalyst, aggregate: Plan, event_times: Mapping[str, s
                 if time is not None and _is_event_time_everywhere(catalyst, time, source, event_times):
                     return TimedWindow(index, expression, time, catalyst)
     return None
+
+
+def _bounds_us(catalyst: Catalyst, expression: Expression, time: Attribute, instant_us: int) -> tuple[int, int]:
+    row: Any = catalyst.expressions.GenericInternalRow(1)
+    if str(time.dataType().typeName()) == "date":
+        row.setInt(0, instant_us // MICROS_PER_DAY)
+    else:
+        row.setLong(0, instant_us)
+    references = catalyst.companion("org.apache.spark.sql.catalyst.expressions.BindReferences")
+    columns = catalyst.jvm.org.apache.spark.sql.catalyst.expressions.package.AttributeSeq(catalyst.seq([time]))
+    found: Any = references.bindReference(expression, columns, False).eval(row)
+    return int(found.getLong(0)), int(found.getLong(1))
 
 
 def _definition(column: Attribute, plan: Plan) -> tuple[Expression, Plan] | None:
