@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odfabric_engine_spark.incremental.canonical import row_bytes
-from odfabric_engine_spark.incremental.slots import Values, by_group, merge_values
+from odfabric_engine_spark.incremental.number_runs import by_group
+from odfabric_engine_spark.incremental.slots import Values, merge_values
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 TYPES: dict[pa.DataType, list[Any]] = {

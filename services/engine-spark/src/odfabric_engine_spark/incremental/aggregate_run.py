@@ -24,7 +24,8 @@ from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import GroupColumn
 from odfabric_engine_spark.incremental.group_rows import GROUP_ID, GroupRows
 from odfabric_engine_spark.incremental.group_state import GroupState
-from odfabric_engine_spark.incremental.group_sums import ALWAYS, Marks, PartialSums, closing_steps, run_starts, times
+from odfabric_engine_spark.incremental.group_sums import ALWAYS, Marks, PartialSums, closing_steps, times
+from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.output import as_output
 from odfabric_engine_spark.incremental.slots import Values, ValuesSlot, merge_values
 from odfabric_engine_spark.incremental.value_state import ValueState

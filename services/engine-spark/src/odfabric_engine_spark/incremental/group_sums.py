@@ -17,7 +17,8 @@ from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupVa
 from odfabric_engine_spark.incremental.canonical import one_array, row_bytes
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import GroupColumn, normal_key_columns
-from odfabric_engine_spark.incremental.slots import WeightedRows, by_group
+from odfabric_engine_spark.incremental.number_runs import by_group, first_places, run_starts
+from odfabric_engine_spark.incremental.slots import WeightedRows
 
 WEIGHT = "__odf_weight"
 STEP = "__odf_step"
@@ -56,7 +57,7 @@ def partial_sums(
     key_columns = normal_key_columns(rows, columns)
     encoded = row_bytes(list(key_columns.values())).dictionary_encode()
     groups = encoded.indices.to_numpy().astype(np.int64)
-    first_rows = pa.array(_first_places(groups, len(encoded.dictionary)))
+    first_rows = pa.array(first_places(groups, len(encoded.dictionary)))
     steps = one_array(rows.column(STEP)).to_numpy().astype(np.int64)
     ends = None if end_column is None else times(key_columns[end_column])
     steps = effective_steps(steps, ends, marks)
@@ -88,18 +89,11 @@ def added_up(parts: Sequence[PartialSums], accumulators: Accumulators) -> Partia
     values.add_all([(own, part.values) for own, part in zip(groups, parts, strict=True)])
     for own, part in zip(groups, parts, strict=True):
         steps[own] = part.steps
-    at = pa.array(_first_places(places, count))
+    at = pa.array(first_places(places, count))
     columns = {
         name: pa.concat_arrays([part.key_columns[name] for part in parts]).take(at) for name in parts[0].key_columns
     }
     return PartialSums(encoded.dictionary, columns, np.arange(count, dtype=np.int64), steps, values)
-
-
-def _first_places(numbers: Longs, count: int) -> Longs:
-    """Where each of so many numbers, which all occur, comes first."""
-    found = np.empty(count, dtype=np.int64)
-    found[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
-    return found
 
 
 def effective_steps(steps: Longs, ends: Longs | None, marks: Marks) -> Longs:
@@ -126,14 +120,3 @@ def times(array: pa.Array) -> Longs:
         array.is_valid().to_numpy(zero_copy_only=False), array.view(pa.int64()).fill_null(0).to_numpy(), NEVER
     )
     return found
-
-
-def run_starts(*columns: Longs) -> Longs:
-    """Where runs of equal values begin in sorted columns."""
-    if not len(columns[0]):
-        return np.zeros(0, dtype=np.int64)
-    differs = np.zeros(len(columns[0]), dtype=bool)
-    differs[0] = True
-    for column in columns:
-        differs[1:] |= np.diff(column) != 0
-    return np.nonzero(differs)[0]

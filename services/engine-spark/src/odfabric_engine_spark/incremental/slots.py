@@ -38,6 +38,7 @@ from odfabric_engine_spark.incremental.exact import (
     units_to_decimal,
     unpack_units,
 )
+from odfabric_engine_spark.incremental.number_runs import by_group, run_starts
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -452,7 +453,7 @@ def merge_values(groups: Longs, values: pa.Array, counts: Longs) -> tuple[Longs,
     order = _value_order(groups, numbers)
     if order is not None:
         groups, numbers, values, counts = groups[order], numbers[order], values.take(pa.array(order)), counts[order]
-    starts = _starts(groups, numbers)
+    starts = run_starts(groups, numbers)
     if len(starts) < len(groups):
         groups, values, counts = groups[starts], values.take(pa.array(starts)), np.add.reduceat(counts, starts)
     kept = counts != 0
@@ -478,21 +479,9 @@ def _value_order(groups: Longs, numbers: Longs) -> Longs | None:
     return order if _is_ascending(groups[order], numbers[order]) else np.lexsort((numbers, groups))
 
 
-def by_group(groups: Longs) -> Longs:
-    """The order by group, rows of one group staying in theirs. Few groups are sorted in one pass, as NumPy does with short integers."""
-    few = len(groups) > 0 and groups.min() >= 0 and groups.max() <= np.iinfo(np.uint16).max
-    return np.argsort(groups.astype(np.uint16) if few else groups, kind="stable")
-
-
 def _is_ascending(groups: Longs, numbers: Longs) -> bool:
     after = (groups[1:] > groups[:-1]) | ((groups[1:] == groups[:-1]) & (numbers[1:] >= numbers[:-1]))
     return bool(after.all())
-
-
-def _starts(groups: Longs, numbers: Longs) -> Longs:
-    """Where each value of each group begins."""
-    new = (groups[1:] != groups[:-1]) | (numbers[1:] != numbers[:-1])
-    return np.nonzero(np.append(True, new))[0] if len(groups) else np.zeros(0, dtype=np.int64)
 
 
 def _merged_by_arrow(groups: Longs, values: pa.Array, counts: Longs) -> tuple[Longs, pa.Array, Longs]:
@@ -515,8 +504,7 @@ def _sum_by_exponent(mantissas: Longs, exponents: Longs, rows: WeightedRows) -> 
     order = np.lexsort((exponents, groups))
     groups, exponents = groups[order], exponents[order]
     weighted = (mantissas * rows.weights)[order]
-    changes = np.append(True, (np.diff(groups) != 0) | (np.diff(exponents) != 0))
-    starts = np.nonzero(changes)[0]
+    starts = run_starts(groups, exponents)
     low = (1 << LOW_BITS) - 1
     high_sums = np.add.reduceat(weighted >> LOW_BITS, starts).astype(object)
     low_sums = np.add.reduceat(weighted & low, starts).astype(object)
@@ -527,7 +515,7 @@ def sum_float_parts(groups: Longs, mantissas: Integers, exponents: Longs) -> Int
     """Exact sums by group of mantissa * 2^exponent; groups are sorted and all have at least one part."""
     zero = np.asarray(mantissas == 0, dtype=bool)
     units = float_units(mantissas, np.where(zero, -FLOAT_UNIT_BITS, exponents))
-    return _reduce(units, np.nonzero(np.append(True, np.diff(groups) != 0))[0])
+    return _reduce(units, run_starts(groups))
 
 
 def _reduce(values: Integers, starts: Longs) -> Integers:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, expr_id, simple_name
 from odfabric_engine_spark.incremental.exact import Longs
-from odfabric_engine_spark.incremental.group_sums import ALWAYS
+from odfabric_engine_spark.incremental.group_sums import ALWAYS, NEVER
 from odfabric_engine_spark.incremental.input_table import leaf_alias
 from odfabric_engine_spark.incremental.slots import Mask
 from odfabric_engine_spark.incremental.trace import leaves_of, substitute
@@ -26,9 +26,6 @@ from odfabric_engine_spark.stages.query import GroupStage, RowsStage, Stage
 from odfabric_engine_spark.stages.row_expressions import RowExpressions, micros_of
 from odfabric_engine_spark.stages.timed import timed_filter
 from odfabric_engine_spark.stages.values import Island, StageLeaf, references
-
-_NEVER = int(np.iinfo(np.int64).max)
-"""When a row closes that has no such time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class Lateness:
         values = self.closes.get(leaf)
         if values is None:
             return np.zeros(rows.num_rows, dtype=bool)
-        ends = [micros_of(column).fill_null(_NEVER).to_numpy() for column in values.evaluate(rows)]
+        ends = [micros_of(column).fill_null(NEVER).to_numpy() for column in values.evaluate(rows)]
         dropped: Mask = np.max(ends, axis=0) <= bounds_us
         return dropped
 

@@ -128,7 +128,9 @@ class RowsRun:
 
     def _computed(self, incoming: dict[StageLeaf, _Incoming], marks: Watermarks, *, first: bool) -> Delta:
         touched = [self._touched(island, incoming, marks) for island in self._stage.islands]
-        rows = sum(len(each.delta) for each in incoming.values()) + sum(len(each.hashes) for each in touched)
+        rows = sum(len(each.delta) for each in incoming.values())
+        # How many old rows the keys bring along is not known before they are looked up.
+        rows += sum(len(each.hashes) for each in touched) if self._known else 0
         # Where there is a row over nothing, each part would have one.
         always = any(island.always for island in self._stage.islands)
         count = 1 if always else 1 + rows // self._call.settings.stage_rows_max
