@@ -7,7 +7,7 @@ import io
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odfabric.errors import InvalidData
@@ -21,6 +21,8 @@ CELL = st.text(alphabet='ab",\\\r\n é', max_size=5)
 
 
 @settings(max_examples=300)
+@example(rows=[["", ""]], text='"""",')
+@example(rows=[["", ""]], text='"a","b"\n"x",')
 @given(
     rows=st.lists(st.lists(CELL, min_size=2, max_size=2), min_size=1, max_size=6),
     text=st.none() | st.text('ab",\n', max_size=20),

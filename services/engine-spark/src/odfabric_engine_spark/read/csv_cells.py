@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import collections
 import csv
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
@@ -90,7 +91,7 @@ class CsvCells:
             file.seek(body)
             try:
                 yield from arrow_csv.open_csv(
-                    file,
+                    _WithLastLineEnd(file),
                     read_options=arrow_csv.ReadOptions(
                         column_names=schema.names, block_size=self.value_bytes_max, use_threads=False
                     ),
@@ -153,6 +154,26 @@ class CsvCells:
             f"The row has {_count(len(cells))} instead of {_count(columns)}",
             place=Place(file=self.file.name, line=cells[0].line, column=at.column),
         )
+
+
+class _WithLastLineEnd(io.RawIOBase):
+    """A file with an end of its last line: without one Arrow takes an empty cell there for a quoted one if one before it was."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._last = b""
+
+    def readable(self) -> bool:
+        """As of the file."""
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        """As of the file, then one line end if it has none."""
+        found = self._file.read(size)
+        if not found and size and self._last not in (b"\r", b"\n"):
+            found = b"\n"
+        self._last = found[-1:] or self._last
+        return found
 
 
 def _count(columns: int) -> str:
