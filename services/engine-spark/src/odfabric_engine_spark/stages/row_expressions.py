@@ -29,6 +29,7 @@ from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.result_rows import arrow_of
 
 _PIECE_ROWS = 1_000_000
+"""Rows that are handed to Spark at once."""
 _MICROS = pa.timestamp("us", "UTC")
 
 
@@ -42,15 +43,9 @@ class RowExpressions:
 
     def evaluate(self, rows: pa.Table) -> list[pa.Array]:
         """The value of each expression for each row."""
-        if rows.num_rows <= _PIECE_ROWS:
-            return self._evaluated(rows)
-        pieces = [self._evaluated(rows.slice(begin, _PIECE_ROWS)) for begin in range(0, rows.num_rows, _PIECE_ROWS)]
-        return [pa.concat_arrays(values) for values in zip(*pieces, strict=True)]
-
-    def _evaluated(self, rows: pa.Table) -> list[pa.Array]:
         plain = [self._plain(expression, rows) for expression in self.expressions]
         missing = [each for each, known in zip(self.expressions, plain, strict=True) if known is None]
-        computed = iter(self._computed(missing, rows) if missing and rows.num_rows else [pa.nulls(0) for _ in missing])
+        computed = iter(self._computed(missing, rows) if missing else ())
         return [next(computed) if known is None else known for known in plain]
 
     def _plain(self, expression: Expression, rows: pa.Table) -> pa.Array | None:
@@ -63,6 +58,13 @@ class RowExpressions:
         return one_array(rows.column(ids.index(expr_id(expression))))
 
     def _computed(self, expressions: Sequence[Expression], rows: pa.Table) -> list[pa.Array]:
+        begins = range(0, rows.num_rows, _PIECE_ROWS)
+        pieces = [self._by_spark(expressions, rows.slice(begin, _PIECE_ROWS)) for begin in begins]
+        if not pieces:
+            return [pa.nulls(0) for _ in expressions]
+        return [pa.concat_arrays(values) for values in zip(*pieces, strict=True)]
+
+    def _by_spark(self, expressions: Sequence[Expression], rows: pa.Table) -> list[pa.Array]:
         catalyst = self.catalyst
         source = analysed(local_rows(catalyst.session, rows))
         have = items(source.output())
