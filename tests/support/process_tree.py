@@ -22,21 +22,31 @@ class Seen:
     command: str
 
 
+def children(parent: int) -> list[int]:
+    """The processes that `parent` itself has started."""
+    return _by_parent().get(parent, [])
+
+
 def descendants(root: int) -> set[Seen]:
     """All processes below `root` now, without itself."""
-    children: dict[int, list[int]] = {}
-    for pid in _pids():
-        stat = _stat(pid)
-        if stat is not None:
-            children.setdefault(int(stat[_PARENT_AT]), []).append(pid)
+    below = _by_parent()
     found: set[Seen] = set()
-    waiting = list(children.get(root, ()))
+    waiting = list(below.get(root, ()))
     while waiting:
         pid = waiting.pop()
-        waiting += children.get(pid, ())
+        waiting += below.get(pid, ())
         seen = seen_now(pid)
         if seen is not None:
             found.add(seen)
+    return found
+
+
+def _by_parent() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for pid in _pids():
+        stat = _stat(pid)
+        if stat is not None:
+            found.setdefault(int(stat[_PARENT_AT]), []).append(pid)
     return found
 
 

@@ -161,7 +161,12 @@ def sizes_of(r: Random) -> dict[str, int]:
         "state_piece_rows": [1, 3],
         "state_added_bytes_max": [1],
     }
-    return {name: r.choice(sizes) for name, sizes in small.items() if r.random() < 0.15}
+    chosen = {name: r.choice(sizes) for name, sizes in small.items() if r.random() < 0.15}
+    return {**chosen, **BY_TASKS} if r.random() < 0.05 else chosen
+
+
+BY_TASKS = {"stage_rows_max": 2, "stages_by_spark": True}
+"""Settings by which nearly every transaction of a stage is large."""
 
 
 def _cuts(r: Random, lengths: Sequence[int]) -> list[tuple[int, ...]]:

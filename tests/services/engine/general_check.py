@@ -49,8 +49,8 @@ class Tally:
 
 def check_general(case: GeneralCase, lab: Lab, tally: Tally, *, thorough: bool = True) -> Derivative:
     """Runs a case and returns its derivative; `thorough`: both judges judge every transaction. Raises LawBroken."""
-    inputs = _inputs(case, lab)
-    sliced = _derivative(case, inputs, lab, "sliced", case.sizes)
+    inputs = inputs_of(case, lab)
+    sliced = derivative_of(case, inputs, lab, "sliced", case.sizes)
     records: list[Row] = []
     watermarks: list[Instant | None] = [None]
     tally.cases += 1
@@ -66,7 +66,7 @@ def check_general(case: GeneralCase, lab: Lab, tally: Tally, *, thorough: bool =
         if case.well_formed or is_last:
             _judge(case, sliced, records, lab, tally, by_both=thorough or is_last)
     if len(case.cuts) > 1:
-        _same_outcome(case, records, _derivative(case, inputs, lab, "whole", {}).pull(), sliced)
+        _same_outcome(case, records, derivative_of(case, inputs, lab, "whole", {}).pull(), sliced)
     return sliced
 
 
@@ -89,7 +89,7 @@ def _account(case: GeneralCase, tally: Tally) -> None:
     tally.operators.update(case.query.operators)
 
 
-def _inputs(case: GeneralCase, lab: Lab) -> list[Input]:
+def inputs_of(case: GeneralCase, lab: Lab) -> list[Input]:
     inputs = []
     for number, (table, blocks) in enumerate(zip(case.tables, case.blocks, strict=True)):
         one = Input(lab.folder, table.alias, table.schema, number + 1)
@@ -99,7 +99,7 @@ def _inputs(case: GeneralCase, lab: Lab) -> list[Input]:
     return inputs
 
 
-def _derivative(
+def derivative_of(
     case: GeneralCase, inputs: Sequence[Input], lab: Lab, name: str, sizes: Mapping[str, int]
 ) -> Derivative:
     return Derivative(

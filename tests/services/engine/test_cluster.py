@@ -29,12 +29,17 @@ from tests.services.engine.engine_process import EngineUnderTest
 from tests.services.engine.ingesting import Dataset
 from tests.services.engine.reading import ddl
 from tests.services.engine.transforming import Derivative, Input, Transaction
+from tests.support.process_tree import descendants
 from tests.support.servers.spark_cluster import SparkCluster, spark_cluster
 from tests.support.waiting import free_port, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.alone]
 
-CHOSEN = REQUESTS if "ODF_LAW_CASES" in os.environ else ("text in any language", "keyed sum of floats", "sliding hours")
+CHOSEN = (
+    REQUESTS
+    if "ODF_LAW_CASES" in os.environ
+    else ("text in any language", "keyed sum of floats", "pairs of rows", "sliding hours")
+)
 """Of the table of `determinism_run`; the long run takes all."""
 WORKERS = 2
 PATIENCE_S = 90.0
@@ -114,6 +119,7 @@ def options(cluster: SparkCluster) -> tuple[str, ...]:
         *("--spark-master", cluster.master, "--spark-secret-file", str(cluster.secret_file)),
         *("--executors-max", str(WORKERS), "--executor-memory-mib", "700", "--executors-lost-s-max", "20"),
         *("--transform-rows-in-memory-max", "100", "--collected-bytes-max", str(256 * 1024)),
+        *("--stage-rows-max", "100", "--state-piece-rows", "100"),
     )
 
 
@@ -187,7 +193,7 @@ def test_wrong_rows_are_told_as_by_an_engine_alone(
 def test_nobody_listens_beyond_the_address_that_it_was_given(cluster: SparkCluster, engine: EngineUnderTest) -> None:
     addresses = {"127.0.0.1"} | {f"127.0.0.{number + 2}" for number in cluster.workers}
     pids = [cluster.masters[0].pid, *(each.pid for each in cluster.workers.values()), *engine.inner_pids]
-    pids += [pid for number in cluster.workers for pid in cluster.executors(number)]
+    pids += [seen.pid for worker in cluster.workers.values() for seen in descendants(worker.pid)]
     found = {address for pid in pids for address in listening(pid)}
     assert {f"127.0.0.{number + 2}" for number in cluster.workers} <= found <= addresses
 

@@ -17,6 +17,7 @@ import pytest
 from odfabric_engine_spark.normalise import float_aggregates, folds, waiting_joins, window_functions
 from odfabric_engine_spark.normalise.memberships import Memberships
 from odfabric_engine_spark.stages import binding, inference, leaf_keys, rows_run, transaction
+from odfabric_engine_spark.stages.extraction import BoundRows
 from odfabric_engine_spark.stages.inference import Inference
 from odfabric_engine_spark.stages.joins import RIGHT_KEPT
 from odfabric_engine_spark.stages.rows_run import RowsRun
@@ -192,13 +193,13 @@ def test_a_transaction_looks_at_what_it_changes(
 ) -> None:
     """Ten times the history, and the same few rows are looked at."""
     looked: list[int] = []
-    plain = rows_run.changes_of
+    plain = rows_run.tagged
 
-    def counting(catalyst: Any, plan: Any, output: Any, leaves: Sequence[binding.BoundRows], sides: Any) -> Any:
-        looked[-1] += sum(len(each.tags) for each in leaves)
-        return plain(catalyst, plan, output, leaves, sides)
+    def counting(catalyst: Any, bound: BoundRows) -> Any:
+        looked[-1] += len(bound)
+        return plain(catalyst, bound)
 
-    monkeypatch.setattr(rows_run, "changes_of", counting)
+    monkeypatch.setattr(rows_run, "tagged", counting)
     case = shape_case(shape, 1)
     for count in KEYS:
         own = own_lab(lab)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from odfabric_engine_spark.jvm import die_with_parent
-from tests.support.process_tree import descendants
+from tests.support.process_tree import children
 from tests.support.servers.process import END_S_MAX
 from tests.support.waiting import free_port, wait_until
 
@@ -48,8 +48,8 @@ class SparkCluster:
         wait_until(lambda: _listens(process, port), deadline_s=START_S_MAX, what="the master of Spark")
 
     def executors(self, number: int) -> list[int]:
-        """Executors of a worker, by pid."""
-        return [seen.pid for seen in descendants(self.workers[number].pid)]
+        """Executors of a worker, by pid; processes that they start for tasks of ours are not counted."""
+        return children(self.workers[number].pid)
 
     def kill_worker(self, number: int) -> None:
         """As if its machine was lost: the executor first, which would otherwise have time to say goodbye.

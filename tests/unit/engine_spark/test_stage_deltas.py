@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric_engine_spark.incremental.canonical import table_bytes
-from odfabric_engine_spark.stages.binding import AFTER, BEFORE, BOTH, counted
 from odfabric_engine_spark.stages.delta import Delta, added_up
 from odfabric_engine_spark.stages.emission import records
+from odfabric_engine_spark.stages.extraction import AFTER, BEFORE, BOTH, counted
 from odfabric_engine_spark.stages.key_hash import key_hashes
 
 INTS = st.none() | st.integers(-3, 3)

@@ -52,11 +52,16 @@ def whole(call: EngineCall, frame: DataFrame) -> pa.Table:
 
 def arrow_of(frame: DataFrame) -> pa.Table:
     """The rows of a frame; a struct may be null though its members may not, which PySpark alone does not get across."""
+    return loosened(frame).toArrow()
+
+
+def loosened(frame: DataFrame) -> DataFrame:
+    """The frame with types in which every member of a struct may be null, as PySpark needs it to hand over rows."""
     known = {field.name: field.dataType for field in frame.schema.fields}
     loose = {name: _loose(data_type) for name, data_type in known.items()}
-    if loose != known:
-        frame = frame.select(*(column(name).cast(loose[name]).alias(name) for name in known))
-    return frame.toArrow()
+    if loose == known:
+        return frame
+    return frame.select(*(column(name).cast(loose[name]).alias(name) for name in known))
 
 
 def batches_of(

@@ -8,6 +8,7 @@ dates, number of partitions), and a call's views, variables and settings are pri
 from __future__ import annotations
 
 import os
+import sys
 
 from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
@@ -140,8 +141,14 @@ def attach(jvm: Jvm, settings: EngineSettings) -> SparkProcess:
             del os.environ[name]
     conf = spark_conf(settings, scratch=str(jvm.scratch))
     if not settings.spark_master:
-        return SparkProcess(jvm, SparkSession(SparkContext(gateway=gateway, conf=conf)), settings)
+        return SparkProcess(jvm, _session(SparkContext(gateway=gateway, conf=conf)), settings)
     return _attached_to_cluster(jvm, gateway, conf, settings)
+
+
+def _session(context: SparkContext) -> SparkSession:
+    # Tasks of ours (`stages.stage_tasks`) need our packages: executors have them at the same place.
+    context.pythonExec = sys.executable
+    return SparkSession(context)
 
 
 def _attached_to_cluster(jvm: Jvm, gateway: JavaGateway, conf: SparkConf, settings: EngineSettings) -> SparkProcess:
@@ -150,7 +157,7 @@ def _attached_to_cluster(jvm: Jvm, gateway: JavaGateway, conf: SparkConf, settin
     except Determinate:
         jvm.stop(wait_s_max=settings.stop_s_max)
         raise
-    spark = SparkProcess(jvm, SparkSession(context), settings)
+    spark = SparkProcess(jvm, _session(context), settings)
     assert spark.executors is not None
     try:
         spark.executors.await_first()

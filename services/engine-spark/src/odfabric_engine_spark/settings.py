@@ -146,6 +146,9 @@ class EngineSettings:
     """Rows that a transaction adds to a state stay in memory up to this size; more go to scratch files."""
     stage_rows_max: int = 1_000_000
     """New rows and touched keys of a stage that are computed at once; more are taken in parts."""
+    stages_by_spark: bool = False
+    """Whether of more than that Spark's tasks look up old rows and make the difference, all parts at once. On a cluster they always do:
+    executors share the work, while one machine is faster part by part."""
     stage_bytes_max: int = 128 * MIB
     """Size of the old and new rows of a stage that are computed at once; more are taken in parts."""
     bound_bytes_max: int = 512 * MIB

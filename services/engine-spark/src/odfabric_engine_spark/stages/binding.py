@@ -1,7 +1,7 @@
 """A stage's plan over the rows of a transaction: before it and after it, in one job.
 
-Owns the two copies of a plan and the tags that say which rows belong to which. Invariant: columns keep their ids, so the nodes of
-the plan are used as they are. Source: incremental method, section 5.
+Owns the two copies of a plan. Invariant: columns keep their ids, so the nodes of the plan are used as they are. Not here: which rows
+belong to which copy (`extraction`). Source: incremental method, section 5.
 """
 
 from __future__ import annotations
@@ -10,32 +10,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from odfabric_engine_spark.catalyst import Attribute, Catalyst, Plan, analysed, children, items, simple_name
 from odfabric_engine_spark.incremental.canonical import one_array
-from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.input_table import leaf_alias
 from odfabric_engine_spark.local_rows import local_rows
-from odfabric_engine_spark.result_rows import arrow_of, collected
+from odfabric_engine_spark.result_rows import arrow_of
 from odfabric_engine_spark.stages.delta import Delta
+from odfabric_engine_spark.stages.extraction import BoundRows
 from odfabric_engine_spark.stages.timed import at_watermark, timed_filter
 from odfabric_engine_spark.stages.values import StageLeaf
 
-BEFORE, AFTER, BOTH = 0, 1, 2
-_TAG = "__odf_tag"
 _SIGN = "__odf_sign"
-
-Tags = npt.NDArray[np.int8]
-
-
-@dataclass(frozen=True, slots=True)
-class BoundRows:
-    """Rows of one leaf; `tags` say whether they are there before the transaction, after it, or both."""
-
-    rows: pa.Table
-    tags: Tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +35,22 @@ class Side:
     watermark_us: int | None
 
 
-def counted(rows: pa.Table, before: Longs, after: Longs) -> BoundRows:
-    """Rows as often as they are there; what is owed is not there."""
-    before, after = np.maximum(before, 0), np.maximum(after, 0)
-    if not before.any() and (after == 1).all():
-        return BoundRows(rows, np.full(len(after), AFTER, dtype=np.int8))
-    common = np.minimum(before, after)
-    counts = np.concatenate([before - common, after - common, common])
-    positions = np.repeat(np.tile(np.arange(len(before)), 3), counts)
-    tags = np.repeat(np.repeat(np.array([BEFORE, AFTER, BOTH], dtype=np.int8), len(before)), counts)
-    return BoundRows(rows.take(pa.array(positions)), tags)
+def tagged(catalyst: Catalyst, bound: BoundRows) -> Plan:
+    """Rows of a leaf that are at hand, as `changes_of` takes them."""
+    return analysed(local_rows(catalyst.session, bound.as_table()))
 
 
 def changes_of(
-    catalyst: Catalyst, plan: Plan, output: Sequence[Attribute], leaves: Sequence[BoundRows], sides: Sequence[Side]
-) -> Delta:
-    """What the sides of a plan give, each result counted by its side.
-
-    Raises ResultTooLarge; what else Spark raises passes through.
-    """
-    sources = [_source(catalyst, bound) for bound in leaves]
+    catalyst: Catalyst, plan: Plan, output: Sequence[Attribute], sources: Sequence[Plan], sides: Sequence[Side]
+) -> DataFrame:
+    """What the sides of a plan give, and in a last column what each row counts. `sources` are the rows of its leaves, then tags."""
     parts = [_side(catalyst, plan, output, sources, side) for side in sides]
     whole = parts[0] if len(parts) == 1 else catalyst.logical.Union(catalyst.seq(parts), False, False)
-    table = collected(catalyst.data_frame(whole))
+    return catalyst.data_frame(whole)
+
+
+def counted_rows(table: pa.Table) -> Delta:
+    """The rows of such a frame."""
     signs = one_array(table.column(table.num_columns - 1)).to_numpy().astype(np.int64)
     return Delta.of(table.columns[:-1], signs)
 
@@ -79,15 +60,10 @@ def constant_rows(catalyst: Catalyst, leaf: StageLeaf) -> pa.Table:
     return arrow_of(catalyst.data_frame(leaf.plan))
 
 
-def _source(catalyst: Catalyst, bound: BoundRows) -> Plan:
-    tagged = bound.rows.append_column(_TAG, pa.array(bound.tags))
-    return analysed(local_rows(catalyst.session, tagged))
-
-
 def _side(catalyst: Catalyst, plan: Plan, output: Sequence[Attribute], sources: Sequence[Plan], side: Side) -> Plan:
     bound = _bound(catalyst, plan, iter(sources), side)
     named = [catalyst.named(column, f"c{index}") for index, column in enumerate(output)]
-    sign = catalyst.named(catalyst.parse_expression(f"{side.sign}"), _SIGN)
+    sign = catalyst.named(catalyst.parse_expression(f"{side.sign}L"), _SIGN)
     return catalyst.logical.Project(catalyst.seq([*named, sign]), bound)
 
 

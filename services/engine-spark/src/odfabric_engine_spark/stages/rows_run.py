@@ -14,20 +14,21 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from odfabric.errors import LimitExceeded
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
-from odfabric_engine_spark.result_rows import ResultTooLarge
-from odfabric_engine_spark.stages.binding import AFTER, BEFORE, BoundRows, Side, changes_of, counted
-from odfabric_engine_spark.stages.delta import Delta, added_up, net_weights
+from odfabric_engine_spark.result_rows import ResultTooLarge, collected
+from odfabric_engine_spark.stages.binding import Side, changes_of, counted_rows, tagged
+from odfabric_engine_spark.stages.delta import Delta, added_up
+from odfabric_engine_spark.stages.extraction import AFTER, BEFORE, BoundRows, first_rows, new_rows, old_and_new_rows
 from odfabric_engine_spark.stages.leaf_keys import LeafKeys
 from odfabric_engine_spark.stages.linear_run import result_too_large, stage_schema
 from odfabric_engine_spark.stages.query import RowsStage
+from odfabric_engine_spark.stages.stage_tasks import StageTasks, TouchedLeaf, key_too_large
 from odfabric_engine_spark.stages.values import Island, StageLeaf, can_be_key
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, distinct
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Run, distinct
 
 _PARTS_MAX = 1 << 24
 """Keys are divided into no more parts than this, by the upper half of their hashes."""
@@ -93,6 +94,21 @@ class _Touched:
     everything: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a transaction does to a stage: `rows` says how much it is, `alone` is the only leaf with new rows if that helps."""
+
+    incoming: dict[StageLeaf, _Incoming]
+    touched: list[_Touched]
+    rows: int
+    alone: StageLeaf | None
+    sides: list[Side]
+
+
+_EVERY_KEY = np.zeros(1, dtype=np.uint64)
+"""The key of rows that meet all others."""
+
+
 class RowsRun:
     """Runs of one stage. `states` are the rows of its leaves, None for a leaf that needs none."""
 
@@ -115,43 +131,82 @@ class RowsRun:
         """
         incoming = {leaf: self._incoming(leaf, delta) for leaf, delta in zip(self._stage.leaves, deltas, strict=True)}
         self._known = {leaf: state for leaf, state in self._states.items() if state is not None and state.rows}
+        touched = [self._touched(island, incoming, marks) for island in self._stage.islands]
+        rows = sum(len(each.delta) for each in incoming.values())
+        # How many old rows the keys bring along is not known before they are looked up.
+        rows += sum(len(each.hashes) for each in touched) if self._known else 0
+        work = _Work(
+            incoming, touched, rows, self._alone(incoming, touched, first=first), self._sides(marks, first=first)
+        )
+        settings = self._call.settings
+        if rows > settings.stage_rows_max and (settings.stages_by_spark or settings.spark_master):
+            return self._by_tasks(work)
         if self._known:
-            found = self._computed(incoming, marks, first=first)
+            found = self._computed(work)
             self._store(incoming)
             return found
         # Nothing is looked up, so rows are stored while Spark computes: of a long history both take as long.
         with ThreadPoolExecutor(1) as beside:
             stored = beside.submit(self._store, incoming)
-            found = self._computed(incoming, marks, first=first)
+            found = self._computed(work)
             stored.result()
         return found
 
-    def _computed(self, incoming: dict[StageLeaf, _Incoming], marks: Watermarks, *, first: bool) -> Delta:
-        touched = [self._touched(island, incoming, marks) for island in self._stage.islands]
-        rows = sum(len(each.delta) for each in incoming.values())
-        # How many old rows the keys bring along is not known before they are looked up.
-        rows += sum(len(each.hashes) for each in touched) if self._known else 0
+    def _computed(self, work: _Work) -> Delta:
         # Where there is a row over nothing, each part would have one.
         always = any(island.always for island in self._stage.islands)
-        count = 1 if always else 1 + rows // self._call.settings.stage_rows_max
+        count = 1 if always else 1 + work.rows // self._call.settings.stage_rows_max
         waiting = [_Part(number, count) for number in reversed(range(count))]
-        alone = self._alone(incoming, touched, first=first)
         parts: list[Delta] = []
         while waiting:
             self._call.check()
             part = waiting.pop()
-            bound = self._bound_rows(part, incoming, touched, alone=alone)
-            divisible = not always and any(part.is_divisible(each.hashes) for each in touched)
+            bound = self._bound_rows(part, work)
+            divisible = not always and any(part.is_divisible(each.hashes) for each in work.touched)
             if divisible and self._is_too_large(bound):
                 waiting += reversed(part.halves)
                 continue
             try:
-                parts.append(self._changes(bound, marks, first=first))
+                parts.append(self._changes(bound, work.sides))
             except ResultTooLarge:
                 if not divisible:
                     raise result_too_large(self._call) from None
                 waiting += reversed(part.halves)
         return Delta.joined(parts)
+
+    def _by_tasks(self, work: _Work) -> Delta:
+        """All keys at once: tasks look up old rows, Spark runs the plan over them, tasks make the difference."""
+        tasks = StageTasks(self._catalyst, self._call)
+        added: dict[StageLeaf, Run] = {}
+        touched: dict[StageLeaf, TouchedLeaf] = {}
+        for island, keys in zip(self._stage.islands, work.touched, strict=True):
+            own = tasks.written_keys(keys.hashes)
+            for leaf in [*island.leaves, *island.wholes]:
+                state = self._states[leaf]
+                if state is None:
+                    continue
+                added[leaf] = state.as_run(_stored(work.incoming[leaf], state))
+                touched[leaf] = TouchedLeaf(
+                    schema=stage_schema(leaf.columns),
+                    timed=state.timed,
+                    dropped_to_us=state.dropped_to_us,
+                    old=state.files() if leaf in self._known else (),
+                    new=state.as_file(added[leaf]),
+                    keys=tasks.written_keys(_EVERY_KEY) if leaf in island.wholes else own,
+                    alone=leaf is work.alone,
+                )
+        extracted = dict(zip(touched, tasks.extracted(list(touched.values())), strict=True))
+        sources = [
+            extracted[leaf] if leaf in extracted else tagged(self._catalyst, new_rows(work.incoming[leaf].delta))
+            for leaf in self._stage.leaves
+        ]
+        changes = changes_of(self._catalyst, self._stage.plan, self._stage.output, sources, work.sides)
+        found = tasks.changes(changes, both_sides=len(work.sides) > 1)
+        for leaf, run in added.items():
+            state = self._states[leaf]
+            assert state is not None
+            state.add_run(run)
+        return found
 
     def _store(self, incoming: dict[StageLeaf, _Incoming]) -> None:
         for leaf, each in incoming.items():
@@ -205,66 +260,46 @@ class RowsRun:
         changed = [leaf for leaf, each in incoming.items() if len(each.delta)]
         return changed[0] if len(changed) == 1 and changed[0].linear and not changed[0].whole else None
 
-    def _bound_rows(
-        self,
-        part: _Part,
-        incoming: dict[StageLeaf, _Incoming],
-        touched: Sequence[_Touched],
-        *,
-        alone: StageLeaf | None,
-    ) -> list[BoundRows]:
+    def _sides(self, marks: Watermarks, *, first: bool) -> list[Side]:
+        """The rows that the plan gives over what there is after the transaction, less what it gave before."""
+        after = Side(BEFORE, 1, marks.after_us)
+        return [after] if first else [after, Side(AFTER, -1, marks.before_us)]
+
+    def _bound_rows(self, part: _Part, work: _Work) -> list[BoundRows]:
         """Rows of the leaves, in their order, for the keys of a part."""
         bound: dict[StageLeaf, BoundRows] = {}
-        for island, keys in zip(self._stage.islands, touched, strict=True):
+        for island, keys in zip(self._stage.islands, work.touched, strict=True):
             hashes = keys.hashes[part.positions(keys.hashes)]
             for leaf in island.leaves:
-                bound[leaf] = self._bound(leaf, incoming[leaf].chosen(part), hashes, alone=leaf is alone)
+                bound[leaf] = self._bound(leaf, work.incoming[leaf].chosen(part), hashes, alone=leaf is work.alone)
             for leaf in island.wholes:
-                bound[leaf] = self._bound(leaf, incoming[leaf].delta, np.zeros(1, dtype=np.uint64), alone=False)
+                bound[leaf] = self._bound(leaf, work.incoming[leaf].delta, _EVERY_KEY, alone=False)
         return [bound[leaf] for leaf in self._stage.leaves]
 
     def _is_too_large(self, bound: Sequence[BoundRows]) -> bool:
         settings = self._call.settings
-        rows, size = sum(len(each.tags) for each in bound), sum(each.rows.nbytes for each in bound)
+        rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
         return rows > 2 * settings.stage_rows_max or size > settings.stage_bytes_max
 
-    def _changes(self, bound: Sequence[BoundRows], marks: Watermarks, *, first: bool) -> Delta:
-        rows, size = sum(len(each.tags) for each in bound), sum(each.rows.nbytes for each in bound)
+    def _changes(self, bound: Sequence[BoundRows], sides: Sequence[Side]) -> Delta:
+        rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
         if size > self._call.settings.bound_bytes_max:
-            raise LimitExceeded(
-                f"{rows} rows have to be looked at together: joins, windows and aggregates need a key that tells more apart",
-                limit="bound_bytes_max",
-                maximum=self._call.settings.bound_bytes_max,
-            )
+            raise key_too_large(rows, self._call.settings.bound_bytes_max)
         if not rows and not any(island.always for island in self._stage.islands):
             return Delta.none(stage_schema(self._stage.output))
-        sides = [Side(BEFORE, 1, marks.after_us)]
-        if not first:
-            sides.append(Side(AFTER, -1, marks.before_us))
-        found = changes_of(self._catalyst, self._stage.plan, self._stage.output, bound, sides)
-        return found if first else added_up(found)
+        sources = [tagged(self._catalyst, each) for each in bound]
+        changes = changes_of(self._catalyst, self._stage.plan, self._stage.output, sources, sides)
+        found = counted_rows(collected(changes))
+        return found if len(sides) == 1 else added_up(found)
 
     def _bound(self, leaf: StageLeaf, delta: Delta, hashes: Hashes, *, alone: bool) -> BoundRows:
         """Old and new rows of a leaf; old rows that stay are left out of a leaf that is alone."""
         if self._states[leaf] is None:
-            return counted(delta.rows, np.maximum(-delta.weights, 0), np.maximum(delta.weights, 0))
+            return new_rows(delta)
         state = self._known.get(leaf)
         if state is None:
-            return counted(delta.rows, np.zeros(len(delta), dtype=np.int64), delta.weights)
-        old = state.of_keys(pa.array(hashes))
-        weights = one_array(old.column(WEIGHT)).to_numpy()
-        old_rows = old.select(delta.rows.column_names)
-        rows = pa.concat_tables([old_rows, delta.rows]).combine_chunks()
-        nothing = np.zeros(len(delta), dtype=np.int64)
-        before, change = np.concatenate([weights, nothing]), np.concatenate([np.zeros_like(weights), delta.weights])
-        if (weights < 0).any() or (delta.weights < 0).any():
-            positions, (before, change) = net_weights(rows, [before, change])
-            rows = rows.take(pa.array(positions))
-        after = np.maximum(before + change, 0)
-        before = np.maximum(before, 0)
-        if alone:
-            before, after = np.maximum(before - after, 0), np.maximum(after - before, 0)
-        return counted(rows, before, after)
+            return first_rows(delta)
+        return old_and_new_rows(state.of_keys(pa.array(hashes)), delta, alone=alone)
 
 
 def _keys_of(catalyst: Catalyst, leaf: StageLeaf, island: Island) -> LeafKeys:

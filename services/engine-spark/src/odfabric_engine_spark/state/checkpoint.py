@@ -23,8 +23,8 @@ from odfabric_engine_spark.state.checkpoint_file import CheckpointFile, open_fil
 from odfabric_engine_spark.state.refusal import damaged, refused
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.row_state import stored_schema as schema_of_rows
-from odfabric_engine_spark.state.run import Run, StoredAt
-from odfabric_engine_spark.state.run_file import PARTS, WrittenPart, WrittenRun, open_run
+from odfabric_engine_spark.state.run import Run, RunFile, StoredAt
+from odfabric_engine_spark.state.run_file import PARTS, WrittenPart, WrittenRun, open_run_file
 from odfabric_engine_spark.state.sealing import SealedState, StateWork
 
 SMALL_BYTES = 64 << 10
@@ -55,11 +55,9 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class _StoredRun:
-    """What a header says of a run, and the parts of it."""
+    """A run of a checkpoint; `at` is how the next one names it, None if its reader did not tell the hash of the file."""
 
-    body: Mapping[str, pa.Buffer]
-    batch_rows: Sequence[int]
-    never: bool
+    file: RunFile
     at: StoredAt | None
 
 
@@ -112,7 +110,7 @@ class StoredCheckpoint:
     def _opened(self, name: str, schema: pa.Schema) -> list[Run]:
         runs = []
         for each in self._runs.get(name, ()):
-            run = open_run(each.body, schema, batch_rows=each.batch_rows, never=each.never, name=self._name)
+            run = open_run_file(each.file, schema)
             run.stored_at = each.at
             runs.append(run)
         return runs
@@ -134,7 +132,7 @@ def read_checkpoint(
         files[base] = open_file((bases or {})[base], name=base)
     with damaged(name):
         runs = {
-            str(state["name"]): [_stored_run(each, files, own_hash) for each in state["runs"]]
+            str(state["name"]): [_stored_run(each, files, own_hash, name) for each in state["runs"]]
             for state in files[""].header.get("states", ())
         }
     return StoredCheckpoint(files[""], name=name, runs=runs)
@@ -194,12 +192,15 @@ def _kept(run: Run) -> dict[str, Any]:
     }
 
 
-def _stored_run(said: Mapping[str, Any], files: Mapping[str, CheckpointFile], own_hash: str | None) -> _StoredRun:
+def _stored_run(
+    said: Mapping[str, Any], files: Mapping[str, CheckpointFile], own_hash: str | None, known_as: str
+) -> _StoredRun:
     file, name = str(said["file"]), str(said["name"])
-    body = {part: files[file].parts[_part(name, part)] for part in PARTS}
+    parts = {part: files[file].parts[_part(name, part)] for part in PARTS}
     known = file or own_hash
     at = None if known is None else StoredAt(known, name)
-    return _StoredRun(body, [int(count) for count in said["rows"]], bool(said["never"]), at)
+    batch_rows = tuple(int(count) for count in said["rows"])
+    return _StoredRun(RunFile(parts, batch_rows, bool(said["never"]), known_as), at)
 
 
 def _part(run: str, part: str) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from odfabric_engine_spark.state.refusal import damaged, refused
+from odfabric_engine_spark.state.run import FilePart
 from odfabric_engine_spark.state.run_file import WrittenPart
 
 MAGIC = b"ODFCKPT\n"
@@ -29,10 +30,10 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFile:
-    """An opened file. `parts` are mapped, `tables` the parts of version 1."""
+    """An opened file. `parts` say where they lie, `tables` are the parts of version 1."""
 
     header: Mapping[str, Any]
-    parts: Mapping[str, pa.Buffer]
+    parts: Mapping[str, FilePart]
     tables: Mapping[str, pa.Table]
 
 
@@ -61,7 +62,7 @@ def open_file(path: Path, *, name: str) -> CheckpointFile:
         with damaged(name):
             if header["version"] == 1:
                 return CheckpointFile(header, {}, _tables(data, header["parts"]))
-            return CheckpointFile(header, _parts(data, header["parts"]), {})
+            return CheckpointFile(header, _parts(path, data, header["parts"]), {})
 
 
 def _header(data: pa.NativeFile, name: str) -> dict[str, Any]:
@@ -83,15 +84,14 @@ def _header(data: pa.NativeFile, name: str) -> dict[str, Any]:
     return header
 
 
-def _parts(data: pa.NativeFile, listed: Sequence[Mapping[str, Any]]) -> dict[str, pa.Buffer]:
+def _parts(path: Path, data: pa.NativeFile, listed: Sequence[Mapping[str, Any]]) -> dict[str, FilePart]:
     start, size = _aligned(data.tell()), data.size()
     parts = {}
     for part in listed:
         at, length = int(part["at"]), int(part["bytes"])
         if at < 0 or at % _ALIGNMENT or length < 0 or start + at + length > size:
             raise ValueError(f"the part {part['name']} lies outside the file")
-        data.seek(start + at)
-        parts[str(part["name"])] = data.read_buffer(length)
+        parts[str(part["name"])] = FilePart(path, start + at, length)
     return parts
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.state.key_ends import read_ends
 from odfabric_engine_spark.state.net_rows import gathered, netted, pieces
-from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Longs, Run, distinct
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Longs, Run, RunFile, distinct
 from odfabric_engine_spark.state.run_file import WrittenRun, open_written, write_run
 from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
 from odfabric_engine_spark.state.tiers import merges
@@ -108,19 +108,41 @@ class RowState:
             if table.num_rows:
                 yield table
 
+    def counts(self, hashes: Hashes) -> Longs:
+        """How many rows each of some keys has at most. They are sorted and distinct."""
+        found = np.zeros(len(hashes), dtype=np.int64)
+        for run in self._runs:
+            found += run.counts(hashes)
+        return found
+
+    def files(self) -> tuple[RunFile, ...]:
+        """All its rows as files, for other processes; those in memory are written to scratch."""
+        return tuple(run.file or self.as_file(run) for run in self._runs)
+
+    def as_file(self, run: Run) -> RunFile:
+        """A run in a file of scratch."""
+        pieces_of_it = ((each.hashes, each.rows) for each in pieces([run], self._work.piece_rows))
+        return write_run(self.stored_schema, self._work.scratch, pieces_of_it).on_disk()
+
     def add(self, rows: pa.Table, *, in_order: bool = False) -> None:
         """Adds weighted rows: columns as in `schema`. `in_order`: those of each hash are net, and lie in the order of their bytes."""
+        self.add_run(self.as_run(rows, in_order=in_order))
+
+    def as_run(self, rows: pa.Table, *, in_order: bool = False) -> Run:
+        """What `add` would add."""
         named = rows.select(self.schema.names).cast(self.schema)
         named = named.filter(pc.not_equal(named.column(WEIGHT), 0)).combine_chunks()
-        if not named.num_rows:
-            return
         hashes = one_array(named.column(HASH)).to_numpy()
         rows = named.drop_columns([HASH])
         if in_order:
             order = np.argsort(hashes, kind="stable")
-            run = Run.of(hashes[order], rows.take(pa.array(order)))
-        else:
-            run = Run.of(*netted(gathered([(hashes, rows)]), each_netted=False))
+            return Run.of(hashes[order], rows.take(pa.array(order)))
+        return Run.of(*netted(gathered([(hashes, rows)]), each_netted=False))
+
+    def add_run(self, run: Run) -> None:
+        """Adds a run of net rows."""
+        if not len(run):
+            return
         runs = [*self._added, run]
         self._added = [self._together([runs[at] for at in group]) for group in merges([len(run) for run in runs])]
         if sum(each.stored_bytes for each in self._added) > self._work.added_bytes_max:

@@ -7,8 +7,9 @@ proportional to the rows that are asked for, never to the run. Not here: what se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -69,10 +70,40 @@ class StoredAt:
     name: str
 
 
-class Run:
-    """Sorted hashes, and the rows beside them in batches; `starts` are the positions at which batches begin, and the end."""
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """Bytes within a file."""
 
-    __slots__ = ("batches", "closings", "hashes", "schema", "starts", "stored_at", "stored_bytes")
+    path: Path
+    at: int
+    size: int
+
+    def mapped(self) -> pa.Buffer:
+        """They, mapped. OSError passes through."""
+        if not self.size:
+            return pa.py_buffer(b"")
+        with pa.memory_map(str(self.path)) as file:
+            file.seek(self.at)
+            return file.read_buffer(self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """A run as another process finds it: where its parts lie, what a header says of it, and how users know the file."""
+
+    parts: Mapping[str, FilePart]
+    batch_rows: tuple[int, ...]
+    never: bool
+    name: str
+
+
+class Run:
+    """Sorted hashes, and the rows beside them in batches; `starts` are the positions at which batches begin, and the end.
+
+    `stored_at` is where a checkpoint has it, `file` where other processes find it, if they do.
+    """
+
+    __slots__ = ("batches", "closings", "file", "hashes", "schema", "starts", "stored_at", "stored_bytes")
 
     def __init__(
         self,
@@ -83,6 +114,7 @@ class Run:
         closings: Closings = NO_CLOSINGS,
         *,
         stored_at: StoredAt | None = None,
+        file: RunFile | None = None,
         stored_bytes: int = 0,
     ) -> None:
         self.schema = schema
@@ -91,6 +123,7 @@ class Run:
         self.starts = starts
         self.closings = closings
         self.stored_at = stored_at
+        self.file = file
         self.stored_bytes = stored_bytes
 
     @classmethod
@@ -108,9 +141,16 @@ class Run:
 
     def find(self, hashes: Hashes) -> Longs:
         """Positions of rows with one of these hashes, which are sorted and distinct; ascending."""
+        return spans(*self._bounds(hashes))
+
+    def counts(self, hashes: Hashes) -> Longs:
+        """How many rows have each of these hashes."""
+        begins, ends = self._bounds(hashes)
+        return ends - begins
+
+    def _bounds(self, hashes: Hashes) -> tuple[Longs, Longs]:
         begins = np.searchsorted(self.hashes, hashes, side="left")
-        ends = np.maximum(np.searchsorted(self.hashes, hashes, side="right"), begins)
-        return spans(begins, ends)
+        return begins, np.maximum(np.searchsorted(self.hashes, hashes, side="right"), begins)
 
     def take(self, positions: Longs, names: Sequence[str] | None = None) -> pa.Table:
         """Rows at ascending positions, or some of their columns."""

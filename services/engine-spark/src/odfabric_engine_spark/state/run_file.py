@@ -21,13 +21,15 @@ from pyarrow import types
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.state.plain_columns import content_bytes, plain
 from odfabric_engine_spark.state.refusal import damaged
-from odfabric_engine_spark.state.run import CLOSES, NO_CLOSINGS, Closings, Hashes, Longs, Run, spans
+from odfabric_engine_spark.state.run import CLOSES, NO_CLOSINGS, Closings, FilePart, Hashes, Longs, Run, RunFile, spans
 
 BATCH_ROWS = 1 << 17
 """Rows of a batch. Part of the format, as the next: other numbers are other bytes."""
 BATCH_BYTES = 32 << 20
 """A batch with more content than this is halved."""
 PARTS = ("hashes", "rows", "closings")
+_SCRATCH = "scratch"
+"""What users would be told of a file of ours."""
 _PIECE_BYTES = 4 << 20
 """Parts up to this size never reach the disk before their checkpoint does."""
 
@@ -73,11 +75,14 @@ class WrittenPart(io.RawIOBase):
         """All bytes, mapped where they are many."""
         if self.size == self._waiting_bytes:
             return pa.py_buffer(b"".join(self._waiting))
+        return self.on_disk().mapped()
+
+    def on_disk(self) -> FilePart:
+        """Where other processes find them."""
         with self._path.open("ab") as file:
             file.writelines(self._waiting)
         self._waiting, self._waiting_bytes = [], 0
-        with pa.memory_map(str(self._path)) as file:
-            return file.read_buffer()
+        return FilePart(self._path, 0, self.size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +94,11 @@ class WrittenRun:
     rows: int
     closings: int
     never: bool
+
+    def on_disk(self) -> RunFile:
+        """Where other processes find it."""
+        parts = {name: part.on_disk() for name, part in self.parts.items()}
+        return RunFile(parts, self.batch_rows, self.never, _SCRATCH)
 
 
 @dataclass(slots=True)
@@ -268,8 +278,16 @@ def open_written(written: WrittenRun, schema: pa.Schema) -> Run:
     return open_run(body, schema, batch_rows=written.batch_rows, never=written.never)
 
 
+def open_run_file(file: RunFile, schema: pa.Schema) -> Run:
+    """A run that another process has left or that a checkpoint has. Raises InvalidData where damaged; OSError passes through."""
+    body = {name: part.mapped() for name, part in file.parts.items()}
+    run = open_run(body, schema, batch_rows=file.batch_rows, never=file.never, name=file.name)
+    run.file = file
+    return run
+
+
 def open_run(
-    body: Mapping[str, pa.Buffer], schema: pa.Schema, *, batch_rows: Sequence[int], never: bool, name: str = "scratch"
+    body: Mapping[str, pa.Buffer], schema: pa.Schema, *, batch_rows: Sequence[int], never: bool, name: str = _SCRATCH
 ) -> Run:
     """A run whose parts are mapped, of a file that users know as `name`. Raises InvalidData where damaged."""
     with damaged(name):

@@ -1,0 +1,78 @@
+"""Extraction: which old and new rows of a leaf a plan gets to see, and on which of its two sides.
+
+Owns the tags that say whether a row is there before a transaction, after it, or both. Invariant: of a key that is asked for all rows
+are given, those excepted that would cancel; what is owed is not there. Runs in the engine's process and in tasks of Spark alike
+(`stage_tasks`). Not here: which keys are touched (`rows_run`), what is made of the rows (`binding`). Source: incremental method,
+section 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.stages.delta import Delta, net_weights
+from odfabric_engine_spark.state.run import WEIGHT
+
+BEFORE, AFTER, BOTH = 0, 1, 2
+TAG = "__odf_tag"
+
+Tags = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRows:
+    """Rows of one leaf; `tags` say whether they are there before the transaction, after it, or both."""
+
+    rows: pa.Table
+    tags: Tags
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    def as_table(self) -> pa.Table:
+        """The rows, and their tags as a last column."""
+        return self.rows.append_column(TAG, pa.array(self.tags))
+
+
+def new_rows(delta: Delta) -> BoundRows:
+    """Rows of a leaf of which none are known before: what is withdrawn was there."""
+    return counted(delta.rows, np.maximum(-delta.weights, 0), np.maximum(delta.weights, 0))
+
+
+def first_rows(delta: Delta) -> BoundRows:
+    """Rows of a leaf whose state is empty: what is withdrawn is owed."""
+    return counted(delta.rows, np.zeros(len(delta), dtype=np.int64), delta.weights)
+
+
+def old_and_new_rows(old: pa.Table, delta: Delta, *, alone: bool) -> BoundRows:
+    """What a state has of some keys, and what is added to them. `alone`: rows that stay are left out."""
+    weights = one_array(old.column(WEIGHT)).to_numpy()
+    rows = pa.concat_tables([old.select(delta.rows.column_names), delta.rows]).combine_chunks()
+    nothing = np.zeros(len(delta), dtype=np.int64)
+    before, change = np.concatenate([weights, nothing]), np.concatenate([np.zeros_like(weights), delta.weights])
+    if (weights < 0).any() or (delta.weights < 0).any():
+        positions, (before, change) = net_weights(rows, [before, change])
+        rows = rows.take(pa.array(positions))
+    after = np.maximum(before + change, 0)
+    before = np.maximum(before, 0)
+    if alone:
+        before, after = np.maximum(before - after, 0), np.maximum(after - before, 0)
+    return counted(rows, before, after)
+
+
+def counted(rows: pa.Table, before: Longs, after: Longs) -> BoundRows:
+    """Rows as often as they are there; what is owed is not there."""
+    before, after = np.maximum(before, 0), np.maximum(after, 0)
+    if not before.any() and (after == 1).all():
+        return BoundRows(rows, np.full(len(after), AFTER, dtype=np.int8))
+    common = np.minimum(before, after)
+    counts = np.concatenate([before - common, after - common, common])
+    positions = np.repeat(np.tile(np.arange(len(before)), 3), counts)
+    tags = np.repeat(np.repeat(np.array([BEFORE, AFTER, BOTH], dtype=np.int8), len(before)), counts)
+    return BoundRows(rows.take(pa.array(positions)), tags)

@@ -1,0 +1,135 @@
+"""Rows that tasks extract, against those that the engine's process extracts."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odfabric.errors import LimitExceeded
+from odfabric.formats.engine_wire import failure_from_wire
+from odfabric.generated.engine_v1 import engine_pb2 as pb
+from odfabric_engine_spark.stages.delta import Delta
+from odfabric_engine_spark.stages.extraction import TAG, first_rows, old_and_new_rows
+from odfabric_engine_spark.stages.stage_tasks import ExtractionTask, TouchedLeaf, difference_task, shares_of
+from odfabric_engine_spark.state.row_state import RowState
+from odfabric_engine_spark.state.run import HASH, WEIGHT, FilePart, distinct
+from odfabric_engine_spark.state.sealing import StateWork
+
+SCHEMA = pa.schema([pa.field("c0", pa.int64()), pa.field("c1", pa.string())])
+TEXTS = ("", "a", None)
+
+weighted = st.lists(st.tuples(st.integers(0, 9), st.sampled_from((-1, 1, 1, 2)), st.integers(0, 2)), max_size=12)
+"""Hash, weight, and which text."""
+
+
+def table(taken: list[tuple[int, int, int]], state: RowState) -> pa.Table:
+    columns = {
+        HASH: [row[0] for row in taken],
+        WEIGHT: [row[1] for row in taken],
+        "c0": [row[0] for row in taken],
+        "c1": [TEXTS[row[2]] for row in taken],
+    }
+    return pa.table({name: columns[name] for name in state.schema.names}, schema=state.schema)
+
+
+def counted(rows: pa.Table) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row.values()) for row in rows.to_pylist())
+
+
+def prepared(
+    folder: Path, before: list[list[Any]], new: list[Any], *, alone: bool
+) -> tuple[RowState, pa.Table, TouchedLeaf]:
+    work = StateWork(scratch=folder, piece_rows=3, added_bytes_max=1 << 20)
+    state = RowState(SCHEMA, timed=False, work=work)
+    for rows in before:
+        state.add(table(rows, state))
+    added = state.as_run(table(new, state))
+    path = folder / "keys"
+    keys = distinct(added.hashes)
+    path.write_bytes(keys.tobytes())
+    touched = TouchedLeaf(
+        schema=SCHEMA,
+        timed=False,
+        dropped_to_us=None,
+        old=state.files(),
+        new=state.as_file(added),
+        keys=FilePart(path, 0, keys.nbytes),
+        alone=alone,
+    )
+    return state, added.slice(0, len(added)), touched
+
+
+def run_task(task: ExtractionTask) -> pa.Table:
+    numbers = pa.record_batch({"id": pa.array(range(len(task.shares)), pa.int64())})
+    return pa.Table.from_batches(list(task(iter([numbers]))))
+
+
+@given(st.lists(weighted, max_size=3), weighted, st.integers(1, 8), st.booleans())
+@settings(deadline=None)
+def test_shares_together_are_what_one_look_gives(
+    before: list[Any], new: list[Any], piece_rows: int, alone: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        state, added, touched = prepared(folder, before, new, alone=alone)
+        delta = Delta(added.select(SCHEMA.names), added.column(WEIGHT).to_numpy())
+        if touched.old:
+            old = state.of_keys(pa.array(np.frombuffer(touched.keys.mapped(), dtype="<u8")))
+            wanted = counted(old_and_new_rows(old, delta, alone=alone).as_table())
+        else:
+            wanted = counted(first_rows(delta).as_table())
+        task = ExtractionTask((touched,), shares_of((touched,), piece_rows), folder, piece_rows, 1 << 20)
+        for _ in range(2):  # a task may run twice
+            told = run_task(task)
+            files = sorted((folder / "0").glob("*.parquet"))
+            found = [pq.read_table(file) for file in files]
+            assert sum((counted(each) for each in found), Counter()) == wanted
+            assert sum(told.column("rows").to_pylist()) == sum(wanted.values())
+        assert all(TAG in each.column_names for each in found)
+
+
+def test_a_key_that_is_too_large_is_told_and_leaves_no_file(tmp_path: Path) -> None:
+    _, _, touched = prepared(tmp_path, [[(1, 1, 0), (1, 1, 1), (1, 1, 2)]], [(1, 1, 1)], alone=False)
+    told = run_task(ExtractionTask((touched,), shares_of((touched,), 1), tmp_path, 1, 1))
+    (failure,) = told.column("failure").drop_null().to_pylist()
+    with pytest.raises(LimitExceeded, match="rows have to be looked at together"):
+        raise failure_from_wire(pb.Failure.FromString(failure))
+    assert not list((tmp_path / "0").glob("*"))
+
+
+def test_nothing_touched_has_no_rows(tmp_path: Path) -> None:
+    _, _, touched = prepared(tmp_path, [[(1, 1, 0)]], [], alone=False)
+    assert run_task(ExtractionTask((touched,), shares_of((touched,), 5), tmp_path, 5, 1)).column(
+        "rows"
+    ).to_pylist() == [0]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from((-1, 1))), max_size=30), st.integers(1, 7)
+)
+def test_the_difference_counts_each_row_once(rows: list[tuple[int, int, int]], batch_rows: int) -> None:
+    given_rows = pa.table(
+        {
+            "c0": pa.array([row[0] for row in rows], pa.int64()),
+            "c1": pa.array([TEXTS[row[1]] for row in rows], pa.string()),
+            "sign": pa.array([row[2] for row in rows], pa.int64()),
+        }
+    )
+    found = [row for batch in difference_task(iter(given_rows.to_batches(batch_rows))) for row in batch.to_pylist()]
+    wanted: Counter[tuple[int, str | None]] = Counter()
+    for c0, text, sign in rows:
+        wanted[c0, TEXTS[text]] += sign
+    if -1 in (row[2] for row in rows):
+        assert sorted(map(repr, found)) == sorted(
+            repr({"c0": c0, "c1": text, "sign": count}) for (c0, text), count in wanted.items() if count
+        )
+    assert sum(row["sign"] for row in found) == sum(wanted.values())
