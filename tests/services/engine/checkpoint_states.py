@@ -19,7 +19,7 @@ def groups_of(path: Path, name: str = "groups") -> pa.Table | None:
     (state,) = [each for each in file.header["states"] if each["name"] == name]
     if not state["runs"]:
         return None
-    stored = pa.ipc.open_file(file.parts[f"{state['runs'][0]['name']}/rows"]).schema
+    stored = pa.ipc.open_file(file.parts[f"{state['runs'][0]['name']}/rows"].mapped()).schema
     end_column = "known from the runs" if CLOSES in stored.names else None
     schema = pa.schema([field for field in stored if field.name not in (WEIGHT, CLOSES)])
     work = StateWork(scratch=path.parent, piece_rows=1_000, added_bytes_max=1 << 20)

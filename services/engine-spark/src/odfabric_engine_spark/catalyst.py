@@ -42,7 +42,7 @@ class Catalyst:
         self._java_session: Any = session._jsparkSession
         self.logical = _Package(self.jvm, "org.apache.spark.sql.catalyst.plans.logical")
         self.expressions = _Package(self.jvm, "org.apache.spark.sql.catalyst.expressions")
-        self._to_seq: Any = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        self._sessions: Any = _Package(self.jvm, "org.apache.spark.sql.classic").SparkSession
         self._companions: dict[str, Any] = {}
 
     def parse(self, sql: str) -> Plan:
@@ -56,12 +56,12 @@ class Catalyst:
     @property
     def parser(self) -> Any:
         """The session's parser; it reads the settings of the session that is active on its thread."""
-        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._java_session)
+        self._sessions.setActiveSession(self._java_session)
         return self._java_session.sessionState().sqlParser()
 
     def data_frame(self, plan: Plan) -> DataFrame:
         """A plan as DataFrame; what is unresolved in it is resolved. Raises Spark's AnalysisException."""
-        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._java_session)
+        self._sessions.setActiveSession(self._java_session)
         return DataFrame(
             self.companion("org.apache.spark.sql.classic.Dataset").ofRows(self._java_session, plan), self.session
         )
@@ -72,10 +72,10 @@ class Catalyst:
         attributes = self.companion("org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(java_schema)
         return self.data_frame(self.local_relation(attributes))
 
-    def local_relation(self, attributes: Any) -> Plan:
-        """A leaf without rows for a Scala Seq of attributes."""
+    def local_relation(self, attributes: Any, rows: Any = None) -> Plan:
+        """A leaf for a Scala Seq of attributes; `rows` is a Scala Seq of rows of Spark, by default without any."""
         none = self.companion("scala.None")
-        return self.logical.LocalRelation(attributes, self.seq([]), False, none)
+        return self.logical.LocalRelation(attributes, self.seq([]) if rows is None else rows, False, none)
 
     def instant(self, micros: int, *, like: Expression | None = None) -> Expression:
         """An instant as TIMESTAMP; its day as DATE if `like` is one."""
@@ -127,8 +127,11 @@ class Catalyst:
         return plan
 
     def seq(self, values: Iterable[Any]) -> Any:
-        """A Scala Seq."""
-        return self._to_seq(list(values))
+        """A Scala Seq, made by one call for each value."""
+        found = self.companion("scala.collection.immutable.Nil")
+        for value in reversed(list(values)):
+            found = found.prepended(value)
+        return found
 
     def is_a(self, value: Any, class_name: str) -> bool:
         """Whether a JVM object is an instance of a class or trait."""

@@ -7,7 +7,7 @@ and its types. Not here: rows that Spark reads itself (`slice_input`), what a wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -41,8 +41,8 @@ _FAR_US = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A column of the only leaf, or a member of one."""
+class Place:
+    """A column of rows by position, or a member of one."""
 
     position: int
     members: tuple[int, ...]
@@ -58,7 +58,7 @@ class _Chosen:
     """A column as it is."""
 
     field: pa.Field
-    place: _Place
+    place: Place
 
     def of(self, rows: pa.Table) -> pa.Array:
         """The column for some rows of the leaf."""
@@ -71,7 +71,7 @@ class _Windowed:
     """The tumbling window of a time, or one of its bounds. Windows last `size_us`; one begins at `origin_us`."""
 
     field: pa.Field
-    time: _Place
+    time: Place
     member: int | None
     origin_us: int
     size_us: int
@@ -101,7 +101,7 @@ class _Choice:
     """A plan that does nothing but choose: a leaf has `width` columns, hidden ones follow. Rows have a value in all `needed` columns."""
 
     columns: tuple[_Chosen | _Windowed, ...]
-    needed: tuple[_Place, ...]
+    needed: tuple[Place, ...]
     width: int
 
     def can(self, rows: pa.Table) -> bool:
@@ -185,16 +185,19 @@ def _chosen(catalyst: Catalyst, named: Expression, plan: Plan, positions: dict[i
     return None if place is None else _Chosen(_field(named), place)
 
 
-def _place(catalyst: Catalyst, value: Expression, plan: Plan, positions: dict[int, int]) -> _Place | None:
+def _place(catalyst: Catalyst, value: Expression, plan: Plan, positions: dict[int, int]) -> Place | None:
     """Where a leaf has what an expression over a plan is; None for what is made on the way."""
     (source,) = trace(catalyst, value, plan)
+    return None if source is None else place_of(source, positions)
+
+
+def place_of(value: Expression, positions: Mapping[int, int]) -> Place | None:
+    """Where rows have an expression over them, None if it has to be computed; `positions` are those of columns by id."""
     members: list[int] = []
-    while source is not None and simple_name(source) == "GetStructField":
-        members.insert(0, int(source.ordinal()))
-        source = source.child()
-    if source is None or not is_attribute(source):
-        return None
-    return _Place(positions[expr_id(source)], tuple(members))
+    while simple_name(value) == "GetStructField":
+        members.insert(0, int(value.ordinal()))
+        value = value.child()
+    return Place(positions[expr_id(value)], tuple(members)) if is_attribute(value) else None
 
 
 def _field(named: Expression) -> pa.Field:

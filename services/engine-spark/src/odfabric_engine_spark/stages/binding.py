@@ -1,25 +1,28 @@
 """A stage's plan over the rows of a transaction: before it and after it, in one job.
 
-Owns the two copies of a plan. Invariant: columns keep their ids, so the nodes of the plan are used as they are. Not here: which rows
-belong to which copy (`extraction`). Source: incremental method, section 5.
+Owns the two copies of a plan. Invariant: columns keep their ids, so the nodes of the plan are used as they are, and what does not
+depend on the rows is made once per query: each call of the JVM costs as much as a thousand rows. Not here: which rows belong to
+which copy (`extraction`). Source: incremental method, section 5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from odfabric_engine_spark.catalyst import Attribute, Catalyst, Plan, analysed, children, items, simple_name
+from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan, analysed, children, items, simple_name
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.input_table import leaf_alias
 from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.result_rows import arrow_of
 from odfabric_engine_spark.stages.delta import Delta
-from odfabric_engine_spark.stages.extraction import BoundRows
+from odfabric_engine_spark.stages.extraction import TAG, BoundRows
+from odfabric_engine_spark.stages.linear_run import output_columns
 from odfabric_engine_spark.stages.timed import at_watermark, timed_filter
 from odfabric_engine_spark.stages.values import StageLeaf
 
@@ -36,17 +39,8 @@ class Side:
 
 
 def tagged(catalyst: Catalyst, bound: BoundRows) -> Plan:
-    """Rows of a leaf that are at hand, as `changes_of` takes them."""
+    """Rows of a leaf that are at hand, as `BoundPlan` takes them."""
     return analysed(local_rows(catalyst.session, bound.as_table()))
-
-
-def changes_of(
-    catalyst: Catalyst, plan: Plan, output: Sequence[Attribute], sources: Sequence[Plan], sides: Sequence[Side]
-) -> DataFrame:
-    """What the sides of a plan give, and in a last column what each row counts. `sources` are the rows of its leaves, then tags."""
-    parts = [_side(catalyst, plan, output, sources, side) for side in sides]
-    whole = parts[0] if len(parts) == 1 else catalyst.logical.Union(catalyst.seq(parts), False, False)
-    return catalyst.data_frame(whole)
 
 
 def counted_rows(table: pa.Table) -> Delta:
@@ -60,31 +54,95 @@ def constant_rows(catalyst: Catalyst, leaf: StageLeaf) -> pa.Table:
     return arrow_of(catalyst.data_frame(leaf.plan))
 
 
-def _side(catalyst: Catalyst, plan: Plan, output: Sequence[Attribute], sources: Sequence[Plan], side: Side) -> Plan:
-    bound = _bound(catalyst, plan, iter(sources), side)
-    named = [catalyst.named(column, f"c{index}") for index, column in enumerate(output)]
-    sign = catalyst.named(catalyst.parse_expression(f"{side.sign}L"), _SIGN)
-    return catalyst.logical.Project(catalyst.seq([*named, sign]), bound)
+class BoundPlan:
+    """A stage's plan into which rows of its leaves are put, made once per query."""
+
+    def __init__(self, catalyst: Catalyst, plan: Plan, output: Sequence[Attribute]) -> None:
+        self._catalyst = catalyst
+        self._output = tuple(output)
+        self._leaves: list[_Leaf] = []
+        self._root = self._node(plan)
+        self._results: dict[int, Any] = {}
+
+    def changes(self, sources: Sequence[Plan], sides: Sequence[Side]) -> DataFrame:
+        """What the sides give, and in a last column what each row counts. `sources` are the rows of the leaves, then tags."""
+        relations = [leaf.relation(source) for leaf, source in zip(self._leaves, sources, strict=True)]
+        parts = [self._side(relations, side) for side in sides]
+        union = self._catalyst.logical.Union
+        whole = parts[0] if len(parts) == 1 else union(self._catalyst.seq(parts), False, False)
+        return self._catalyst.data_frame(whole)
+
+    def _node(self, plan: Plan) -> _Node:
+        if leaf_alias(plan) is not None:
+            self._leaves.append(_Leaf(self._catalyst, plan))
+            return _Node(plan, (), len(self._leaves) - 1, waits=False)
+        below = tuple(self._node(child) for child in children(plan))
+        waits = simple_name(plan) == "Filter" and timed_filter(plan) is not None
+        return _Node(plan, below, None, waits=waits)
+
+    def _side(self, relations: Sequence[Plan], side: Side) -> Plan:
+        if side.sign not in self._results:
+            named = output_columns(self._catalyst, self._output)
+            sign = self._catalyst.named(self._catalyst.parse_expression(f"{side.sign}L"), _SIGN)
+            self._results[side.sign] = self._catalyst.seq([*named, sign])
+        return self._catalyst.logical.Project(self._results[side.sign], self._with_rows(self._root, relations, side))
+
+    def _with_rows(self, node: _Node, relations: Sequence[Plan], side: Side) -> Plan:
+        if node.leaf is not None:
+            return self._leaves[node.leaf].chosen(relations[node.leaf], side.without)
+        if not node.below:
+            return node.plan
+        below = [self._with_rows(child, relations, side) for child in node.below]
+        plan = node.plan.withNewChildren(self._catalyst.seq(below))
+        return at_watermark(self._catalyst, plan, side.watermark_us) if node.waits else plan
 
 
-def _bound(catalyst: Catalyst, node: Plan, sources: Iterator[Plan], side: Side) -> Plan:
-    if leaf_alias(node) is not None:
-        return _leaf(catalyst, node, next(sources), side)
-    below = children(node)
-    if not below:
-        return node
-    node = node.withNewChildren(catalyst.seq([_bound(catalyst, child, sources, side) for child in below]))
-    if simple_name(node) == "Filter" and timed_filter(node) is not None:
-        return at_watermark(catalyst, node, side.watermark_us)
-    return node
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node of a plan: `leaf` is its number if rows come in there, `waits` if it is a timed filter."""
+
+    plan: Plan
+    below: tuple[_Node, ...]
+    leaf: int | None
+    waits: bool
 
 
-def _leaf(catalyst: Catalyst, leaf: Plan, source: Plan, side: Side) -> Plan:
-    *have, tag = items(source.output())
-    unwanted = catalyst.expressions.EqualTo(tag, catalyst.parse_expression(f"{side.without}Y"))
-    chosen = catalyst.logical.Filter(catalyst.expressions.Not(unwanted), source)
-    named = [
-        catalyst.named(value, str(column.name()), like=column)
-        for value, column in zip(have, items(leaf.output()), strict=True)
-    ]
-    return catalyst.logical.Project(catalyst.seq(named), chosen)
+class _Leaf:
+    """One place of a plan at which rows come in."""
+
+    def __init__(self, catalyst: Catalyst, plan: Plan) -> None:
+        self._catalyst = catalyst
+        self._own = items(plan.output())
+        self._names = [str(column.name()) for column in self._own]
+        self._tag = catalyst.named(catalyst.parse_expression("0Y"), TAG).toAttribute()
+        self._shown = plan.output()
+        self._conditions: dict[int, Expression] = {}
+        self._known: tuple[Any, Any] | None = None
+
+    def relation(self, source: Plan) -> Plan:
+        """The rows of a source, which has the leaf's columns and the tag, under the ids of the leaf."""
+        if simple_name(source) != "LocalRelation":
+            return self._catalyst.logical.Project(self._catalyst.seq(self._named(source)), source)
+        schema, known = source.schema(), self._known
+        if known is None or not schema.equals(known[0]):
+            # Several transactions may find that at once; each is right, and goes on with its own.
+            known = self._known = (schema, self._catalyst.seq([each.toAttribute() for each in self._named(source)]))
+        rows = self._catalyst.local_relation(known[1], source.data())
+        # Few rows, so one side is one task: without shuffles, each of which takes longer than all their work.
+        return self._catalyst.logical.Repartition(1, False, rows)
+
+    def chosen(self, relation: Plan, without: int) -> Plan:
+        """The rows of one side."""
+        if without not in self._conditions:
+            unwanted = self._catalyst.expressions.EqualTo(self._tag, self._catalyst.parse_expression(f"{without}Y"))
+            self._conditions[without] = self._catalyst.expressions.Not(unwanted)
+        chosen = self._catalyst.logical.Filter(self._conditions[without], relation)
+        return self._catalyst.logical.Project(self._shown, chosen)
+
+    def _named(self, source: Plan) -> list[Expression]:
+        return [
+            self._catalyst.named(value, name, like=column)
+            for value, name, column in zip(
+                items(source.output()), [*self._names, TAG], [*self._own, self._tag], strict=True
+            )
+        ]

@@ -26,9 +26,10 @@ from odfabric_engine_spark.incremental.group_sums import STEP, WEIGHT, Marks, pa
 from odfabric_engine_spark.incremental.leaf_rows import weights_of
 from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.stages.delta import Delta
-from odfabric_engine_spark.stages.linear_run import mapped, output_columns, stage_schema
+from odfabric_engine_spark.stages.linear_run import mapped, output_columns
 from odfabric_engine_spark.stages.query import GroupStage
 from odfabric_engine_spark.stages.rows_run import Watermarks
+from odfabric_engine_spark.stages.values import stage_schema
 from odfabric_engine_spark.state.sealing import SealedState
 
 

@@ -48,7 +48,7 @@ class Lateness:
         for number, instant in _closings(catalyst, plan, 0):
             known = found[inputs[number]]
             known += [] if any(each.semanticEquals(instant) for each in known) else [instant]
-        closes = {leaf: RowExpressions(catalyst, leaf.columns, tuple(instants)) for leaf, instants in found.items()}
+        closes = {leaf: RowExpressions.of(catalyst, leaf.columns, instants) for leaf, instants in found.items()}
         forgetful = frozenset(number for number, stage in enumerate(stages) if _is_forgetful(stage, found))
         return cls(limit_us, closes, forgetful)
 

@@ -28,7 +28,7 @@ class LeafKeys:
     @classmethod
     def of(cls, catalyst: Catalyst, leaf: StageLeaf, expressions: Sequence[Expression]) -> LeafKeys:
         """Of a leaf under the components of its island."""
-        return cls(RowExpressions(catalyst, leaf.columns, (*expressions, *leaf.closes)), len(expressions))
+        return cls(RowExpressions.of(catalyst, leaf.columns, (*expressions, *leaf.closes)), len(expressions))
 
     def evaluate(self, rows: pa.Table) -> tuple[Hashes, pa.Array | None]:
         """Hashes of the keys, and microseconds at which rows close (null: never), None if the leaf does not wait."""

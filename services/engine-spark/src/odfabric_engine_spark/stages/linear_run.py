@@ -14,9 +14,7 @@ from odfabric.errors import LimitExceeded
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression
 from odfabric_engine_spark.incremental.canonical import one_array
-from odfabric_engine_spark.incremental.classify import arrow_type
 from odfabric_engine_spark.incremental.row_mapping import RowMapping
-from odfabric_engine_spark.local_rows import loose
 from odfabric_engine_spark.result_rows import ResultTooLarge, collected
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.query import LinearStage
@@ -74,11 +72,6 @@ def _halves(deltas: Sequence[Delta]) -> list[list[Delta]]:
         first.append(delta.slice(0, taken))
         second.append(delta.slice(taken, len(delta) - taken))
     return [first, second]
-
-
-def stage_schema(columns: Sequence[Attribute]) -> pa.Schema:
-    """Columns of a relation between stages, known by position. What Spark gives back may be null where the query's plan says it is not."""
-    return pa.schema([pa.field(f"c{index}", loose(arrow_type(column))) for index, column in enumerate(columns)])
 
 
 def output_columns(catalyst: Catalyst, output: Sequence[Attribute]) -> list[Expression]:

@@ -15,17 +15,21 @@ from odfabric_engine_spark.stages.inference import Inference
 from odfabric_engine_spark.stages.kept_types import check_kept_types
 from odfabric_engine_spark.stages.lateness import Lateness
 from odfabric_engine_spark.stages.linear_run import linear_mapping
-from odfabric_engine_spark.stages.query import GroupStage, LinearStage, StagedQuery
+from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, StagedQuery
+from odfabric_engine_spark.stages.rows_plan import RowsPlan
 
 
 def staged_query(catalyst: Catalyst, plan: Plan, lateness_us: int | None) -> StagedQuery:
     """The stages of a normal plan; `lateness_us` is None if rows may come however late. Raises Refused."""
+    # A side of a join that is handed round is a job of its own, and few rows lie in one task already.
+    catalyst.session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     pruned = _pruned(catalyst, plan)
     found = identified(catalyst, pruned)
     inference = Inference(catalyst)
     stages = inference.run(found.plan)
     check_kept_types(stages)
     groups = {index: GroupPlan(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, GroupStage)}
+    rows = {index: RowsPlan(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, RowsStage)}
     linear = {
         index: linear_mapping(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, LinearStage)
     }
@@ -37,6 +41,7 @@ def staged_query(catalyst: Catalyst, plan: Plan, lateness_us: int | None) -> Sta
         plan=plan,
         stages=stages,
         groups=groups,
+        rows=rows,
         linear=linear,
         columns=tuple(items(plan.output())),
         has_identity=found.identity is not None,

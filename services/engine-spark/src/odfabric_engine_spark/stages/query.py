@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from odfabric_engine_spark.incremental.row_mapping import RowMapping
     from odfabric_engine_spark.stages.group_run import GroupPlan
     from odfabric_engine_spark.stages.lateness import Lateness
+    from odfabric_engine_spark.stages.rows_plan import RowsPlan
 
 _UNNAMED = "__auto_generated_subquery_name."
 """What Spark calls a subquery in FROM that has no name."""
@@ -65,8 +66,8 @@ Stage = LinearStage | RowsStage | GroupStage
 class StagedQuery:
     """A query as stages, the output last.
 
-    `plan` is the whole query and `columns` are its output; `groups` is what stages of groups need, `linear` what stages without
-    state make of a row, by number. `has_identity`: the
+    `plan` is the whole query and `columns` are its output; `groups` and `rows` are what stages of groups and of rows need,
+    `linear` what stages without state make of a row, by number. `has_identity`: the
     last stage has one column more, which tells rows apart that follow each other. `timed`: some of it waits for the watermark,
     rows of joins at most `longest_wait_us` after their event time. `lateness` is None where rows may come however late.
     """
@@ -75,6 +76,7 @@ class StagedQuery:
     plan: Plan
     stages: tuple[Stage, ...]
     groups: Mapping[int, GroupPlan]
+    rows: Mapping[int, RowsPlan]
     linear: Mapping[int, RowMapping]
     columns: tuple[Attribute, ...]
     has_identity: bool

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
 from odfabric_engine_spark.catalyst import (
@@ -20,11 +19,10 @@ from odfabric_engine_spark.catalyst import (
     Expression,
     analysed,
     expr_id,
-    is_attribute,
     items,
-    simple_name,
 )
 from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.row_mapping import Place, place_of
 from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.result_rows import arrow_of
 
@@ -35,27 +33,25 @@ _MICROS = pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True, slots=True)
 class RowExpressions:
-    """Expressions over rows that have the given columns, known by position."""
+    """Expressions over rows that have the given columns, known by position; `places` are those of the plain ones."""
 
     catalyst: Catalyst
     columns: tuple[Attribute, ...]
     expressions: tuple[Expression, ...]
+    places: tuple[Place | None, ...]
+
+    @classmethod
+    def of(cls, catalyst: Catalyst, columns: Sequence[Attribute], expressions: Sequence[Expression]) -> RowExpressions:
+        """Made once per query."""
+        positions = {expr_id(column): position for position, column in enumerate(columns)}
+        places = tuple(place_of(each, positions) for each in expressions)
+        return cls(catalyst, tuple(columns), tuple(expressions), places)
 
     def evaluate(self, rows: pa.Table) -> list[pa.Array]:
         """The value of each expression for each row."""
-        plain = [self._plain(expression, rows) for expression in self.expressions]
-        missing = [each for each, known in zip(self.expressions, plain, strict=True) if known is None]
+        missing = [each for each, place in zip(self.expressions, self.places, strict=True) if place is None]
         computed = iter(self._computed(missing, rows) if missing else ())
-        return [next(computed) if known is None else known for known in plain]
-
-    def _plain(self, expression: Expression, rows: pa.Table) -> pa.Array | None:
-        if simple_name(expression) == "GetStructField":
-            whole = self._plain(expression.child(), rows)
-            return None if whole is None else pc.struct_field(whole, int(expression.ordinal()))
-        if not is_attribute(expression):
-            return None
-        ids = [expr_id(column) for column in self.columns]
-        return one_array(rows.column(ids.index(expr_id(expression))))
+        return [next(computed) if place is None else place.of(rows) for place in self.places]
 
     def _computed(self, expressions: Sequence[Expression], rows: pa.Table) -> list[pa.Array]:
         begins = range(0, rows.num_rows, _PIECE_ROWS)

@@ -15,18 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.catalyst import Catalyst
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.result_rows import ResultTooLarge, collected
-from odfabric_engine_spark.stages.binding import Side, changes_of, counted_rows, tagged
+from odfabric_engine_spark.stages.binding import Side, counted_rows, tagged
 from odfabric_engine_spark.stages.delta import Delta, added_up
 from odfabric_engine_spark.stages.extraction import AFTER, BEFORE, BoundRows, first_rows, new_rows, old_and_new_rows
-from odfabric_engine_spark.stages.leaf_keys import LeafKeys
-from odfabric_engine_spark.stages.linear_run import result_too_large, stage_schema
-from odfabric_engine_spark.stages.query import RowsStage
+from odfabric_engine_spark.stages.linear_run import result_too_large
+from odfabric_engine_spark.stages.rows_plan import RowsPlan
 from odfabric_engine_spark.stages.stage_tasks import StageTasks, TouchedLeaf, key_too_large
-from odfabric_engine_spark.stages.values import Island, StageLeaf, can_be_key
+from odfabric_engine_spark.stages.values import Island, StageLeaf
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Run, distinct
 
@@ -112,16 +110,12 @@ _EVERY_KEY = np.zeros(1, dtype=np.uint64)
 class RowsRun:
     """Runs of one stage. `states` are the rows of its leaves, None for a leaf that needs none."""
 
-    def __init__(
-        self, catalyst: Catalyst, stage: RowsStage, states: Sequence[RowState | None], call: EngineCall
-    ) -> None:
-        self._catalyst = catalyst
-        self._stage = stage
-        self._states = dict(zip(stage.leaves, states, strict=True))
+    def __init__(self, plan: RowsPlan, states: Sequence[RowState | None], call: EngineCall) -> None:
+        self._plan = plan
+        self._stage = plan.stage
+        self._states = dict(zip(plan.stage.leaves, states, strict=True))
         self._known: dict[StageLeaf, RowState] = {}
         self._call = call
-        self._keys = {leaf: _keys_of(catalyst, leaf, island) for island in stage.islands for leaf in island.leaves}
-        self._keys |= {leaf: LeafKeys.of(catalyst, leaf, ()) for island in stage.islands for leaf in island.wholes}
 
     def apply(self, deltas: Sequence[Delta], marks: Watermarks, *, first: bool) -> Delta:
         """What the result changes by; equal rows may come more than once.
@@ -154,7 +148,7 @@ class RowsRun:
 
     def _computed(self, work: _Work) -> Delta:
         # Where there is a row over nothing, each part would have one.
-        always = any(island.always for island in self._stage.islands)
+        always = self._plan.always
         count = 1 if always else 1 + work.rows // self._call.settings.stage_rows_max
         waiting = [_Part(number, count) for number in reversed(range(count))]
         parts: list[Delta] = []
@@ -176,7 +170,7 @@ class RowsRun:
 
     def _by_tasks(self, work: _Work) -> Delta:
         """All keys at once: tasks look up old rows, Spark runs the plan over them, tasks make the difference."""
-        tasks = StageTasks(self._catalyst, self._call)
+        tasks = StageTasks(self._plan.catalyst, self._call)
         added: dict[StageLeaf, Run] = {}
         touched: dict[StageLeaf, TouchedLeaf] = {}
         for island, keys in zip(self._stage.islands, work.touched, strict=True):
@@ -187,7 +181,7 @@ class RowsRun:
                     continue
                 added[leaf] = state.as_run(_stored(work.incoming[leaf], state))
                 touched[leaf] = TouchedLeaf(
-                    schema=stage_schema(leaf.columns),
+                    schema=leaf.schema,
                     timed=state.timed,
                     dropped_to_us=state.dropped_to_us,
                     old=state.files() if leaf in self._known else (),
@@ -197,10 +191,10 @@ class RowsRun:
                 )
         extracted = dict(zip(touched, tasks.extracted(list(touched.values())), strict=True))
         sources = [
-            extracted[leaf] if leaf in extracted else tagged(self._catalyst, new_rows(work.incoming[leaf].delta))
+            extracted[leaf] if leaf in extracted else tagged(self._plan.catalyst, new_rows(work.incoming[leaf].delta))
             for leaf in self._stage.leaves
         ]
-        changes = changes_of(self._catalyst, self._stage.plan, self._stage.output, sources, work.sides)
+        changes = self._plan.bound.changes(sources, work.sides)
         found = tasks.changes(changes, both_sides=len(work.sides) > 1)
         for leaf, run in added.items():
             state = self._states[leaf]
@@ -225,8 +219,8 @@ class RowsRun:
         if self._states[leaf] is None:
             return _Incoming(net, np.zeros(0, dtype=np.uint64), None)
         # The same types as those of the state, down to what of a struct may be null.
-        net = Delta(net.rows.cast(stage_schema(leaf.columns)), net.weights)
-        return _Incoming(net, *self._keys[leaf].evaluate(net.rows))
+        net = Delta(net.rows.cast(leaf.schema), net.weights)
+        return _Incoming(net, *self._plan.keys[leaf].evaluate(net.rows))
 
     def _touched(self, island: Island, incoming: dict[StageLeaf, _Incoming], marks: Watermarks) -> _Touched:
         if any(len(incoming[leaf].delta) for leaf in island.wholes):
@@ -285,10 +279,10 @@ class RowsRun:
         rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
         if size > self._call.settings.bound_bytes_max:
             raise key_too_large(rows, self._call.settings.bound_bytes_max)
-        if not rows and not any(island.always for island in self._stage.islands):
-            return Delta.none(stage_schema(self._stage.output))
-        sources = [tagged(self._catalyst, each) for each in bound]
-        changes = changes_of(self._catalyst, self._stage.plan, self._stage.output, sources, sides)
+        if not rows and not self._plan.always:
+            return Delta.none(self._plan.output_schema)
+        sources = [tagged(self._plan.catalyst, each) for each in bound]
+        changes = self._plan.bound.changes(sources, sides)
         found = counted_rows(collected(changes))
         return found if len(sides) == 1 else added_up(found)
 
@@ -300,23 +294,6 @@ class RowsRun:
         if state is None:
             return first_rows(delta)
         return old_and_new_rows(state.of_keys(pa.array(hashes)), delta, alone=alone)
-
-
-def _keys_of(catalyst: Catalyst, leaf: StageLeaf, island: Island) -> LeafKeys:
-    """A leaf that could have any key is kept by the whole row."""
-    if island.components is None:
-        keys = [column for column in leaf.columns if can_be_key(column)]
-        return LeafKeys.of(catalyst, leaf, keys)
-    return LeafKeys.of(catalyst, leaf, [component[leaf] for component in island.components])
-
-
-def needs_state(stage: RowsStage, leaf: StageLeaf) -> bool:
-    """Whether rows of a leaf are needed again: not if each is mapped alone, at once and for ever."""
-    for island in stage.islands:
-        if leaf in island.leaves:
-            waits = any(each.closes for each in island.leaves)
-            return island.components is not None or bool(island.wholes) or waits
-    return True
 
 
 def _hashes(column: pa.Array | pa.ChunkedArray) -> Hashes:

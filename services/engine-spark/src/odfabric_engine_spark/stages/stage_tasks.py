@@ -103,7 +103,7 @@ class StageTasks:
         ]
 
     def changes(self, found: DataFrame, *, both_sides: bool) -> Delta:
-        """What `changes_of` gives; where it has two sides, equal rows are added up."""
+        """What a `BoundPlan` gives; where that has two sides, equal rows are added up."""
         if not both_sides:
             return counted_rows(whole(self._call, found))
         frame = loosened(found)

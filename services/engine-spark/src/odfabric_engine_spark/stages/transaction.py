@@ -36,9 +36,9 @@ from odfabric_engine_spark.stages.completeness import open_sessions_from, open_w
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.emission import records
 from odfabric_engine_spark.stages.group_run import GroupRun
-from odfabric_engine_spark.stages.linear_run import run_linear, stage_schema
+from odfabric_engine_spark.stages.linear_run import run_linear
 from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, StagedQuery
-from odfabric_engine_spark.stages.rows_run import RowsRun, Watermarks, needs_state
+from odfabric_engine_spark.stages.rows_run import RowsRun, Watermarks
 from odfabric_engine_spark.stages.values import StageLeaf
 from odfabric_engine_spark.state.checkpoint import StoredCheckpoint
 from odfabric_engine_spark.state.row_state import RowState
@@ -207,7 +207,7 @@ class StagedTransaction:
         if leaf.kind == "input":
             return self._new_rows(leaf, run)
         if not self._first:
-            return Delta.none(stage_schema(leaf.columns))
+            return Delta.none(leaf.schema)
         rows = constant_rows(self._query.catalyst, leaf)
         return Delta.of(rows.columns, np.ones(rows.num_rows, dtype=np.int64))
 
@@ -217,7 +217,7 @@ class StagedTransaction:
         steps = self._own_steps(leaf, run)
         parts = [self._rows.whole(position, step.offsets) for step in steps]
         if not parts:
-            return Delta.none(stage_schema(leaf.columns))
+            return Delta.none(leaf.schema)
         table = pa.concat_tables(parts).combine_chunks()
         operation = self._tables[str(leaf.source)].vocabulary.operation_type
         weights = weights_of(one_array(table.column(operation)).to_numpy()).astype(np.int64)
@@ -250,12 +250,12 @@ class StagedTransaction:
         if isinstance(stage, LinearStage):
             return self._query.linear[number]
         found = [
-            states.rows(rows_name(number, at), stage_schema(leaf.columns), timed=bool(leaf.closes))
-            if needs_state(stage, leaf)
+            states.rows(rows_name(number, at), leaf.schema, timed=bool(leaf.closes))
+            if leaf in self._query.rows[number].kept
             else None
             for at, leaf in enumerate(stage.leaves)
         ]
-        return RowsRun(self._query.catalyst, stage, found, self._call)
+        return RowsRun(self._query.rows[number], found, self._call)
 
     def _event_time_column(self) -> str:
         names = [str(column.name()) for column in self._query.columns]
@@ -281,7 +281,7 @@ def state_columns(query: StagedQuery) -> list[str]:
             found += value_columns(groups_name(number), query.groups[number].accumulators)
         elif isinstance(stage, RowsStage):
             for at, leaf in enumerate(stage.leaves):
-                found.append(f"{rows_name(number, at)}: {leaf.kind} {leaf.source} {stage_schema(leaf.columns)}")
+                found.append(f"{rows_name(number, at)}: {leaf.kind} {leaf.source} {leaf.schema}")
     return found
 
 

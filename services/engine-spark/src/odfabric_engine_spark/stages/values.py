@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
 
 from odfabric_engine_spark.catalyst import (
     Attribute,
@@ -22,10 +25,12 @@ from odfabric_engine_spark.catalyst import (
     items,
     without_alias,
 )
+from odfabric_engine_spark.incremental.classify import arrow_type
 from odfabric_engine_spark.incremental.group_keys import has_bytes
+from odfabric_engine_spark.local_rows import loose
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class StageLeaf:
     """One place of a stage at which rows come in. Leaves are told apart by identity: columns of copies may share ids.
 
@@ -41,6 +46,11 @@ class StageLeaf:
     closes: list[Expression] = field(default_factory=list)
     whole: bool = False
     linear: bool = True
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Its rows as they go from stage to stage."""
+        return stage_schema(self.columns)
 
 
 Component = dict[StageLeaf, Expression]
@@ -213,6 +223,11 @@ class Tracer:
         if any(child is None for child in replaced):
             return None
         return expression.withNewChildren(self._catalyst.seq(replaced))
+
+
+def stage_schema(columns: Sequence[Attribute]) -> pa.Schema:
+    """Columns of a relation between stages, known by position. What Spark gives back may be null where the query's plan says it is not."""
+    return pa.schema([pa.field(f"c{index}", loose(arrow_type(column))) for index, column in enumerate(columns)])
 
 
 def references(expression: Expression) -> list[Attribute]:

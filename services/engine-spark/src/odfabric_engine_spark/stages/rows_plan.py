@@ -1,0 +1,50 @@
+"""What a stage of rows needs to run, made once per query.
+
+Owns by what rows of each leaf are found, and whether they have to be kept. Invariant: nothing here depends on rows. Not here: what
+keys are (`inference`), what is done with them (`rows_run`).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from odfabric_engine_spark.catalyst import Catalyst
+from odfabric_engine_spark.stages.binding import BoundPlan
+from odfabric_engine_spark.stages.leaf_keys import LeafKeys
+from odfabric_engine_spark.stages.query import RowsStage
+from odfabric_engine_spark.stages.values import Island, StageLeaf, can_be_key, stage_schema
+
+
+class RowsPlan:
+    """Of one stage. `kept` are the leaves whose rows are needed again."""
+
+    def __init__(self, catalyst: Catalyst, stage: RowsStage) -> None:
+        self.catalyst = catalyst
+        self.stage = stage
+        self.bound = BoundPlan(catalyst, stage.plan, stage.output)
+        self.keys = {leaf: _keys_of(catalyst, leaf, island) for island in stage.islands for leaf in island.leaves}
+        self.keys |= {leaf: LeafKeys.of(catalyst, leaf, ()) for island in stage.islands for leaf in island.wholes}
+        self.kept = frozenset(leaf for leaf in stage.leaves if _is_needed_again(stage, leaf))
+        self.output_schema: pa.Schema = stage_schema(stage.output)
+
+    @property
+    def always(self) -> bool:
+        """Whether there is a row over nothing."""
+        return any(island.always for island in self.stage.islands)
+
+
+def _keys_of(catalyst: Catalyst, leaf: StageLeaf, island: Island) -> LeafKeys:
+    """A leaf that could have any key is kept by the whole row."""
+    if island.components is None:
+        keys = [column for column in leaf.columns if can_be_key(column)]
+        return LeafKeys.of(catalyst, leaf, keys)
+    return LeafKeys.of(catalyst, leaf, [component[leaf] for component in island.components])
+
+
+def _is_needed_again(stage: RowsStage, leaf: StageLeaf) -> bool:
+    """Not if each row is mapped alone, at once and for ever."""
+    for island in stage.islands:
+        if leaf in island.leaves:
+            waits = any(each.closes for each in island.leaves)
+            return island.components is not None or bool(island.wholes) or waits
+    return True
