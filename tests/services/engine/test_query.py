@@ -79,6 +79,14 @@ def test_ordinary_queries(
     assert [tuple(row.values()) for row in query(engine_call, inputs, sql)[1]] == expected
 
 
+def test_statistics_of_slices_do_not_decide_about_floats(engine_call: EngineCall, tmp_path: Path) -> None:
+    one = Input(tmp_path, "floats", SCHEMA)
+    one.add([(A, at, "x", at, value) for at, value in enumerate((1.0, float("nan"), -0.0, -0.0))])
+    for condition, count in (("d > 5", 1), ("d = 0.0D", 2), ("d = cast('NaN' as double)", 1)):
+        _, rows = query(engine_call, (as_query_input(one),), f"select count(*) n from floats where {condition}")
+        assert rows == [{"n": count}], condition
+
+
 def test_skip_and_limit_page_through_the_result(engine_call: EngineCall, inputs: tuple[QueryInput, ...]) -> None:
     sql = 'select "offset" o from "acc/data" order by o desc'
     assert [row["o"] for row in query(engine_call, inputs, sql, skip=1, limit=2)[1]] == [2, 1]

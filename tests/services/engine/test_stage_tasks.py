@@ -32,6 +32,7 @@ SOME = ("top 2", "temporal, left", "sessions", "not in, nulls", "groups of lists
 """Ranks, versions, closing times, a side that meets all keys, nested values and several stages."""
 NAMED = list(SHAPES) if CASES >= 100 else SOME
 IN_PROCESS = {"stages_by_spark": False}
+BOTH: Mapping[str, Mapping[str, int]] = {"here": IN_PROCESS, "there": BY_TASKS}
 
 
 @pytest.fixture
@@ -75,6 +76,35 @@ def test_compositions_have_the_same_bytes(lab: Lab, extractions: list[int]) -> N
     assert extractions
 
 
+FLOATS = input_schema(
+    pa.field("k", pa.string()), pa.field("v", pa.float64()), pa.field("m", pa.struct([pa.field("f", pa.float32())]))
+)
+CONDITIONS = (
+    "a.v > 5.0D",
+    "a.v = 0.0D",
+    "a.v IN (0.0D, 100.0D)",
+    "a.v = cast('NaN' AS double)",
+    "a.m.f = 0.0D",
+    "a.m.f > 5.0D",
+)
+"""True of some rows of which the statistics of a file say nothing."""
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_files_of_tasks_do_not_decide_about_floats(condition: str, lab: Lab, extractions: list[int]) -> None:
+    one, other = (Input(lab.folder, alias, FLOATS, number) for number, alias in enumerate("ab"))
+    values = [1.0, float("nan"), -0.0, -0.0]
+    for each in (one, other):
+        each.add([(A, at, "x", value, {"f": value}) for at, value in enumerate(values)], watermark=HOUR)
+    query = f"select a.event_time, a.v, b.v as w from a join b on a.k = b.k where {condition}"
+    found = [
+        Derivative(query, [one, other], lab.call, name=name, settings=sizes).pull() for name, sizes in BOTH.items()
+    ]
+    assert found[0].table.num_rows >= 4
+    assert found[0].slice_path.read_bytes() == found[1].slice_path.read_bytes()
+    assert extractions == [2]
+
+
 SCHEMA = input_schema(pa.field("k", pa.string()), pa.field("v", pa.int32()))
 NEIGHBOURS = "select event_time, k, v, lag(v) over (partition by k order by event_time, v) as earlier from input"
 
@@ -105,7 +135,7 @@ def test_a_damaged_state_is_told_as_in_the_process(history: Derivative, extracti
     at = whole.rindex(b"".join(number.to_bytes(4, "little") for number in range(19, 24)))
     checkpoint.write_bytes(whole[:at] + (1 << 30).to_bytes(4, "little") + whole[at + 4 :])
     told = []
-    for sizes in ({"stages_by_spark": False}, BY_TASKS):
+    for sizes in BOTH.values():
         history.call = with_settings(history, **sizes)
         with pytest.raises(InvalidData) as refused:
             history.pull()
@@ -123,7 +153,7 @@ def test_both_ways_tell_a_failing_expression_alike(lab: Lab) -> None:
     one = Input(lab.folder, "input", SCHEMA)
     one.add([(A, number, "a", number) for number in range(5)], watermark=HOUR)
     told = []
-    for sizes in (IN_PROCESS, BY_TASKS):
+    for sizes in BOTH.values():
         query = "select event_time, k, 6 / (v - 3) as q, lag(v) over (partition by k order by v, event_time) as w from input"
         with pytest.raises(InvalidData, match=r"(?i)division by zero") as refused:
             Derivative(query, [one], lab.call, settings=sizes).pull()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfabric.errors import LimitExceeded
+from odfabric.errors import Determinate, LimitExceeded
 from odfabric.formats.engine_wire import failure_from_wire
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.extraction import TAG, first_rows, old_and_new_rows
-from odfabric_engine_spark.stages.stage_tasks import ExtractionTask, TouchedLeaf, difference_task, shares_of
+from odfabric_engine_spark.stages.stage_tasks import DifferenceTask, ExtractionTask, Share, TouchedLeaf, shares_of
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import HASH, WEIGHT, FilePart, distinct
 from odfabric_engine_spark.state.sealing import StateWork
@@ -29,6 +30,10 @@ TEXTS = ("", "a", None)
 
 weighted = st.lists(st.tuples(st.integers(0, 9), st.sampled_from((-1, 1, 1, 2)), st.integers(0, 2)), max_size=12)
 """Hash, weight, and which text."""
+
+
+def nothing() -> None:
+    """Nobody ends the work."""
 
 
 def table(taken: list[tuple[int, int, int]], state: RowState) -> pa.Table:
@@ -52,7 +57,8 @@ def prepared(
     state = RowState(SCHEMA, timed=False, work=work)
     for rows in before:
         state.add(table(rows, state))
-    added = state.as_run(table(new, state))
+    added = state.in_file(state.as_run(table(new, state)), check=nothing)
+    assert added.file is not None
     path = folder / "keys"
     keys = distinct(added.hashes)
     path.write_bytes(keys.tobytes())
@@ -60,12 +66,17 @@ def prepared(
         schema=SCHEMA,
         timed=False,
         dropped_to_us=None,
-        old=state.files(),
-        new=state.as_file(added),
+        old=state.files(nothing),
+        new=added.file,
         keys=FilePart(path, 0, keys.nbytes),
         alone=alone,
     )
     return state, added.slice(0, len(added)), touched
+
+
+def task_of(touched: TouchedLeaf, folder: Path, *, rows: int, bytes_max: int = 1 << 20) -> ExtractionTask:
+    shares = shares_of((touched,), rows_each=rows, at_least=2)
+    return ExtractionTask((touched,), shares, folder, rows, 1 << 20, bytes_max)
 
 
 def run_task(task: ExtractionTask) -> pa.Table:
@@ -87,7 +98,7 @@ def test_shares_together_are_what_one_look_gives(
             wanted = counted(old_and_new_rows(old, delta, alone=alone).as_table())
         else:
             wanted = counted(first_rows(delta).as_table())
-        task = ExtractionTask((touched,), shares_of((touched,), piece_rows), folder, piece_rows, 1 << 20)
+        task = task_of(touched, folder, rows=piece_rows)
         for _ in range(2):  # a task may run twice
             told = run_task(task)
             files = sorted((folder / "0").glob("*.parquet"))
@@ -98,8 +109,12 @@ def test_shares_together_are_what_one_look_gives(
 
 
 def test_a_key_that_is_too_large_is_told_and_leaves_no_file(tmp_path: Path) -> None:
-    _, _, touched = prepared(tmp_path, [[(1, 1, 0), (1, 1, 1), (1, 1, 2)]], [(1, 1, 1)], alone=False)
-    told = run_task(ExtractionTask((touched,), shares_of((touched,), 1), tmp_path, 1, 1))
+    """The first key of its share has been written by then."""
+    many = [(2, 1, 0), (2, 1, 1), (2, 1, 2), (2, 2, 1)]
+    _, _, touched = prepared(tmp_path, [[(1, 1, 0), *many]], [(1, 1, 1), (2, 1, 1)], alone=False)
+    task = task_of(touched, tmp_path, rows=1, bytes_max=60)
+    task = replace(task, shares=(Share(0, 0, 2),))
+    told = run_task(task)
     (failure,) = told.column("failure").drop_null().to_pylist()
     with pytest.raises(LimitExceeded, match="rows have to be looked at together"):
         raise failure_from_wire(pb.Failure.FromString(failure))
@@ -108,15 +123,14 @@ def test_a_key_that_is_too_large_is_told_and_leaves_no_file(tmp_path: Path) -> N
 
 def test_nothing_touched_has_no_rows(tmp_path: Path) -> None:
     _, _, touched = prepared(tmp_path, [[(1, 1, 0)]], [], alone=False)
-    assert run_task(ExtractionTask((touched,), shares_of((touched,), 5), tmp_path, 5, 1)).column(
-        "rows"
-    ).to_pylist() == [0]
+    assert run_task(task_of(touched, tmp_path, rows=5)).column("rows").to_pylist() == [0]
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from((-1, 1))), max_size=30), st.integers(1, 7)
 )
 def test_the_difference_counts_each_row_once(rows: list[tuple[int, int, int]], batch_rows: int) -> None:
+    rows = [*rows, (9, 0, -1)]  # where nothing is withdrawn rows stay as they are
     given_rows = pa.table(
         {
             "c0": pa.array([row[0] for row in rows], pa.int64()),
@@ -124,12 +138,38 @@ def test_the_difference_counts_each_row_once(rows: list[tuple[int, int, int]], b
             "sign": pa.array([row[2] for row in rows], pa.int64()),
         }
     )
-    found = [row for batch in difference_task(iter(given_rows.to_batches(batch_rows))) for row in batch.to_pylist()]
+    batches = given_rows.to_batches(batch_rows)
+    found = [row for batch in DifferenceTask(100, 1 << 20)(iter(batches)) for row in batch.to_pylist()]
     wanted: Counter[tuple[int, str | None]] = Counter()
     for c0, text, sign in rows:
         wanted[c0, TEXTS[text]] += sign
-    if -1 in (row[2] for row in rows):
-        assert sorted(map(repr, found)) == sorted(
-            repr({"c0": c0, "c1": text, "sign": count}) for (c0, text), count in wanted.items() if count
-        )
-    assert sum(row["sign"] for row in found) == sum(wanted.values())
+    assert sorted(map(repr, found)) == sorted(
+        repr({"c0": c0, "c1": text, "sign": count}) for (c0, text), count in wanted.items() if count
+    )
+    # Piece by piece the same is told with more rows.
+    for piece_rows, piece_bytes in ((3, 1 << 20), (100, 1)):
+        told: Counter[tuple[int, str | None]] = Counter()
+        for batch in DifferenceTask(piece_rows, piece_bytes)(iter(batches)):
+            for row in batch.to_pylist():
+                told[row["c0"], row["c1"]] += row["sign"]
+        assert {key: count for key, count in told.items() if count} == {k: c for k, c in wanted.items() if c}
+
+
+def test_shares_follow_rows_and_no_key_is_cut(tmp_path: Path) -> None:
+    before = [(key, 1, key % 3) for key in range(10)] + [(0, 1, 1), (0, 1, 2)]
+    _, _, touched = prepared(tmp_path, [before], [(key, 1, 0) for key in range(10)], alone=False)
+    for rows, at_least in ((1, 1), (4, 1), (1_000, 1), (1_000, 3)):
+        shares = shares_of((touched,), rows_each=rows, at_least=at_least)
+        assert [share.begin for share in shares] == [0, *(share.end for share in shares[:-1])]
+        assert shares[-1].end == 10
+        assert len(shares) >= min(at_least, 10)
+    assert len(shares_of((touched,), rows_each=1, at_least=1)) == 10
+    assert len(shares_of((touched,), rows_each=1_000, at_least=1)) == 1
+
+
+def test_a_file_that_is_too_short_is_no_smaller_share(tmp_path: Path) -> None:
+    _, _, touched = prepared(tmp_path, [[(1, 1, 0)]], [(1, 1, 1), (2, 1, 0)], alone=False)
+    task = task_of(touched, tmp_path, rows=5)
+    touched.keys.path.write_bytes(touched.keys.path.read_bytes()[:8])
+    (failure,) = set(run_task(task).column("failure").to_pylist())
+    assert isinstance(failure_from_wire(pb.Failure.FromString(failure)), Determinate)

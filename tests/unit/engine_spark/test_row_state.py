@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from odfabric_engine_spark.incremental.canonical import row_bytes
 from odfabric_engine_spark.state import run_file, tiers
 from odfabric_engine_spark.state.row_state import RowState, StateWork
-from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Run, StoredAt
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Run, RunFile, StoredAt
 from odfabric_engine_spark.state.run_file import PARTS, WrittenRun, open_run
 from odfabric_engine_spark.state.tiers import FAN_OUT, merges, tier_of
 
@@ -74,7 +74,7 @@ def stored(sealed: Sequence[Run | WrittenRun], schema: pa.Schema, number: int) -
     for position, one in enumerate(sealed):
         if isinstance(one, WrittenRun):
             body = {part: pa.py_buffer(content(one, part)) for part in PARTS}
-            one = open_run(body, schema, batch_rows=one.batch_rows, never=one.never)
+            one = open_run(body, RunFile({}, one.batch_rows, one.never, "state"), schema)
             one.stored_at = StoredAt(str(number), str(position))
         runs.append(one)
     return runs

@@ -40,6 +40,9 @@ _OF_DATA = (
 
 _OF_THE_MACHINE = ("No space left on device", "Too many open files", "Cannot allocate memory", "Disk quota exceeded")
 
+_OF_TASKS = ("Python worker exited unexpectedly", "Python worker failed to connect back", "MemoryError")
+"""What Spark says when a process that ran a task of ours was ended, for instance because its machine ran out of memory."""
+
 _OF_EXECUTORS = (
     "ExecutorLostFailure",
     "FetchFailed",
@@ -66,6 +69,11 @@ def as_odf_error(error: BaseException) -> OdfError | None:
     if any(reason in text for reason in _OF_EXECUTORS):
         return Determinate(
             "the executors that ran the call were lost, again and again", hint="executor_memory_mib may be too little"
+        )
+    if reason := next((reason for reason in _OF_TASKS if reason in text), None):
+        return Determinate(
+            f"a process of a task was ended: {reason}",
+            hint="its machine needs more memory outside of the executor's heap",
         )
     if is_silence(error):
         return Determinate("the engine's JVM does not answer")

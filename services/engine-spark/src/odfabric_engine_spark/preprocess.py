@@ -22,6 +22,7 @@ from odfabric.model.source import MergeStrategy, MergeStrategyChangelogStream, M
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import analysed, children, expressions_of, inner_plan, simple_name, walk_expression
+from odfabric_engine_spark.read.exact_filters import with_exact_filters
 from odfabric_engine_spark.read.input_rows import ROW, InputRows, column, raised
 from odfabric_engine_spark.read.time_formats import timestamp_format
 from odfabric_engine_spark.result_rows import SCRATCH_OPTIONS
@@ -103,7 +104,7 @@ def _stored(rows: InputRows, call: EngineCall) -> DataFrame:
     ordered = rows.frame.coalesce(1).sortWithinPartitions(ROW) if single else rows.frame.orderBy(ROW)
     ordered.drop(ROW).write.options(**SCRATCH_OPTIONS).parquet(str(folder))
     read = call.session.read.schema(ordered.drop(ROW).schema)
-    frames = [read.parquet(str(file)) for file in sorted(folder.glob("part-*.parquet"))]
+    frames = [with_exact_filters(read.parquet(str(file))) for file in sorted(folder.glob("part-*.parquet"))]
     result = frames[0]
     for frame in frames[1:]:
         result = result.unionAll(frame)

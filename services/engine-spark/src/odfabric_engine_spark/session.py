@@ -38,6 +38,8 @@ PINNED = {
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",  # a page that carries one, that is
     "spark.sql.files.ignoreMissingFiles": "false",
+    # Statistics of a file tell -0.0 from 0.0 and leave out NaN; of members they are all that speaks against asking them.
+    "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "",
     # walls
     "spark.sql.runSQLOnFiles": "false",
     "spark.sql.variable.substitute": "false",

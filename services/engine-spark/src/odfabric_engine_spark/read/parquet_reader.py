@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from odfabric.errors import InvalidData, LimitExceeded, OdfError, Place
 from odfabric.formats.slice_schema import TIMESTAMP_TYPE
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.read.exact_filters import with_exact_filters
 from odfabric_engine_spark.read.input_rows import ROW, InputRows, check_names, column
 from odfabric_engine_spark.read.null_counts import NULLS_HINT, unexpected_nulls
 from odfabric_engine_spark.read.slice_types import exactly_castable, read_by_spark, slice_field
@@ -134,7 +135,7 @@ class ParquetReader:
         return read.select(*columns, (F.col(ROW) + F.lit(file.first_row)).alias(ROW))
 
     def _read_by_spark(self, file: _File, wanted: Sequence[pa.Field]) -> DataFrame:
-        rows = self.call.session.read.schema(spark_schema(wanted)).parquet(str(file.path))
+        rows = with_exact_filters(self.call.session.read.schema(spark_schema(wanted)).parquet(str(file.path)))
         columns = [_checked(item).alias(item.name) for item in wanted]
         return rows.select(*columns, F.col("_metadata.row_index").alias(ROW))
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.read.exact_filters import with_exact_filters
 from odfabric_engine_spark.read.input_rows import ROW
 from odfabric_engine_spark.spark_types import spark_schema
 
@@ -57,5 +58,5 @@ class StagingWriter:
         """Closes the file and gives its rows to Spark."""
         self._writer.close()
         session = self._call.session
-        frame = session.read.schema(spark_schema(self._schema)).parquet(str(self._file))
+        frame = with_exact_filters(session.read.schema(spark_schema(self._schema)).parquet(str(self._file)))
         return Staged(frame, self.rows, self.bytes)

@@ -172,6 +172,28 @@ class RowsRun:
         """All keys at once: tasks look up old rows, Spark runs the plan over them, tasks make the difference."""
         tasks = StageTasks(self._plan.catalyst, self._call)
         added: dict[StageLeaf, Run] = {}
+        try:
+            touched = self._touched_leaves(work, tasks, added)
+            extracted = tasks.extracted(list(touched.values()))
+            known = dict(zip(touched, extracted.sources, strict=True))
+            sources = [
+                known[leaf] if leaf in known else tagged(self._plan.catalyst, new_rows(work.incoming[leaf].delta))
+                for leaf in self._stage.leaves
+            ]
+            changes = self._plan.bound.changes(sources, work.sides)
+            found = tasks.changes(changes, rows=max(extracted.rows, work.rows), both_sides=len(work.sides) > 1)
+        finally:
+            tasks.close()
+        for leaf, run in added.items():
+            state = self._states[leaf]
+            assert state is not None
+            state.add_run(run)
+        return found
+
+    def _touched_leaves(
+        self, work: _Work, tasks: StageTasks, added: dict[StageLeaf, Run]
+    ) -> dict[StageLeaf, TouchedLeaf]:
+        """What tasks are told; what is to be added to states lies in files from then on."""
         touched: dict[StageLeaf, TouchedLeaf] = {}
         for island, keys in zip(self._stage.islands, work.touched, strict=True):
             own = tasks.written_keys(keys.hashes)
@@ -179,28 +201,20 @@ class RowsRun:
                 state = self._states[leaf]
                 if state is None:
                     continue
-                added[leaf] = state.as_run(_stored(work.incoming[leaf], state))
+                self._call.check()
+                run = state.in_file(state.as_run(_stored(work.incoming[leaf], state)), self._call.check)
+                assert run.file is not None
+                added[leaf] = run
                 touched[leaf] = TouchedLeaf(
                     schema=leaf.schema,
                     timed=state.timed,
                     dropped_to_us=state.dropped_to_us,
-                    old=state.files() if leaf in self._known else (),
-                    new=state.as_file(added[leaf]),
+                    old=state.files(self._call.check) if leaf in self._known else (),
+                    new=run.file,
                     keys=tasks.written_keys(_EVERY_KEY) if leaf in island.wholes else own,
                     alone=leaf is work.alone,
                 )
-        extracted = dict(zip(touched, tasks.extracted(list(touched.values())), strict=True))
-        sources = [
-            extracted[leaf] if leaf in extracted else tagged(self._plan.catalyst, new_rows(work.incoming[leaf].delta))
-            for leaf in self._stage.leaves
-        ]
-        changes = self._plan.bound.changes(sources, work.sides)
-        found = tasks.changes(changes, both_sides=len(work.sides) > 1)
-        for leaf, run in added.items():
-            state = self._states[leaf]
-            assert state is not None
-            state.add_run(run)
-        return found
+        return touched
 
     def _store(self, incoming: dict[StageLeaf, _Incoming]) -> None:
         for leaf, each in incoming.items():

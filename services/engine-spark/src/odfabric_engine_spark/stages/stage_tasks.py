@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from odfabric.errors import LimitExceeded, OdfError
+from odfabric.errors import Determinate, LimitExceeded, OdfError
 from odfabric.formats.engine_wire import failure_from_wire, failure_to_wire
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric_engine_spark.call import EngineCall
@@ -28,6 +30,7 @@ from odfabric_engine_spark.catalyst import Catalyst, Plan, analysed
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.local_rows import local_rows
+from odfabric_engine_spark.read.exact_filters import with_exact_filters
 from odfabric_engine_spark.read.input_rows import column
 from odfabric_engine_spark.result_rows import loosened, whole
 from odfabric_engine_spark.stages.binding import counted_rows
@@ -40,7 +43,7 @@ from odfabric_engine_spark.state.sealing import StateWork
 
 _TASKS_MAX = 256
 """Tasks among which the keys of a leaf are divided; each takes its share piece by piece."""
-_TOLD = pa.schema([("leaf", pa.int32()), ("rows", pa.int64()), ("failure", pa.binary())])
+_TOLD = pa.schema([("share", pa.int64()), ("rows", pa.int64()), ("failure", pa.binary())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,86 +70,123 @@ class Share:
     begin: int
     end: int
 
+    def file(self, folder: Path) -> Path:
+        """Where it leaves their rows."""
+        return folder / str(self.leaf) / f"{self.begin}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """The tagged rows of each leaf as Spark reads them, and how many they are."""
+
+    sources: list[Plan]
+    rows: int
+
 
 class StageTasks:
-    """The tasks of one transaction of a stage."""
+    """The tasks of one transaction of a stage. `close` removes what they have left."""
 
     def __init__(self, catalyst: Catalyst, call: EngineCall) -> None:
         self._catalyst = catalyst
         self._call = call
-        self._parts = 1
+        self._folder = call.scratch / f"stage-{secrets.token_hex(8)}"
+        self._folder.mkdir()
+
+    def close(self) -> None:
+        """Nothing reads it any more."""
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def written_keys(self, hashes: Hashes) -> FilePart:
         """Hashes where tasks find them."""
-        path = self._call.scratch / f"keys-{secrets.token_hex(8)}"
+        path = self._folder / f"keys-{secrets.token_hex(8)}"
         path.write_bytes(hashes.astype("<u8").tobytes())
         return FilePart(path, 0, hashes.nbytes)
 
-    def extracted(self, leaves: Sequence[TouchedLeaf]) -> list[Plan]:
-        """The tagged rows of each leaf. Raises LimitExceeded for a key with too many, InvalidData for a damaged checkpoint."""
+    def extracted(self, leaves: Sequence[TouchedLeaf]) -> Extracted:
+        """The rows of leaves. Raises LimitExceeded for a key with too many, InvalidData for a damaged checkpoint, Determinate."""
         settings = self._call.settings
-        folder = self._call.scratch / f"rows-{secrets.token_hex(8)}"
-        folder.mkdir()
-        shares = shares_of(leaves, settings.state_piece_rows)
-        task = ExtractionTask(tuple(leaves), shares, folder, settings.state_piece_rows, settings.bound_bytes_max)
+        shares = shares_of(leaves, rows_each=settings.state_piece_rows, at_least=self._slots)
+        task = ExtractionTask(
+            tuple(leaves),
+            shares,
+            self._folder,
+            settings.state_piece_rows,
+            settings.batch_bytes,
+            settings.bound_bytes_max,
+        )
         count = len(shares)
         told = self._catalyst.session.range(0, count, 1, count).mapInArrow(task, _spark_schema(self._call, _TOLD))
-        found = whole(self._call, told)
-        _raise_first(found)
-        rows = one_array(found.column("rows")).to_numpy()
-        # As many as the pieces would be, so that no task of the plan or of the difference gets more than one of them.
-        self._parts = min(1 + int(rows.sum()) // settings.state_piece_rows, _TASKS_MAX)
-        with_rows = set(one_array(found.column("leaf")).to_numpy()[rows > 0].tolist())
-        return [
-            self._read(folder / str(number) if number in with_rows else None, leaf.schema)
-            for number, leaf in enumerate(leaves)
-        ]
+        found = whole(self._call, told).to_pylist()
+        failure = next((each["failure"] for each in found if each["failure"] is not None), None)
+        if failure is not None:
+            raise failure_from_wire(pb.Failure.FromString(failure))
+        files: list[list[str]] = [[] for _ in leaves]
+        for each in found:
+            if each["rows"]:
+                share = shares[each["share"]]
+                files[share.leaf].append(str(share.file(self._folder)))
+        sources = [self._read(own, leaf.schema) for own, leaf in zip(files, leaves, strict=True)]
+        return Extracted(sources, sum(each["rows"] for each in found))
 
-    def changes(self, found: DataFrame, *, both_sides: bool) -> Delta:
-        """What a `BoundPlan` gives; where that has two sides, equal rows are added up."""
+    def changes(self, found: DataFrame, *, rows: int, both_sides: bool) -> Delta:
+        """What a `BoundPlan` gives over so many rows; where it has two sides, most equal rows are added up."""
         if not both_sides:
             return counted_rows(whole(self._call, found))
         frame = loosened(found)
-        by = [column(field.name) for field in frame.schema.fields[:-1] if not _has_map(field.dataType)]
-        spread = frame.repartition(self._parts, *by) if by else frame.repartition(1)
-        return counted_rows(whole(self._call, spread.mapInArrow(difference_task, frame.schema)))
+        settings = self._call.settings
+        parts = min(max(1 + rows // settings.state_piece_rows, self._slots), _TASKS_MAX)
+        spread = frame.repartition(parts, *(column(field.name) for field in frame.schema.fields[:-1]))
+        task = DifferenceTask(settings.state_piece_rows, settings.batch_bytes)
+        return counted_rows(whole(self._call, spread.mapInArrow(task, frame.schema)))
 
-    def _read(self, folder: Path | None, schema: pa.Schema) -> Plan:
-        nothing = local_rows(
-            self._catalyst.session, BoundRows(schema.empty_table(), np.zeros(0, dtype=np.int8)).as_table()
-        )
-        if folder is None:
-            return analysed(nothing)
-        return analysed(self._catalyst.session.read.schema(nothing.schema).parquet(str(folder)))
+    @property
+    def _slots(self) -> int:
+        """Tasks that run at once."""
+        settings = self._call.settings
+        return settings.executors_max * settings.executor_cores if settings.spark_master else settings.cores
+
+    def _read(self, files: Sequence[str], schema: pa.Schema) -> Plan:
+        """Exactly the files of which tasks have told: a listing of a shared folder may lag behind."""
+        nothing = BoundRows(schema.empty_table(), np.zeros(0, dtype=np.int8)).as_table()
+        empty = local_rows(self._catalyst.session, nothing)
+        if not files:
+            return analysed(empty)
+        return analysed(with_exact_filters(self._catalyst.session.read.schema(empty.schema).parquet(*files)))
 
 
 @dataclass(frozen=True)
 class ExtractionTask:
-    """Looks up shares of the touched keys of leaves, told by number, and writes their rows. Runs in a process of its own."""
+    """Looks up shares of the touched keys of leaves, told by number, and writes their rows. Runs in a process of its own.
+
+    It holds about `piece_rows` rows or `piece_bytes` bytes at once, of a single key at most `bytes_max` bytes.
+    """
 
     leaves: tuple[TouchedLeaf, ...]
     shares: tuple[Share, ...]
     folder: Path
     piece_rows: int
+    piece_bytes: int
     bytes_max: int
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row for each share: how many rows it has, or why it failed."""
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                share = self.shares[number]
-                told: dict[str, object] = {"leaf": share.leaf, "rows": 0}
+                told: dict[str, object] = {"share": number, "rows": 0}
                 try:
-                    told["rows"] = self._write(share)
+                    told["rows"] = self._write(self.shares[number])
                 except OdfError as error:
                     told["failure"] = failure_to_wire(error).SerializeToString()
+                except OSError as error:
+                    failed = Determinate(f"a task's machine failed: {error.strerror or type(error).__name__}")
+                    told["failure"] = failure_to_wire(failed).SerializeToString()
                 yield pa.RecordBatch.from_pylist([told], schema=_TOLD)
 
     def _write(self, share: Share) -> int:
-        folder = self.folder / str(share.leaf)
-        folder.mkdir(exist_ok=True)
-        # Hidden from Spark until it is whole; another attempt of the same task takes its place with the same rows.
-        waiting = folder / f".{share.begin}-{secrets.token_hex(8)}"
+        file = share.file(self.folder)
+        file.parent.mkdir(exist_ok=True)
+        # Another attempt of the same task takes its place with the same rows.
+        waiting = file.with_name(f".{file.name}-{secrets.token_hex(8)}")
         rows = 0
         writer: pq.ParquetWriter | None = None
         try:
@@ -155,19 +195,22 @@ class ExtractionTask:
                 writer = writer or pq.ParquetWriter(waiting, table.schema, compression="lz4")
                 writer.write_table(table)
                 rows += len(bound)
+            if writer is not None:
+                writer.close()
+                os.replace(waiting, file)
         finally:
             if writer is not None:
                 writer.close()
-        if writer is not None:
-            os.replace(waiting, folder / f"{share.begin}.parquet")
+            waiting.unlink(missing_ok=True)
         return rows
 
     def _pieces(self, share: Share) -> Iterator[BoundRows]:
         """Rows of consecutive keys, as many as fit into memory, or of a single one."""
         leaf = self.leaves[share.leaf]
-        hashes = np.frombuffer(leaf.keys.mapped(), dtype="<u8")[share.begin : share.end]
+        hashes = _hashes_in(leaf.keys)[share.begin : share.end]
         old, new = _state(leaf, leaf.old), _state(leaf, (leaf.new,))
-        for some in _portions(hashes, old.counts(hashes) + new.counts(hashes), self.piece_rows):
+        rows_max = min(self.piece_rows, max(self.piece_bytes // _bytes_of_a_row(leaf), 1))
+        for some in _portions(hashes, old.counts(hashes) + new.counts(hashes), rows_max):
             bound = _bound_rows(leaf, old, new, some)
             if len(some) == 1 and bound.rows.nbytes > self.bytes_max:
                 raise key_too_large(len(bound), self.bytes_max)
@@ -175,25 +218,41 @@ class ExtractionTask:
                 yield bound
 
 
-def shares_of(leaves: Sequence[TouchedLeaf], piece_rows: int) -> tuple[Share, ...]:
-    """The keys of each leaf divided evenly; at least one share each."""
+def shares_of(leaves: Sequence[TouchedLeaf], *, rows_each: int, at_least: int) -> tuple[Share, ...]:
+    """The keys of each leaf, divided so that each share has about so many rows, but into `at_least` where it has as many keys."""
     found: list[Share] = []
     for number, leaf in enumerate(leaves):
-        keys = leaf.keys.size // np.dtype(np.uint64).itemsize
-        count = min(1 + keys // piece_rows, _TASKS_MAX)
-        found += [Share(number, keys * at // count, keys * (at + 1) // count) for at in range(count)]
+        hashes = _hashes_in(leaf.keys)
+        ends = np.cumsum(_state(leaf, (*leaf.old, leaf.new)).counts(hashes))
+        rows = int(ends[-1]) if len(ends) else 0
+        count = min(max(1 + rows // rows_each, at_least), _TASKS_MAX)
+        bounds = np.searchsorted(ends, [rows * at // count for at in range(1, count)], side="left")
+        cuts = [0, *np.unique(bounds[(bounds > 0) & (bounds < len(hashes))]).tolist(), len(hashes)]
+        found += [Share(number, begin, end) for begin, end in pairwise(cuts)]
     return tuple(found)
 
 
-def difference_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Adds up rows that are equal but for the last column, which says what each counts. Runs in a process of its own."""
-    given = list(batches)
-    if not given:
-        return
-    table = pa.Table.from_batches(given)
-    net = added_up(counted_rows(table))
-    columns = [*(one_array(each) for each in net.rows.columns), pa.array(net.weights)]
-    yield from pa.Table.from_arrays(columns, schema=table.schema).to_batches()
+@dataclass(frozen=True)
+class DifferenceTask:
+    """Adds up rows that are equal but for the last column, which says what each counts. Runs in a process of its own.
+
+    It holds about `piece_rows` rows or `piece_bytes` bytes at once; equal rows further apart stay apart.
+    """
+
+    piece_rows: int
+    piece_bytes: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows with what they count together."""
+        waiting: list[pa.RecordBatch] = []
+        for batch in batches:
+            waiting.append(batch)
+            rows, size = sum(each.num_rows for each in waiting), sum(each.nbytes for each in waiting)
+            if rows >= self.piece_rows or size >= self.piece_bytes:
+                yield from _added_up(waiting)
+                waiting = []
+        if waiting:
+            yield from _added_up(waiting)
 
 
 def key_too_large(rows: int, bytes_max: int) -> LimitExceeded:
@@ -232,23 +291,24 @@ def _portions(hashes: Hashes, counts: Longs, rows_max: int) -> Iterator[Hashes]:
         begin = end
 
 
-def _raise_first(told: pa.Table) -> None:
-    for failure in told.column("failure").drop_null().to_pylist():
-        raise failure_from_wire(pb.Failure.FromString(failure))
+def _added_up(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    table = pa.Table.from_batches(batches)
+    net = added_up(counted_rows(table))
+    columns = [*(one_array(each) for each in net.rows.columns), pa.array(net.weights)]
+    yield from pa.Table.from_arrays(columns, schema=table.schema).to_batches()
+
+
+def _hashes_in(keys: FilePart) -> Hashes:
+    found: Hashes = np.frombuffer(keys.mapped(), dtype="<u8")
+    return found
+
+
+def _bytes_of_a_row(leaf: TouchedLeaf) -> int:
+    """About, by the files of its runs."""
+    runs = (*leaf.old, leaf.new)
+    rows = sum(sum(run.batch_rows) for run in runs)
+    return 1 + sum(part.size for run in runs for part in run.parts.values()) // max(rows, 1)
 
 
 def _spark_schema(call: EngineCall, schema: pa.Schema) -> T.StructType:
     return local_rows(call.session, schema.empty_table()).schema
-
-
-def _has_map(data_type: T.DataType) -> bool:
-    """Spark does not hash maps, so it cannot divide rows by them."""
-    match data_type:
-        case T.MapType():
-            return True
-        case T.ArrayType():
-            return _has_map(data_type.elementType)
-        case T.StructType():
-            return any(_has_map(member.dataType) for member in data_type.fields)
-        case _:
-            return False

@@ -24,7 +24,7 @@ from odfabric_engine_spark.state.refusal import damaged, refused
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.row_state import stored_schema as schema_of_rows
 from odfabric_engine_spark.state.run import Run, RunFile, StoredAt
-from odfabric_engine_spark.state.run_file import PARTS, WrittenPart, WrittenRun, open_run_file
+from odfabric_engine_spark.state.run_file import PARTS, WrittenPart, WrittenRun, open_run
 from odfabric_engine_spark.state.sealing import SealedState, StateWork
 
 SMALL_BYTES = 64 << 10
@@ -58,6 +58,7 @@ class _StoredRun:
     """A run of a checkpoint; `at` is how the next one names it, None if its reader did not tell the hash of the file."""
 
     file: RunFile
+    body: Mapping[str, pa.Buffer]
     at: StoredAt | None
 
 
@@ -110,7 +111,7 @@ class StoredCheckpoint:
     def _opened(self, name: str, schema: pa.Schema) -> list[Run]:
         runs = []
         for each in self._runs.get(name, ()):
-            run = open_run_file(each.file, schema)
+            run = open_run(each.body, each.file, schema)
             run.stored_at = each.at
             runs.append(run)
         return runs
@@ -197,10 +198,11 @@ def _stored_run(
 ) -> _StoredRun:
     file, name = str(said["file"]), str(said["name"])
     parts = {part: files[file].parts[_part(name, part)] for part in PARTS}
+    body = {part: files[file].part(_part(name, part)) for part in PARTS}
     known = file or own_hash
     at = None if known is None else StoredAt(known, name)
     batch_rows = tuple(int(count) for count in said["rows"])
-    return _StoredRun(RunFile(parts, batch_rows, bool(said["never"]), known_as), at)
+    return _StoredRun(RunFile(parts, batch_rows, bool(said["never"]), known_as), body, at)
 
 
 def _part(run: str, part: str) -> str:

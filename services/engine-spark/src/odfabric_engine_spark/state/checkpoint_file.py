@@ -30,11 +30,16 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFile:
-    """An opened file. `parts` say where they lie, `tables` are the parts of version 1."""
+    """An opened file. It is mapped once; `parts` say where they lie, `tables` are the parts of version 1."""
 
     header: Mapping[str, Any]
+    body: pa.Buffer
     parts: Mapping[str, FilePart]
     tables: Mapping[str, pa.Table]
+
+    def part(self, name: str) -> pa.Buffer:
+        """The bytes of a part."""
+        return self.body.slice(self.parts[name].at, self.parts[name].size)
 
 
 def write_file(path: Path, header: Mapping[str, Any], parts: Mapping[str, WrittenPart]) -> None:
@@ -61,8 +66,10 @@ def open_file(path: Path, *, name: str) -> CheckpointFile:
         header = _header(data, name)
         with damaged(name):
             if header["version"] == 1:
-                return CheckpointFile(header, {}, _tables(data, header["parts"]))
-            return CheckpointFile(header, _parts(path, data, header["parts"]), {})
+                return CheckpointFile(header, pa.py_buffer(b""), {}, _tables(data, header["parts"]))
+            parts = _parts(path, data, header["parts"])
+            data.seek(0)
+            return CheckpointFile(header, data.read_buffer(), parts, {})
 
 
 def _header(data: pa.NativeFile, name: str) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 Owns look-up, change and eviction of rows over sorted runs. Invariant: what it answers is a function of the multiset of rows
 that were added; what it stores is a function of the multisets that each transaction added, whatever calls and partitions they
 came in. A look-up costs what it touches. A hash stands for all keys that have it, so keys that collide are bound together,
-which is sound. Not here: files (`run_file`, `checkpoint`), what rows mean (`stages`).
+which is sound. Not here: the bytes of files (`run_file`, `checkpoint`), what rows mean (`stages`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -115,14 +115,20 @@ class RowState:
             found += run.counts(hashes)
         return found
 
-    def files(self) -> tuple[RunFile, ...]:
-        """All its rows as files, for other processes; those in memory are written to scratch."""
-        return tuple(run.file or self.as_file(run) for run in self._runs)
+    def files(self, check: Callable[[], None]) -> tuple[RunFile, ...]:
+        """All its rows where other processes find them; those in memory go to scratch. `check` raises to end that."""
+        self._added = [run if run.file else self.in_file(run, check) for run in self._added]
+        return tuple(run.file for run in self._runs if run.file is not None)
 
-    def as_file(self, run: Run) -> RunFile:
-        """A run in a file of scratch."""
-        pieces_of_it = ((each.hashes, each.rows) for each in pieces([run], self._work.piece_rows))
-        return write_run(self.stored_schema, self._work.scratch, pieces_of_it).on_disk()
+    def in_file(self, run: Run, check: Callable[[], None]) -> Run:
+        """A run of this state in a file of scratch instead of memory."""
+
+        def rows() -> Iterator[tuple[Hashes, pa.Table]]:
+            for piece in pieces([run], self._work.piece_rows):
+                check()
+                yield piece.hashes, piece.rows
+
+        return open_written(write_run(self.stored_schema, self._work.scratch, rows()), self.stored_schema)
 
     def add(self, rows: pa.Table, *, in_order: bool = False) -> None:
         """Adds weighted rows: columns as in `schema`. `in_order`: those of each hash are net, and lie in the order of their bytes."""

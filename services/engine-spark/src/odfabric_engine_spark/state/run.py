@@ -2,7 +2,7 @@
 
 Owns look-up by hash and by closing time within one run, in memory or mapped from a file. Invariant: what is read is
 proportional to the rows that are asked for, never to the run. Not here: what several runs mean together (`row_state`,
-`incremental.group_state`), how they are stored (`run_file`).
+`incremental.group_state`), the bytes of their files (`run_file`).
 """
 
 from __future__ import annotations
@@ -79,12 +79,15 @@ class FilePart:
     size: int
 
     def mapped(self) -> pa.Buffer:
-        """They, mapped. OSError passes through."""
+        """They, mapped. Raises OSError, also if the file has less."""
         if not self.size:
             return pa.py_buffer(b"")
         with pa.memory_map(str(self.path)) as file:
             file.seek(self.at)
-            return file.read_buffer(self.size)
+            found = file.read_buffer(self.size)
+        if found.size != self.size:
+            raise OSError(f"{self.path.name} has {found.size} of {self.size} bytes")
+        return found
 
 
 @dataclass(frozen=True, slots=True)

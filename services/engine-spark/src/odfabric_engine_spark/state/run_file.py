@@ -273,23 +273,18 @@ def _items(array: pa.Array) -> pa.Array:
 
 
 def open_written(written: WrittenRun, schema: pa.Schema) -> Run:
-    """A run that was written in this call, mapped."""
-    body = {name: part.mapped() for name, part in written.parts.items()}
-    return open_run(body, schema, batch_rows=written.batch_rows, never=written.never)
+    """A run that was written in this call, mapped; other processes find it too."""
+    return open_run_file(written.on_disk(), schema)
 
 
 def open_run_file(file: RunFile, schema: pa.Schema) -> Run:
-    """A run that another process has left or that a checkpoint has. Raises InvalidData where damaged; OSError passes through."""
-    body = {name: part.mapped() for name, part in file.parts.items()}
-    run = open_run(body, schema, batch_rows=file.batch_rows, never=file.never, name=file.name)
-    run.file = file
-    return run
+    """A run in files. Raises InvalidData where damaged; OSError passes through."""
+    return open_run({name: part.mapped() for name, part in file.parts.items()}, file, schema)
 
 
-def open_run(
-    body: Mapping[str, pa.Buffer], schema: pa.Schema, *, batch_rows: Sequence[int], never: bool, name: str = _SCRATCH
-) -> Run:
-    """A run whose parts are mapped, of a file that users know as `name`. Raises InvalidData where damaged."""
+def open_run(body: Mapping[str, pa.Buffer], file: RunFile, schema: pa.Schema) -> Run:
+    """A run whose parts are mapped. Raises InvalidData where damaged."""
+    name, batch_rows = file.name, file.batch_rows
     with damaged(name):
         hashes = np.frombuffer(body["hashes"], dtype="<u8")
         closings = np.frombuffer(body["closings"], dtype="<i8")
@@ -301,6 +296,7 @@ def open_run(
         hashes,
         cast("Sequence[pa.RecordBatch]", StoredBatches(body["rows"], schema, batch_rows, name)),
         np.cumsum([0, *batch_rows]).astype(np.int64),
-        Closings(closings[:half], closings[half:].view("<u8"), never),
+        Closings(closings[:half], closings[half:].view("<u8"), file.never),
+        file=file,
         stored_bytes=sum(part.size for part in body.values()),
     )
