@@ -47,8 +47,6 @@ def with_exact_aggregates(catalyst: Catalyst, plan: Plan) -> Plan:
 
 def _exact(catalyst: Catalyst, part: Expression) -> Expression | None:
     """What an aggregate function becomes in a group, None for what is none."""
-    if _is_sorted_list(part):
-        return part
     if simple_name(part) != "AggregateExpression":
         return None
     if simple_name(part.aggregateFunction()) in REPLACED:
@@ -82,14 +80,3 @@ def _over_rows(catalyst: Catalyst, part: Expression) -> Expression | None:
 
 def _with_function(catalyst: Catalyst, call: Expression, function: Expression) -> Expression:
     return call.withNewChildren(catalyst.seq([function, *children(call)[1:]]))
-
-
-def _is_sorted_list(part: Expression) -> bool:
-    """A sorted list of plain floats: Spark sorts these by their bits, and shows zeros as they are."""
-    if simple_name(part) != "SortArray" or simple_name(children(part)[0]) != "AggregateExpression":
-        return False
-    function = children(part)[0].aggregateFunction()
-    return simple_name(function) == "CollectList" and str(children(function)[0].dataType().typeName()) in (
-        "float",
-        "double",
-    )

@@ -21,6 +21,7 @@ from odfabric_engine_spark.stages.timed import timed_filter
 from odfabric_engine_spark.stages.values import references
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import CLOSES, HASH
+from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal
 
 _FOREVER = int(np.iinfo(np.int64).max)
 
@@ -49,6 +50,24 @@ def longest_wait_us(catalyst: Catalyst, plan: Plan) -> int:
             instant = substitute(catalyst, timed.instant, {expr_id(time): catalyst.instant(0, like=time)})
             found.append(int(instant.eval(None)))
     return max(found)
+
+
+def check_session_gaps(catalyst: Catalyst, plan: Plan) -> None:
+    """Raises Refused for sessions whose gap is another for each row: when they close could not be told from their last row."""
+    found = [
+        refusal(
+            "session-gap",
+            "session_window(.., gap) needs the same gap for all rows",
+            at=window,
+            hint="write an interval such as '30 minutes', and a query for each gap joined by UNION ALL",
+        )
+        for window, below in _windows(plan)
+        if is_session_window(window)
+        for definition in _definitions(window, below)
+        if not _at_instant(catalyst, definition, 0).foldable()
+    ]
+    if found:
+        raise Refused(in_order(found))
 
 
 def session_gaps_us(catalyst: Catalyst, plan: Plan) -> list[int]:
@@ -82,10 +101,15 @@ def open_sessions_from(state: RowState, gap_us: int, watermark_us: int) -> int |
 
 def bounds_us(catalyst: Catalyst, definition: Expression, instant_us: int) -> tuple[int, int]:
     """Start and end that a window's definition gives for an instant; for a time in days, for the instant's day."""
+    found: Any = _at_instant(catalyst, definition, instant_us).eval(None)
+    return int(found.getLong(0)), int(found.getLong(1))
+
+
+def _at_instant(catalyst: Catalyst, definition: Expression, instant_us: int) -> Expression:
+    """A window's definition with an instant in place of its time."""
     time = time_of_window(definition)
     assert time is not None, "only windows over a time are waited for"
-    found: Any = _with(catalyst, definition, time, catalyst.instant(instant_us, like=time)).eval(None)
-    return int(found.getLong(0)), int(found.getLong(1))
+    return _with(catalyst, definition, time, catalyst.instant(instant_us, like=time))
 
 
 def _windows(plan: Plan) -> Iterator[tuple[Expression, Plan]]:

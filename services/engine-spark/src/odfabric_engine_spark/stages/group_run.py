@@ -86,10 +86,11 @@ class GroupRun:
         call: EngineCall,
         *,
         order_by: str | None,
-        told: int | None,
+        output: pa.Schema | None,
     ) -> None:
         """`order_by` is the column by which records are sorted before their key, as relations between stages know it; None where
-        they go on to another stage, for which order means nothing. Of the last stage the first `told` columns are the output.
+        they go on to another stage, for which order means nothing. `output` has the columns of a last stage as the output holds them:
+        what is the same there has not changed.
         """
         self._plan = plan
         self._call = call
@@ -100,7 +101,7 @@ class GroupRun:
             state,
             values,
             window=plan.window,
-            output_schema=pa.schema(list(stage_schema(plan.stage.output))[:told]),
+            output_schema=stage_schema(plan.stage.output) if output is None else output,
             event_time=order_by,
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, items, simple_name
 from odfabric_engine_spark.normalise.timed import has_timed_filter
-from odfabric_engine_spark.stages.completeness import longest_wait_us
+from odfabric_engine_spark.stages.completeness import check_session_gaps, longest_wait_us
 from odfabric_engine_spark.stages.group_run import GroupPlan
 from odfabric_engine_spark.stages.identity import identified
 from odfabric_engine_spark.stages.inference import Inference
@@ -23,6 +23,7 @@ def staged_query(catalyst: Catalyst, plan: Plan, lateness_us: int | None) -> Sta
     """The stages of a normal plan; `lateness_us` is None if rows may come however late. Raises Refused."""
     # A side of a join that is handed round is a job of its own, and few rows lie in one task already.
     catalyst.session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    check_session_gaps(catalyst, plan)
     pruned = _pruned(catalyst, plan)
     found = identified(catalyst, pruned)
     inference = Inference(catalyst)

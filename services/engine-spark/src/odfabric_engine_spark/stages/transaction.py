@@ -245,8 +245,8 @@ class StagedTransaction:
             values = states.values(groups_name(number), plan.accumulators, timed=plan.end_column is not None)
             is_last = number == len(self._query.stages) - 1
             order_by = self._event_time_column() if is_last else None
-            told = len(self._query.columns) if is_last else None
-            return GroupRun(plan, state, values, self._call, order_by=order_by, told=told)
+            output = self._output_by_position() if is_last else None
+            return GroupRun(plan, state, values, self._call, order_by=order_by, output=output)
         if isinstance(stage, LinearStage):
             return self._query.linear[number]
         found = [
@@ -256,6 +256,12 @@ class StagedTransaction:
             for at, leaf in enumerate(stage.leaves)
         ]
         return RowsRun(self._query.rows[number], found, self._call)
+
+    def _output_by_position(self) -> pa.Schema:
+        """The columns of the output in its types, as relations between stages know them."""
+        rows = self._shape.rows
+        names = [str(column.name()) for column in self._query.columns]
+        return pa.schema([rows.field(name).with_name(f"c{index}") for index, name in enumerate(names)])
 
     def _event_time_column(self) -> str:
         names = [str(column.name()) for column in self._query.columns]
