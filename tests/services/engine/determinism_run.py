@@ -42,9 +42,6 @@ REQUESTS = {
         "select window.start as event_time, k, sum(f) as s, sum(v) as t, count(*) as n"
         " from input group by window(event_time, '1 hour'), k"
     ),
-    "rows before": (
-        "select event_time, k, v, f, lag(f) over (partition by k, v % 20 order by event_time, v, d) as before from input"
-    ),
     "pairs of rows": "select l.event_time, l.k, l.v, r.d from input l left join input r on l.k = r.k and l.v = r.v + 1",
     "sliding hours": (
         "select window.end as event_time, sum(d) as s, max(k) as last_k"
@@ -119,7 +116,7 @@ def started(configuration: Configuration, folder: Path) -> tuple[SparkProcess, E
         transform_piece_rows=configuration.in_memory_rows,
         stage_rows_max=configuration.in_memory_rows,
         stages_by_spark=configuration.by_spark,
-        state_piece_rows=configuration.in_memory_rows,
+        state_piece_rows=10 * configuration.in_memory_rows,
     )
     options = [*archive_flags(), *configuration.java]
     jvm = start_jvm(find_java(os.environ), memory_mib=1024, options=options, wait_s_max=120)

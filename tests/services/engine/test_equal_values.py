@@ -16,30 +16,29 @@ pytestmark = pytest.mark.spark
 
 SCHEMA = input_schema(pa.field("k", pa.int32()), pa.field("d", pa.float64()))
 ZEROS = [[0.0], [-0.0], [1.0]]
-SORTED = (
-    "sort_array(collect_list(d))",
-    "sort_array(collect_list(d), false)",
-    "slice(sort_array(collect_list(d), false), 1, 3)",
-    "array_sort(collect_list(d))",
-)
+SORTED = {
+    "up": "sort_array(collect_list(d))",
+    "down": "sort_array(collect_list(d), false)",
+    "some": "slice(sort_array(collect_list(d), false), 1, 3)",
+    "ordered": "array_sort(collect_list(d))",
+}
 
 
-@pytest.mark.parametrize("value", SORTED)
 @pytest.mark.parametrize("cuts", [[1, 2, 3], [2, 3], [3]])
-def test_sorted_lists_know_one_zero(value: str, cuts: list[int], engine_call: EngineCall) -> None:
+def test_sorted_lists_know_one_zero(cuts: list[int], engine_call: EngineCall) -> None:
     one = Input(engine_call.exchange.root, "input", SCHEMA)
     for number, values in enumerate(ZEROS):
         one.add([(A, number, 1, each) for each in values])
-    derived = Derivative(
-        f"select max(event_time) as event_time, k, {value} as l from input group by k", [one], engine_call
-    )
+    lists = ", ".join(f"{value} as {name}" for name, value in SORTED.items())
+    derived = Derivative(f"select max(event_time) as event_time, k, {lists} from input group by k", [one], engine_call)
     records: list[tuple[object, ...]] = []
     for cut in cuts:
         found = derived.pull([cut]).records
         well_formed(records, found)
         records += found
-    shown = sorted(str(each) for each in records[-1][-1])
-    assert shown == ["0.0", "0.0", "1.0"]
+    for shown in records[-1][3:]:
+        assert isinstance(shown, list)
+        assert sorted(map(str, shown)) == ["0.0", "0.0", "1.0"]
 
 
 def test_a_change_below_the_millisecond_is_no_change(engine_call: EngineCall) -> None:

@@ -1,6 +1,6 @@
 """Large transactions of stages: tasks of Spark leave the bytes that the engine's process leaves, and fail as it does.
 
-`ODF_LAW_CASES` says how many random compositions are compared (default 2); from 100 on every named shape is.
+`ODF_LAW_CASES` says how many random compositions are compared (default 1); from 100 on every named shape is.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from tests.services.engine.transforming import HOUR, A, Derivative, Input, input
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 
-CASES = int(os.environ.get("ODF_LAW_CASES", "2"))
+CASES = int(os.environ.get("ODF_LAW_CASES", "1"))
 SEED = int(os.environ.get("ODF_LAW_SEED", "0"))
-SOME = ("top 2", "temporal, left", "sessions", "not in, nulls", "groups of lists, joined")
-"""Ranks, versions, closing times, a side that meets all keys, nested values and several stages."""
+SOME = ("top 2", "temporal, left", "not in, nulls", "groups of lists, joined")
+"""Ranks, versions, a side that meets all keys, nested values and several stages."""
 NAMED = list(SHAPES) if CASES >= 100 else SOME
 IN_PROCESS = {"stages_by_spark": False}
 BOTH: Mapping[str, Mapping[str, int]] = {"here": IN_PROCESS, "there": BY_TASKS}
@@ -79,14 +79,7 @@ def test_compositions_have_the_same_bytes(lab: Lab, extractions: list[int]) -> N
 FLOATS = input_schema(
     pa.field("k", pa.string()), pa.field("v", pa.float64()), pa.field("m", pa.struct([pa.field("f", pa.float32())]))
 )
-CONDITIONS = (
-    "a.v > 5.0D",
-    "a.v = 0.0D",
-    "a.v IN (0.0D, 100.0D)",
-    "a.v = cast('NaN' AS double)",
-    "a.m.f = 0.0D",
-    "a.m.f > 5.0D",
-)
+CONDITIONS = ("a.v > 5.0D", "a.v = 0.0D")
 """True of some rows of which the statistics of a file say nothing."""
 
 
