@@ -9,12 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 from odfabric.errors import Determinate, InvalidData, InvalidQuery, LimitExceeded
 from odfabric.formats.arrow_schema import arrow_to_data_schema
 from odfabric.model.engine import QueryInput, QueryRequest, QueryResult, SliceFile
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.failures import as_odf_error
 from odfabric_engine_spark.query.run import run_query
 from odfabric_engine_spark.result_rows import batches_of
 from tests.services.engine.transforming import CF, CT, A, Input, input_schema
@@ -168,6 +170,15 @@ def test_a_row_that_an_expression_fails_on_is_told(engine_call: EngineCall, inpu
     with pytest.raises(InvalidData, match="cannot be cast") as caught:
         query(engine_call, inputs, 'select op,\n cast(k as int) x from "acc/data"')
     assert (caught.value.place.line, caught.value.place.column) == (2, 2)
+
+
+def test_a_value_that_reads_like_a_failing_machine_is_still_a_value(engine_call: EngineCall, tmp_path: Path) -> None:
+    one = Input(tmp_path, "texts", SCHEMA)
+    one.add([(A, 0, "MemoryError: No space left on device", 1, None)])
+    with pytest.raises(InvalidData, match="cannot be cast") as caught:
+        query(engine_call, (as_query_input(one),), "select cast(k as int) n from texts")
+    assert isinstance(caught.value.__cause__, PySparkException)
+    assert isinstance(as_odf_error(caught.value.__cause__), InvalidData)
 
 
 def test_the_same_alias_twice_is_refused(engine_call: EngineCall, inputs: tuple[QueryInput, ...]) -> None:

@@ -63,6 +63,9 @@ def as_odf_error(error: BaseException) -> OdfError | None:
         return Determinate(f"the engine's machine failed: {error.strerror or type(error).__name__}")
     if not isinstance(error, PySparkException | Py4JError):
         return None
+    condition, message = spark_condition(error)
+    if condition in _OF_DATA:  # first, for such a message quotes values, which may read like anything below
+        return InvalidData(message, hint="correct the row or the query that reads it")
     text = spark_text(error)
     if reason := next((reason for reason in _OF_THE_MACHINE if reason in text), None):
         return Determinate(f"the engine's machine failed: {reason}")
@@ -77,9 +80,6 @@ def as_odf_error(error: BaseException) -> OdfError | None:
         )
     if is_silence(error):
         return Determinate("the engine's JVM does not answer")
-    condition, message = spark_condition(error)
-    if condition in _OF_DATA:
-        return InvalidData(message, hint="correct the row or the query that reads it")
     return None
 
 

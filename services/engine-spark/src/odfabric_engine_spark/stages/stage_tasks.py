@@ -245,12 +245,13 @@ class DifferenceTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows with what they count together."""
         waiting: list[pa.RecordBatch] = []
+        rows = size = 0
         for batch in batches:
             waiting.append(batch)
-            rows, size = sum(each.num_rows for each in waiting), sum(each.nbytes for each in waiting)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows >= self.piece_rows or size >= self.piece_bytes:
                 yield from _added_up(waiting)
-                waiting = []
+                waiting, rows, size = [], 0, 0
         if waiting:
             yield from _added_up(waiting)
 
