@@ -510,7 +510,10 @@ def _row_function(c: Composer, x: Relation, rest: str) -> Item:
         (either(f"max_by({name}, struct(q.event_time{then(name)})) OVER (PARTITION BY {partition})", None), kind),
     ]
     if kind == "int":
+        distinct = f"count(DISTINCT {name}) OVER (PARTITION BY {partition})"
         options.append((either(f"collect_list({name}) OVER {framed}", None), "array"))
+        options.append((either(f"sort_array(collect_list({name}) OVER (PARTITION BY {partition}))", None), "array"))
+        options.append((either(f"size(collect_set({name}) OVER (PARTITION BY {partition}))", distinct), "int"))
     if kind in NUMBERS:
         total = "decimal" if kind == "decimal" else "bigint"
         options += [(f"sum({name}) OVER {where}", total) for where in (framed, peers, f"(PARTITION BY {partition})")]

@@ -33,6 +33,10 @@ def queries(spark: SparkProcess) -> Queries:
 
 
 SAME = [
+    "select k, size(collect_set(v) over (partition by z)) n, array_max(collect_list(w) over (partition by z)) m from a join b using (k, z)",
+    "select k, sort_array(l) s from (select k, collect_list(v) over (partition by z) l from a)",
+    "select k, array_contains(s, v) f from (select k, v, collect_set(v) over (partition by z order by k rows 2 preceding) s from (select distinct k, v, z from a))",
+    "select /*+ shuffle_hash(b), coalesce(2) */ a.k, b.w from a left join b on a.k = b.k",
     "select a.k, b.w, c.x from a, b, c where a.k = b.k and b.z = c.z and a.v + b.w > 2",
     "select k, v from a where v = 1 or k in (select k from b where w > 1)",
     "select k, v from a where k is not null and k not in (select k from b where k is not null and w > 1)",
@@ -449,7 +453,7 @@ REFUSED = [
     ("select mp, count(*) c from m group by mp", "group-type", 1, 39),
     ("select op, count(*) c from a group by op", "system-column", 1, 39),
     ("select k from a where exists (select `offset` from b)", "system-column", 1, 38),
-    ("select /*+ lateness('1 day') */ k, count(*) c from a group by k", "hint", None, None),
+    ("select /*+ lateness('1 day') */ k, count(*) c from a group by k", "hint", 1, 54),
     ("select q.w from a, lateral (select x w from c where c.z = a.z limit 2) q", "limit", 1, 63),
     ("select q.x from a, lateral (select m.k x, mp from m where m.k = a.k order by m.k limit 2) q", "function-order", 1, 69),
     ("select k from a where k in (select k from b limit 2)", "limit", 1, 45),

@@ -34,7 +34,15 @@ from odfabric_engine_spark.incremental.resolve import ResolvedQuery
 from odfabric_engine_spark.incremental.trace import Leaf, columns_used, leaves_of
 from odfabric_engine_spark.incremental.window import TimedWindow, find_window, is_session_window, is_window_column
 from odfabric_engine_spark.normalise.pushed_filters import with_filters_pushed
-from odfabric_engine_spark.validate.refusal import Refused, refusal, text_of
+from odfabric_engine_spark.validate.refusal import (
+    LEAVE_OUT,
+    NO_LATENESS,
+    OWN_COLUMN,
+    PLAIN_FORMS,
+    Refused,
+    refusal,
+    text_of,
+)
 
 LINEAR_NODES = frozenset({"Project", "Filter", "Generate", "Union"})
 _REASONS = {
@@ -101,7 +109,7 @@ def classify(
     aggregates = [node for node in _nodes(plan) if simple_name(node) == "Aggregate"]
     if not aggregates:
         if query.lateness_us is not None:
-            raise Refused([refusal("hint", "a lateness needs a window over the event time")])
+            raise Refused([refusal("hint", NO_LATENESS, at=query.plan, hint=LEAVE_OUT)])
         names = [str(attribute.name()) for attribute in items(plan.output())]
         return LinearQuery(catalyst, plan, leaves_of(plan), operation_name in names)
     return _aggregate_query(catalyst, plan, aggregates[0], query.lateness_us, tables)
@@ -115,7 +123,7 @@ def _aggregate_query(
     event_times = {alias: table.vocabulary.event_time for alias, table in tables.items()}
     window = find_window(catalyst, aggregate, event_times)
     if lateness_us is not None and window is None:
-        raise Refused([refusal("hint", "a lateness needs a window over the event time", at=aggregate)])
+        raise Refused([refusal("hint", NO_LATENESS, at=aggregate, hint=LEAVE_OUT)])
     _check_system_columns(aggregate, leaves, tables)
     columns = tuple(group_columns(aggregate))
     reader = CallReader(catalyst)
@@ -160,7 +168,7 @@ def _problems(plan: Plan) -> Iterator[InvalidQuery]:
         node, below_aggregate, below_union = stack.pop()
         name = simple_name(node)
         if has_inner_plan(node):
-            yield refusal("subquery", "a subquery is no row-wise expression", at=node)
+            yield refusal("subquery", "a subquery is no row-wise expression", at=node, hint="write it as a join")
         if name == "Aggregate":
             yield from _aggregate_problems(node, below_aggregate=below_aggregate, below_union=below_union)
             below_aggregate = True
@@ -169,7 +177,8 @@ def _problems(plan: Plan) -> Iterator[InvalidQuery]:
             yield refusal(rule, message, at=node, hint=hint)
         elif name in _CONSTANTS:
             if leaf_alias(node) is None:
-                yield refusal("constant-rows", "every part of a transform must read an input", at=node)
+                hint = "select them from an input"
+                yield refusal("constant-rows", "every part of a transform must read an input", at=node, hint=hint)
         elif name == "Generate" and not below_aggregate and _has_aggregate(node):
             yield refusal(
                 "explode-above-aggregate",
@@ -178,7 +187,7 @@ def _problems(plan: Plan) -> Iterator[InvalidQuery]:
                 hint="make a dataset of the aggregate and explode that",
             )
         elif name not in LINEAR_NODES:
-            yield refusal("operator", f"{name} cannot run incrementally yet", at=node)
+            yield refusal("operator", f"{name} cannot run incrementally yet", at=node, hint=PLAIN_FORMS)
         below_union = below_union or name == "Union"
         stack.extend((child, below_aggregate, below_union) for child in children(node))
 
@@ -217,7 +226,8 @@ def _aggregate_problems(node: Plan, *, below_aggregate: bool, below_union: bool)
         )
     for expression in items(node.groupingExpressions()):
         if any(is_session_window(part) for part in walk_expression(expression)):
-            yield refusal("session-window", "session windows cannot run incrementally yet", at=expression)
+            hint = "group by session_window(event_time, '..')"
+            yield refusal("session-window", "session windows cannot run incrementally yet", at=expression, hint=hint)
             continue
         name = str(expression.dataType().typeName())
         nested = name == "array" or (name == "struct" and not is_window_column(expression))
@@ -242,7 +252,9 @@ def _check_system_columns(aggregate: Plan, leaves: tuple[Leaf, ...], tables: Map
     }
     if names:
         text = "the system column {} can be read by queries without aggregates only"
-        raise Refused([refusal("system-column", text.format(name), at=aggregate) for name in sorted(names)])
+        raise Refused(
+            [refusal("system-column", text.format(name), at=aggregate, hint=OWN_COLUMN) for name in sorted(names)]
+        )
 
 
 def group_columns(aggregate: Plan) -> Iterator[GroupColumn]:

@@ -88,7 +88,7 @@ def judge_transform(
     resolved = resolve_steps(session, steps, tables, settings=settings, temporal_tables=lookups)
     try:
         query = _query(resolved, tables, vocabulary, lookups)
-        shape = output_shape(query, tables, vocabulary)
+        shape = output_shape(query, tables, vocabulary, written=resolved.plan)
     except Refused as refused:
         raise Refused(refused.problems, step=len(steps) - 1) from None
     if isinstance(query, StagedQuery):

@@ -26,8 +26,17 @@ from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
 from odfabric_engine_spark.normalise.event_times import sources_of
 from odfabric_engine_spark.spark_types import arrow_schema
 from odfabric_engine_spark.stages.query import StagedQuery
-from odfabric_engine_spark.validate.output_columns import column_problems, transform_column_problems
-from odfabric_engine_spark.validate.refusal import Refused, refusal
+from odfabric_engine_spark.validate.output_columns import (
+    ColumnProblem,
+    column_problems,
+    refusals,
+    transform_column_problems,
+)
+from odfabric_engine_spark.validate.refusal import Refused
+
+_AS_PLAIN_VALUES = (
+    "make it lists of plain values - map_keys(..), map_values(..), transform(.., x -> x.member) - or to_json(..)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +73,16 @@ class OutputShape:
 
 
 def output_shape(
-    query: LinearQuery | AggregateQuery | StagedQuery, tables: Mapping[str, InputTable], vocabulary: DatasetVocabulary
+    query: LinearQuery | AggregateQuery | StagedQuery,
+    tables: Mapping[str, InputTable],
+    vocabulary: DatasetVocabulary,
+    *,
+    written: Plan,
 ) -> OutputShape:
-    """The columns of a query's output. Raises Refused with everything that a dataset cannot have."""
+    """The columns of a query's output. Raises Refused with everything that a dataset cannot have.
+
+    `written` is the plan that knows where the query's text has them.
+    """
     plan = query.above if isinstance(query, AggregateQuery) else query.plan
     schema = StructType.fromJson(_parse_datatype_json_string(plan.schema().json()).jsonValue())
     op_selected = isinstance(query, LinearQuery) and query.op_selected
@@ -75,7 +91,7 @@ def output_shape(
         *transform_column_problems(schema, vocabulary, op_allowed=isinstance(query, LinearQuery)),
     ]
     if problems:
-        raise Refused(problems)
+        raise Refused(refusals(problems, written))
     fields = list(arrow_schema(schema))
     if any(_changed_by_spark(table) for table in tables.values()):
         fields = [_passed_through(plan, index, field, tables) for index, field in enumerate(fields)]
@@ -86,7 +102,9 @@ def output_shape(
     try:
         check_storable(shape.data_schema)
     except OdfError as error:
-        raise Refused([refusal("column-type", error.message, hint=error.hint)]) from None
+        column = next((name for name in shape.rows.names if str(error.place.field).startswith(name)), "")
+        problem = ColumnProblem(column, "column-type", error.message, hint=_AS_PLAIN_VALUES)
+        raise Refused(refusals([problem], written)) from None
     return shape
 
 

@@ -22,7 +22,7 @@ from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.analysed import AnalysedGate
 from odfabric_engine_spark.validate.gate import gated_session
 from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
-from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, spark_refused
+from odfabric_engine_spark.validate.refusal import Refused, refusal, same_name, shown, spark_refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def resolve_steps(
             plan = _Resolver(catalyst, tables, done).resolve(parsed.plan)
             analysed_gate.check(plan)
             if step.alias is not None and (step.alias in tables or step.alias in done):
-                raise Refused([refusal("steps", f"two tables are named {shown(step.alias)}")])
+                raise Refused([same_name(step.alias)])
         except Refused as refused:
             raise Refused(refused.problems, step=number) from None
         lateness += [] if parsed.lateness_us is None else [parsed.lateness_us]
@@ -102,5 +102,7 @@ class _Resolver:
         if name in self._tables:
             return self._alias.apply(name, self._tables[name].leaf(self._catalyst))
         if name not in self._done:
-            raise Refused([refusal("relation", f"unknown table {shown(name)}", at=node)])
+            raise Refused(
+                [refusal("relation", f"unknown table {shown(name)}", at=node, hint="read an input or a step before")]
+            )
         return self._alias.apply(name, self._done[name])

@@ -28,7 +28,7 @@ from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
 from odfabric_engine_spark.normalise.timed import WATERMARK
 from odfabric_engine_spark.normalise.whole_numbers import adds_longs
 from odfabric_engine_spark.normalise.window_functions import needs_order, tie_problems, window_problems
-from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, text_of
+from odfabric_engine_spark.validate.refusal import OWN_COLUMN, PLAIN_FORMS, Refused, in_order, refusal, shown, text_of
 
 _log = logging.getLogger(__name__)
 _NORMAL_NODES = frozenset(
@@ -63,15 +63,17 @@ def check_normal(catalyst: Catalyst, plan: Plan) -> None:
     patterns = catalyst.companion("org.apache.spark.sql.catalyst.trees.TreePattern")
     if plan.containsPattern(patterns.PLAN_EXPRESSION()) or plan.containsPattern(patterns.OUTER_REFERENCE()):
         hint = "write it as a join, or compute it in a step of its own"
-        raise Refused([refusal("subquery", "a subquery within LATERAL or a subquery cannot be taken apart", hint=hint)])
+        message = "a subquery within LATERAL or a subquery cannot be taken apart"
+        raise Refused([refusal("subquery", message, at=plan, hint=hint)])
     problems = []
     for node in _nodes(plan):
         name = simple_name(node)
         if name not in _NORMAL_NODES:
-            problems.append(refusal("operator", f"{name} cannot run incrementally", at=node))
+            problems.append(refusal("operator", f"{name} cannot run incrementally", at=node, hint=PLAIN_FORMS))
         elif name == "Join" and str(node.joinType().toString()).split("(")[0] not in _JOINS:
             kind = shown(str(node.joinType().sql()))
-            problems.append(refusal("join", f"this kind of join cannot run incrementally: {kind}", at=node))
+            hint = "write it as an inner, left, right, full, semi or anti join"
+            problems.append(refusal("join", f"this kind of join cannot run incrementally: {kind}", at=node, hint=hint))
         else:
             problems += _torn(node)
     if problems:
@@ -163,5 +165,5 @@ def _system_column_problems(nodes: list[Plan], tables: Mapping[str, InputTable])
             name = hidden.get(expr_id(part)) if is_attribute(part) else None
             if name is not None and (name not in found or found[name].place.line is None):
                 text = f"the system column {name} can be read by row-wise queries only"
-                found[name] = refusal("system-column", text, at=part)
+                found[name] = refusal("system-column", text, at=part, hint=OWN_COLUMN)
     yield from found.values()

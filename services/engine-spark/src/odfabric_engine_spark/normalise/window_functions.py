@@ -26,7 +26,7 @@ from odfabric_engine_spark.catalyst import (
 from odfabric_engine_spark.normalise.floats import is_float_sum
 from odfabric_engine_spark.normalise.template import from_template
 from odfabric_engine_spark.validate.refusal import refusal, shown, text_of
-from odfabric_engine_spark.validate.row_order import SUMS, holds_floats
+from odfabric_engine_spark.validate.row_order import LISTS, SUMS, holds_floats
 
 _BY_PEERS = frozenset({"Rank", "DenseRank", "PercentRank", "CumeDist"})
 _BY_POSITION = frozenset({"RowNumber", "NTile", "Lag", "Lead", "CounterDiff", "CounterDiffWithStartTime"})
@@ -89,7 +89,7 @@ class _Call:
         name = simple_name(self.function)
         if name in _BY_PEERS or self.folds_frame:
             return False
-        if name in _BY_POSITION or name in _PICKS or name == "CollectList" or self.is_float_sum:
+        if name in _BY_POSITION or name in _PICKS or name in LISTS or self.is_float_sum:
             return True
         return not self.is_range and not (self.from_start and self.to_end)
 
@@ -101,7 +101,8 @@ def window_problems(node: Plan) -> Iterator[InvalidQuery]:
         if not call.needs_order:
             continue
         text, whole = text_of(call.expression), call.from_start and call.to_end
-        if not ordered and not (whole and call.is_float_sum):
+        # Nobody looks at the order of a list without one, but equal lists have to be equal: so it is that of all columns.
+        if not ordered and not (whole and (call.is_float_sum or simple_name(call.function) in LISTS)):
             yield refusal(
                 "function-order",
                 f"{text} depends on the order of rows",
@@ -128,7 +129,7 @@ def _is_decided(call: _Call) -> bool:
     """Whether the row that is taken is the same in a frame of rows as in one of peers."""
     name = simple_name(call.function)
     if name not in _PICKS:
-        return name != "CollectList"
+        return name not in LISTS
     if call.ignores_nulls:
         return False
     lower, upper = simple_name(call.frame.lower()), simple_name(call.frame.upper())

@@ -60,7 +60,9 @@ def _tables(inputs: tuple[QueryInput, ...], call: EngineCall) -> dict[str, DataF
     tables: dict[str, DataFrame] = {}
     for one in inputs:
         if one.alias in tables:
-            raise refusal("inputs", f"two inputs have the alias {shown(one.alias)}")
+            raise refusal(
+                "inputs", f"two inputs have the alias {shown(one.alias)}", hint="give each an alias of its own"
+            )
         empty = new_slice_schema((), vocabulary=one.vocabulary)
         schema = empty if one.data_schema is None else data_schema_to_arrow(one.data_schema, encodings=False)
         tables[one.alias] = read_slices(call, one.slices, schema)

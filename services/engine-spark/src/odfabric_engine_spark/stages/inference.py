@@ -36,7 +36,7 @@ from odfabric_engine_spark.stages.joins import (
 from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, Stage
 from odfabric_engine_spark.stages.timed import TimedFilter, timed_filter
 from odfabric_engine_spark.stages.values import Component, Island, Node, StageLeaf, Tracer, Value, references
-from odfabric_engine_spark.validate.refusal import Refused, refusal
+from odfabric_engine_spark.validate.refusal import PLAIN_FORMS, Refused, refusal
 
 _CONSTANTS = frozenset({"LocalRelation", "OneRowRelation", "Range"})
 
@@ -63,7 +63,9 @@ class Inference:
         name = simple_name(plan)
         alias = leaf_alias(plan)
         if has_inner_plan(plan):
-            raise Refused([refusal("subquery", "this subquery cannot run incrementally", at=plan)])
+            raise Refused(
+                [refusal("subquery", "this subquery cannot run incrementally", at=plan, hint="write it as a join")]
+            )
         if alias is not None:
             return self._leaf("input", alias, plan, needed)
         if name in _CONSTANTS:
@@ -86,7 +88,7 @@ class Inference:
             case "Join" if join_kind(plan) in JOINS:
                 return self._join(plan)
             case _:
-                raise Refused([refusal("operator", f"{name} cannot run incrementally", at=plan)])
+                raise Refused([refusal("operator", f"{name} cannot run incrementally", at=plan, hint=PLAIN_FORMS)])
 
     def _leaf(self, kind: str, source: str | int, plan: Plan, needed: Sequence[Attribute] | None) -> tuple[Node, Value]:
         wanted = None if needed is None else {expr_id(attribute) for attribute in needed}

@@ -21,16 +21,18 @@ from odfabric_engine_spark.catalyst import (
     children,
     children_of,
     class_name,
+    expr_id,
     expressions_of,
     inner_plan,
     is_expression_class,
     items,
+    simple_name,
 )
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes
 from odfabric_engine_spark.validate.parsed import ON_TOP, Mode
-from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, text_of
-from odfabric_engine_spark.validate.row_order import Place, order_problems, place_below
+from odfabric_engine_spark.validate.refusal import COLLATIONS, PLAIN_FORMS, Refused, in_order, refusal, shown, text_of
+from odfabric_engine_spark.validate.row_order import Place, columns_looked_at, holds_floats, order_problems, place_below
 
 _REPLACEABLE = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
 _NODES = frozenset(
@@ -118,6 +120,7 @@ class AnalysedGate:
 
     def _problems(self, plan: Plan, *, with_data: bool) -> list[InvalidQuery]:
         found: list[InvalidQuery] = []
+        looks_at = _LooksAt(self._catalyst, plan)
         stack: list[tuple[Plan | Expression, Place | None, bool]] = [(plan, None, False)]
         may_order = self._mode is Mode.TRANSFORM
         count = 0
@@ -134,7 +137,9 @@ class AnalysedGate:
                 if not (within and name in _ORDERING_NODES):
                     found.extend(self._judge_plan(node, name, with_data=with_data))
                 # An expression is deterministic only if all below it are, so one question is enough for most.
-                stack.extend((each, Place(certain=each.deterministic()), False) for each in expressions_of(node))
+                for each in expressions_of(node):
+                    settled = name == "Window" and looks_at.settles(each)
+                    stack.append((each, Place(certain=each.deterministic(), settled=settled), False))
                 below = within or (may_order and name not in ON_TOP)
                 stack.extend((child, None, below) for child in children(node))
             else:
@@ -162,7 +167,7 @@ class AnalysedGate:
                 rule = "order-by" if name == "Sort" else "limit"
                 yield refusal(rule, "the result is a relation without order", at=node, hint="leave it out")
             return
-        yield refusal("operator", f"this operator is not allowed: {name}", at=node)
+        yield refusal("operator", f"this operator is not allowed: {name}", at=node, hint=PLAIN_FORMS)
 
     def _judge_expression(self, node: Expression, full_name: str, name: str, place: Place) -> Iterator[InvalidQuery]:
         verdict, reason = expression_classes().verdict(name)
@@ -173,13 +178,31 @@ class AnalysedGate:
             if reason != "order" or self._mode is not Mode.QUERY:
                 yield refusal(f"function-{reason}", f"{text_of(node)} is not allowed: {why}", at=node, hint=hint)
         elif not place.certain and name != "RaiseError" and _is_random(node, name):
-            yield refusal("non-deterministic", f"{text_of(node)} is not allowed: {REASONS['random'][0]}", at=node)
+            why, hint = REASONS["random"]
+            yield refusal("non-deterministic", f"{text_of(node)} is not allowed: {why}", at=node, hint=hint)
         elif name == "Cast":
             yield from _judge_cast(node)
         elif name in _OPTION_READERS:
             yield from _judge_options(node)
         elif self._mode is not Mode.QUERY:
             yield from order_problems(node, name, place, in_transform=self._mode is Mode.TRANSFORM)
+
+
+class _LooksAt:
+    """At the order of which lists of windows a plan looks: what reads them stands in another node than what makes them."""
+
+    def __init__(self, catalyst: Catalyst, plan: Plan) -> None:
+        self._catalyst = catalyst
+        self._plan = plan
+        self._columns: frozenset[int] | None = None
+
+    def settles(self, named: Expression) -> bool:
+        """Whether nothing of the plan looks at the order of members of what is made. Of floats they may be zeros of both signs."""
+        if simple_name(named) != "Alias" or str(named.dataType().typeName()) != "array" or holds_floats(named):
+            return False
+        if self._columns is None:
+            self._columns = columns_looked_at(self._catalyst, self._plan)
+        return expr_id(named) not in self._columns
 
 
 def _is_random(node: Expression, name: str) -> bool:
@@ -191,7 +214,8 @@ def _judge_cast(node: Expression) -> Iterator[InvalidQuery]:
     """Constants such as 'now' become the time of the run when they are cast, however they are spelt."""
     target = str(node.dataType().json())
     if "collat" in target:
-        yield refusal("function-type", f"{text_of(node)} is not allowed: collations are not allowed", at=node)
+        message = f"{text_of(node)} is not allowed: collations are not allowed"
+        yield refusal("function-type", message, at=node, hint=COLLATIONS)
     child = node.child()
     if str(node.dataType().typeName()) not in _TIMES or not child.foldable():
         return

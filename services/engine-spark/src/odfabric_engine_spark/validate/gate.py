@@ -18,9 +18,9 @@ from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric_engine_spark.catalyst import Catalyst, analysed
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.analysed import AnalysedGate
-from odfabric_engine_spark.validate.output_columns import column_problems, name_problems
+from odfabric_engine_spark.validate.output_columns import column_problems, name_problems, refusals
 from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
-from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, spark_refused
+from odfabric_engine_spark.validate.refusal import Refused, refusal, same_name, shown, spark_refused
 
 ENGINE_NAME = "spark"
 
@@ -31,6 +31,8 @@ GATE_CONF = {
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.variable.substitute": "false",
     "spark.sql.runSQLOnFiles": "false",
+    # How to compute is the engine's to choose: a plan is run over other rows than its author has seen.
+    "spark.sql.optimizer.disableHints": "true",
 }
 
 
@@ -54,8 +56,9 @@ def run_gated_steps(
         judged = GatedSession(session, mode=mode, settings=settings)
         for name, schema in empty.items():
             judged.add_table(name, Catalyst(judged.session).empty_table(schema))
-        result = judged.run_steps(steps).schema
-        problems = list(name_problems(result) if mode is Mode.QUERY else column_problems(result))
+        result = judged.run_steps(steps)
+        found = name_problems(result.schema) if mode is Mode.QUERY else column_problems(result.schema)
+        problems = refusals(found, analysed(result))
         if problems:
             raise Refused(problems, step=len(steps) - 1)
         gate = GatedSession(session, mode=mode, settings=settings, with_data=True)
@@ -77,14 +80,14 @@ def steps_of(transform: TransformSql) -> tuple[SqlQueryStep, ...]:
     steps = transform.queries or ()
     if transform.query is not None:
         if steps:
-            raise refusal("steps", "a transform has either `query` or `queries`")
+            raise refusal("steps", "a transform has either `query` or `queries`", hint="leave out one of them")
         steps = (SqlQueryStep(query=transform.query),)
     if not steps:
-        raise refusal("steps", "the transform has no query")
+        raise refusal("steps", "the transform has no query", hint="give it one as `query`")
     if steps[-1].alias is not None:
         raise refusal("steps", "the last query is the output and has no alias", hint=f"remove `{steps[-1].alias}`")
     if any(not step.alias for step in steps[:-1]):
-        raise refusal("steps", "every query but the last has an alias")
+        raise refusal("steps", "every query but the last has an alias", hint="name each by `alias`: later ones read it")
     return steps
 
 
@@ -93,9 +96,13 @@ def temporal_tables_of(transform: TransformSql) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for table in transform.temporal_tables or ():
         if table.name in found:
-            raise refusal("temporal-tables", f"the temporal table {shown(table.name)} is declared twice")
+            message = f"the temporal table {shown(table.name)} is declared twice"
+            raise refusal("temporal-tables", message, hint="leave out one of them")
         if not table.primary_key:
-            raise refusal("temporal-tables", f"the temporal table {shown(table.name)} has no primary key")
+            message = f"the temporal table {shown(table.name)} has no primary key"
+            raise refusal(
+                "temporal-tables", message, hint="name the columns that tell its rows apart: `primaryKey: [..]`"
+            )
         found[table.name] = tuple(table.primary_key)
     return found
 
@@ -125,7 +132,7 @@ class GatedSession:
     def add_table(self, name: str, frame: DataFrame) -> None:
         """Makes a table known. Raises Refused if the name is taken."""
         if name in self._relations:
-            raise Refused([refusal("steps", f"two tables are named {shown(name)}")])
+            raise Refused([same_name(name)])
         quoted = f"`{name.replace('`', '``')}`"
         rehomed(frame, self.session).createTempView(quoted)
         self._relations.add(name)

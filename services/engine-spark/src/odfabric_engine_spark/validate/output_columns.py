@@ -7,13 +7,15 @@ Source: security property S1.8; specification facts, "Transforms" 4; rulings on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from pyspark.sql import types as spark_types
 
 from odfabric.errors import InvalidQuery
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.validate.refusal import refusal, shown
+from odfabric_engine_spark.catalyst import Expression, Plan, items, simple_name
+from odfabric_engine_spark.validate.refusal import is_placed, refusal, shown
 
 _PLAIN = (
     spark_types.BooleanType
@@ -36,98 +38,140 @@ _INSTEAD: dict[type[spark_types.DataType], str] = {
 }
 
 
-def column_problems(schema: spark_types.StructType) -> Iterator[InvalidQuery]:
+@dataclass(frozen=True, slots=True)
+class ColumnProblem:
+    """What is wrong with a column of a result."""
+
+    column: str
+    rule: str
+    message: str
+    hint: str
+
+
+def refusals(problems: Iterable[ColumnProblem], plan: Plan) -> list[InvalidQuery]:
+    """Problems of the result of a plan, each where the query makes the column, or where it begins."""
+    found = list(problems)
+    places = _places(plan) if found else {}
+    return [refusal(each.rule, each.message, at=places.get(each.column, plan), hint=each.hint) for each in found]
+
+
+def _places(plan: Plan) -> dict[str, Expression]:
+    """Expressions with a name of their own; the place of a column that is only passed on may be another mention of it."""
+    named = {"Project": "projectList", "Aggregate": "aggregateExpressions"}.get(simple_name(plan))
+    columns: list[Expression] = [] if named is None else items(getattr(plan, named)())
+    return {str(each.name()): each for each in columns if simple_name(each) == "Alias" and is_placed(each)}
+
+
+def column_problems(schema: spark_types.StructType) -> Iterator[ColumnProblem]:
     """Names and types that cannot be kept: rules for every result that becomes rows of a dataset."""
     yield from name_problems(schema)
     for field in schema.fields:
-        yield from _type_problems(field.dataType, field.name, nullable=field.nullable)
+        yield from _type_problems(field.name, field.dataType, field.name, nullable=field.nullable)
 
 
-def name_problems(schema: spark_types.StructType) -> Iterator[InvalidQuery]:
+def name_problems(schema: spark_types.StructType) -> Iterator[ColumnProblem]:
     """Names that are empty or doubled: rules for every result."""
     seen: dict[str, str] = {}
     for name in schema.names:
         if not name.strip():
-            yield refusal("column-name", "a column has no name", hint="name it with AS")
+            yield ColumnProblem(name, "column-name", "a column has no name", hint="name it with AS")
         elif name.lower() in seen:
             other = seen[name.lower()]
             more = "" if other == name else f" and {shown(other)}, which differ in case only"
-            yield refusal("column-name", f"two columns are named {shown(name)}{more}", hint="rename one with AS")
+            message = f"two columns are named {shown(name)}{more}"
+            yield ColumnProblem(name, "column-name", message, hint="rename one with AS")
         seen.setdefault(name.lower(), name)
 
 
 def transform_column_problems(
     schema: spark_types.StructType, vocabulary: DatasetVocabulary, *, op_allowed: bool
-) -> Iterator[InvalidQuery]:
+) -> Iterator[ColumnProblem]:
     """What the output of a transform needs beyond `column_problems`: its event time, and no system column."""
     names = {field.name: field.dataType for field in schema.fields}
     event_time = vocabulary.event_time
     if event_time not in names:
-        yield refusal(
+        yield ColumnProblem(
+            event_time,
             "event-time",
             f"the result has no column {event_time}",
             hint=f"select the event time, for example `window.start as {event_time}`",
         )
     elif not isinstance(names[event_time], spark_types.DateType | spark_types.TimestampType):
-        yield refusal(
-            "event-time", f"the column {event_time} must be DATE or TIMESTAMP, not {names[event_time].simpleString()}"
+        yield ColumnProblem(
+            event_time,
+            "event-time",
+            f"the column {event_time} must be DATE or TIMESTAMP, not {names[event_time].simpleString()}",
+            hint="cast it: cast(.. as timestamp)",
         )
     reserved = {vocabulary.offset.lower(), vocabulary.system_time.lower()}
     operation = vocabulary.operation_type
     for name, data_type in names.items():
         if name.lower() in reserved:
-            yield refusal("system-column", f"the column {name} is set by the system", hint="leave it out or rename it")
+            message = f"the column {name} is set by the system"
+            yield ColumnProblem(name, "system-column", message, hint="leave it out or rename it")
         elif name.lower() == operation.lower():
             yield from _operation_problems(name, operation, data_type, op_allowed=op_allowed)
 
 
 def _operation_problems(
     name: str, operation: str, data_type: spark_types.DataType, *, op_allowed: bool
-) -> Iterator[InvalidQuery]:
+) -> Iterator[ColumnProblem]:
     small = spark_types.ByteType | spark_types.ShortType | spark_types.IntegerType
     if name != operation or not op_allowed:
-        yield refusal(
+        yield ColumnProblem(
+            name,
             "system-column",
             f"the column {name} is set by the system",
             hint="only a query without aggregates may select it as it is",
         )
     elif not isinstance(data_type, small):
-        yield refusal("system-column", f"the column {name} must be INT, not {data_type.simpleString()}")
+        message = f"the column {name} must be INT, not {data_type.simpleString()}"
+        yield ColumnProblem(name, "system-column", message, hint="select it as the input has it")
 
 
-def _type_problems(data_type: spark_types.DataType, path: str, *, nullable: bool) -> Iterator[InvalidQuery]:
+def _type_problems(
+    column: str, data_type: spark_types.DataType, path: str, *, nullable: bool
+) -> Iterator[ColumnProblem]:
     match data_type:
         case spark_types.ArrayType():
-            yield from _type_problems(data_type.elementType, f"{path}[]", nullable=data_type.containsNull)
+            yield from _type_problems(column, data_type.elementType, f"{path}[]", nullable=data_type.containsNull)
         case spark_types.MapType():
-            yield from _type_problems(data_type.keyType, f"{path}{{key}}", nullable=False)
-            yield from _type_problems(data_type.valueType, f"{path}{{value}}", nullable=data_type.valueContainsNull)
+            yield from _type_problems(column, data_type.keyType, f"{path}{{key}}", nullable=False)
+            yield from _type_problems(
+                column, data_type.valueType, f"{path}{{value}}", nullable=data_type.valueContainsNull
+            )
         case spark_types.StructType():
-            yield from _struct_problems(data_type, path, nullable=nullable)
+            yield from _struct_problems(column, data_type, path, nullable=nullable)
         case spark_types.NullType():
-            yield refusal("column-type", f"the column {shown(path)} is NULL in every row", hint="cast it to a type")
+            message = f"the column {shown(path)} is NULL in every row"
+            yield ColumnProblem(column, "column-type", message, hint="cast it to a type")
         case spark_types.TimestampNTZType():
-            yield refusal(
+            yield ColumnProblem(
+                column,
                 "column-type",
                 f"the column {shown(path)} is a timestamp without time zone",
                 hint="cast it to timestamp, which takes it as UTC",
             )
         case _:
             if not isinstance(data_type, _PLAIN):
-                yield refusal(
+                yield ColumnProblem(
+                    column,
                     "column-type",
                     f"the column {shown(path)} has the type {data_type.simpleString()}, which has no form",
                     hint=_INSTEAD.get(type(data_type), "cast it to a type of the format, such as STRING"),
                 )
 
 
-def _struct_problems(struct: spark_types.StructType, path: str, *, nullable: bool) -> Iterator[InvalidQuery]:
+def _struct_problems(
+    column: str, struct: spark_types.StructType, path: str, *, nullable: bool
+) -> Iterator[ColumnProblem]:
     for member in struct.fields:
         if nullable and member.nullable:
-            yield refusal(
+            yield ColumnProblem(
+                column,
                 "column-type",
                 f"the column {shown(path)} is a struct that can be null with a member {member.name} that can be null",
                 hint="the hash of such a column depends on its reader: select its members as columns of their own",
             )
             return
-        yield from _type_problems(member.dataType, f"{path}.{member.name}", nullable=member.nullable)
+        yield from _type_problems(column, member.dataType, f"{path}.{member.name}", nullable=member.nullable)

@@ -36,7 +36,15 @@ from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes, functions
 from odfabric_engine_spark.validate.lateness import LATENESS_HINT, parse_lateness
 from odfabric_engine_spark.validate.nesting import too_deep
-from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, source_text, spark_refused
+from odfabric_engine_spark.validate.refusal import (
+    COLLATIONS,
+    Refused,
+    in_order,
+    refusal,
+    shown,
+    source_text,
+    spark_refused,
+)
 
 
 class Mode(Enum):
@@ -149,10 +157,14 @@ _SYNTAX_EXPRESSIONS = frozenset(
     ]
 )
 _REFUSED_EXPRESSIONS = {
-    "NamedParameter": ("parameter", "parameter markers are not allowed"),
-    "PosParameter": ("parameter", "parameter markers are not allowed"),
-    "ExpressionWithUnresolvedIdentifier": ("identifier-clause", "IDENTIFIER() is not allowed"),
-    "Collate": ("function-type", "collations are not allowed"),
+    "NamedParameter": ("parameter", "parameter markers are not allowed", "write the value itself"),
+    "PosParameter": ("parameter", "parameter markers are not allowed", "write the value itself"),
+    "ExpressionWithUnresolvedIdentifier": (
+        "identifier-clause",
+        "IDENTIFIER() is not allowed",
+        "write the name itself",
+    ),
+    "Collate": ("function-type", "collations are not allowed", COLLATIONS),
 }
 _TABLE_FUNCTIONS = frozenset(
     [
@@ -167,6 +179,23 @@ _TABLE_FUNCTIONS = frozenset(
         "json_tuple",
     ]
 )
+_HINTS_OF_PLANS = frozenset(
+    [
+        "broadcast",
+        "broadcastjoin",
+        "mapjoin",
+        "merge",
+        "mergejoin",
+        "shuffle_merge",
+        "shuffle_hash",
+        "shuffle_replicate_nl",
+        "coalesce",
+        "rebalance",
+        "repartition",
+        "repartition_by_range",
+    ]
+)
+"""Hints that say how to compute, not what: they may stand in a query, and the gate's session leaves them out of its plan."""
 _TIME_LITERAL = re.compile(
     r"(?:date|timestamp(?:_ltz|_ntz)?)\s*(?P<quote>['\"])\s*(?:[+-]?\d[^\\]*|epoch\s*)(?P=quote)",
     re.IGNORECASE | re.DOTALL,
@@ -231,7 +260,7 @@ class ParsedGate:
                 "the query text is too long", limit="query_bytes_max", maximum=self._settings.query_bytes_max
             )
         if not sql.strip():
-            raise Refused([refusal("empty", "the query is empty")])
+            raise Refused([refusal("empty", "the query is empty", hint="write SELECT ..")])
         deep = too_deep(sql, self._settings.query_levels_max)
         if deep is not None:
             raise Refused([deep])
@@ -249,7 +278,8 @@ class ParsedGate:
             if self._mode is Mode.PREPROCESS or (self._mode is Mode.TRANSFORM and not _is_certain(found)):
                 yield _ordering(node, name)
         elif name not in _NODES:
-            yield refusal("statement", f"this form of SQL is not allowed: {shown(source_text(node) or name)}", at=node)
+            message = f"this form of SQL is not allowed: {shown(source_text(node) or name)}"
+            yield refusal("statement", message, at=node, hint="one query: SELECT .. or WITH .. SELECT ..")
         elif name == "UnresolvedRelation":
             yield from _judge_relation(node, names)
         elif name == "UnresolvedTableValuedFunction":
@@ -266,17 +296,20 @@ class ParsedGate:
 
     def _judge_hint(self, node: Plan) -> Iterator[InvalidQuery]:
         name = str(node.name())
+        if name.lower() in _HINTS_OF_PLANS:
+            return
         if name.lower() != LATENESS_HINT or self._mode is not Mode.TRANSFORM:
             allowed = f"the only hint is {LATENESS_HINT}('1 day')" if self._mode is Mode.TRANSFORM else None
             yield refusal("hint", f"the hint {name} is not allowed", at=node, hint=allowed)
         elif parse_lateness(_hint_parameters(node)) is None:
-            yield refusal("hint", "a lateness is one text such as '1 day' or '90 minutes'", at=node)
+            message = f"this is no lateness: {shown(source_text(node))}"
+            yield refusal("hint", message, at=node, hint=f"write one text: {LATENESS_HINT}('1 day') or ('90 minutes')")
 
     def _judge_expression(self, found: _Node) -> Iterator[InvalidQuery]:
         node, name = found.node, found.name
         if name in _REFUSED_EXPRESSIONS:
-            rule, message = _REFUSED_EXPRESSIONS[name]
-            yield refusal(rule, message, at=node)
+            rule, message, hint = _REFUSED_EXPRESSIONS[name]
+            yield refusal(rule, message, at=node, hint=hint)
         elif name in ("UnresolvedFunction", "UnresolvedGenerator"):
             yield from self._judge_function(node, name)
         elif name == "Literal":
@@ -284,7 +317,8 @@ class ParsedGate:
         elif name in _UNRESOLVED_EXPRESSIONS | _SYNTAX_EXPRESSIONS:
             return
         elif not is_expression_class(found.full_name) or expression_classes().verdict(name)[0] is Verdict.REFUSED:
-            yield refusal("expression", f"not allowed: {shown(source_text(node) or name)}", at=node)
+            message = f"not allowed: {shown(source_text(node) or name)}"
+            yield refusal("expression", message, at=node, hint="use functions and operators of Spark SQL")
 
     def _judge_function(self, node: Expression, class_of: str) -> Iterator[InvalidQuery]:
         if class_of == "UnresolvedFunction":
@@ -293,7 +327,8 @@ class ParsedGate:
             parts = [str(part) for part in items(node.name().nameParts())]
         name = parts[-1].lower()
         if len(parts) != 1:
-            yield refusal("function-name", f"functions have plain names, not {shown('.'.join(parts))}", at=node)
+            message = f"functions have plain names, not {shown('.'.join(parts))}"
+            yield refusal("function-name", message, at=node, hint=f"write {shown(parts[-1])}(..)")
             return
         verdict, reason = functions().verdict(name)
         if verdict is Verdict.REFUSED and not (reason == "order" and self._mode is Mode.QUERY):
@@ -363,7 +398,7 @@ def _judge_relation(node: Plan, names: set[str]) -> Iterator[InvalidQuery]:
     parts = [str(part) for part in items(node.multipartIdentifier())]
     text = source_text(node)
     if _IDENTIFIER_CLAUSE.match(text):
-        yield refusal("identifier-clause", "IDENTIFIER() is not allowed", at=node)
+        yield refusal("identifier-clause", "IDENTIFIER() is not allowed", at=node, hint="write the name itself")
     elif len(parts) != 1:
         dotted = ".".join(parts)
         yield refusal(
@@ -375,20 +410,23 @@ def _judge_relation(node: Plan, names: set[str]) -> Iterator[InvalidQuery]:
             "relation", f"unknown table {shown(parts[0])}", at=node, hint=f"known: {known}" if known else None
         )
     elif node.isStreaming() or not node.options().isEmpty():
-        yield refusal("relation-options", "an input takes no options", at=node)
+        yield refusal("relation-options", "an input takes no options", at=node, hint="write its alias alone")
 
 
 def _judge_table_function(node: Plan) -> Iterator[InvalidQuery]:
     parts = [str(part) for part in items(node.name())]
     if len(parts) != 1 or parts[0].lower() not in _TABLE_FUNCTIONS:
-        yield refusal("table-function", f"the table function {shown('.'.join(parts))} is not allowed", at=node)
+        hint = f"allowed: {', '.join(sorted(_TABLE_FUNCTIONS))}"
+        message = f"the table function {shown('.'.join(parts))} is not allowed"
+        yield refusal("table-function", message, at=node, hint=hint)
 
 
 def _judge_inline_table(node: Plan) -> Iterator[InvalidQuery]:
     """VALUES is evaluated while it is resolved, so a name in it can only be a function without parentheses."""
     for row in expressions_of(node):
         if simple_name(row) == "UnresolvedAttribute":
-            yield refusal("values", f"VALUES holds constants only, not {shown(source_text(row))}", at=row)
+            message = f"VALUES holds constants only, not {shown(source_text(row))}"
+            yield refusal("values", message, at=row, hint="quote a text: 'text'")
 
 
 def _judge_pivot(node: Plan) -> Iterator[InvalidQuery]:

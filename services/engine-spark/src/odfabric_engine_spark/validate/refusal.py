@@ -34,6 +34,17 @@ _HINTS = {
 }
 
 
+PLAIN_FORMS = "write it with SELECT, WHERE, GROUP BY, joins, unions and window functions"
+OWN_COLUMN = (
+    "read columns of your own, such as the event time: the system's say when and how a row came, not what it tells"
+)
+COLLATIONS = "compare lower(..) or upper(..) of the texts"
+NO_LATENESS = (
+    "a lateness needs something that waits: a window over the event time, a temporal join or an outer join over times"
+)
+LEAVE_OUT = "leave the hint out: no row of this query waits, so none comes too late"
+
+
 class Refused(Exception):
     """All that is wrong with one statement; `step` counts from 0. Becomes an InvalidQuery before it leaves the engine."""
 
@@ -51,10 +62,15 @@ class Refused(Exception):
         return InvalidQuery(first.message, place=place, hint=first.hint)
 
 
-def refusal(rule: str, message: str, *, at: TreeNode | None = None, hint: str | None = None) -> InvalidQuery:
-    """A refusal that points at a node of a plan."""
+def refusal(rule: str, message: str, *, hint: str | None, at: TreeNode | None = None) -> InvalidQuery:
+    """A refusal that points at a node of a plan. `hint` is what to write instead."""
     line, column = _position(at) if at is not None else (None, None)
     return InvalidQuery(message, place=Place(line=line, column=column, rule=rule), hint=hint)
+
+
+def same_name(name: str) -> InvalidQuery:
+    """The refusal of a table whose name is taken."""
+    return refusal("steps", f"two tables are named {shown(name)}", hint="give each an alias of its own")
 
 
 def in_order(problems: Sequence[InvalidQuery]) -> list[InvalidQuery]:
@@ -127,6 +143,11 @@ def _spark_problem(error: PySparkException | Py4JError) -> InvalidQuery | None:
 
 def _without_position(message: str) -> str:
     return re.sub(r"[;,]?\s*\(?line \d+,? pos(?:ition)? \d+\)?.*", "", message, flags=re.DOTALL).strip()
+
+
+def is_placed(node: TreeNode) -> bool:
+    """Whether a node of a plan knows its place in the text."""
+    return _position(node)[0] is not None
 
 
 def _position(node: Any) -> tuple[int | None, int | None]:

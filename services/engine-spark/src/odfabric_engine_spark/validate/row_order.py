@@ -12,7 +12,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from odfabric.errors import InvalidQuery
-from odfabric_engine_spark.catalyst import Catalyst, Expression, children, is_attribute, items, simple_name
+from odfabric_engine_spark.catalyst import (
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    children_of,
+    expr_id,
+    expressions_of,
+    inner_plan,
+    is_attribute,
+    items,
+    simple_name,
+)
 from odfabric_engine_spark.validate.functions import REASONS
 from odfabric_engine_spark.validate.refusal import refusal, shown, text_of
 
@@ -40,7 +52,7 @@ MOMENTS = frozenset(
 )
 _PICKS = frozenset({"First", "Last", "AnyValue", "NthValue"})
 _BY_POSITION = frozenset({"RowNumber", "NTile", "Lag", "Lead", "NthValue", "CounterDiff", "CounterDiffWithStartTime"})
-_LISTS = frozenset({"CollectList", "CollectSet", "CollectUnion"})
+LISTS = frozenset({"CollectList", "CollectSet", "CollectUnion"})
 BY_ANOTHER = frozenset({"MaxBy", "MinBy", "MaxMinByK"})
 
 _SETTLING = frozenset(
@@ -59,13 +71,19 @@ _SETTLING = frozenset(
 """Functions of an array, their first argument, to which the order of its members does not matter."""
 
 _MEMBER_BY_MEMBER = frozenset(
-    ["ArrayTransform", "ArrayFilter", "ArrayDistinct", "ArrayCompact", "Flatten", "KnownNotContainsNull"]
+    ["ArrayTransform", "ArrayFilter", "ArrayDistinct", "ArrayCompact", "ArrayRemove", "Flatten", "KnownNotContainsNull"]
 )
 """Functions that give the members of their first argument in its order; what they give matters as much as that."""
 
+_OF_SEVERAL = frozenset({"ArrayUnion", "ArrayIntersect", "ArrayExcept", "Concat"})
+"""As those before, but of all their arguments."""
+
+_PASSING = frozenset({"Project", "Filter", "Window", "Aggregate", "Join", "SubqueryAlias", "Generate", "LateralJoin"})
+"""Nodes whose output has columns of their children only as they are, or as what their expressions make of them."""
+
 _FLOATS = frozenset({"float", "double"})
 
-RULED = SUMS | MOMENTS | _PICKS | _BY_POSITION | _LISTS | BY_ANOTHER | {"ListAgg", "Mode"}
+RULED = SUMS | MOMENTS | _PICKS | _BY_POSITION | LISTS | BY_ANOTHER | {"ListAgg", "Mode"}
 """All classes for which there is a rule here."""
 
 
@@ -87,16 +105,58 @@ def place_below(catalyst: Catalyst, node: Expression, name: str, place: Place, p
     """The place of a child of an expression, by its position."""
     if name == "AggregateExpression":
         return place
+    if name == "ArraysOverlap":
+        return replace(place, settled=True)
+    if name in _OF_SEVERAL:
+        return place
     settled = position == 0 and _settles(catalyst, node, name, place)
+    if name == "Alias":
+        return place
     if name == "WindowExpression":
+        # Of floats a list may hold zeros of both signs, and those of a window are not made one.
+        settled = position == 0 and place.settled and not holds_floats(node)
         return replace(place, settled=settled, window_has_order=not node.windowSpec().orderSpec().isEmpty())
     return replace(place, settled=settled)
+
+
+def columns_looked_at(catalyst: Catalyst, plan: Plan) -> frozenset[int]:
+    """Ids of the columns of which somebody sees in which order their members are, the result and subqueries included."""
+    found = _ids(plan)
+    stack: list[tuple[Plan | Expression, Place | None]] = [(plan, None)]
+    while stack:
+        node, place = stack.pop()
+        name = simple_name(node)
+        if place is None:
+            # What reads a column stands above the node that makes it, or in a subquery: both are seen before it.
+            stack += [(child, None) for child in children(node)]
+            for child in children(node) if name not in _PASSING else ():
+                found |= _ids(child)
+            for each in expressions_of(node):
+                if simple_name(each) == "Alias":
+                    stack.append((each, Place(certain=True, settled=expr_id(each) not in found)))
+                elif name != "Project":
+                    stack.append((each, Place(certain=True)))
+            continue
+        if is_attribute(node) and not place.settled:
+            found.add(expr_id(node))
+        inside = inner_plan(node, name)
+        if inside is not None:
+            found |= _ids(inside)
+            stack.append((inside, None))
+        below = children_of(node, name)
+        stack += [(child, place_below(catalyst, node, name, place, at)) for at, child in enumerate(below)]
+    return frozenset(found)
+
+
+def _ids(plan: Plan) -> set[int]:
+    return {expr_id(column) for column in items(plan.output())}
 
 
 def order_problems(node: Expression, name: str, place: Place, *, in_transform: bool) -> Iterator[InvalidQuery]:
     """What is wrong with a function of rows. Only transforms have a normal form that makes floats and ties certain."""
     if name in _BY_POSITION and not place.window_has_order:
-        yield refusal("function-order", f"{text_of(node)} needs an ORDER BY in its window", at=node)
+        hint = "state it: over (partition by .. order by ..)"
+        yield refusal("function-order", f"{text_of(node)} needs an ORDER BY in its window", at=node, hint=hint)
     elif name in SUMS:
         if not in_transform and any(str(child.dataType().typeName()) in _FLOATS for child in children(node)):
             yield _float_sum(node)
@@ -107,7 +167,7 @@ def order_problems(node: Expression, name: str, place: Place, *, in_transform: b
         if not place.window_has_order:
             hint = "use min(..), max(..), max_by(.., event_time), or first_value(..) over (partition by .. order by ..)"
             yield _by_order(node, hint=hint)
-    elif name in _LISTS:
+    elif name in LISTS:
         # A list over a window has the window's order.
         if not place.settled and not (name == "CollectList" and in_transform and place.window_has_order):
             yield _by_order(node, hint=_ordered_list(node, place))
