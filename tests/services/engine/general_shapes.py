@@ -594,7 +594,7 @@ _AGGREGATES = {
     "lists of windows in groups": Shape(
         "a",
         either(
-            f"SELECT {LAST}, size(s) AS n, arrays_overlap(s, array(1, 2)) AS o, count(*) AS c FROM "
+            "SELECT max(event_time) AS event_time, size(s) AS n, arrays_overlap(s, array(1, 2)) AS o, count(*) AS c FROM "
             "(SELECT event_time, collect_set(v) OVER (PARTITION BY k) AS s FROM a) GROUP BY size(s), arrays_overlap(s, array(1, 2))",
             None,
         ),
