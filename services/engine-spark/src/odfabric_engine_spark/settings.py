@@ -145,7 +145,9 @@ class EngineSettings:
     state_added_bytes_max: int = 256 * MIB
     """Rows that a transaction adds to a state stay in memory up to this size; more go to scratch files."""
     stage_rows_max: int = 1_000_000
-    """New rows and touched keys of a stage that are computed at once; more are taken in parts."""
+    """New rows and touched keys of a stage up to which it is small; twice as many are computed at once, more one after the other."""
+    stage_rows_each: int = 200_000
+    """Rows of a stage that are worth a core: of more, as many parts are computed at once as there are cores for."""
     stages_by_spark: bool = False
     """Whether of more than that Spark's tasks look up old rows and make the difference, all parts at once. On a cluster they always do:
     executors share the work, while one machine is faster part by part."""

@@ -147,7 +147,10 @@ def _attempt_staged(transaction: _Transaction, query: StagedQuery, call: EngineC
         consolidated=consolidated,
         first=transaction.checkpoint is None,
     )
-    offsets = _write(transaction, call, running.records(transaction.line))
+    try:
+        offsets = _write(transaction, call, running.records(transaction.line))
+    finally:
+        running.close()
     return _Outcome(offsets, running.states, running.late_rows_dropped, running.open_from(transaction.line.watermark))
 
 

@@ -1,7 +1,7 @@
 """LATERAL as plain nodes: look-ups in temporal tables.
 
 Owns the plan of a look-up: the union of rows and versions, by key in the order of their times, in which each row takes the
-last version before it. That is the look-up: per key and time one version is left, the first by the query's order completed by
+last version before it. That is the look-up: versions of one key and time come in the reverse of the query's order completed by
 all columns, so the last one at or before the row's time is the one that the query puts first. Invariant: rows wait for
 the watermark and keep their duplicates; no row meets more than one version. Not here: what a look-up says (`lookups`).
 Source: ruling on temporal joins.
@@ -9,7 +9,7 @@ Source: ruling on temporal joins.
 
 from __future__ import annotations
 
-from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan, children, items
+from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan, children, items, simple_name
 from odfabric_engine_spark.normalise.lookups import FORM, Lookup, LookupReader
 from odfabric_engine_spark.normalise.row_laterals import over_the_row
 from odfabric_engine_spark.normalise.timed import wait_for
@@ -46,15 +46,18 @@ class _Joiner:
         self._left = left
         # At equal times versions come before rows, and after them where the query asks for earlier ones.
         self._row_side, self._version_side = (_integer(catalyst, int(each is lookup.strict)) for each in (False, True))
+        versions = [version for _, version in lookup.keys] + [lookup.times[0][1]]
+        self._order = completed(catalyst, versions, lookup.order[1:], lookup.versions)
 
     def joined(self, output: list[Attribute], *, is_outer: bool) -> Plan:
         """Rows with the results of their version under the given columns."""
         make = self._catalyst.logical
         union = make.Union(self._catalyst.seq([self._rows(), self._versions()]), False, False)
         columns = items(union.output())
-        count = len(self._lookup.keys)
-        keys, (time, side, version), own = columns[:count], columns[count : count + 3], columns[count + 3 :]
+        count, end = len(self._lookup.keys), len(columns) - len(self._order)
+        keys, (time, side, version), own = columns[:count], columns[count : count + 3], columns[count + 3 : end]
         order = [ascending(self._catalyst, time), ascending(self._catalyst, side)]
+        order += [self._reversed(one, column) for one, column in zip(self._order, columns[end:], strict=True)]
         found = self._catalyst.named(over_rows(self._catalyst, self._last(version), keys, order), "found")
         column = found.toAttribute()
         conditions = [self._catalyst.expressions.EqualTo(side, self._row_side)]
@@ -71,50 +74,40 @@ class _Joiner:
         row_time, _ = self._lookup.times[0]
         rows = wait_for(self._catalyst, _as_timestamp(self._catalyst, row_time), self._left)
         nothing = self._catalyst.null_literal(self._result().dataType())
-        return self._branch([row for row, _ in self._lookup.keys], row_time, self._row_side, nothing, None, rows)
+        places = [self._catalyst.null_literal(one.child().dataType()) for one in self._order]
+        keys = [row for row, _ in self._lookup.keys]
+        return self._branch([*keys, row_time, self._row_side, nothing], items(rows.output()), places, rows)
 
     def _versions(self) -> Plan:
         keys = [version for _, version in self._lookup.keys]
         _, time = self._lookup.times[0]
         known = [self._catalyst.expressions.IsNotNull(each) for each in [*keys, time]]
         plan = self._catalyst.logical.Filter(self._catalyst.all_of([*self._lookup.own, *known]), self._lookup.versions)
-        order = completed(self._catalyst, [*keys, time], self._lookup.order[1:], self._lookup.versions)
-        plan = self._first([*keys, time], order, plan) if order else plan
-        return self._branch(keys, time, self._version_side, self._result(), self._left, plan)
+        absent = [
+            self._catalyst.named(self._catalyst.null_literal(column.dataType()), str(column.name()))
+            for column in items(self._left.output())
+        ]
+        places = [one.child() for one in self._order]
+        return self._branch([*keys, time, self._version_side, self._result()], absent, places, plan)
 
-    def _first(self, partition: list[Expression], order: list[Expression], plan: Plan) -> Plan:
-        """The first row of each partition; rows that tie are equal."""
-        numbered = over_rows(self._catalyst, self._catalyst.expressions.RowNumber(), partition, order)
-        number = self._catalyst.named(numbered, "number")
-        first = self._catalyst.expressions.EqualTo(number.toAttribute(), _integer(self._catalyst, 1))
-        return self._catalyst.logical.Filter(first, window(self._catalyst, [number], partition, order, plan))
-
-    def _branch(
-        self,
-        keys: list[Expression],
-        time: Expression,
-        side: Expression,
-        version: Expression,
-        absent: Plan | None,
-        plan: Plan,
-    ) -> Plan:
-        """A branch of the union; the row's columns are null where the row is absent."""
-        own = (
-            items(plan.output())
-            if absent is None
-            else [
-                self._catalyst.named(self._catalyst.null_literal(column.dataType()), str(column.name()))
-                for column in items(absent.output())
-            ]
-        )
+    def _branch(self, found_by: list[Expression], own: list[Expression], places: list[Expression], plan: Plan) -> Plan:
+        """A branch of the union: keys, time, side and version, the row's own columns, and what puts versions in order."""
         named = [
-            *(self._catalyst.named(key, f"key{index}") for index, key in enumerate(keys)),
-            self._catalyst.named(time, "time"),
-            self._catalyst.named(side, "side"),
-            self._catalyst.named(version, "version"),
+            *(self._catalyst.named(each, f"by{index}") for index, each in enumerate(found_by)),
             *own,
+            *(self._catalyst.named(each, f"place{index}") for index, each in enumerate(places)),
         ]
         return self._catalyst.logical.Project(self._catalyst.seq(named), plan)
+
+    def _reversed(self, order: Expression, column: Expression) -> Expression:
+        """The opposite of an order, of a column that has what it puts in order."""
+        opposite = {"Ascending": "Descending", "NullsFirst": "NullsLast"}
+        opposite |= {after: before for before, after in opposite.items()}
+        direction, nulls = (
+            self._catalyst.companion(f"{_EXPRESSIONS}.{opposite[simple_name(each)]}")
+            for each in (order.direction(), order.nullOrdering())
+        )
+        return self._catalyst.expressions.SortOrder(column, direction, nulls, self._catalyst.seq([]))
 
     def _result(self) -> Expression:
         """What the query selects of a version, in one struct that is never null."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,10 +65,15 @@ class BoundPlan:
         self._root = self._node(plan)
         self._results: dict[int, Any] = {}
 
-    def changes(self, sources: Sequence[Plan], sides: Sequence[Side]) -> DataFrame:
-        """What the sides give, and in a last column what each row counts. `sources` are the rows of the leaves, then tags."""
-        relations = [leaf.relation(source) for leaf, source in zip(self._leaves, sources, strict=True)]
-        parts = [self._side(relations, side) for side in sides]
+    def changes(self, sources: Sequence[Sequence[Plan]], sides: Sequence[Side]) -> DataFrame:
+        """What the sides give, and in a last column what each row counts.
+
+        `sources` are the rows of the leaves, then tags, for each part of the keys.
+        """
+        parts: list[Plan] = []
+        for own in sources:
+            relations = [leaf.relation(source) for leaf, source in zip(self._leaves, own, strict=True)]
+            parts += [self._side(_Bound(relations), side) for side in sides]
         union = self._catalyst.logical.Union
         whole = parts[0] if len(parts) == 1 else union(self._catalyst.seq(parts), False, False)
         return self._catalyst.data_frame(whole)
@@ -80,21 +86,35 @@ class BoundPlan:
         waits = simple_name(plan) == "Filter" and timed_filter(plan) is not None
         return _Node(plan, below, None, waits=waits)
 
-    def _side(self, relations: Sequence[Plan], side: Side) -> Plan:
+    def _side(self, bound: _Bound, side: Side) -> Plan:
         if side.sign not in self._results:
             named = output_columns(self._catalyst, self._output)
             sign = self._catalyst.named(self._catalyst.parse_expression(f"{side.sign}L"), _SIGN)
             self._results[side.sign] = self._catalyst.seq([*named, sign])
-        return self._catalyst.logical.Project(self._results[side.sign], self._with_rows(self._root, relations, side))
+        return self._catalyst.logical.Project(self._results[side.sign], self._with_rows(self._root, bound, side))
 
-    def _with_rows(self, node: _Node, relations: Sequence[Plan], side: Side) -> Plan:
+    def _with_rows(self, node: _Node, bound: _Bound, side: Side) -> Plan:
         if node.leaf is not None:
-            return self._leaves[node.leaf].chosen(relations[node.leaf], side.without)
+            return self._leaves[node.leaf].chosen(bound.relations[node.leaf], side.without)
         if not node.below:
             return node.plan
-        below = [self._with_rows(child, relations, side) for child in node.below]
+        below = [self._with_rows(child, bound, side) for child in node.below]
         plan = node.plan.withNewChildren(self._catalyst.seq(below))
+        if bound.in_one_task and simple_name(plan) == "Union":
+            plan = self._catalyst.logical.Repartition(1, False, plan)
         return at_watermark(self._catalyst, plan, side.watermark_us) if node.waits else plan
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """The rows of the leaves for a part of the keys."""
+
+    relations: Sequence[Plan]
+
+    @cached_property
+    def in_one_task(self) -> bool:
+        """Whether the rows of each leaf are, so that those of the result can be."""
+        return all(simple_name(each) == "Repartition" for each in self.relations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +141,10 @@ class _Leaf:
 
     def relation(self, source: Plan) -> Plan:
         """The rows of a source, which has the leaf's columns and the tag, under the ids of the leaf."""
-        if simple_name(source) != "LocalRelation":
-            return self._catalyst.logical.Project(self._catalyst.seq(self._named(source)), source)
+        kind = simple_name(source)
+        if kind != "LocalRelation":
+            rows = self._catalyst.logical.Project(self._catalyst.seq(self._named(source)), source)
+            return self._catalyst.logical.Repartition(1, False, rows) if kind == "LogicalRDD" else rows
         schema, known = source.schema(), self._known
         if known is None or not schema.equals(known[0]):
             # Several transactions may find that at once; each is right, and goes on with its own.

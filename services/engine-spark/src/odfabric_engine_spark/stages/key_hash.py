@@ -9,6 +9,7 @@ columns are the key (`inference`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,8 @@ from odfabric_engine_spark.incremental.group_keys import normal_floats
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 from odfabric_engine_spark.state.run import Hashes
 
-_PIECE_ROWS = 1 << 18
-"""Rows whose bytes are in memory at once."""
+_PIECE_ROWS = 1 << 17
+"""Rows whose bytes are in memory at once, for each thread."""
 
 
 def key_hashes(columns: Sequence[pa.Array], rows: int) -> Hashes:
@@ -28,8 +29,11 @@ def key_hashes(columns: Sequence[pa.Array], rows: int) -> Hashes:
     if not columns:
         return np.zeros(rows, dtype=np.uint64)
     normal = [normal_floats(column) if types.is_floating(column.type) else column for column in columns]
-    pieces = [
-        byte_hashes(row_bytes([column.slice(begin, _PIECE_ROWS) for column in normal]))
-        for begin in range(0, rows, _PIECE_ROWS)
-    ]
-    return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.uint64)
+
+    def piece(begin: int) -> Hashes:
+        return byte_hashes(row_bytes([column.slice(begin, _PIECE_ROWS) for column in normal]))
+
+    if rows <= _PIECE_ROWS:
+        return piece(0)
+    with ThreadPoolExecutor(pa.cpu_count()) as threads:
+        return np.concatenate(list(threads.map(piece, range(0, rows, _PIECE_ROWS))))

@@ -8,13 +8,15 @@ incremental method, sections 2 to 6.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.catalyst import Plan
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.result_rows import ResultTooLarge, collected
@@ -72,9 +74,13 @@ class _Part:
         """The two parts that it is made of."""
         return [_Part(2 * self.number, 2 * self.count), _Part(2 * self.number + 1, 2 * self.count)]
 
-    def is_divisible(self, hashes: Hashes) -> bool:
-        """Whether some keys would be in one half, some in the other."""
-        return self.count < _PARTS_MAX and len(self.positions(hashes)) > 1
+    def is_divisible(self, touched: _Touched) -> bool:
+        """Whether it has several keys, so that some may be in one half, some in the other."""
+        if self.count >= _PARTS_MAX:
+            return False
+        within = [hashes[self.positions(hashes)] for hashes in touched.parts]
+        ends = [end for hashes in within if len(hashes) for end in (hashes.min(), hashes.max())]
+        return bool(ends) and min(ends) < max(ends)
 
     def positions(self, hashes: Hashes) -> Longs:
         """Which of some hashes lie in it."""
@@ -83,13 +89,18 @@ class _Part:
         return np.nonzero((hashes >> np.uint64(32)) * np.uint64(self.count) >> np.uint64(32) == self.number)[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Touched:
-    """Keys of an island that have to be computed. `moved`: the watermark closes some of them."""
+    """Keys of an island that have to be computed, some more than once. `moved`: the watermark closes some of them."""
 
-    hashes: Hashes
+    parts: tuple[Hashes, ...]
     moved: bool
     everything: bool
+
+    @cached_property
+    def hashes(self) -> Hashes:
+        """They ascending, each once."""
+        return distinct(*self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +114,7 @@ class _Work:
     sides: list[Side]
 
 
+_NO_KEYS = np.zeros(0, dtype=np.uint64)
 _EVERY_KEY = np.zeros(1, dtype=np.uint64)
 """The key of rows that meet all others."""
 
@@ -116,13 +128,15 @@ class RowsRun:
         self._states = dict(zip(plan.stage.leaves, states, strict=True))
         self._known: dict[StageLeaf, RowState] = {}
         self._call = call
+        self._storing: Future[None] | None = None
 
     def apply(self, deltas: Sequence[Delta], marks: Watermarks, *, first: bool) -> Delta:
-        """What the result changes by; equal rows may come more than once.
+        """What the result changes by; equal rows may come more than once. Until `stored` the states lag behind.
 
         `first`: there was no transaction before, so nothing has been given yet.
         Raises LimitExceeded; what Spark raises on an expression passes through.
         """
+        self.stored()
         incoming = {leaf: self._incoming(leaf, delta) for leaf, delta in zip(self._stage.leaves, deltas, strict=True)}
         self._known = {leaf: state for leaf, state in self._states.items() if state is not None and state.rows}
         touched = [self._touched(island, incoming, marks) for island in self._stage.islands]
@@ -140,33 +154,63 @@ class RowsRun:
             self._store(incoming)
             return found
         # Nothing is looked up, so rows are stored while Spark computes: of a long history both take as long.
-        with ThreadPoolExecutor(1) as beside:
-            stored = beside.submit(self._store, incoming)
-            found = self._computed(work)
-            stored.result()
-        return found
+        beside = ThreadPoolExecutor(1)
+        self._storing = beside.submit(self._store_and_prepare, incoming)
+        beside.shutdown(wait=False)
+        return self._computed(work)
+
+    def stored(self) -> None:
+        """Waits until states have what was applied. Raises what storing it raised."""
+        storing, self._storing = self._storing, None
+        if storing is not None:
+            storing.result()
+
+    def close(self) -> None:
+        """Nothing of it runs any more."""
+        if self._storing is not None:
+            wait([self._storing])
 
     def _computed(self, work: _Work) -> Delta:
+        settings = self._call.settings
+        at_once = max(min(settings.cores, work.rows // settings.stage_rows_each), 1)
         # Where there is a row over nothing, each part would have one.
-        always = self._plan.always
-        count = 1 if always else 1 + work.rows // self._call.settings.stage_rows_max
+        count = 1 if self._plan.always else at_once * (1 + work.rows // (2 * settings.stage_rows_max + 1))
         waiting = [_Part(number, count) for number in reversed(range(count))]
-        parts: list[Delta] = []
+        found: list[Delta] = []
         while waiting:
+            bound = self._next(waiting, work, at_once)
+            try:
+                found.append(self._changes(list(bound.values()), work.sides))
+            except ResultTooLarge:
+                parts = list(bound)
+                if len(parts) == 1 and not self._is_divisible(parts[0], work):
+                    raise result_too_large(self._call) from None
+                waiting += reversed(parts if len(parts) > 1 else parts[0].halves)
+                at_once = 1
+        return Delta.joined(found)
+
+    def _next(self, waiting: list[_Part], work: _Work, at_once: int) -> dict[_Part, list[BoundRows]]:
+        """Takes parts that fit into memory together, at most so many, with their rows."""
+        found: dict[_Part, list[BoundRows]] = {}
+        rows_left, bytes_left = 2 * self._call.settings.stage_rows_max, self._call.settings.stage_bytes_max
+        while waiting and len(found) < at_once:
             self._call.check()
             part = waiting.pop()
             bound = self._bound_rows(part, work)
-            divisible = not always and any(part.is_divisible(each.hashes) for each in work.touched)
-            if divisible and self._is_too_large(bound):
+            rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
+            fits = rows <= rows_left and size <= bytes_left
+            if not fits and found:
+                waiting.append(part)
+                break
+            if not fits and self._is_divisible(part, work):
                 waiting += reversed(part.halves)
                 continue
-            try:
-                parts.append(self._changes(bound, work.sides))
-            except ResultTooLarge:
-                if not divisible:
-                    raise result_too_large(self._call) from None
-                waiting += reversed(part.halves)
-        return Delta.joined(parts)
+            found[part] = bound
+            rows_left, bytes_left = rows_left - rows, bytes_left - size
+        return found
+
+    def _is_divisible(self, part: _Part, work: _Work) -> bool:
+        return not self._plan.always and any(part.is_divisible(each) for each in work.touched)
 
     def _by_tasks(self, work: _Work) -> Delta:
         """All keys at once: tasks look up old rows, Spark runs the plan over them, tasks make the difference."""
@@ -180,7 +224,7 @@ class RowsRun:
                 known[leaf] if leaf in known else tagged(self._plan.catalyst, new_rows(work.incoming[leaf].delta))
                 for leaf in self._stage.leaves
             ]
-            changes = self._plan.bound.changes(sources, work.sides)
+            changes = self._plan.bound.changes([sources], work.sides)
             found = tasks.changes(changes, rows=max(extracted.rows, work.rows), both_sides=len(work.sides) > 1)
         finally:
             tasks.close()
@@ -222,8 +266,16 @@ class RowsRun:
             if state is not None and len(each.delta):
                 state.add(_stored(each, state))
 
+    def _store_and_prepare(self, incoming: dict[StageLeaf, _Incoming]) -> None:
+        self._store(incoming)
+        for leaf in incoming:
+            state = self._states[leaf]
+            if state is not None:
+                state.prepare()
+
     def drop_closed(self, to_us: int) -> None:
         """Forgets rows that closed at an instant or before: rows for their keys are dropped from now on."""
+        self.stored()
         for state in self._states.values():
             if state is not None:
                 state.drop_closed(to_us)
@@ -231,7 +283,7 @@ class RowsRun:
     def _incoming(self, leaf: StageLeaf, delta: Delta) -> _Incoming:
         net = added_up(delta)
         if self._states[leaf] is None:
-            return _Incoming(net, np.zeros(0, dtype=np.uint64), None)
+            return _Incoming(net, _NO_KEYS, None)
         # The same types as those of the state, down to what of a struct may be null.
         net = Delta(net.rows.cast(leaf.schema), net.weights)
         return _Incoming(net, *self._plan.keys[leaf].evaluate(net.rows))
@@ -240,18 +292,18 @@ class RowsRun:
         if any(len(incoming[leaf].delta) for leaf in island.wholes):
             known = [self._all_hashes(leaf) for leaf in island.leaves]
             new = [incoming[leaf].hashes for leaf in island.leaves]
-            return _Touched(distinct(*known, *new), moved=False, everything=True)
+            return _Touched((*known, *new), moved=False, everything=True)
         parts = [incoming[leaf].hashes for leaf in island.leaves]
         closing = [self._closing(leaf, marks) for leaf in island.leaves]
         if island.always:
             parts.append(np.zeros(1, dtype=np.uint64))
         moved = any(len(hashes) for hashes in closing)
-        return _Touched(distinct(*parts, *closing), moved, everything=False)
+        return _Touched((*parts, *closing), moved, everything=False)
 
     def _closing(self, leaf: StageLeaf, marks: Watermarks) -> Hashes:
         state = self._known.get(leaf)
         if not leaf.closes or state is None or marks.after_us is None or marks.after_us == marks.before_us:
-            return np.zeros(0, dtype=np.uint64)
+            return _NO_KEYS
         return _hashes(state.closing(marks.before_us, marks.after_us))
 
     def _all_hashes(self, leaf: StageLeaf) -> Hashes:
@@ -277,27 +329,26 @@ class RowsRun:
         """Rows of the leaves, in their order, for the keys of a part."""
         bound: dict[StageLeaf, BoundRows] = {}
         for island, keys in zip(self._stage.islands, work.touched, strict=True):
-            hashes = keys.hashes[part.positions(keys.hashes)]
+            # Of keys that bring no old rows along it does not matter which they are.
+            hashes = keys.hashes[part.positions(keys.hashes)] if self._known else _NO_KEYS
             for leaf in island.leaves:
                 bound[leaf] = self._bound(leaf, work.incoming[leaf].chosen(part), hashes, alone=leaf is work.alone)
             for leaf in island.wholes:
                 bound[leaf] = self._bound(leaf, work.incoming[leaf].delta, _EVERY_KEY, alone=False)
         return [bound[leaf] for leaf in self._stage.leaves]
 
-    def _is_too_large(self, bound: Sequence[BoundRows]) -> bool:
-        settings = self._call.settings
-        rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
-        return rows > 2 * settings.stage_rows_max or size > settings.stage_bytes_max
-
-    def _changes(self, bound: Sequence[BoundRows], sides: Sequence[Side]) -> Delta:
-        rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
-        if size > self._call.settings.bound_bytes_max:
-            raise key_too_large(rows, self._call.settings.bound_bytes_max)
-        if not rows and not self._plan.always:
+    def _changes(self, parts: Sequence[Sequence[BoundRows]], sides: Sequence[Side]) -> Delta:
+        """What parts of the keys change, each in a task of its own."""
+        sources: list[list[Plan]] = []
+        for bound in parts:
+            rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
+            if size > self._call.settings.bound_bytes_max:
+                raise key_too_large(rows, self._call.settings.bound_bytes_max)
+            if rows or self._plan.always:
+                sources.append([tagged(self._plan.catalyst, each) for each in bound])
+        if not sources:
             return Delta.none(self._plan.output_schema)
-        sources = [tagged(self._plan.catalyst, each) for each in bound]
-        changes = self._plan.bound.changes(sources, sides)
-        found = counted_rows(collected(changes))
+        found = counted_rows(collected(self._plan.bound.changes(sources, sides)))
         return found if len(sides) == 1 else added_up(found)
 
     def _bound(self, leaf: StageLeaf, delta: Delta, hashes: Hashes, *, alone: bool) -> BoundRows:

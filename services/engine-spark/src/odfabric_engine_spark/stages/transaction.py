@@ -143,6 +143,17 @@ class StagedTransaction:
             yield self._advance(run)
             self._first = False
             self._forget(run.marks.after_us)
+        for running in self._rows_runs:
+            running.stored()
+
+    def close(self) -> None:
+        """Nothing of it runs any more, whatever became of it."""
+        for running in self._rows_runs:
+            running.close()
+
+    @property
+    def _rows_runs(self) -> list[RowsRun]:
+        return [running for running in self._runs if isinstance(running, RowsRun)]
 
     def _forget(self, watermark_us: int | None) -> None:
         """Rows of times for which no row is taken any more."""

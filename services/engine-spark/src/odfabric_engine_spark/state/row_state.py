@@ -45,6 +45,7 @@ class RowState:
         self._stored = tuple(runs)
         self._spilled: list[Run] = []
         self._added: list[Run] = []
+        self._prepared: tuple[Run, WrittenRun] | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -155,8 +156,15 @@ class RowState:
             self._spilled.append(open_written(self._written(self._added), self.stored_schema))
             self._added = []
 
+    def prepare(self) -> None:
+        """Writes what a transaction has added the way `sealed` will want it, while there is time; more may follow nevertheless."""
+        if len(self._added) == 1 and not self._spilled:
+            (run,) = self._added
+            self._prepared = run, self._written([run])
+
     def drop_closed(self, to_us: int) -> None:
         """Forgets rows that close at an instant or before, those added later included."""
+        self._prepared = None
         self.dropped_to_us = to_us if self.dropped_to_us is None else max(to_us, self.dropped_to_us)
 
     def sealed(self, *, whole: bool) -> list[Run | WrittenRun]:
@@ -178,7 +186,8 @@ class RowState:
             run = open_written(self._written([*self._spilled, *self._added]), self.stored_schema)
         else:
             run = self._together(self._added)
-            run = Run.of(*self._kept(run.hashes, run.slice(0, len(run))))
+            if self.dropped_to_us is not None:
+                run = Run.of(*self._kept(run.hashes, run.slice(0, len(run))))
         return [run] if len(run) else []
 
     def _together(self, runs: Sequence[Run]) -> Run:
@@ -189,6 +198,8 @@ class RowState:
         return Run.of(*self._kept(*netted(gathered(parts or [nothing]), each_netted=True)))
 
     def _written(self, runs: Sequence[Run]) -> WrittenRun:
+        if self._prepared is not None and len(runs) == 1 and runs[0] is self._prepared[0]:
+            return self._prepared[1]
         found = (self._kept(*netted(piece, each_netted=True)) for piece in pieces(runs, self._work.piece_rows))
         return write_run(self.stored_schema, self._work.scratch, found)
 

@@ -35,18 +35,13 @@ class Closings:
 
     @classmethod
     def of(cls, hashes: Hashes, closes: pa.Array) -> Closings:
-        """Those of some rows."""
+        """Those of some rows in the order of their hashes."""
         valid = closes.is_valid().to_numpy(zero_copy_only=False)
         times: Longs = closes.drop_null().to_numpy(zero_copy_only=False)
-        return cls.sorted(times, hashes[valid], never=not valid.all())
-
-    @classmethod
-    def sorted(cls, times: Longs, hashes: Hashes, *, never: bool) -> Closings:
-        """From pairs in any order."""
-        order = np.lexsort((hashes, times))
-        times, hashes = times[order], hashes[order]
+        order = np.argsort(times, kind="stable")
+        times, hashes = times[order], hashes[valid][order]
         new = np.append(True, (times[1:] != times[:-1]) | (hashes[1:] != hashes[:-1]))[: len(times)]
-        return cls(times[new], hashes[new], never)
+        return cls(times[new], hashes[new], not valid.all())
 
     def between(self, above_us: int | None, to_us: int) -> Hashes:
         """Hashes of keys with rows that close in (above, to]."""
@@ -106,7 +101,7 @@ class Run:
     `stored_at` is where a checkpoint has it, `file` where other processes find it, if they do.
     """
 
-    __slots__ = ("batches", "closings", "file", "hashes", "schema", "starts", "stored_at", "stored_bytes")
+    __slots__ = ("_closings", "batches", "file", "hashes", "schema", "starts", "stored_at", "stored_bytes")
 
     def __init__(
         self,
@@ -114,17 +109,18 @@ class Run:
         hashes: Hashes,
         batches: Sequence[pa.RecordBatch],
         starts: Longs,
-        closings: Closings = NO_CLOSINGS,
+        closings: Closings | None = None,
         *,
         stored_at: StoredAt | None = None,
         file: RunFile | None = None,
         stored_bytes: int = 0,
     ) -> None:
+        """Without `closings` they are those of its rows."""
         self.schema = schema
         self.hashes = hashes
         self.batches = batches
         self.starts = starts
-        self.closings = closings
+        self._closings = closings
         self.stored_at = stored_at
         self.file = file
         self.stored_bytes = stored_bytes
@@ -134,13 +130,20 @@ class Run:
         """A run in memory; `hashes` are sorted."""
         batches = rows.to_batches()
         starts = np.cumsum([0, *(batch.num_rows for batch in batches)]).astype(np.int64)
-        closings = NO_CLOSINGS
-        if CLOSES in rows.column_names and rows.num_rows:
-            closings = Closings.of(hashes, rows.column(CLOSES).combine_chunks())
-        return cls(rows.schema, hashes, batches, starts, closings, stored_bytes=rows.nbytes + hashes.nbytes)
+        return cls(rows.schema, hashes, batches, starts, stored_bytes=rows.nbytes + hashes.nbytes)
 
     def __len__(self) -> int:
         return len(self.hashes)
+
+    @property
+    def closings(self) -> Closings:
+        """When its rows close. Most runs in memory are written before anybody asks."""
+        if self._closings is None:
+            self._closings = NO_CLOSINGS
+            if CLOSES in self.schema.names and len(self):
+                closes = self.slice(0, len(self)).column(CLOSES).combine_chunks()
+                self._closings = Closings.of(self.hashes, closes)
+        return self._closings
 
     def find(self, hashes: Hashes) -> Longs:
         """Positions of rows with one of these hashes, which are sorted and distinct; ascending."""

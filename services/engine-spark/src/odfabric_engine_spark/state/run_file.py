@@ -113,7 +113,7 @@ class RunWriter:
     _waiting: list[pa.Table] = field(default_factory=list)
     _waiting_rows: int = 0
     _batch_rows: list[int] = field(default_factory=list)
-    _closings: list[Closings] = field(default_factory=list)
+    _closings: list[tuple[Hashes, pa.Array]] = field(default_factory=list)
     _count: int = 0
 
     def __post_init__(self) -> None:
@@ -127,7 +127,7 @@ class RunWriter:
         self._hashes.write(hashes.astype("<u8").tobytes())
         self._count += len(hashes)
         if CLOSES in self.schema.names:
-            self._closings.append(Closings.of(hashes, one_array(rows.column(CLOSES))))
+            self._closings.append((hashes, one_array(rows.column(CLOSES))))
         self._waiting.append(rows)
         self._waiting_rows += len(hashes)
         while self._waiting_rows >= BATCH_ROWS:
@@ -169,11 +169,8 @@ class RunWriter:
     def _all_closings(self) -> Closings:
         if not self._closings:
             return NO_CLOSINGS
-        return Closings.sorted(
-            np.concatenate([each.times for each in self._closings]),
-            np.concatenate([each.hashes for each in self._closings]),
-            never=any(each.never for each in self._closings),
-        )
+        hashes = np.concatenate([hashes for hashes, _ in self._closings])
+        return Closings.of(hashes, pa.concat_arrays([closes for _, closes in self._closings]))
 
 
 def write_run(schema: pa.Schema, scratch: Path, parts: Iterable[tuple[Hashes, pa.Table]]) -> WrittenRun:
