@@ -44,9 +44,9 @@ def branches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     plain = BoundPlan.changes
 
-    def counting(self: BoundPlan, sources: Any, sides: Any) -> Any:
+    def counting(self: BoundPlan, sources: Any, *rest: Any, **more: Any) -> Any:
         found.append(len(sources))
-        return plain(self, sources, sides)
+        return plain(self, sources, *rest, **more)
 
     monkeypatch.setattr(BoundPlan, "changes", counting)
     return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -65,15 +64,18 @@ class BoundPlan:
         self._root = self._node(plan)
         self._results: dict[int, Any] = {}
 
-    def changes(self, sources: Sequence[Sequence[Plan]], sides: Sequence[Side]) -> DataFrame:
+    def changes(self, sources: Sequence[Sequence[Plan]], sides: Sequence[Side], *, in_one_task: bool) -> DataFrame:
         """What the sides give, and in a last column what each row counts.
 
-        `sources` are the rows of the leaves, then tags, for each part of the keys.
+        `sources` are the rows of the leaves, then tags, for each part of the keys. `in_one_task`: a side of a part is one task,
+        without shuffles, each of which takes longer than all the work of few rows.
         """
         parts: list[Plan] = []
         for own in sources:
             relations = [leaf.relation(source) for leaf, source in zip(self._leaves, own, strict=True)]
-            parts += [self._side(_Bound(relations), side) for side in sides]
+            if in_one_task:
+                relations = [self._in_one_task(each) for each in relations]
+            parts += [self._side(_Bound(relations, in_one_task), side) for side in sides]
         union = self._catalyst.logical.Union
         whole = parts[0] if len(parts) == 1 else union(self._catalyst.seq(parts), False, False)
         return self._catalyst.data_frame(whole)
@@ -81,10 +83,14 @@ class BoundPlan:
     def _node(self, plan: Plan) -> _Node:
         if leaf_alias(plan) is not None:
             self._leaves.append(_Leaf(self._catalyst, plan))
-            return _Node(plan, (), len(self._leaves) - 1, waits=False)
+            return _Node(plan, (), len(self._leaves) - 1, is_union=False, waits=False)
         below = tuple(self._node(child) for child in children(plan))
-        waits = simple_name(plan) == "Filter" and timed_filter(plan) is not None
-        return _Node(plan, below, None, waits=waits)
+        name = simple_name(plan)
+        waits = name == "Filter" and timed_filter(plan) is not None
+        return _Node(plan, below, None, is_union=name == "Union", waits=waits)
+
+    def _in_one_task(self, rows: Plan) -> Plan:
+        return self._catalyst.logical.Repartition(1, False, rows)
 
     def _side(self, bound: _Bound, side: Side) -> Plan:
         if side.sign not in self._results:
@@ -100,21 +106,17 @@ class BoundPlan:
             return node.plan
         below = [self._with_rows(child, bound, side) for child in node.below]
         plan = node.plan.withNewChildren(self._catalyst.seq(below))
-        if bound.in_one_task and simple_name(plan) == "Union":
-            plan = self._catalyst.logical.Repartition(1, False, plan)
+        if bound.in_one_task and node.is_union:
+            plan = self._in_one_task(plan)
         return at_watermark(self._catalyst, plan, side.watermark_us) if node.waits else plan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Bound:
     """The rows of the leaves for a part of the keys."""
 
     relations: Sequence[Plan]
-
-    @cached_property
-    def in_one_task(self) -> bool:
-        """Whether the rows of each leaf are, so that those of the result can be."""
-        return all(simple_name(each) == "Repartition" for each in self.relations)
+    in_one_task: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ class _Node:
     plan: Plan
     below: tuple[_Node, ...]
     leaf: int | None
+    is_union: bool
     waits: bool
 
 
@@ -141,17 +144,13 @@ class _Leaf:
 
     def relation(self, source: Plan) -> Plan:
         """The rows of a source, which has the leaf's columns and the tag, under the ids of the leaf."""
-        kind = simple_name(source)
-        if kind != "LocalRelation":
-            rows = self._catalyst.logical.Project(self._catalyst.seq(self._named(source)), source)
-            return self._catalyst.logical.Repartition(1, False, rows) if kind == "LogicalRDD" else rows
+        if simple_name(source) != "LocalRelation":
+            return self._catalyst.logical.Project(self._catalyst.seq(self._named(source)), source)
         schema, known = source.schema(), self._known
         if known is None or not schema.equals(known[0]):
             # Several transactions may find that at once; each is right, and goes on with its own.
             known = self._known = (schema, self._catalyst.seq([each.toAttribute() for each in self._named(source)]))
-        rows = self._catalyst.local_relation(known[1], source.data())
-        # Few rows, so one side is one task: without shuffles, each of which takes longer than all their work.
-        return self._catalyst.logical.Repartition(1, False, rows)
+        return self._catalyst.local_relation(known[1], source.data())
 
     def chosen(self, relation: Plan, without: int) -> Plan:
         """The rows of one side."""

@@ -23,6 +23,7 @@ def staged_query(catalyst: Catalyst, plan: Plan, lateness_us: int | None) -> Sta
     """The stages of a normal plan; `lateness_us` is None if rows may come however late. Raises Refused."""
     # A side of a join that is handed round is a job of its own, and few rows lie in one task already.
     catalyst.session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    # Rows of this process have no size for Spark: taken for endless ones they would be shuffled though they lie in one task.
     catalyst.session.conf.set("spark.sql.defaultSizeInBytes", "1")
     check_session_gaps(catalyst, plan)
     pruned = _pruned(catalyst, plan)

@@ -224,7 +224,7 @@ class RowsRun:
                 known[leaf] if leaf in known else tagged(self._plan.catalyst, new_rows(work.incoming[leaf].delta))
                 for leaf in self._stage.leaves
             ]
-            changes = self._plan.bound.changes([sources], work.sides)
+            changes = self._plan.bound.changes([sources], work.sides, in_one_task=False)
             found = tasks.changes(changes, rows=max(extracted.rows, work.rows), both_sides=len(work.sides) > 1)
         finally:
             tasks.close()
@@ -339,16 +339,19 @@ class RowsRun:
 
     def _changes(self, parts: Sequence[Sequence[BoundRows]], sides: Sequence[Side]) -> Delta:
         """What parts of the keys change, each in a task of its own."""
+        settings = self._call.settings
         sources: list[list[Plan]] = []
+        in_one_task = True
         for bound in parts:
             rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
-            if size > self._call.settings.bound_bytes_max:
-                raise key_too_large(rows, self._call.settings.bound_bytes_max)
+            if size > settings.bound_bytes_max:
+                raise key_too_large(rows, settings.bound_bytes_max)
+            in_one_task &= not self._plan.always or rows <= settings.stage_rows_each
             if rows or self._plan.always:
                 sources.append([tagged(self._plan.catalyst, each) for each in bound])
         if not sources:
             return Delta.none(self._plan.output_schema)
-        found = counted_rows(collected(self._plan.bound.changes(sources, sides)))
+        found = counted_rows(collected(self._plan.bound.changes(sources, sides, in_one_task=in_one_task)))
         return found if len(sides) == 1 else added_up(found)
 
     def _bound(self, leaf: StageLeaf, delta: Delta, hashes: Hashes, *, alone: bool) -> BoundRows:
