@@ -585,20 +585,6 @@ _AGGREGATES = {
         ),
         more={"d": "double"},
     ),
-    "lists of windows in rows": Shape(
-        "a",
-        "SELECT event_time, k, z, "
-        f"{either('size(collect_set(v) OVER (PARTITION BY z))', 'count(DISTINCT v) OVER (PARTITION BY z)')} AS n, "
-        f"{either('sort_array(collect_list(v) OVER (PARTITION BY k))', None)} AS l FROM a",
-    ),
-    "lists of windows in groups": Shape(
-        "a",
-        either(
-            "SELECT max(event_time) AS event_time, size(s) AS n, arrays_overlap(s, array(1, 2)) AS o, count(*) AS c FROM "
-            "(SELECT event_time, collect_set(v) OVER (PARTITION BY k) AS s FROM a) GROUP BY size(s), arrays_overlap(s, array(1, 2))",
-            None,
-        ),
-    ),
     "moments over rows": Shape(
         "a",
         f"SELECT event_time, k, z, v, covar_pop(v, k) OVER (PARTITION BY z ORDER BY v{_ALL_OF_A} {_ROWS}) AS c, "

@@ -1,4 +1,4 @@
-"""Named shapes of queries with subqueries, LATERAL and QUALIFY. As in `general_shapes`."""
+"""Named shapes of queries with subqueries, LATERAL, QUALIFY and lists over windows. As in `general_shapes`."""
 
 from __future__ import annotations
 
@@ -162,5 +162,19 @@ SUBQUERIES = {
     "qualify": Shape(
         "a",
         f"SELECT event_time, k, z, v FROM a QUALIFY row_number() OVER (PARTITION BY k ORDER BY v DESC NULLS LAST{then('event_time', 'z')}) <= 2",
+    ),
+    "lists of windows in rows": Shape(
+        "a",
+        "SELECT event_time, k, z, "
+        f"{either('size(collect_set(v) OVER (PARTITION BY z))', 'count(DISTINCT v) OVER (PARTITION BY z)')} AS n, "
+        f"{either('sort_array(collect_list(v) OVER (PARTITION BY k))', None)} AS l FROM a",
+    ),
+    "lists of windows in groups": Shape(
+        "a",
+        either(
+            "SELECT max(event_time) AS event_time, size(s) AS n, arrays_overlap(s, array(1, 2)) AS o, count(*) AS c FROM "
+            "(SELECT event_time, collect_set(v) OVER (PARTITION BY k) AS s FROM a) GROUP BY size(s), arrays_overlap(s, array(1, 2))",
+            None,
+        ),
     ),
 }
