@@ -209,7 +209,10 @@ def _by_value(catalyst: Catalyst, node: Expression) -> bool:
 def _ordered_list(node: Expression, place: Place) -> str:
     if place.window_has_order is None:
         return f"sort it: sort_array({text_of(node)})"
-    return "use collect_list(..) over (partition by .. order by .. rows between unbounded preceding and unbounded following)"
+    frame = "over (partition by .. order by .. rows between unbounded preceding and unbounded following)"
+    if holds_floats(node):
+        return f"use collect_list(..) {frame}"
+    return f"sort it: sort_array({shown(str(node.prettyName()))}(..) over (..)), or use collect_list(..) {frame}"
 
 
 def _list_problems(node: Expression, *, in_transform: bool) -> Iterator[InvalidQuery]:
