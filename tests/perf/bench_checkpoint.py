@@ -79,7 +79,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.work = StateWork(scratch=path, piece_rows=PIECE_ROWS, added_bytes_max=256 << 20)
+        self.work = StateWork(scratch=path, piece_rows=PIECE_ROWS, added_bytes_max=256 << 20, check=lambda: None)
         self.files: dict[str, Path] = {}
 
     def open(self) -> StoredCheckpoint | None:

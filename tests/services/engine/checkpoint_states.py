@@ -22,7 +22,7 @@ def groups_of(path: Path, name: str = "groups") -> pa.Table | None:
     stored = pa.ipc.open_file(file.parts[f"{state['runs'][0]['name']}/rows"].mapped()).schema
     end_column = "known from the runs" if CLOSES in stored.names else None
     schema = pa.schema([field for field in stored if field.name not in (WEIGHT, CLOSES)])
-    work = StateWork(scratch=path.parent, piece_rows=1_000, added_bytes_max=1 << 20)
+    work = StateWork(scratch=path.parent, piece_rows=1_000, added_bytes_max=1 << 20, check=lambda: None)
     kept = read_checkpoint(path, name=path.name)
     if ".values" in name:
         rows = kept.rows(name, schema, timed=end_column is not None, work=work)

@@ -214,6 +214,18 @@ def test_rows_of_open_windows_stay_though_others_of_their_key_are_closed(
     assert sorted((row[0].hour, row[2]) for row in net(derived)) == [(0, 4), (1, 5), (2, 3), (3, 2)]
 
 
+@pytest.mark.parametrize("hint", ["merge('1 hour')", "lateness('1 day'), broadcast('1 hour')", "repartition(3)"])
+def test_a_hint_on_how_to_compute_says_nothing_of_lateness(hint: str, engine_call: EngineCall, tmp_path: Path) -> None:
+    hits = Input(tmp_path, "a", SCHEMA)
+    hourly = f"select /*+ {hint} */ window.start as event_time, count(*) n from a group by window(event_time, '1 hour')"
+    derived = Derivative(hourly, [hits], engine_call)
+    hits.add([(A, 0, "x", 1)], watermark=20 * HOUR)
+    derived.pull()
+    hits.add([(A, 0, "x", 2)])
+    assert derived.pull().result.late_rows_dropped == 0
+    assert [row[1] for row in net(derived)] == [2]
+
+
 def test_a_long_session_keeps_its_first_rows(engine_call: EngineCall, tmp_path: Path) -> None:
     """Each row alone would be over for an hour long before the session ends."""
     hits = Input(tmp_path, "a", SCHEMA)

@@ -177,6 +177,7 @@ SETTLED = [
     "sort_array(collect_list(v))", "array_sort(collect_set(k))", "size(collect_set(v))", "array_max(collect_list(d))",
     "array_contains(collect_list(v), 1)", "exists(collect_list(v), x -> x > 1)", "array_sort(array_compact(collect_list(v)))",
     "sort_array(transform(collect_list(v), x -> x + 1))", "sort_array(array_distinct(filter(collect_list(v), x -> x > 1)))",
+    "exists(collect_list(v), x -> x > 5000000000 or x is null)", "forall(collect_list(k), x -> x in ('x', 'y'))",
     "array_join(sort_array(collect_list(k)), '-')", "sort_array(flatten(collect_list(l)))",
 ]  # fmt: skip
 
@@ -197,6 +198,8 @@ REFUSED = [
     ("sort_array(transform(collect_list(v), (x, i) -> i))", "sort_array"),
     ("sort_array(transform(collect_list(d), x -> x * 0))", "sort_array"),
     ("array_contains(array(1), collect_list(v)[0])", "sort_array"),
+    ("forall(collect_list(v), x -> 10 / x > 3)", "sort_array"),
+    ("exists(collect_list(k), x -> cast(x as int) > 3)", "sort_array"),
     ("aggregate(collect_list(d), 0D, (s, x) -> s + x)", "sort_array"),
     ("listagg(k, ',')", "WITHIN GROUP"),
     ("mode(v)", "mode(.., true)"),

@@ -187,6 +187,23 @@ def test_what_cannot_run_is_refused_with_a_rule(engine_call: EngineCall, sql: st
     assert (found.data_schema, found.operator_class, found.keys) == (None, None, ())
 
 
+PLACED = [
+    ("with x as (select * from a)\nselect event_time, null as n from x", 2, 20),
+    ("with x as (select * from a)\nselect k from x", 2, 1),
+    ("with x as (select * from a)\nselect /*+ lateness('1 day') */ event_time, k from x", 2, 1),
+    ("select k as a, event_time,\n map(k, v) as ab from a", 2, 2),
+    ("select max(event_time) event_time,\n map(k, sum(v)) m from a group by k having sum(v) > 1", 2, 2),
+    ("select distinct event_time,\n null m from a", 2, 2),
+    ("select event_time, count(*) over (partition by k) c,\n null n from a", 2, 2),
+]
+
+
+@pytest.mark.parametrize(("sql", "line", "column"), PLACED)
+def test_a_column_is_told_where_the_query_makes_it(engine_call: EngineCall, sql: str, line: int, column: int) -> None:
+    problem = validate(engine_call, sql).problems[0]
+    assert (problem.line, problem.column) == (line, column), problem
+
+
 KEPT = [
     ("parse_json('{}') t", "q.t:u::int", "t", "variant", "parse_json"),
     ("map(a.k, b.v) t", "q.t['u']", "t", "map<string,int>", "map_entries"),

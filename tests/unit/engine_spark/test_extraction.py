@@ -32,10 +32,6 @@ weighted = st.lists(st.tuples(st.integers(0, 9), st.sampled_from((-1, 1, 1, 2)),
 """Hash, weight, and which text."""
 
 
-def nothing() -> None:
-    """Nobody ends the work."""
-
-
 def table(taken: list[tuple[int, int, int]], state: RowState) -> pa.Table:
     columns = {
         HASH: [row[0] for row in taken],
@@ -53,11 +49,11 @@ def counted(rows: pa.Table) -> Counter[tuple[Any, ...]]:
 def prepared(
     folder: Path, before: list[list[Any]], new: list[Any], *, alone: bool
 ) -> tuple[RowState, pa.Table, TouchedLeaf]:
-    work = StateWork(scratch=folder, piece_rows=3, added_bytes_max=1 << 20)
+    work = StateWork(scratch=folder, piece_rows=3, added_bytes_max=1 << 20, check=lambda: None)
     state = RowState(SCHEMA, timed=False, work=work)
     for rows in before:
         state.add(table(rows, state))
-    added = state.in_file(state.as_run(table(new, state)), check=nothing)
+    added = state.in_file(state.as_run(table(new, state)))
     assert added.file is not None
     path = folder / "keys"
     keys = distinct(added.hashes)
@@ -66,7 +62,7 @@ def prepared(
         schema=SCHEMA,
         timed=False,
         dropped_to_us=None,
-        old=state.files(nothing),
+        old=state.files(),
         new=added.file,
         keys=FilePart(path, 0, keys.nbytes),
         alone=alone,

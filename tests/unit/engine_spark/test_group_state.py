@@ -44,7 +44,7 @@ class Kept:
 
     def __init__(self, folder: Path, *, timed: bool) -> None:
         self.folder, self.timed = folder, timed
-        self.work = StateWork(scratch=folder, piece_rows=7, added_bytes_max=1 << 20)
+        self.work = StateWork(scratch=folder, piece_rows=7, added_bytes_max=1 << 20, check=lambda: None)
         self.files: dict[str, Path] = {}
         self.stored: StoredCheckpoint | None = None
         self.state = self.opened()

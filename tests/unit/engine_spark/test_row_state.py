@@ -52,7 +52,7 @@ def _small_tiers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def work(folder: Path, *, added_bytes_max: int = 1 << 20) -> StateWork:
-    return StateWork(scratch=folder, piece_rows=7, added_bytes_max=added_bytes_max)
+    return StateWork(scratch=folder, piece_rows=7, added_bytes_max=added_bytes_max, check=lambda: None)
 
 
 def table(taken: Sequence[Row], *, timed: bool) -> pa.Table:

@@ -40,6 +40,7 @@ from odfabric_engine_spark.validate.refusal import (
     OWN_COLUMN,
     PLAIN_FORMS,
     Refused,
+    placed_part,
     refusal,
     text_of,
 )
@@ -109,7 +110,7 @@ def classify(
     aggregates = [node for node in _nodes(plan) if simple_name(node) == "Aggregate"]
     if not aggregates:
         if query.lateness_us is not None:
-            raise Refused([refusal("hint", NO_LATENESS, at=query.plan, hint=LEAVE_OUT)])
+            raise Refused([refusal("hint", NO_LATENESS, at=placed_part(query.plan), hint=LEAVE_OUT)])
         names = [str(attribute.name()) for attribute in items(plan.output())]
         return LinearQuery(catalyst, plan, leaves_of(plan), operation_name in names)
     return _aggregate_query(catalyst, plan, aggregates[0], query.lateness_us, tables)

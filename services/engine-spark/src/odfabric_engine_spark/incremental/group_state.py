@@ -20,7 +20,7 @@ from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 from odfabric_engine_spark.state.latest_rows import KEY, latest, latest_positions
-from odfabric_engine_spark.state.net_rows import gathered, pieces
+from odfabric_engine_spark.state.net_rows import KeyedRows, gathered, pieces
 from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Run, distinct
 from odfabric_engine_spark.state.run_file import WrittenRun, write_run
 from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
@@ -145,11 +145,16 @@ class GroupState:
             oldest = group.start == 0
             found = (
                 without_dropped(*latest(piece, with_gone=not oldest), self.dropped_to_us)
-                for piece in pieces([runs[at] for at in group], self._work.piece_rows)
+                for piece in self._pieces([runs[at] for at in group])
             )
             return write_run(self.stored_schema, self._work.scratch, found)
 
         return sealed_runs(runs, write, whole=whole, dropped_to_us=self.dropped_to_us)
+
+    def _pieces(self, runs: Sequence[Run]) -> Iterator[KeyedRows]:
+        for piece in pieces(runs, self._work.piece_rows):
+            self._work.check()
+            yield piece
 
     def _known(self, hashes: Hashes) -> _Known:
         """Groups with one of these hashes, which are sorted and distinct."""

@@ -102,10 +102,16 @@ def output_shape(
     try:
         check_storable(shape.data_schema)
     except OdfError as error:
-        column = next((name for name in shape.rows.names if str(error.place.field).startswith(name)), "")
+        field = str(error.place.field)
+        column = next((name for name in shape.rows.names if field == name or field.startswith(_within(name))), "")
         problem = ColumnProblem(column, "column-type", error.message, hint=_AS_PLAIN_VALUES)
         raise Refused(refusals([problem], written)) from None
     return shape
+
+
+def _within(column: str) -> tuple[str, ...]:
+    """How paths of what is within a column begin."""
+    return f"{column}.", f"{column}[", f"{column}{{"
 
 
 def as_output(rows: pa.Table, schema: pa.Schema) -> pa.Table:

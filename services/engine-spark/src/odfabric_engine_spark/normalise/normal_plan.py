@@ -30,7 +30,7 @@ from odfabric_engine_spark.normalise.temporal import without_lateral
 from odfabric_engine_spark.normalise.timed import has_timed_filter, with_timed_windows
 from odfabric_engine_spark.normalise.waiting_joins import with_waiting_joins
 from odfabric_engine_spark.normalise.window_functions import with_total_order
-from odfabric_engine_spark.validate.refusal import LEAVE_OUT, NO_LATENESS, Refused, refusal, spark_refused
+from odfabric_engine_spark.validate.refusal import LEAVE_OUT, NO_LATENESS, Refused, placed_part, refusal, spark_refused
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 _NAMES = frozenset({"SubqueryAlias", "View", "PipeOperator"})
@@ -72,7 +72,7 @@ def normal_plan(
     check_normal(catalyst, plan)
     timed = has_timed_filter(plan)
     if query.lateness_us is not None and not timed:
-        raise Refused([refusal("hint", NO_LATENESS, at=query.plan, hint=LEAVE_OUT)])
+        raise Refused([refusal("hint", NO_LATENESS, at=placed_part(query.plan), hint=LEAVE_OUT)])
     return NormalQuery(catalyst, plan, query.lateness_us, timed)
 
 

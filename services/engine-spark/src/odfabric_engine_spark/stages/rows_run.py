@@ -172,7 +172,7 @@ class RowsRun:
 
     def _computed(self, work: _Work) -> Delta:
         settings = self._call.settings
-        at_once = max(min(settings.cores, work.rows // settings.stage_rows_each), 1)
+        at_once = max(min(settings.cores, work.rows // max(settings.stage_rows_each, 1)), 1)
         # Where there is a row over nothing, each part would have one.
         count = 1 if self._plan.always else at_once * (1 + work.rows // (2 * settings.stage_rows_max + 1))
         waiting = [_Part(number, count) for number in reversed(range(count))]
@@ -246,14 +246,14 @@ class RowsRun:
                 if state is None:
                     continue
                 self._call.check()
-                run = state.in_file(state.as_run(_stored(work.incoming[leaf], state)), self._call.check)
+                run = state.in_file(state.as_run(_stored(work.incoming[leaf], state)))
                 assert run.file is not None
                 added[leaf] = run
                 touched[leaf] = TouchedLeaf(
                     schema=leaf.schema,
                     timed=state.timed,
                     dropped_to_us=state.dropped_to_us,
-                    old=state.files(self._call.check) if leaf in self._known else (),
+                    old=state.files() if leaf in self._known else (),
                     new=run.file,
                     keys=tasks.written_keys(_EVERY_KEY) if leaf in island.wholes else own,
                     alone=leaf is work.alone,

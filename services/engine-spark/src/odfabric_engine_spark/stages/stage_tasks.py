@@ -267,7 +267,7 @@ def key_too_large(rows: int, bytes_max: int) -> LimitExceeded:
 
 def _state(leaf: TouchedLeaf, runs: Sequence[RunFile]) -> RowState:
     """Only looked at, so it needs no place for what it would have to write."""
-    work = StateWork(scratch=Path(os.devnull), piece_rows=1, added_bytes_max=0)
+    work = StateWork(scratch=Path(os.devnull), piece_rows=1, added_bytes_max=0, check=lambda: None)
     state = RowState(leaf.schema, timed=leaf.timed, work=work, dropped_to_us=leaf.dropped_to_us)
     opened = [open_run_file(run, state.stored_schema) for run in runs]
     return RowState(leaf.schema, timed=leaf.timed, work=work, runs=opened, dropped_to_us=leaf.dropped_to_us)

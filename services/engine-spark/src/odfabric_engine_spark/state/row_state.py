@@ -8,7 +8,7 @@ which is sound. Not here: the bytes of files (`run_file`, `checkpoint`), what ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.state.key_ends import read_ends
-from odfabric_engine_spark.state.net_rows import gathered, netted, pieces
+from odfabric_engine_spark.state.net_rows import KeyedRows, gathered, netted, pieces
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Longs, Run, RunFile, distinct
 from odfabric_engine_spark.state.run_file import WrittenRun, open_written, write_run
 from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
@@ -116,20 +116,15 @@ class RowState:
             found += run.counts(hashes)
         return found
 
-    def files(self, check: Callable[[], None]) -> tuple[RunFile, ...]:
-        """All its rows where other processes find them; those in memory go to scratch. `check` raises to end that."""
-        self._added = [run if run.file else self.in_file(run, check) for run in self._added]
+    def files(self) -> tuple[RunFile, ...]:
+        """All its rows where other processes find them; those in memory go to scratch."""
+        self._added = [run if run.file else self.in_file(run) for run in self._added]
         return tuple(run.file for run in self._runs if run.file is not None)
 
-    def in_file(self, run: Run, check: Callable[[], None]) -> Run:
+    def in_file(self, run: Run) -> Run:
         """A run of this state in a file of scratch instead of memory."""
-
-        def rows() -> Iterator[tuple[Hashes, pa.Table]]:
-            for piece in pieces([run], self._work.piece_rows):
-                check()
-                yield piece.hashes, piece.rows
-
-        return open_written(write_run(self.stored_schema, self._work.scratch, rows()), self.stored_schema)
+        rows = ((piece.hashes, piece.rows) for piece in self._pieces([run]))
+        return open_written(write_run(self.stored_schema, self._work.scratch, rows), self.stored_schema)
 
     def add(self, rows: pa.Table, *, in_order: bool = False) -> None:
         """Adds weighted rows: columns as in `schema`. `in_order`: those of each hash are net, and lie in the order of their bytes."""
@@ -200,8 +195,13 @@ class RowState:
     def _written(self, runs: Sequence[Run]) -> WrittenRun:
         if self._prepared is not None and len(runs) == 1 and runs[0] is self._prepared[0]:
             return self._prepared[1]
-        found = (self._kept(*netted(piece, each_netted=True)) for piece in pieces(runs, self._work.piece_rows))
+        found = (self._kept(*netted(piece, each_netted=True)) for piece in self._pieces(runs))
         return write_run(self.stored_schema, self._work.scratch, found)
+
+    def _pieces(self, runs: Sequence[Run]) -> Iterator[KeyedRows]:
+        for piece in pieces(runs, self._work.piece_rows):
+            self._work.check()
+            yield piece
 
     def _kept(self, hashes: Hashes, rows: pa.Table) -> tuple[Hashes, pa.Table]:
         return without_dropped(hashes, rows, self.dropped_to_us)

@@ -114,6 +114,9 @@ class RunWriter:
     _waiting_rows: int = 0
     _batch_rows: list[int] = field(default_factory=list)
     _closings: list[tuple[Hashes, pa.Array]] = field(default_factory=list)
+    _closings_rows: int = 0
+    _closings_max: int = 1 << 20
+    """Of more, those that are told twice are left out."""
     _count: int = 0
 
     def __post_init__(self) -> None:
@@ -127,7 +130,7 @@ class RunWriter:
         self._hashes.write(hashes.astype("<u8").tobytes())
         self._count += len(hashes)
         if CLOSES in self.schema.names:
-            self._closings.append((hashes, one_array(rows.column(CLOSES))))
+            self._add_closings(hashes, one_array(rows.column(CLOSES)))
         self._waiting.append(rows)
         self._waiting_rows += len(hashes)
         while self._waiting_rows >= BATCH_ROWS:
@@ -165,6 +168,17 @@ class RunWriter:
             return
         self._ipc.write_batch(pa.RecordBatch.from_arrays([plain(column) for column in columns], schema=self.schema))
         self._batch_rows.append(rows)
+
+    def _add_closings(self, hashes: Hashes, closes: pa.Array) -> None:
+        self._closings.append((hashes, closes))
+        self._closings_rows += len(hashes)
+        if self._closings_rows > self._closings_max:
+            once = self._all_closings()
+            never = pa.nulls(int(once.never), pa.int64())
+            hashes = np.append(once.hashes, np.zeros(len(never), dtype=np.uint64))
+            self._closings = [(hashes, pa.concat_arrays([pa.array(once.times), never]))]
+            self._closings_rows = len(hashes)
+            self._closings_max = max(self._closings_max, 2 * len(hashes))
 
     def _all_closings(self) -> Closings:
         if not self._closings:

@@ -28,11 +28,13 @@ REWRITE_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateWork:
-    """What changing a state may use: a folder for what is large, and how much may be in memory."""
+    """What changing a state may use: a folder for what is large, how much may be in memory, and time."""
 
     scratch: Path
     piece_rows: int
     added_bytes_max: int
+    check: Callable[[], None]
+    """Raises what ends the call, if it was cancelled or has no time left."""
 
     @classmethod
     def of(cls, call: EngineCall) -> StateWork:
@@ -41,6 +43,7 @@ class StateWork:
             scratch=call.scratch,
             piece_rows=call.settings.state_piece_rows,
             added_bytes_max=call.settings.state_added_bytes_max,
+            check=call.check,
         )
 
 

@@ -14,8 +14,8 @@ from pyspark.sql import types as spark_types
 
 from odfabric.errors import InvalidQuery
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.catalyst import Expression, Plan, items, simple_name
-from odfabric_engine_spark.validate.refusal import is_placed, refusal, shown
+from odfabric_engine_spark.catalyst import Expression, Plan, children, expr_id, expressions_of, items, simple_name
+from odfabric_engine_spark.validate.refusal import is_placed, placed_part, refusal, shown
 
 _PLAIN = (
     spark_types.BooleanType
@@ -52,14 +52,21 @@ def refusals(problems: Iterable[ColumnProblem], plan: Plan) -> list[InvalidQuery
     """Problems of the result of a plan, each where the query makes the column, or where it begins."""
     found = list(problems)
     places = _places(plan) if found else {}
-    return [refusal(each.rule, each.message, at=places.get(each.column, plan), hint=each.hint) for each in found]
+    begin = placed_part(plan)
+    return [refusal(each.rule, each.message, at=places.get(each.column, begin), hint=each.hint) for each in found]
 
 
 def _places(plan: Plan) -> dict[str, Expression]:
-    """Expressions with a name of their own; the place of a column that is only passed on may be another mention of it."""
-    named = {"Project": "projectList", "Aggregate": "aggregateExpressions"}.get(simple_name(plan))
-    columns: list[Expression] = [] if named is None else items(getattr(plan, named)())
-    return {str(each.name()): each for each in columns if simple_name(each) == "Alias" and is_placed(each)}
+    """Columns of the result that have a name of their own; the place of one that is only passed on may be another mention of it."""
+    made: dict[int, Expression] = {}
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        named = [each for each in expressions_of(node) if simple_name(each) == "Alias" and is_placed(each)]
+        made.update({expr_id(each): each for each in named})
+        waiting += children(node)
+    columns = {str(column.name()): made.get(expr_id(column)) for column in items(plan.output())}
+    return {name: place for name, place in columns.items() if place is not None}
 
 
 def column_problems(schema: spark_types.StructType) -> Iterator[ColumnProblem]:

@@ -231,7 +231,8 @@ class ParsedGate:
         found = [problem for node in nodes for problem in self._judge(node, names)]
         if found:
             raise Refused(in_order(found))
-        hints = [parse_lateness(_hint_parameters(node.node)) for node in nodes if node.name == "UnresolvedHint"]
+        stated = [node.node for node in nodes if node.name == "UnresolvedHint" and _is_lateness(node.node)]
+        hints = [parse_lateness(_hint_parameters(hint)) for hint in stated]
         return ParsedQuery(
             sql=sql, plan=plan, lateness_us=min((hint for hint in hints if hint is not None), default=None)
         )
@@ -298,9 +299,10 @@ class ParsedGate:
         name = str(node.name())
         if name.lower() in _HINTS_OF_PLANS:
             return
-        if name.lower() != LATENESS_HINT or self._mode is not Mode.TRANSFORM:
-            allowed = f"the only hint is {LATENESS_HINT}('1 day')" if self._mode is Mode.TRANSFORM else None
-            yield refusal("hint", f"the hint {name} is not allowed", at=node, hint=allowed)
+        if not _is_lateness(node) or self._mode is not Mode.TRANSFORM:
+            lateness = f"{LATENESS_HINT}('1 day') and " if self._mode is Mode.TRANSFORM else ""
+            hint = f"leave it out: there are {lateness}{', '.join(sorted(_HINTS_OF_PLANS))}"
+            yield refusal("hint", f"the hint {name} is not allowed", at=node, hint=hint)
         elif parse_lateness(_hint_parameters(node)) is None:
             message = f"this is no lateness: {shown(source_text(node))}"
             yield refusal("hint", message, at=node, hint=f"write one text: {LATENESS_HINT}('1 day') or ('90 minutes')")
@@ -454,6 +456,10 @@ def _judge_literal(node: Expression) -> Iterator[InvalidQuery]:
             at=node,
             hint="write the time as in DATE '2020-01-31' or TIMESTAMP '2020-01-31 12:00:00'",
         )
+
+
+def _is_lateness(hint: Plan) -> bool:
+    return str(hint.name()).lower() == LATENESS_HINT
 
 
 def _hint_parameters(node: Plan) -> list[object]:

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from odfabric.errors import InvalidData, InvalidQuery, Place
-from odfabric_engine_spark.catalyst import Expression, TreeNode
+from odfabric_engine_spark.catalyst import Expression, Plan, TreeNode, children, simple_name
 from odfabric_engine_spark.failures import as_odf_error, spark_condition, spark_text
 
 SQL_CHARACTERS_SHOWN_MAX = 80
@@ -148,6 +148,13 @@ def _without_position(message: str) -> str:
 def is_placed(node: TreeNode) -> bool:
     """Whether a node of a plan knows its place in the text."""
     return _position(node)[0] is not None
+
+
+def placed_part(plan: Plan) -> Plan:
+    """The first part of a plan that knows its place: what Spark puts on top of a query's own nodes does not."""
+    while not is_placed(plan) and (below := children(plan)):
+        plan = plan.plan() if simple_name(plan) == "WithCTE" else below[0]
+    return plan
 
 
 def _position(node: Any) -> tuple[int | None, int | None]:

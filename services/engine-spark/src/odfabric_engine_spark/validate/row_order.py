@@ -24,6 +24,7 @@ from odfabric_engine_spark.catalyst import (
     is_attribute,
     items,
     simple_name,
+    walk_expression,
 )
 from odfabric_engine_spark.validate.functions import REASONS
 from odfabric_engine_spark.validate.refusal import refusal, shown, text_of
@@ -64,11 +65,35 @@ _SETTLING = frozenset(
         "ArrayMax",
         "ArrayMin",
         "ArrayContains",
-        "ArrayExists",
-        "ArrayForAll",
     ]
 )
 """Functions of an array, their first argument, to which the order of its members does not matter."""
+
+_STOPPING = frozenset({"ArrayExists", "ArrayForAll"})
+"""Functions that look at members only until one decides: the order says which are looked at, and so whether one fails."""
+
+_NEVER_FAILING = frozenset(
+    [
+        "And",
+        "AttributeReference",
+        "EqualNullSafe",
+        "EqualTo",
+        "GreaterThan",
+        "GreaterThanOrEqual",
+        "In",
+        "IsNaN",
+        "IsNotNull",
+        "IsNull",
+        "LambdaFunction",
+        "LessThan",
+        "LessThanOrEqual",
+        "Literal",
+        "NamedLambdaVariable",
+        "Not",
+        "Or",
+    ]
+)
+"""Expressions that have a value for everything."""
 
 _MEMBER_BY_MEMBER = frozenset(
     ["ArrayTransform", "ArrayFilter", "ArrayDistinct", "ArrayCompact", "ArrayRemove", "Flatten", "KnownNotContainsNull"]
@@ -193,7 +218,16 @@ def _settles(catalyst: Catalyst, node: Expression, name: str, place: Place) -> b
         return False  # it can make zeros of both signs, which sorting does not tell apart
     if name in ("ArrayTransform", "ArrayFilter") and len(items(node.function().arguments())) > 1:
         return False  # it sees positions
+    if name in _STOPPING:
+        return all(_never_fails(catalyst, each) for each in walk_expression(node.function()))
     return name in _SETTLING or (name in _MEMBER_BY_MEMBER and place.settled)
+
+
+def _never_fails(catalyst: Catalyst, node: Expression) -> bool:
+    if simple_name(node) != "Cast":
+        return simple_name(node) in _NEVER_FAILING
+    casts = catalyst.companion("org.apache.spark.sql.catalyst.expressions.Cast")
+    return bool(casts.canUpCast(node.child().dataType(), node.dataType()))
 
 
 def _by_value(catalyst: Catalyst, node: Expression) -> bool:
