@@ -7,15 +7,16 @@ Not here: which trees are allowed (`validate`), what they mean for increments (`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from typing import Any, TypeAlias
 
-from py4j.java_gateway import GatewayClient, JavaClass, is_instance_of
+from py4j.java_gateway import GatewayClient, JavaClass, JavaObject
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from odfabric.model.instant import SECONDS_PER_DAY
+from odfabric_engine_spark.tree_reader import KnownObject, TreeReader, reader_of
 
 # Objects of the JVM have no Python types; these names say which Scala type is meant.
 Plan: TypeAlias = Any
@@ -40,10 +41,11 @@ class Catalyst:
         self.session = session
         self.jvm: Any = session._jvm
         self._java_session: Any = session._jsparkSession
-        self.logical = _Package(self.jvm, "org.apache.spark.sql.catalyst.plans.logical")
-        self.expressions = _Package(self.jvm, "org.apache.spark.sql.catalyst.expressions")
-        self._sessions: Any = _Package(self.jvm, "org.apache.spark.sql.classic").SparkSession
-        self._companions: dict[str, Any] = {}
+        classes = _classes_of(self._java_session._gateway_client)
+        self.logical = classes.logical
+        self.expressions = classes.expressions
+        self._sessions: Any = classes.classic.SparkSession
+        self._companions = classes.companions
 
     def parse(self, sql: str) -> Plan:
         """The parsed plan of exactly one query. Raises Spark's ParseException for anything else."""
@@ -109,11 +111,7 @@ class Catalyst:
     def companion(self, name: str) -> Any:
         """The companion object of a Scala class, given in full."""
         if name not in self._companions:
-            value: Any = self.jvm
-            *packages, last = name.split(".")
-            for part in packages:
-                value = getattr(value, part)
-            self._companions[name] = getattr(getattr(value, f"{last}$"), "MODULE$")
+            self._companions[name] = getattr(JavaClass(f"{name}$", self._java_session._gateway_client), "MODULE$")
         return self._companions[name]
 
     def settled(self, plan: Plan, *rules: str) -> Plan:
@@ -127,30 +125,50 @@ class Catalyst:
         return plan
 
     def seq(self, values: Iterable[Any]) -> Any:
-        """A Scala Seq, made by one call for each value."""
+        """A Scala Seq."""
+        known = list(values)
+        if all(isinstance(value, JavaObject) for value in known):
+            return self._reader.seq(known)
         found = self.companion("scala.collection.immutable.Nil")
-        for value in reversed(list(values)):
+        for value in reversed(known):
             found = found.prepended(value)
         return found
 
     def is_a(self, value: Any, class_name: str) -> bool:
         """Whether a JVM object is an instance of a class or trait."""
-        return bool(is_instance_of(self.session.sparkContext._gateway, value, class_name))
+        return self._reader.is_a(value, class_name)
+
+    @property
+    def _reader(self) -> TreeReader:
+        return reader_of(self._java_session._gateway_client)
 
 
 class _Package:
-    """Classes of a package of the JVM; each is looked up once, which takes several calls."""
+    """Classes of a package of the JVM and of those within it, by name."""
 
-    def __init__(self, jvm: Any, name: str) -> None:
-        self._found: Any = jvm
-        for part in name.split("."):
-            self._found = getattr(self._found, part)
+    def __init__(self, name: str, client: GatewayClient) -> None:
+        self._client = client
+        self._name = name
         self._classes: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name not in self._classes:
-            self._classes[name] = getattr(self._found, name)
+            kind = _Package if name[0].islower() else JavaClass
+            self._classes[name] = kind(f"{self._name}.{name}", self._client)
         return self._classes[name]
+
+
+class _Classes:
+    """Classes of one JVM that all planners use; `companions` are those of Scala classes by their full names."""
+
+    def __init__(self, client: GatewayClient) -> None:
+        self.logical = _Package("org.apache.spark.sql.catalyst.plans.logical", client)
+        self.expressions = _Package("org.apache.spark.sql.catalyst.expressions", client)
+        self.classic = _Package("org.apache.spark.sql.classic", client)
+        self.companions: dict[str, Any] = {}
+
+
+_classes_of = cache(_Classes)
 
 
 def analysed(frame: DataFrame) -> Plan:
@@ -160,12 +178,13 @@ def analysed(frame: DataFrame) -> Plan:
 
 def items(seq: Any) -> list[Any]:
     """Members of a Scala Seq."""
-    return [seq.apply(index) for index in range(seq.size())]
+    return reader_of(seq._gateway_client).items(seq)
 
 
 def class_name(node: TreeNode) -> str:
     """The full class name of a node, without the sign of Scala's singletons."""
-    name: str = _class_namer(node._gateway_client)(node)
+    known = node.class_name if isinstance(node, KnownObject) else None
+    name: str = _class_namer(node._gateway_client)(node) if known is None else known
     return name.rstrip("$")
 
 
@@ -187,7 +206,7 @@ def is_expression_class(name: str) -> bool:
 
 def children(node: TreeNode) -> list[TreeNode]:
     """Children of a plan or an expression."""
-    return items(node.children())
+    return reader_of(node._gateway_client).children(node)
 
 
 def children_of(node: TreeNode, name: str) -> list[TreeNode]:
@@ -197,7 +216,22 @@ def children_of(node: TreeNode, name: str) -> list[TreeNode]:
 
 def expressions_of(plan: Plan) -> list[Expression]:
     """Expressions that a plan node holds itself."""
-    return items(plan.expressions())
+    return reader_of(plan._gateway_client).expressions(plan)
+
+
+def output_of(plan: Plan) -> list[Attribute]:
+    """The columns that a plan gives."""
+    return reader_of(plan._gateway_client).output(plan)
+
+
+def elements_of(product: Any) -> list[Any]:
+    """Elements of a Scala product: what a node is made of, in the order of its class."""
+    return reader_of(product._gateway_client).elements(product)
+
+
+def with_elements(node: TreeNode, changed: Mapping[int, Any]) -> TreeNode:
+    """A node with some of its elements replaced, by position."""
+    return reader_of(node._gateway_client).copied(node, changed)
 
 
 def inner_plan(expression: Expression, name: str | None = None) -> Plan | None:
@@ -207,11 +241,9 @@ def inner_plan(expression: Expression, name: str | None = None) -> Plan | None:
 
 def walk_expression(expression: Expression) -> Iterator[Expression]:
     """An expression and all below it, parents first; plans in subqueries are not entered."""
-    stack = [expression]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed(children_of(node, simple_name(node))))
+    yield expression
+    if simple_name(expression) not in _CHILDLESS:
+        yield from reader_of(expression._gateway_client).below(expression)[1:]
 
 
 def without_alias(expression: Expression) -> Expression:
@@ -233,5 +265,4 @@ def is_attribute(expression: Expression) -> bool:
 
 def expr_id(named: Expression) -> int:
     """The identity of a column within a plan."""
-    number: int = named.exprId().id()
-    return number
+    return reader_of(named._gateway_client).column_id(named)

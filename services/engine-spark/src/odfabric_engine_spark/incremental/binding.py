@@ -12,7 +12,17 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan, analysed, children, items, simple_name
+from odfabric_engine_spark.catalyst import (
+    Attribute,
+    Catalyst,
+    Expression,
+    Plan,
+    analysed,
+    children,
+    items,
+    output_of,
+    simple_name,
+)
 from odfabric_engine_spark.incremental.input_table import leaf_alias
 
 
@@ -62,23 +72,23 @@ def _bind(catalyst: Catalyst, node: Plan, rows: Iterator[DataFrame]) -> Bound:
 def _union(catalyst: Catalyst, node: Plan, below: list[Bound]) -> Bound:
     aligned = []
     for child, bound in zip(children(node), below, strict=True):
-        columns = [*items(child.output()), *bound.hidden]
+        columns = [*output_of(child), *bound.hidden]
         aligned.append(catalyst.logical.Project(catalyst.seq(columns), bound.plan))
     union = node.withNewChildren(catalyst.seq(aligned))
-    return Bound(union, items(union.output())[-len(below[0].hidden) :])
+    return Bound(union, output_of(union)[-len(below[0].hidden) :])
 
 
 def _expand(catalyst: Catalyst, node: Plan, below: Bound) -> Bound:
     """Each of the rows that a row becomes has its hidden columns, under ids of their own."""
     rows = [catalyst.seq([*items(projection), *below.hidden]) for projection in items(node.projections())]
     hidden = [column.newInstance() for column in below.hidden]
-    output = catalyst.seq([*items(node.output()), *hidden])
+    output = catalyst.seq([*output_of(node), *hidden])
     return Bound(catalyst.logical.Expand(catalyst.seq(rows), output, below.plan), hidden)
 
 
 def _attach(catalyst: Catalyst, leaf: Plan, frame: DataFrame) -> Bound:
     source = analysed(frame)
-    have, want = items(source.output()), items(leaf.output())
+    have, want = output_of(source), output_of(leaf)
     named = [catalyst.named(value, str(column.name()), like=column) for value, column in zip(have, want, strict=False)]
     hidden = have[len(want) :]
     return Bound(catalyst.logical.Project(catalyst.seq([*named, *hidden]), source), hidden)

@@ -24,6 +24,7 @@ from odfabric_engine_spark.catalyst import (
     expressions_of,
     inner_plan,
     items,
+    output_of,
     simple_name,
     walk_expression,
 )
@@ -111,7 +112,7 @@ def classify(
     if not aggregates:
         if query.lateness_us is not None:
             raise Refused([refusal("hint", NO_LATENESS, at=placed_part(query.plan), hint=LEAVE_OUT)])
-        names = [str(attribute.name()) for attribute in items(plan.output())]
+        names = [str(attribute.name()) for attribute in output_of(plan)]
         return LinearQuery(catalyst, plan, leaves_of(plan), operation_name in names)
     return _aggregate_query(catalyst, plan, aggregates[0], query.lateness_us, tables)
 

@@ -21,6 +21,7 @@ from odfabric_engine_spark.catalyst import (
     children,
     is_attribute,
     items,
+    output_of,
     simple_name,
     without_alias,
 )
@@ -50,14 +51,14 @@ class GroupRows:
             _field(name, expression) for name, expression in zip((*key_names, *result_names), expressions, strict=True)
         ]
         leaf = marked_relation(query.catalyst, marked_schema(spark_types.StructType(fields), "groups"))
-        columns = items(leaf.output())
+        columns = output_of(leaf)
         replaced = list(zip(expressions, columns, strict=True))
         named = [
             _replace_named(query.catalyst, item, replaced) for item in items(query.aggregate.aggregateExpressions())
         ]
         groups = query.catalyst.logical.Project(query.catalyst.seq(named), leaf)
         plan = _put(query.catalyst, query.above, groups)
-        return cls(RowMapping.of(query.catalyst, plan, items(plan.output())), key_names, result_names)
+        return cls(RowMapping.of(query.catalyst, plan, output_of(plan)), key_names, result_names)
 
     def output(self, groups: pa.Table) -> pa.Table:
         """Rows for groups, as Spark gives them, with `GROUP_ID` last; a group that HAVING drops has none.

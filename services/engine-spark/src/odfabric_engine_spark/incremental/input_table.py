@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.catalyst import Attribute, Catalyst, Plan, items, simple_name
+from odfabric_engine_spark.catalyst import Attribute, Catalyst, Plan, output_of, simple_name
 from odfabric_engine_spark.spark_types import spark_type
 
 _MARK = "odf.input"
@@ -60,7 +60,7 @@ class InputTable:
     def leaf(self, catalyst: Catalyst) -> Plan:
         """A fresh leaf that shows every column but the hidden ones, which can still be named."""
         relation = marked_relation(catalyst, self.spark)
-        attributes = items(relation.output())
+        attributes = output_of(relation)
         visible = [attribute for attribute in attributes if attribute.name() not in self.hidden]
         hidden = [_hide(catalyst, attribute) for attribute in attributes if attribute.name() in self.hidden]
         shown = catalyst.logical.Project(catalyst.seq(visible), relation)

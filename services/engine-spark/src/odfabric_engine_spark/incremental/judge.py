@@ -17,7 +17,7 @@ from odfabric.model.engine import QueryProblem, ValidateRequest, ValidateResult
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.catalyst import Catalyst, Plan, items
+from odfabric_engine_spark.catalyst import Catalyst, Plan, output_of
 from odfabric_engine_spark.incremental.aggregate_plan import AggregatePlan
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery, classify
 from odfabric_engine_spark.incremental.input_table import InputTable
@@ -95,7 +95,7 @@ def judge_transform(
         return JudgedTransform(query, shape, None, (), resolved.plan)
     aggregate = AggregatePlan.of(query) if isinstance(query, AggregateQuery) else None
     plan = query.below if isinstance(query, AggregateQuery) else query.plan
-    results = items(plan.output()) if aggregate is None else aggregate.rows.named
+    results = output_of(plan) if aggregate is None else aggregate.rows.named
     return JudgedTransform(query, shape, aggregate, tuple(columns_needed(query.catalyst, plan, results)), resolved.plan)
 
 

@@ -19,7 +19,7 @@ from odfabric.model.engine import TransformRequestInput
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, expr_id, items, simple_name
+from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, expr_id, items, output_of, simple_name
 from odfabric_engine_spark.incremental.canonical import one_array, row_bytes
 from odfabric_engine_spark.incremental.input_rows import InputRows
 from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
@@ -120,7 +120,7 @@ def _collect_needed(node: Plan, found: list[frozenset[str]]) -> None:
         if leaf_alias(child) is None:
             _collect_needed(child, found)
             continue
-        output = {expr_id(attribute): str(attribute.name()) for attribute in items(child.output())}
+        output = {expr_id(attribute): str(attribute.name()) for attribute in output_of(child)}
         if simple_name(node) == "Project":
             used = {expr_id(attribute) for attribute in items(node.references().toSeq())}
             found.append(frozenset(output[column] for column in used if column in output))

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from odfabric.errors import InvalidData, Place
 from odfabric.model.operation import OperationType
-from odfabric_engine_spark.catalyst import items
+from odfabric_engine_spark.catalyst import output_of
 from odfabric_engine_spark.incremental.binding import bind, projection
 from odfabric_engine_spark.incremental.canonical import one_array, table_bytes
 from odfabric_engine_spark.incremental.changes import Operations, Records
@@ -76,7 +76,7 @@ def images(query: LinearQuery, shape: OutputShape, leaf_rows: list[pa.Table]) ->
     """Maps rows of each leaf, whose last columns are `HIDDEN`. What Spark raises on an expression passes through."""
     frames = [local_rows(query.catalyst.session, rows) for rows in leaf_rows]
     bound = bind(query.catalyst, query.plan, frames)
-    table = arrow_of(projection(query.catalyst, bound, items(query.plan.output())))
+    table = arrow_of(projection(query.catalyst, bound, output_of(query.plan)))
     branches, offsets = _longs(table, BRANCH), _longs(table, OFFSET)
     order = np.lexsort((offsets, branches))
     operation = shape.vocabulary.operation_type if shape.op_selected else OPERATION

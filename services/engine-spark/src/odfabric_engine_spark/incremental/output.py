@@ -19,7 +19,7 @@ from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_a
 from odfabric.formats.slice_schema import OFFSET_TYPE, OPERATION_TYPE, TIMESTAMP_TYPE, check_compatible, check_storable
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.catalyst import Expression, Plan, children, expr_id, is_attribute, items
+from odfabric_engine_spark.catalyst import Expression, Plan, children, expr_id, is_attribute, output_of
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
 from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
@@ -130,7 +130,7 @@ def _changed_by_spark(table: InputTable) -> bool:
 
 def _passed_through(plan: Plan, index: int, field: pa.Field, tables: Mapping[str, InputTable]) -> pa.Field:
     """The field with the type of the inputs' column, if it is that column and nothing else in every branch."""
-    found = set(_declared_types(items(plan.output())[index], plan, tables))
+    found = set(_declared_types(output_of(plan)[index], plan, tables))
     declared = found.pop() if len(found) == 1 else None
     return field if declared is None or types.is_temporal(declared) else field.with_type(declared)
 
@@ -139,7 +139,7 @@ def _declared_types(column: Expression, plan: Plan, tables: Mapping[str, InputTa
     """The types of the inputs' columns that a column of a plan is; None where it is made on the way."""
     alias = leaf_alias(plan)
     if alias is not None:
-        names = [str(each.name()) for each in items(plan.output()) if expr_id(each) == expr_id(column)]
+        names = [str(each.name()) for each in output_of(plan) if expr_id(each) == expr_id(column)]
         yield tables[alias].arrow.field(names[0]).type
         return
     sources, below = sources_of(column, plan), children(plan)

@@ -17,6 +17,7 @@ from odfabric_engine_spark.catalyst import (
     expr_id,
     is_attribute,
     items,
+    output_of,
     simple_name,
     walk_expression,
     without_alias,
@@ -57,7 +58,7 @@ def _event_time_of(query: AggregateQuery, event_time: str) -> Expression | None:
     """The output's event time in terms of the aggregate's keys and functions."""
     definitions: list[dict[int, Expression]] = []
     node: Plan = query.above
-    column = next(output for output in items(node.output()) if str(output.name()) == event_time)
+    column = next(output for output in output_of(node) if str(output.name()) == event_time)
     while simple_name(node) != "Aggregate":
         if simple_name(node) == "Project":
             definitions.append({expr_id(named): without_alias(named) for named in items(node.projectList())})

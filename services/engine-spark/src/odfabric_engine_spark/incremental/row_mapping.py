@@ -23,6 +23,7 @@ from odfabric_engine_spark.catalyst import (
     expr_id,
     is_attribute,
     items,
+    output_of,
     simple_name,
     without_alias,
 )
@@ -153,7 +154,7 @@ def _choice_of(catalyst: Catalyst, plan: Plan, named: Sequence[Expression]) -> _
             return None
         conditions += [(each.child(), leaf.child()) for each in asked]
         (leaf,) = children(leaf)
-    positions = {expr_id(column): position for position, column in enumerate(items(leaf.output()))}
+    positions = {expr_id(column): position for position, column in enumerate(output_of(leaf))}
     columns = [_windowed(catalyst, each, plan, positions) or _chosen(catalyst, each, plan, positions) for each in named]
     needed = [_place(catalyst, value, below, positions) for value, below in conditions]
     found = tuple(column for column in columns if column is not None)

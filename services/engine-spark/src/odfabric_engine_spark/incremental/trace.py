@@ -18,6 +18,7 @@ from odfabric_engine_spark.catalyst import (
     expressions_of,
     is_attribute,
     items,
+    output_of,
     simple_name,
     walk_expression,
     without_alias,
@@ -43,7 +44,7 @@ def leaves_of(plan: Plan) -> tuple[Leaf, ...]:
         node = stack.pop()
         alias = leaf_alias(node)
         if alias is not None:
-            columns = {expr_id(attribute): str(attribute.name()) for attribute in items(node.output())}
+            columns = {expr_id(attribute): str(attribute.name()) for attribute in output_of(node)}
             found.append(Leaf(len(found), alias, columns))
         stack.extend(reversed(children(node)))
     return tuple(found)
@@ -93,8 +94,8 @@ def substitute(catalyst: Catalyst, expression: Expression, values: Mapping[int, 
 
 def _through_union(catalyst: Catalyst, expression: Expression, plan: Plan) -> list[Expression | None]:
     found: list[Expression | None] = []
-    output = [expr_id(attribute) for attribute in items(plan.output())]
+    output = [expr_id(attribute) for attribute in output_of(plan)]
     for child in children(plan):
-        own = dict(zip(output, items(child.output()), strict=True))
+        own = dict(zip(output, output_of(child), strict=True))
         found += trace(catalyst, substitute(catalyst, expression, own), child)
     return found

@@ -16,6 +16,7 @@ from odfabric_engine_spark.catalyst import (
     expr_id,
     is_attribute,
     items,
+    output_of,
     simple_name,
     without_alias,
 )
@@ -70,7 +71,7 @@ class EventTimes:
         if alias is not None:
             return any(
                 expr_id(each) == expr_id(column) and str(each.name()) == self._tables[alias].vocabulary.event_time
-                for each in items(plan.output())
+                for each in output_of(plan)
             )
         sources, below = sources_of(column, plan), children(plan)
         return bool(sources) and all(self.is_event_time(source, below[at]) for source, at in sources)
@@ -87,12 +88,12 @@ def sources_of(column: Expression, plan: Plan) -> list[tuple[Expression, int]]:
             return []
         return [(without_alias(named), 0)]
     if name in ("Union", "Expand"):
-        output = [expr_id(each) for each in items(plan.output())]
+        output = [expr_id(each) for each in output_of(plan)]
         if expr_id(column) not in output:
             return []
         index = output.index(expr_id(column))
         if name == "Union":
-            return [(items(child.output())[index], at) for at, child in enumerate(below)]
+            return [(output_of(child)[index], at) for at, child in enumerate(below)]
         return [(projection.apply(index), 0) for projection in items(plan.projections())]
     if name in _PASSING or name == "Join":
         return [(column, at) for at, child in enumerate(below) if _shows(child, column)]
@@ -100,7 +101,7 @@ def sources_of(column: Expression, plan: Plan) -> list[tuple[Expression, int]]:
 
 
 def _shows(plan: Plan, column: Expression) -> bool:
-    return any(expr_id(each) == expr_id(column) for each in items(plan.output()))
+    return any(expr_id(each) == expr_id(column) for each in output_of(plan))
 
 
 def _end_of_window_time(value: Expression) -> Expression | None:

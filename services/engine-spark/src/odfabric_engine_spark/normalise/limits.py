@@ -20,6 +20,7 @@ from odfabric_engine_spark.catalyst import (
     inner_plan,
     is_attribute,
     items,
+    output_of,
     simple_name,
     walk_expression,
 )
@@ -155,7 +156,7 @@ def _system_column_problems(nodes: list[Plan], tables: Mapping[str, InputTable])
     for node in nodes:
         alias = leaf_alias(node)
         if alias is not None:
-            columns = {expr_id(column): str(column.name()) for column in items(node.output())}
+            columns = {expr_id(column): str(column.name()) for column in output_of(node)}
             hidden.update((number, name) for number, name in columns.items() if name in tables[alias].hidden)
     found: dict[str, InvalidQuery] = {}
     for node in nodes:

@@ -20,6 +20,7 @@ from odfabric_engine_spark.catalyst import (
     expr_id,
     is_attribute,
     items,
+    output_of,
     simple_name,
     walk_expression,
 )
@@ -102,7 +103,7 @@ class LookupReader:
         plan = _below(plan, "SubqueryAlias")
         if simple_name(plan) != "GlobalLimit" or str(plan.limitExpr().sql()) != "1":
             return None
-        results = items(plan.output())
+        results = output_of(plan)
         (plan,) = children(plan)
         if simple_name(plan) != "LocalLimit":
             return None
@@ -161,7 +162,7 @@ class LookupReader:
 
     def _key_problems(self, node: Plan, lookup: Lookup) -> Iterator[InvalidQuery]:
         wanted = self._primary_keys[lookup.table]
-        columns = {expr_id(column): str(column.name()) for column in items(lookup.versions.output())}
+        columns = {expr_id(column): str(column.name()) for column in output_of(lookup.versions)}
         used = [
             columns.get(expr_id(each)) if is_attribute(each) else None for _, v in lookup.keys for each in [_uncast(v)]
         ]

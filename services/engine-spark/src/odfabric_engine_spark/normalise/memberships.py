@@ -21,6 +21,7 @@ from odfabric_engine_spark.catalyst import (
     children,
     conjuncts,
     items,
+    output_of,
     simple_name,
     walk_expression,
 )
@@ -60,7 +61,7 @@ class Memberships:
         if not is_not_in(part):
             return None
         values, query = items(part.child().values()), part.child().query()
-        pairs = list(zip(values, items(query.plan().output()), strict=False))
+        pairs = list(zip(values, output_of(query.plan()), strict=False))
         whole = len(pairs) == 1 and query.outerAttrs().isEmpty()
         make = self._catalyst.expressions
         conditions: list[Expression] = []
@@ -148,7 +149,7 @@ class Memberships:
         values, query = items(membership.values()), membership.query()
         if len(values) > 1 or not query.outerAttrs().isEmpty() or self._is_two_valued(membership):
             return None
-        (value,), column = values, items(query.plan().output())[0]
+        (value,), column = values, output_of(query.plan())[0]
         nulls = self._catalyst.named(from_template(self._catalyst, _NULLS, {"x": column}), "nulls")
         none = self._catalyst.companion("scala.None")
         one_row = self._catalyst.logical.Aggregate(
@@ -164,7 +165,7 @@ class Memberships:
         inside = _inside(query)
         return all(
             self._is_present(value) and _never_null(self._catalyst, column, inside)
-            for value, column in zip(values, items(query.plan().output()), strict=False)
+            for value, column in zip(values, output_of(query.plan()), strict=False)
         )
 
     def _is_present(self, value: Expression) -> bool:

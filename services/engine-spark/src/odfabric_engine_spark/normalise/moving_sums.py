@@ -7,7 +7,7 @@ the window's order (`window_functions`); groups (`float_aggregates`).
 
 from __future__ import annotations
 
-from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, items, simple_name
+from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, items, output_of, simple_name
 from odfabric_engine_spark.normalise.floats import AVERAGES
 from odfabric_engine_spark.normalise.template import from_template
 from odfabric_engine_spark.normalise.window_functions import folds_frame, window
@@ -24,7 +24,7 @@ def with_sums_of_frames(catalyst: Catalyst, node: Plan) -> Plan:
         return node
     (below,) = children(node)
     computed: list[Expression] = []
-    columns: list[Expression] = [*items(below.output())]
+    columns: list[Expression] = [*output_of(below)]
     for named in all_named:
         if not folds_frame(named.child()):
             computed.append(named)

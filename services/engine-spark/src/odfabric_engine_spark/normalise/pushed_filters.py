@@ -8,7 +8,7 @@ below it stays over all rows. Not here: which conditions there are.
 
 from __future__ import annotations
 
-from odfabric_engine_spark.catalyst import Catalyst, Plan, children, expr_id, items
+from odfabric_engine_spark.catalyst import Catalyst, Plan, children, expr_id, output_of
 from odfabric_engine_spark.incremental.input_table import marked_leaf
 from odfabric_engine_spark.normalise.rebuild import with_children
 from odfabric_engine_spark.normalise.timed import is_timed_filter
@@ -29,7 +29,7 @@ def with_filters_pushed(catalyst: Catalyst, plan: Plan) -> Plan:
 def _set_apart(catalyst: Catalyst, node: Plan, waiting: dict[int, Plan]) -> Plan:
     """The plan with a leaf in the place of each filter that waits; these, done below, by the first column of the leaf."""
     if is_timed_filter(node):
-        leaf = marked_leaf(catalyst, items(node.output()))
+        leaf = marked_leaf(catalyst, output_of(node))
         below = [with_filters_pushed(catalyst, child) for child in children(node)]
         waiting[expr_id(leaf.output().head())] = with_children(catalyst, node, below)
         return leaf

@@ -14,15 +14,14 @@ from odfabric_engine_spark.catalyst import (
     Expression,
     Plan,
     children,
+    elements_of,
     expressions_of,
     inner_plan,
     items,
     walk_expression,
+    with_elements,
 )
-
-_EXPRESSION = "org.apache.spark.sql.catalyst.expressions.Expression"
-_SEQ = "scala.collection.immutable.Seq"
-_SOME = "scala.Some"
+from odfabric_engine_spark.tree_reader import Kind, KnownObject
 
 
 def with_children(catalyst: Catalyst, node: Plan, below: Sequence[Plan]) -> Plan:
@@ -49,15 +48,12 @@ def map_expression(
 
 def map_expressions(catalyst: Catalyst, node: Plan, replace: Callable[[Expression], Expression | None]) -> Plan:
     """A plan node with parts of its own expressions replaced; its children stay."""
-    arguments = [node.productElement(index) for index in range(node.productArity())]
+    arguments = elements_of(node)
     mapped = [_map_argument(catalyst, argument, replace) for argument in arguments]
     if all(one is other for one, other in zip(mapped, arguments, strict=True)):
         return node
-    gateway = catalyst.session.sparkContext._gateway
-    array = gateway.new_array(catalyst.jvm.java.lang.Object, len(mapped))
-    for index, argument in enumerate(mapped):
-        array[index] = argument
-    return node.makeCopy(array)
+    changed = {at: new for at, (new, old) in enumerate(zip(mapped, arguments, strict=True)) if new is not old}
+    return with_elements(node, changed)
 
 
 def subqueries_of(catalyst: Catalyst, node: Plan) -> list[Expression]:
@@ -95,15 +91,16 @@ def _at_place(catalyst: Catalyst, expression: Expression) -> Iterator[None]:
 def _map_argument(catalyst: Catalyst, argument: object, replace: Callable[[Expression], Expression | None]) -> object:
     if isinstance(argument, str | int | float | bool | None):
         return argument
-    if catalyst.is_a(argument, _EXPRESSION):
+    kind = argument.kind if isinstance(argument, KnownObject) else None
+    if kind is Kind.EXPRESSION:
         return map_expression(catalyst, argument, replace)
-    if catalyst.is_a(argument, _SEQ):
+    if kind is Kind.SEQ:
         known = items(argument)
         mapped = [_map_argument(catalyst, each, replace) for each in known]
         unchanged = all(one is other for one, other in zip(mapped, known, strict=True))
         return argument if unchanged else catalyst.seq(mapped)
-    if catalyst.is_a(argument, _SOME):
-        known_value = argument.get()  # type: ignore[attr-defined]
+    if kind is Kind.SOME:
+        (known_value,) = elements_of(argument)
         value = _map_argument(catalyst, known_value, replace)
         return argument if value is known_value else catalyst.companion("scala.Option").apply(value)
     return argument

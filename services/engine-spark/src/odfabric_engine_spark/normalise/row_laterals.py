@@ -13,6 +13,7 @@ from odfabric_engine_spark.catalyst import (
     children,
     is_attribute,
     items,
+    output_of,
     simple_name,
     without_alias,
 )
@@ -42,7 +43,7 @@ def over_the_row(catalyst: Catalyst, node: Plan) -> Plan | None:
         return None
     for project in reversed(projects):
         named = [own_row(catalyst, each) for each in items(project.projectList())]
-        plan = catalyst.logical.Project(catalyst.seq([*items(left.output()), *named]), plan)
+        plan = catalyst.logical.Project(catalyst.seq([*output_of(left), *named]), plan)
     return plan if always else catalyst.logical.Filter(condition, plan)
 
 

@@ -23,6 +23,7 @@ from odfabric_engine_spark.catalyst import (
     inner_plan,
     is_attribute,
     items,
+    output_of,
     simple_name,
     walk_expression,
     without_alias,
@@ -99,7 +100,7 @@ class Subqueries:
         def replace(part: Expression) -> Expression | None:
             if not _is_single_value(part):
                 return None
-            column = items(part.plan().output())[0]
+            column = output_of(part.plan())[0]
             value = self._catalyst.named(column, str(column.name()))
             plans.append(self._catalyst.logical.Project(self._catalyst.seq([value]), part.plan()))
             return value.toAttribute()
@@ -167,7 +168,7 @@ class Subqueries:
         """Spark's rule joins what reads a column of the row; the others are told to, with any column."""
         if simple_name(part) != "Exists" or not part.outerAttrs().isEmpty():
             return None
-        any_column = self._catalyst.seq(items(below.output())[:1])
+        any_column = self._catalyst.seq(output_of(below)[:1])
         return self._catalyst.expressions.Exists(part.plan(), any_column, part.exprId(), part.joinCond(), part.hint())
 
     def _around_aggregate(self, node: Plan) -> Plan:
@@ -176,7 +177,7 @@ class Subqueries:
         (child,) = children(node)
         node = self._pulled_below(node, below)
         if below:
-            project = self._catalyst.logical.Project(self._catalyst.seq([*items(child.output()), *below]), child)
+            project = self._catalyst.logical.Project(self._catalyst.seq([*output_of(child), *below]), child)
             node = node.withNewChildren(self._catalyst.seq([self.joined(project)]))
         return self._pulled_above(node) if subqueries_of(self._catalyst, node) else node
 

@@ -9,7 +9,15 @@ Source: ruling on temporal joins.
 
 from __future__ import annotations
 
-from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan, children, items, simple_name
+from odfabric_engine_spark.catalyst import (
+    Attribute,
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    output_of,
+    simple_name,
+)
 from odfabric_engine_spark.normalise.lookups import FORM, Lookup, LookupReader
 from odfabric_engine_spark.normalise.row_laterals import over_the_row
 from odfabric_engine_spark.normalise.timed import wait_for
@@ -33,7 +41,7 @@ def without_lateral(catalyst: Catalyst, node: Plan, reader: LookupReader) -> Pla
     if is_outer and not always:
         raise Refused([refusal("temporal-join", "LEFT JOIN LATERAL is ON TRUE", at=node, hint=f"left {FORM} on true")])
     (left,) = children(node)
-    found = _Joiner(catalyst, lookup, left).joined(items(node.right().plan().output()), is_outer=is_outer)
+    found = _Joiner(catalyst, lookup, left).joined(output_of(node.right().plan()), is_outer=is_outer)
     return found if always else catalyst.logical.Filter(condition, found)
 
 
@@ -53,7 +61,7 @@ class _Joiner:
         """Rows with the results of their version under the given columns."""
         make = self._catalyst.logical
         union = make.Union(self._catalyst.seq([self._rows(), self._versions()]), False, False)
-        columns = items(union.output())
+        columns = output_of(union)
         count, end = len(self._lookup.keys), len(columns) - len(self._order)
         keys, (time, side, version), own = columns[:count], columns[count : count + 3], columns[count + 3 : end]
         order = [ascending(self._catalyst, time), ascending(self._catalyst, side)]
@@ -76,7 +84,7 @@ class _Joiner:
         nothing = self._catalyst.null_literal(self._result().dataType())
         places = [self._catalyst.null_literal(one.child().dataType()) for one in self._order]
         keys = [row for row, _ in self._lookup.keys]
-        return self._branch([*keys, row_time, self._row_side, nothing], items(rows.output()), places, rows)
+        return self._branch([*keys, row_time, self._row_side, nothing], output_of(rows), places, rows)
 
     def _versions(self) -> Plan:
         keys = [version for _, version in self._lookup.keys]
@@ -85,7 +93,7 @@ class _Joiner:
         plan = self._catalyst.logical.Filter(self._catalyst.all_of([*self._lookup.own, *known]), self._lookup.versions)
         absent = [
             self._catalyst.named(self._catalyst.null_literal(column.dataType()), str(column.name()))
-            for column in items(self._left.output())
+            for column in output_of(self._left)
         ]
         places = [one.child() for one in self._order]
         return self._branch([*keys, time, self._version_side, self._result()], absent, places, plan)

@@ -7,7 +7,7 @@ is (`event_times`), the watermark's value (the stages put it in). Source: semant
 
 from __future__ import annotations
 
-from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, items, simple_name
+from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, items, output_of, simple_name
 from odfabric_engine_spark.normalise.event_times import WINDOW_END, EventTimes
 from odfabric_engine_spark.normalise.rebuild import with_children
 
@@ -61,7 +61,7 @@ def has_timed_filter(plan: Plan) -> bool:
 
 
 def _closed(catalyst: Catalyst, aggregate: Plan, windows: list[Expression]) -> Plan:
-    output = items(aggregate.output())
+    output = output_of(aggregate)
     ends = [catalyst.named(catalyst.member(window, WINDOW_END), _WINDOW_END) for window in windows]
     named = [*items(aggregate.aggregateExpressions()), *ends]
     (below,) = children(aggregate)

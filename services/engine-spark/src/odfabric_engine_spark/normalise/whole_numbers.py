@@ -8,7 +8,7 @@ does, as accumulators have it. Not here: shorter whole numbers, whose sums fit; 
 
 from __future__ import annotations
 
-from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, items, simple_name
+from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, items, output_of, simple_name
 from odfabric_engine_spark.normalise.floats import AVERAGES
 from odfabric_engine_spark.normalise.template import from_template
 from odfabric_engine_spark.normalise.window_functions import window
@@ -43,7 +43,7 @@ def with_exact_longs(catalyst: Catalyst, node: Plan) -> Plan:
     if not any(_adds_longs_over_rows(named.child()) for named in all_named):
         return node
     computed: list[Expression] = []
-    columns: list[Expression] = [*items(below.output())]
+    columns: list[Expression] = [*output_of(below)]
     for named in all_named:
         if not _adds_longs_over_rows(named.child()):
             computed.append(named)

@@ -20,6 +20,7 @@ from odfabric_engine_spark.catalyst import (
     expr_id,
     is_attribute,
     items,
+    output_of,
     simple_name,
     walk_expression,
 )
@@ -240,7 +241,7 @@ def unordered_columns(catalyst: Catalyst, plan: Plan) -> list[Expression]:
     orderings = catalyst.companion(f"{_PACKAGE}.RowOrdering")
     array_of = catalyst.companion("org.apache.spark.sql.types.ArrayType")
     # A struct is a list of fields too, which would be taken for a list of expressions; an array has the order of its items.
-    return [column for column in items(plan.output()) if not orderings.isOrderable(array_of.apply(column.dataType()))]
+    return [column for column in output_of(plan) if not orderings.isOrderable(array_of.apply(column.dataType()))]
 
 
 def tie_problems(catalyst: Catalyst, plan: Plan, *, at: Plan) -> Iterator[InvalidQuery]:
@@ -256,7 +257,7 @@ def tie_problems(catalyst: Catalyst, plan: Plan, *, at: Plan) -> Iterator[Invali
 
 def _declared(plan: Plan) -> list[Expression]:
     """The columns of a plan, those of the relation below a selection in that relation's order, then what windows made."""
-    output, base = items(plan.output()), plan
+    output, base = output_of(plan), plan
     while simple_name(base) == "Window":
         (base,) = children(base)
     if simple_name(base) != "Project":

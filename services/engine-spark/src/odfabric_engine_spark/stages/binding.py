@@ -15,7 +15,16 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, Plan, analysed, children, items, simple_name
+from odfabric_engine_spark.catalyst import (
+    Attribute,
+    Catalyst,
+    Expression,
+    Plan,
+    analysed,
+    children,
+    output_of,
+    simple_name,
+)
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.input_table import leaf_alias
 from odfabric_engine_spark.local_rows import local_rows
@@ -135,7 +144,7 @@ class _Leaf:
 
     def __init__(self, catalyst: Catalyst, plan: Plan) -> None:
         self._catalyst = catalyst
-        self._own = items(plan.output())
+        self._own = output_of(plan)
         self._names = [str(column.name()) for column in self._own]
         self._tag = catalyst.named(catalyst.parse_expression("0Y"), TAG).toAttribute()
         self._shown = plan.output()
@@ -163,7 +172,5 @@ class _Leaf:
     def _named(self, source: Plan) -> list[Expression]:
         return [
             self._catalyst.named(value, name, like=column)
-            for value, name, column in zip(
-                items(source.output()), [*self._names, TAG], [*self._own, self._tag], strict=True
-            )
+            for value, name, column in zip(output_of(source), [*self._names, TAG], [*self._own, self._tag], strict=True)
         ]

@@ -16,6 +16,7 @@ from odfabric_engine_spark.catalyst import (
     Plan,
     children,
     items,
+    output_of,
     simple_name,
     walk_expression,
 )
@@ -81,7 +82,7 @@ def _beside(catalyst: Catalyst, plan: Plan, keys: Sequence[Expression]) -> Ident
     if not keys:
         return Identified(plan, None)
     identity = catalyst.named(_hash(catalyst, keys), IDENTITY)
-    named = [*items(plan.output()), identity]
+    named = [*output_of(plan), identity]
     return Identified(catalyst.logical.Project(catalyst.seq(named), plan), identity.toAttribute())
 
 
@@ -106,10 +107,10 @@ def _of_union(catalyst: Catalyst, plan: Plan) -> Identified:
         own = catalyst.parse_expression(f"{number}L")
         parts = [own] if branch.identity is None else [own, branch.identity]
         value = catalyst.null_literal(own.dataType()) if branch.identity is None else _hash(catalyst, parts)
-        named = [*items(child.output()), catalyst.named(value, IDENTITY)]
+        named = [*output_of(child), catalyst.named(value, IDENTITY)]
         found.append(catalyst.logical.Project(catalyst.seq(named), branch.plan))
     union = plan.withNewChildren(catalyst.seq(found))
-    return Identified(union, items(union.output())[-1])
+    return Identified(union, output_of(union)[-1])
 
 
 def _hash(catalyst: Catalyst, parts: Sequence[Expression]) -> Expression:

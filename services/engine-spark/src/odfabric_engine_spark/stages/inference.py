@@ -18,6 +18,7 @@ from odfabric_engine_spark.catalyst import (
     expr_id,
     is_attribute,
     items,
+    output_of,
     simple_name,
     without_alias,
 )
@@ -55,7 +56,7 @@ class Inference:
     def run(self, plan: Plan) -> tuple[Stage, ...]:
         """The stages of a plan, its result last. Raises Refused."""
         node, value = self._of(plan)
-        self._add_stage(node, value, tuple(items(plan.output())))
+        self._add_stage(node, value, tuple(output_of(plan)))
         return tuple(self.stages)
 
     def _of(self, plan: Plan, needed: Sequence[Attribute] | None = None) -> tuple[Node, Value]:
@@ -92,7 +93,7 @@ class Inference:
 
     def _leaf(self, kind: str, source: str | int, plan: Plan, needed: Sequence[Attribute] | None) -> tuple[Node, Value]:
         wanted = None if needed is None else {expr_id(attribute) for attribute in needed}
-        output = items(plan.output())
+        output = output_of(plan)
         columns = tuple(each for each in output if wanted is None or expr_id(each) in wanted) or tuple(output[:1])
         leaf = StageLeaf(kind, source, plan, columns)
         if kind == "input":
@@ -111,7 +112,7 @@ class Inference:
         """What is below becomes a stage; what reads it sees a leaf with the same columns."""
         if node.leaf is not None and not node.leaf.closes:
             return node, value
-        self._add_stage(node, value, tuple(items(node.plan.output())))
+        self._add_stage(node, value, tuple(output_of(node.plan)))
         return self._leaf("stage", len(self.stages) - 1, node.plan, None)
 
     def _add_stage(self, node: Node, value: Value, output: tuple[Attribute, ...]) -> None:
@@ -200,7 +201,7 @@ class Inference:
         node, value = self._of(child)
         projections = [items(projection) for projection in items(plan.projections())]
         columns: dict[int, Component] = {}
-        for position, attribute in enumerate(items(plan.output())):
+        for position, attribute in enumerate(output_of(plan)):
             first = projections[0][position]
             if all(each[position].semanticEquals(first) for each in projections):
                 found = self._tracer.column(first, value)
@@ -213,8 +214,8 @@ class Inference:
         branches = children(plan)
         found = [self._of(child) for child in branches]
         columns: dict[int, Component] = {}
-        outputs = [items(child.output()) for child in branches]
-        for position, attribute in enumerate(items(plan.output())):
+        outputs = [output_of(child) for child in branches]
+        for position, attribute in enumerate(output_of(plan)):
             parts = [
                 value.columns.get(expr_id(output[position])) for (_, value), output in zip(found, outputs, strict=True)
             ]
@@ -249,7 +250,7 @@ class Inference:
             node, value = self._cut(node, value)
         window = None if timed is None else timed.position_of_window(self._catalyst, plan)
         always = plan.groupingExpressions().isEmpty()
-        output = tuple(items(plan.output()))
+        output = tuple(output_of(plan))
         self.stages.append(GroupStage(self._plan_of(node), node.leaves(), plan, plan, output, window, always))
         return self._leaf("stage", len(self.stages) - 1, plan, None)
 

@@ -6,7 +6,7 @@ made once. Invariant: a plan that passes here has a rule for every node. Source:
 
 from __future__ import annotations
 
-from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, items, simple_name
+from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, output_of, simple_name
 from odfabric_engine_spark.normalise.timed import has_timed_filter
 from odfabric_engine_spark.stages.completeness import check_session_gaps, longest_wait_us
 from odfabric_engine_spark.stages.group_run import GroupPlan
@@ -46,7 +46,7 @@ def staged_query(catalyst: Catalyst, plan: Plan, lateness_us: int | None) -> Sta
         groups=groups,
         rows=rows,
         linear=linear,
-        columns=tuple(items(plan.output())),
+        columns=tuple(output_of(plan)),
         has_identity=found.identity is not None,
         timed=has_timed_filter(plan),
         longest_wait_us=longest_wait_us(catalyst, plan),

@@ -19,7 +19,7 @@ from odfabric_engine_spark.catalyst import (
     Expression,
     analysed,
     expr_id,
-    items,
+    output_of,
 )
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.row_mapping import Place, place_of
@@ -63,7 +63,7 @@ class RowExpressions:
     def _by_spark(self, expressions: Sequence[Expression], rows: pa.Table) -> list[pa.Array]:
         catalyst = self.catalyst
         source = analysed(local_rows(catalyst.session, rows))
-        have = items(source.output())
+        have = output_of(source)
         named = [
             catalyst.named(value, str(column.name()), like=column)
             for value, column in zip(have, self.columns, strict=True)

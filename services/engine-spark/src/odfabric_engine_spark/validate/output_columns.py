@@ -14,7 +14,15 @@ from pyspark.sql import types as spark_types
 
 from odfabric.errors import InvalidQuery
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.catalyst import Expression, Plan, children, expr_id, expressions_of, items, simple_name
+from odfabric_engine_spark.catalyst import (
+    Expression,
+    Plan,
+    children,
+    expr_id,
+    expressions_of,
+    output_of,
+    simple_name,
+)
 from odfabric_engine_spark.validate.refusal import is_placed, placed_part, refusal, shown
 
 _PLAIN = (
@@ -65,7 +73,7 @@ def _places(plan: Plan) -> dict[str, Expression]:
         named = [each for each in expressions_of(node) if simple_name(each) == "Alias" and is_placed(each)]
         made.update({expr_id(each): each for each in named})
         waiting += children(node)
-    columns = {str(column.name()): made.get(expr_id(column)) for column in items(plan.output())}
+    columns = {str(column.name()): made.get(expr_id(column)) for column in output_of(plan)}
     return {name: place for name, place in columns.items() if place is not None}
 
 

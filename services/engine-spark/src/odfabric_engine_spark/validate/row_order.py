@@ -23,6 +23,7 @@ from odfabric_engine_spark.catalyst import (
     inner_plan,
     is_attribute,
     items,
+    output_of,
     simple_name,
     walk_expression,
 )
@@ -174,7 +175,7 @@ def columns_looked_at(catalyst: Catalyst, plan: Plan) -> frozenset[int]:
 
 
 def _ids(plan: Plan) -> set[int]:
-    return {expr_id(column) for column in items(plan.output())}
+    return {expr_id(column) for column in output_of(plan)}
 
 
 def order_problems(node: Expression, name: str, place: Place, *, in_transform: bool) -> Iterator[InvalidQuery]:
