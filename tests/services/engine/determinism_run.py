@@ -116,6 +116,7 @@ def started(configuration: Configuration, folder: Path) -> tuple[SparkProcess, E
         transform_piece_rows=configuration.in_memory_rows,
         stage_rows_max=configuration.in_memory_rows,
         stage_rows_each=max(configuration.in_memory_rows // 4, 1),
+        groups_max=max(configuration.in_memory_rows // 4, 1),
         stages_by_spark=configuration.by_spark,
         state_piece_rows=10 * configuration.in_memory_rows,
     )

@@ -157,6 +157,7 @@ def sizes_of(r: Random) -> dict[str, int]:
         "stage_rows_max": [2, 5],
         "stage_rows_each": [1, 3],
         "transform_rows_in_memory_max": [0, 3],
+        "groups_max": [0, 1, 3],
         "aggregate_by_spark": [True],
         "transform_piece_rows": [1, 3],
         "state_piece_rows": [1, 3],

@@ -61,6 +61,7 @@ def check(case: Case, lab: Lab, *, repeat: bool = True) -> None:
         "transform_rows_in_memory_max": case.rows_in_memory,
         "aggregate_by_spark": case.rows_in_memory == 0,
         "transform_piece_rows": case.piece_rows,
+        "groups_max": case.piece_rows,
     }
     sliced = Derivative(case.query.steps, inputs, lab.call, name="sliced", settings=sizes)
     records: list[Row] = []
@@ -158,6 +159,7 @@ def _idempotent(case: Case, sliced: Derivative, lab: Lab) -> None:
         transform_rows_in_memory_max=in_memory,
         aggregate_by_spark=by_spark,
         transform_piece_rows=3,
+        groups_max=2,
     )
     call = replace(lab.call, settings=sizes)
     request = replace(first.request, new_data_path="again-data", new_checkpoint_path="again-checkpoint")

@@ -30,6 +30,7 @@ from odfabric_engine_spark.incremental import (
 from odfabric_engine_spark.incremental.accumulators import GroupValues
 from odfabric_engine_spark.incremental.aggregate_run import AggregateRun
 from odfabric_engine_spark.incremental.group_state import GroupState
+from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
 from odfabric_engine_spark.validate import gate
 from tests.services.engine.law_cases import make_case
 from tests.services.engine.law_check import Lab, LawBroken, check, own_lab
@@ -109,7 +110,7 @@ def _what_was_shown_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def _state_is_not_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(GroupState, "replaced", lambda state, *_: state)
+    patch.setattr(GroupState, "replaced", lambda state, *_, **__: state)
 
 
 def _the_fastest_input_decides(patch: pytest.MonkeyPatch) -> None:
@@ -130,15 +131,15 @@ def _extremes_are_never_withdrawn(patch: pytest.MonkeyPatch) -> None:
 
 
 def _late_rows_are_lost(patch: pytest.MonkeyPatch) -> None:
-    plain = aggregate_transaction.partial_sums
+    plain = SumsByPart.add
 
-    def without_late(rows: pa.Table, marks: group_sums.Marks, *args: object, end_column: str | None) -> object:
-        if end_column is not None and marks.before_us is not None:
-            ends = group_sums.times(rows.column(end_column).combine_chunks())
-            rows = rows.filter(pa.array(ends > marks.before_us))
-        return plain(rows, marks, *args, end_column=end_column)  # type: ignore[arg-type]
+    def without_late(self: SumsByPart, rows: pa.Table) -> None:
+        if self._end_column is not None and self._marks.before_us is not None:
+            ends = group_sums.times(rows.column(self._end_column).combine_chunks())
+            rows = rows.filter(pa.array(ends > self._marks.before_us))
+        plain(self, rows)
 
-    patch.setattr(aggregate_transaction, "partial_sums", without_late)
+    patch.setattr(SumsByPart, "add", without_late)
 
 
 BREAKS: dict[Break, int] = {

@@ -129,6 +129,8 @@ class EngineSettings:
     # transforms
     transform_rows_in_memory_max: int = 1_500_000
     """New rows that are aggregated in memory at once; more are taken in pieces whose sums are added up, or by Spark."""
+    groups_max: int = 250_000
+    """Groups of an aggregate that are in hand at once, a kilobyte and a half each; more are taken by parts of their keys."""
     aggregate_by_spark: bool = False
     """Whether Spark's tasks sum up what is more than that. On a cluster they always do: executors share the work, while one machine
     is faster piece by piece."""

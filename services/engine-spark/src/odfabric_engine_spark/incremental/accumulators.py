@@ -24,7 +24,7 @@ from odfabric_engine_spark.incremental.exact import (
     integer_quotient,
     object_array,
     units_to_decimal,
-    units_to_float,
+    units_to_floats,
 )
 from odfabric_engine_spark.incremental.slots import (
     Counts,
@@ -205,18 +205,12 @@ def _extreme_of(slot: ValuesSlot, value: SlotValue, *, greatest: bool) -> pa.Arr
 
 def _float_result(value: SlotValue, counts: Longs, *, mean: bool) -> pa.Array:
     assert isinstance(value, FloatSums)
-    found: list[float | None] = []
-    specials = zip(value.nans, value.infinities, value.negative_infinities, strict=True)
-    for units, count, (nans, infinities, negative) in zip(value.units, counts, specials, strict=True):
-        if count <= 0:
-            found.append(None)
-        elif nans > 0 or (infinities > 0 and negative > 0):
-            found.append(float("nan"))
-        elif infinities > 0 or negative > 0:
-            found.append(float("inf") if infinities > 0 else float("-inf"))
-        else:
-            found.append(units_to_float(units, int(count) if mean else 1))
-    return pa.array(found, pa.float64())
+    divisors = np.maximum(counts, 1) if mean else np.ones_like(counts)
+    found = units_to_floats(value.units, divisors)
+    up, down = value.infinities > 0, value.negative_infinities > 0
+    found[up], found[down] = np.inf, -np.inf
+    found[(value.nans > 0) | (up & down)] = np.nan
+    return pa.array(found, mask=counts <= 0)
 
 
 def _number_result(call: AggregateCall, value: SlotValue, counts: Longs) -> pa.Array:

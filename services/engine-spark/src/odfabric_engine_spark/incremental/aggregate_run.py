@@ -1,6 +1,6 @@
 """One run of an aggregate: rows of some steps go into their groups, changed groups come out.
 
-Owns the order of things: rows are summed per group and step, groups pass through their versions step by step, and each change
+Owns the order of things: rows are summed per group and step, part by part of the keys where groups are many, groups pass through their versions step by step, and each change
 of a version that is final becomes records. A group without window is final at once; a timed one when the watermark has
 passed its end, so what comes before is one version, and what comes later are corrections. Invariant: the records depend
 neither on how steps were cut into runs nor on the order of rows. Source: semantics of transforms, section 4; rulings on steps,
@@ -9,7 +9,7 @@ pairs and order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -29,6 +29,7 @@ from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.output import as_output
 from odfabric_engine_spark.incremental.slots import Values, ValuesSlot, merge_values
 from odfabric_engine_spark.incremental.value_state import ValueState
+from odfabric_engine_spark.state.key_part import ALL_KEYS, KeyPart
 from odfabric_engine_spark.state.sealing import SealedState
 
 
@@ -41,6 +42,37 @@ class _Work:
     state: Longs
     values: GroupValues
     ends: Longs | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Changes of groups that are final, one for each group and step: the rows that they had and have (-1: none)."""
+
+    rows: pa.Table
+    was: Longs
+    now: Longs
+    steps: Longs
+    keys: pa.Array
+    ends: Longs | None
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Shown]) -> _Shown:
+        """Those of several parts of the keys, of which there is at least one."""
+        if len(parts) == 1:
+            return parts[0]
+        begins = np.cumsum([0, *(part.rows.num_rows for part in parts[:-1])])
+        was = [np.where(part.was < 0, -1, part.was + begin) for begin, part in zip(begins, parts, strict=True)]
+        now = [np.where(part.now < 0, -1, part.now + begin) for begin, part in zip(begins, parts, strict=True)]
+        ends = [part.ends for part in parts if part.ends is not None]
+        rows = [part.rows for part in parts if part.rows.num_rows] or [parts[0].rows]
+        return cls(
+            pa.concat_tables(rows).combine_chunks(),
+            np.concatenate(was),
+            np.concatenate(now),
+            np.concatenate([part.steps for part in parts]),
+            pa.concat_arrays([part.keys for part in parts]),
+            np.concatenate(ends) if ends else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +97,11 @@ class AggregateRun:
         window: GroupColumn | None,
         output_schema: pa.Schema,
         event_time: str | None,
+        groups_max: int,
     ) -> None:
+        """About `groups_max` groups are in hand at once, where parts of the keys are as small."""
         self.state = state
+        self._groups_max = max(groups_max, 1)
         self._values = values
         self._columns = tuple(columns)
         self._accumulators = accumulators
@@ -84,14 +119,39 @@ class AggregateRun:
         """All that is kept, the groups under `name`."""
         return {name: self.state, **{values_name(name, each.slot): each.rows for each in self._values.values()}}
 
-    def apply(self, sums: PartialSums, marks: Marks) -> Records:
-        """Adds sums to the groups and moves the watermark. Raises InvalidData, and what Spark raises on an expression."""
-        work = self._work(sums, marks)
+    def apply(self, parts: Iterable[tuple[KeyPart, PartialSums]], marks: Marks) -> Records:
+        """Adds the sums of each part of the keys to the groups, and moves the watermark.
+
+        Raises InvalidData, and what Spark raises on an expression.
+        """
+        shown = [self._advanced(part, sums, marks) for part, sums in self._of_few_groups(parts, marks)]
+        return self._records(_Shown.joined(shown))
+
+    def _of_few_groups(
+        self, parts: Iterable[tuple[KeyPart, PartialSums]], marks: Marks
+    ) -> Iterator[tuple[KeyPart, PartialSums]]:
+        """Parts of parts, where many groups close."""
+        closing = len(self._closing(ALL_KEYS, marks))
+        for part, sums in parts:
+            for piece in part.divided(1 + closing // (part.count * self._groups_max)):
+                yield piece, sums if piece is part else sums.of_part(piece)
+
+    def _advanced(self, part: KeyPart, sums: PartialSums, marks: Marks) -> _Shown:
+        work = self._work(part, sums, marks)
         events = self._events(work, sums, marks)
         versions, before, after = self._play(work, sums, events, marks)
-        records = self._records(versions, before, after, work, events)
         self._keep(work, sums)
-        return records
+        told = np.nonzero(after >= 0)[0]
+        was = np.where(before[told] >= 0, versions.row_of[np.maximum(before[told], 0)], -1)
+        groups = events[told, 0]
+        return _Shown(
+            versions.rows,
+            was,
+            versions.row_of[after[told]],
+            events[told, 1],
+            work.keys.take(pa.array(groups)),
+            None if work.ends is None else work.ends[groups],
+        )
 
     def drop_closed(self, to_us: int) -> None:
         """Forgets groups that closed at an instant or before: rows for them are dropped from now on."""
@@ -100,13 +160,16 @@ class AggregateRun:
             for each in self._values.values():
                 each.rows.drop_closed(to_us)
 
-    def _work(self, sums: PartialSums, marks: Marks) -> _Work:
-        found = self.state.find(sums.keys)
-        closing = np.zeros(0, dtype=np.int64)
+    def _closing(self, part: KeyPart, marks: Marks) -> Longs:
+        """Positions of the groups of a part that the watermark closes."""
         last = marks.after_us[-1] if marks.after_us else None
-        if self.end_column is not None and last is not None:
-            all_closing = self.state.between(self.end_column, above_us=marks.before_us, to_us=last)
-            closing = np.setdiff1d(all_closing, found)
+        if self.end_column is None or last is None:
+            return np.zeros(0, dtype=np.int64)
+        return self.state.between(self.end_column, above_us=marks.before_us, to_us=last, part=part)
+
+    def _work(self, part: KeyPart, sums: PartialSums, marks: Marks) -> _Work:
+        found = self.state.find(sums.keys)
+        closing = np.setdiff1d(self._closing(part, marks), found)
         closing_keys, closing_columns = self.state.keys(closing)
         keys = pa.concat_arrays([sums.keys, closing_keys])
         columns = {name: pa.concat_arrays([sums.key_columns[name], closing_columns[name]]) for name in sums.key_columns}
@@ -209,30 +272,25 @@ class AggregateRun:
                 found.append(arrays[0])
         return found
 
-    def _records(
-        self, versions: _Versions, before: Longs, after: Longs, work: _Work, events: npt.NDArray[np.int64]
-    ) -> Records:
-        shown = np.nonzero(after >= 0)[0]
-        was = np.where(before[shown] >= 0, versions.row_of[np.maximum(before[shown], 0)], -1)
-        groups, steps = events[shown, 0], events[shown, 1]
-        event_times = None if self._event_time is None else one_array(versions.rows.column(self._event_time))
+    def _records(self, shown: _Shown) -> Records:
+        event_times = None if self._event_time is None else one_array(shown.rows.column(self._event_time))
 
         def order(identities: Longs, leads: Longs) -> pa.Table:
-            columns = {"key": work.keys.take(pa.array(groups[identities]))}
+            columns = {"key": shown.keys.take(pa.array(identities))}
             if event_times is not None:
                 columns = {"event_time": event_times.take(pa.array(leads)), **columns}
-            if work.ends is None:
+            if shown.ends is None:
                 return pa.table(columns)
-            return pa.table({"step": steps[identities], "end": work.ends[groups[identities]], **columns})
+            return pa.table({"step": shown.steps[identities], "end": shown.ends[identities], **columns})
 
-        return changes(versions.rows, was, versions.row_of[after[shown]], steps, order)
+        return changes(shown.rows, shown.was, shown.now, shown.steps, order)
 
     def _keep(self, work: _Work, sums: PartialSums) -> None:
         touched = len(sums.keys)
         at = np.arange(touched, dtype=np.int64)
         keys = work.keys.slice(0, touched)
         columns = {name: column.slice(0, touched) for name, column in work.key_columns.items()}
-        self.state = self.state.replaced(keys, columns, work.values.take(at))
+        self.state = self.state.replaced(keys, columns, work.values.take(at), known=work.state[:touched] >= 0)
         ends = None if work.ends is None else work.ends[:touched]
         for place, own in self._values.items():
             change = sums.values.slots[place]

@@ -32,9 +32,7 @@ from odfabric_engine_spark.incremental.group_sums import (
     WEIGHT,
     Marks,
     PartialSums,
-    added_up,
     effective_steps,
-    partial_sums,
     times,
 )
 from odfabric_engine_spark.incremental.input_table import InputTable
@@ -42,7 +40,9 @@ from odfabric_engine_spark.incremental.leaf_rows import LeafRows, weights_of
 from odfabric_engine_spark.incremental.slots import Mask
 from odfabric_engine_spark.incremental.spark_sums import SparkSums
 from odfabric_engine_spark.incremental.steps import Step, Timeline
+from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
 from odfabric_engine_spark.slice_input import read_slices
+from odfabric_engine_spark.state.key_part import ALL_KEYS
 
 HIDDEN = (pa.field(WEIGHT, pa.int32(), nullable=False), pa.field(STEP, pa.int32(), nullable=False))
 
@@ -95,7 +95,7 @@ class AggregateTransaction:
         done, total = 0, sum(run.rows for run in runs)
         for run in runs:
             self._call.progress("aggregate", done, total)
-            yield self.run.apply(self._sums(run), run.marks)
+            yield self._applied(run)
             done += run.rows
             last = run.steps[-1].after_us if run.steps else None
             if self._query.lateness_us is not None and last is not None:
@@ -111,29 +111,43 @@ class AggregateTransaction:
             yield _Run(steps, before_us)
             before_us = steps[-1].after_us
 
-    def _sums(self, run: _Run) -> PartialSums:
+    def _applied(self, run: _Run) -> Records:
         settings = self._call.settings
-        if run.rows <= settings.transform_rows_in_memory_max:
-            return self._sums_in_memory(run)
-        if settings.aggregate_by_spark or settings.spark_master:
-            return self._sums_by_spark(run)
-        return added_up(list(self._sums_of_pieces(run)), self._plan.accumulators)
+        large = run.rows > settings.transform_rows_in_memory_max
+        if large and (settings.aggregate_by_spark or settings.spark_master):
+            return self.run.apply([(ALL_KEYS, self._sums_by_spark(run))], run.marks)
+        sums = SumsByPart(
+            self._query.columns,
+            self._plan.accumulators,
+            run.marks,
+            end_column=self.run.end_column,
+            rows=run.rows,
+            call=self._call,
+        )
+        try:
+            self._add_rows(run, sums)
+            return self.run.apply(sums.parts(), run.marks)
+        finally:
+            sums.close()
 
-    def _sums_of_pieces(self, run: _Run) -> Iterator[PartialSums]:
+    def _add_rows(self, run: _Run, sums: SumsByPart) -> None:
         """One piece is added up while the next one is read."""
         with ThreadPoolExecutor(1) as beside:
-            pending: Future[PartialSums] | None = None
+            pending: Future[None] | None = None
             for piece in self._pieces(run):
                 rows = self._rows_in_time(piece)
                 if pending is not None:
-                    yield pending.result()
-                pending = beside.submit(self._added, rows, piece)
+                    pending.result()
+                pending = beside.submit(sums.add, rows)
             if pending is not None:
-                yield pending.result()
+                pending.result()
 
     def _pieces(self, run: _Run) -> Iterator[_Run]:
-        """Steps in pieces that fit into memory. A timed run of this size is one step, else steps do not matter."""
+        """Steps in pieces that fit into memory. A timed run that does not is one step, else steps do not matter."""
         rows_max = max(self._call.settings.transform_rows_in_memory_max, 1)
+        if run.rows <= rows_max:
+            yield run
+            return
         parts = (
             replace(step, offsets=OffsetRange(begin, min(begin + rows_max, step.offsets.end)))
             for step in run.steps
@@ -142,13 +156,6 @@ class AggregateTransaction:
         for steps in _portions(parts, rows_max):
             self._call.check()
             yield _Run(steps, run.before_us)
-
-    def _sums_in_memory(self, run: _Run) -> PartialSums:
-        return self._added(self._rows_in_time(run), run)
-
-    def _added(self, rows: pa.Table, run: _Run) -> PartialSums:
-        end_column = self.run.end_column
-        return partial_sums(rows, run.marks, self._query.columns, self._plan.accumulators, end_column=end_column)
 
     def _rows_in_time(self, run: _Run) -> pa.Table:
         """Rows below the aggregate, but for those that come too late."""

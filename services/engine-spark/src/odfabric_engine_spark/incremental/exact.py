@@ -83,6 +83,15 @@ def units_to_float(units: int, count: int = 1) -> float:
         return float("inf") if units > 0 else float("-inf")
 
 
+def units_to_floats(units: Integers, counts: Longs) -> npt.NDArray[np.float64]:
+    """The same for a column."""
+    try:
+        return (units / (counts.astype(object) * _DOUBLE_UNIT)).astype(np.float64)
+    except OverflowError:
+        each = zip(units, counts.tolist(), strict=True)
+        return np.array([units_to_float(total, count) for total, count in each], dtype=np.float64)
+
+
 def integer_quotient(total: int, count: int) -> float:
     """The mean of integers, rounded once."""
     return total / count

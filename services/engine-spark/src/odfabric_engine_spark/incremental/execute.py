@@ -183,6 +183,7 @@ def _aggregate_run(
         window=window,
         output_schema=transaction.shape.rows,
         event_time=transaction.request.vocabulary.event_time,
+        groups_max=call.settings.groups_max,
     )
 
 

@@ -8,7 +8,7 @@ group (`slots`), when it closes (`aggregate_run`), files (`state.checkpoint`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,11 +18,13 @@ import pyarrow.compute as pc
 from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.incremental.slots import Mask
 from odfabric_engine_spark.state.byte_hash import byte_hashes
+from odfabric_engine_spark.state.key_part import ALL_KEYS, KeyPart
 from odfabric_engine_spark.state.latest_rows import KEY, latest, latest_positions
 from odfabric_engine_spark.state.net_rows import KeyedRows, gathered, pieces
 from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Run, distinct
-from odfabric_engine_spark.state.run_file import WrittenRun, write_run
+from odfabric_engine_spark.state.run_file import WrittenRun, open_written, write_run
 from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
 from odfabric_engine_spark.state.tiers import merges
 
@@ -60,9 +62,10 @@ class GroupState:
         self._work = work
         self._stored = tuple(runs)
         self._added: tuple[Run, ...] = ()
+        self._spilled: tuple[Run, ...] = ()
         self._starts = np.zeros(0, dtype=np.int64)
         self._runs: tuple[Run, ...] = ()
-        self._set_added(())
+        self._set_added((), ())
 
     @classmethod
     def schema(cls, key_fields: Sequence[pa.Field], accumulators: Accumulators) -> pa.Schema:
@@ -89,11 +92,11 @@ class GroupState:
             found[hits.drop_null().to_numpy()] = known.positions[valid]
         return found
 
-    def between(self, column: str, *, above_us: int | None, to_us: int) -> Longs:
+    def between(self, column: str, *, above_us: int | None, to_us: int, part: KeyPart = ALL_KEYS) -> Longs:
         """Positions of groups whose time in `column` lies in (above, to]; it is the one that says when they close."""
         self._check_end(column)
-        hashes = [run.closings.between(above_us, to_us) for run in self._runs]
-        known = self._known(distinct(*hashes))
+        hashes = distinct(*(run.closings.between(above_us, to_us) for run in self._runs))
+        known = self._known(hashes[part.positions(hashes)])
         assert known.ends is not None
         inside = known.ends <= to_us
         if above_us is not None:
@@ -116,12 +119,12 @@ class GroupState:
             _, rows = without_dropped(*latest(piece, with_gone=False), self.dropped_to_us)
             yield rows.select(self._schema.names)
 
-    def replaced(self, keys: pa.Array, columns: dict[str, pa.Array], values: GroupValues) -> GroupState:
-        """The state with these groups as given; those that are zero are gone."""
+    def replaced(self, keys: pa.Array, columns: dict[str, pa.Array], values: GroupValues, *, known: Mask) -> GroupState:
+        """The state with these groups as given; those that are zero are gone. `known` are those that `find` finds."""
         zero = values.is_zero()
         arrays = [keys, *(columns[name] for name in self.key_names), *values.arrays()]
         rows = pa.Table.from_arrays(arrays, schema=self._schema)
-        told = np.nonzero(~zero | (self.find(keys) >= 0))[0]
+        told = np.nonzero(~zero | known)[0]
         if not len(told):
             return self
         return self._with_rows(rows.take(pa.array(told)), (~zero[told]).astype(np.int64))
@@ -204,28 +207,37 @@ class GroupState:
         hashes = byte_hashes(one_array(rows.column(KEY)))
         run = Run.of(*latest(gathered([(hashes, stored)]), with_gone=True))
         runs = [*self._added, run]
+        added = tuple(_together([runs[at] for at in group]) for group in merges([len(run) for run in runs]))
         other = self._copy()
-        other._set_added(tuple(_together([runs[at] for at in group]) for group in merges([len(run) for run in runs])))
+        if sum(each.stored_bytes for each in added) > self._work.added_bytes_max:
+            written = (latest(piece, with_gone=True) for piece in self._pieces(added))
+            other._set_added((), (*self._spilled, self._in_file(written)))
+        else:
+            other._set_added(added, self._spilled)
         return other
+
+    def _in_file(self, parts: Iterable[tuple[Hashes, pa.Table]]) -> Run:
+        return open_written(write_run(self.stored_schema, self._work.scratch, parts), self.stored_schema)
 
     def _added_as_one(self) -> list[Run]:
         """What this transaction has replaced; that a group is gone is told only if it was there before."""
-        if not self._added:
-            return []
-        run = _together(self._added)
-        rows = run.slice(0, len(run))
         before = GroupState(
             self._schema, self.key_names, end_column=self._end_column, work=self._work, runs=self._stored
         )
-        there = one_array(rows.column(WEIGHT)).to_numpy() != 0
-        gone = np.nonzero(~there)[0]
-        there[gone] = before.find(one_array(rows.column(KEY)).take(pa.array(gone))) >= 0
-        kept = np.nonzero(there)[0]
-        return [Run.of(run.hashes[kept], rows.take(pa.array(kept)))] if len(kept) else []
+        if self._spilled:
+            pieces_of_all = self._pieces([*self._spilled, *self._added])
+            run = self._in_file(_told(before, *latest(piece, with_gone=True)) for piece in pieces_of_all)
+        elif self._added:
+            one = _together(self._added)
+            run = Run.of(*_told(before, one.hashes, one.slice(0, len(one))))
+        else:
+            return []
+        return [run] if len(run) else []
 
-    def _set_added(self, added: tuple[Run, ...]) -> None:
+    def _set_added(self, added: tuple[Run, ...], spilled: tuple[Run, ...]) -> None:
         self._added = added
-        self._runs = (*self._stored, *added)
+        self._spilled = spilled
+        self._runs = (*self._stored, *spilled, *added)
         self._starts = np.cumsum([0, *map(len, self._runs)]).astype(np.int64)[:-1]
 
     def _copy(self) -> GroupState:
@@ -237,12 +249,21 @@ class GroupState:
             runs=self._stored,
             dropped_to_us=self.dropped_to_us,
         )
-        other._set_added(self._added)
+        other._set_added(self._added, self._spilled)
         return other
 
     def _check_end(self, column: str) -> None:
         if column != self._end_column:
             raise ValueError(f"groups do not close by {column}")
+
+
+def _told(before: GroupState, hashes: Hashes, rows: pa.Table) -> tuple[Hashes, pa.Table]:
+    """The rows that are worth telling over what was there before."""
+    there = one_array(rows.column(WEIGHT)).to_numpy() != 0
+    gone = np.nonzero(~there)[0]
+    there[gone] = before.find(one_array(rows.column(KEY)).take(pa.array(gone))) >= 0
+    kept = np.nonzero(there)[0]
+    return hashes[kept], rows.take(pa.array(kept))
 
 
 def _together(runs: Sequence[Run]) -> Run:

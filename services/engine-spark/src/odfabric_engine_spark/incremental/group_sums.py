@@ -7,18 +7,23 @@ what the sums do to groups (`aggregate_run`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
 
 from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
-from odfabric_engine_spark.incremental.canonical import one_array, row_bytes
+from odfabric_engine_spark.incremental.canonical import one_array, ordered_bits, row_bytes
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import GroupColumn, normal_key_columns
 from odfabric_engine_spark.incremental.number_runs import by_group, first_places, run_starts
 from odfabric_engine_spark.incremental.slots import WeightedRows
+from odfabric_engine_spark.state.byte_hash import byte_hashes
+from odfabric_engine_spark.state.key_part import KeyPart, parts_of
 
 WEIGHT = "__odf_weight"
 STEP = "__odf_step"
@@ -49,51 +54,105 @@ class PartialSums:
     steps: Longs
     values: GroupValues
 
+    def of_part(self, part: KeyPart) -> PartialSums:
+        """The sums of the keys of a part."""
+        if part.count == 1:
+            return self
+        kept = part.positions(byte_hashes(self.keys))
+        numbers = np.full(len(self.keys), -1, dtype=np.int64)
+        numbers[kept] = np.arange(len(kept))
+        entries = np.nonzero(numbers[self.groups] >= 0)[0]
+        at = pa.array(kept)
+        return PartialSums(
+            self.keys.take(at),
+            {name: column.take(at) for name, column in self.key_columns.items()},
+            numbers[self.groups[entries]],
+            self.steps[entries],
+            self.values.take(entries),
+        )
 
-def partial_sums(
-    rows: pa.Table, marks: Marks, columns: Sequence[GroupColumn], accumulators: Accumulators, *, end_column: str | None
-) -> PartialSums:
-    """Sums of rows (keys, inputs, weight, step) by group and step; `end_column` says when a group closes, if it does."""
-    key_columns = normal_key_columns(rows, columns)
-    encoded = row_bytes(list(key_columns.values())).dictionary_encode()
-    groups = encoded.indices.to_numpy().astype(np.int64)
-    first_rows = pa.array(first_places(groups, len(encoded.dictionary)))
-    steps = one_array(rows.column(STEP)).to_numpy().astype(np.int64)
-    ends = None if end_column is None else times(key_columns[end_column])
-    steps = effective_steps(steps, ends, marks)
-    order = np.lexsort((steps, groups)) if steps.any() else by_group(groups)
-    groups, steps = groups[order], steps[order]
-    starts = run_starts(groups, steps)
-    at = pa.array(order)
-    inputs = [one_array(rows.column(name)).take(at) for name in input_names(accumulators)]
-    weights = one_array(rows.column(WEIGHT)).to_numpy().astype(np.int64)[order]
-    return PartialSums(
-        encoded.dictionary,
-        {name: column.take(first_rows) for name, column in key_columns.items()},
-        groups[starts],
-        steps[starts],
-        accumulators.of_rows(WeightedRows(inputs, weights, starts)),
-    )
+
+class GroupedRows:
+    """Rows (keys, inputs, weight, step) and the groups that they belong to, numbered as they first come."""
+
+    def __init__(self, rows: pa.Table, columns: Sequence[GroupColumn]) -> None:
+        self._rows = rows
+        self._key_columns = normal_key_columns(rows, columns)
+        self._groups, count = _numbered(list(self._key_columns.values()), rows.num_rows)
+        first_rows = pa.array(first_places(self._groups, count))
+        self._own_columns = {name: column.take(first_rows) for name, column in self._key_columns.items()}
+        self.keys: pa.Array = row_bytes(list(self._own_columns.values()))
+
+    def sums(self, marks: Marks, accumulators: Accumulators, *, end_column: str | None) -> PartialSums:
+        """Sums by group and step; `end_column` says when a group closes, if it does."""
+        steps = one_array(self._rows.column(STEP)).to_numpy().astype(np.int64)
+        ends = None if end_column is None else times(self._key_columns[end_column])
+        steps = effective_steps(steps, ends, marks)
+        order = np.lexsort((steps, self._groups)) if steps.any() else by_group(self._groups)
+        groups, steps = self._groups[order], steps[order]
+        starts = run_starts(groups, steps)
+        at = pa.array(order)
+        inputs = [one_array(self._rows.column(name)).take(at) for name in input_names(accumulators)]
+        weights = one_array(self._rows.column(WEIGHT)).to_numpy().astype(np.int64)[order]
+        return PartialSums(
+            self.keys,
+            self._own_columns,
+            groups[starts],
+            steps[starts],
+            accumulators.of_rows(WeightedRows(inputs, weights, starts)),
+        )
+
+    def parted(self, count: int) -> Iterator[tuple[int, pa.Table]]:
+        """The rows of each of so many parts of the keys that has some, by number."""
+        parts = parts_of(byte_hashes(self.keys), count)[self._groups]
+        order = by_group(parts)
+        rows = self._rows.take(pa.array(order))
+        for begin, end in pairwise([*run_starts(parts[order]), len(order)]):
+            yield int(parts[order[begin]]), rows.slice(begin, end - begin)
+
+
+def _numbered(columns: Sequence[pa.Array], rows: int) -> tuple[Longs, int]:
+    """The number of each row's group, and how many there are: groups are found column by column, and only one row of each is written
+    as bytes.
+    """
+    groups, count = np.zeros(rows, dtype=np.int64), min(rows, 1)
+    for column in columns:
+        encoded = _as_numbers(column).dictionary_encode(null_encoding="encode")
+        own = encoded.indices.to_numpy().astype(np.int64)
+        # Both are at most the number of rows, so their product has its place in 64 bits.
+        both = pa.array(groups * max(len(encoded.dictionary), 1) + own).dictionary_encode()
+        groups, count = both.indices.to_numpy().astype(np.int64), len(both.dictionary)
+    return groups, count
+
+
+def _as_numbers(column: pa.Array) -> pa.Array:
+    """A column whose equal values Arrow finds: floats by their bits, what is nested by its bytes."""
+    if types.is_floating(column.type):
+        return pc.if_else(column.is_valid(), pa.array(ordered_bits(column.fill_null(0.0))), None)
+    return row_bytes([column]) if types.is_nested(column.type) else column
 
 
 def added_up(parts: Sequence[PartialSums], accumulators: Accumulators) -> PartialSums:
-    """Sums of several pieces of a run as one, each group having one step."""
+    """Sums of several pieces of a run as one."""
     if len(parts) == 1:
         return parts[0]
     encoded = pa.concat_arrays([part.keys for part in parts]).dictionary_encode()
     places = encoded.indices.to_numpy().astype(np.int64)
     begins = np.cumsum([0, *(len(part.keys) for part in parts[:-1])])
-    groups = [places[begin + part.groups] for begin, part in zip(begins, parts, strict=True)]
-    count = len(encoded.dictionary)
-    values, steps = accumulators.zeros(count), np.zeros(count, dtype=np.int64)
-    values.add_all([(own, part.values) for own, part in zip(groups, parts, strict=True)])
-    for own, part in zip(groups, parts, strict=True):
-        steps[own] = part.steps
-    at = pa.array(first_places(places, count))
+    groups = np.concatenate([places[begin + part.groups] for begin, part in zip(begins, parts, strict=True)])
+    steps = np.concatenate([part.steps for part in parts])
+    order = np.lexsort((steps, groups))
+    starts = run_starts(groups[order], steps[order])
+    entries = np.empty(len(order), dtype=np.int64)
+    entries[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
+    ends = np.cumsum([len(part.groups) for part in parts])
+    values = accumulators.zeros(len(starts))
+    values.add_all([(own, part.values) for own, part in zip(np.split(entries, ends[:-1]), parts, strict=True)])
+    at = pa.array(first_places(places, len(encoded.dictionary)))
     columns = {
         name: pa.concat_arrays([part.key_columns[name] for part in parts]).take(at) for name in parts[0].key_columns
     }
-    return PartialSums(encoded.dictionary, columns, np.arange(count, dtype=np.int64), steps, values)
+    return PartialSums(encoded.dictionary, columns, groups[order][starts], steps[order][starts], values)
 
 
 def effective_steps(steps: Longs, ends: Longs | None, marks: Marks) -> Longs:

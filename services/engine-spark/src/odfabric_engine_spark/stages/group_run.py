@@ -22,8 +22,9 @@ from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.classify import AggregateQuery, calls_of, group_columns
 from odfabric_engine_spark.incremental.group_keys import GroupColumn, key_fields
 from odfabric_engine_spark.incremental.group_state import GroupState
-from odfabric_engine_spark.incremental.group_sums import STEP, WEIGHT, Marks, partial_sums
+from odfabric_engine_spark.incremental.group_sums import STEP, WEIGHT, Marks
 from odfabric_engine_spark.incremental.leaf_rows import weights_of
+from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
 from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.linear_run import mapped, output_columns
@@ -103,6 +104,7 @@ class GroupRun:
             window=plan.window,
             output_schema=stage_schema(plan.stage.output) if output is None else output,
             event_time=order_by,
+            groups_max=call.settings.groups_max,
         )
 
     def states(self, name: str) -> dict[str, SealedState]:
@@ -124,8 +126,19 @@ class GroupRun:
         rows = rows.append_column(WEIGHT, pa.array(weights))
         rows = rows.append_column(STEP, pa.array(np.zeros(len(weights), dtype=np.int32)))
         taken = Marks(marks.before_us, (marks.after_us,))
-        sums = partial_sums(rows, taken, plan.columns, plan.accumulators, end_column=self._run.end_column)
-        return self._run.apply(sums, taken)
+        sums = SumsByPart(
+            plan.columns,
+            plan.accumulators,
+            taken,
+            end_column=self._run.end_column,
+            rows=rows.num_rows,
+            call=self._call,
+        )
+        try:
+            sums.add(rows)
+            return self._run.apply(sums.parts(), taken)
+        finally:
+            sums.close()
 
     def changes(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Delta:
         """The same as weighted rows."""

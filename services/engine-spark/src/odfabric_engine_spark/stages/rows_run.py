@@ -18,7 +18,6 @@ import pyarrow as pa
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Plan
 from odfabric_engine_spark.incremental.canonical import one_array
-from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.result_rows import ResultTooLarge, collected
 from odfabric_engine_spark.stages.binding import Side, counted_rows, tagged
 from odfabric_engine_spark.stages.delta import Delta, added_up
@@ -27,11 +26,9 @@ from odfabric_engine_spark.stages.linear_run import result_too_large
 from odfabric_engine_spark.stages.rows_plan import RowsPlan
 from odfabric_engine_spark.stages.stage_tasks import StageTasks, TouchedLeaf, key_too_large
 from odfabric_engine_spark.stages.values import Island, StageLeaf
+from odfabric_engine_spark.state.key_part import KeyPart
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Run, distinct
-
-_PARTS_MAX = 1 << 24
-"""Keys are divided into no more parts than this, by the upper half of their hashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,43 +47,11 @@ class _Incoming:
     hashes: Hashes
     closes: pa.Array | None
 
-    def chosen(self, part: _Part) -> Delta:
+    def chosen(self, part: KeyPart) -> Delta:
         """The rows of a part of the keys."""
         if not len(self.hashes):
             return self.delta if part.is_first else self.delta.take(np.zeros(0, dtype=np.int64))
         return self.delta.take(part.positions(self.hashes))
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Part `number` of `count` parts of all keys, by ranges of hashes."""
-
-    number: int
-    count: int
-
-    @property
-    def is_first(self) -> bool:
-        """Rows without a key belong to the first part."""
-        return self.number == 0
-
-    @property
-    def halves(self) -> list[_Part]:
-        """The two parts that it is made of."""
-        return [_Part(2 * self.number, 2 * self.count), _Part(2 * self.number + 1, 2 * self.count)]
-
-    def is_divisible(self, touched: _Touched) -> bool:
-        """Whether it has several keys, so that some may be in one half, some in the other."""
-        if self.count >= _PARTS_MAX:
-            return False
-        within = [hashes[self.positions(hashes)] for hashes in touched.parts]
-        ends = [end for hashes in within if len(hashes) for end in (hashes.min(), hashes.max())]
-        return bool(ends) and min(ends) < max(ends)
-
-    def positions(self, hashes: Hashes) -> Longs:
-        """Which of some hashes lie in it."""
-        if self.count == 1:
-            return np.arange(len(hashes))
-        return np.nonzero((hashes >> np.uint64(32)) * np.uint64(self.count) >> np.uint64(32) == self.number)[0]
 
 
 @dataclass(frozen=True)
@@ -101,6 +66,12 @@ class _Touched:
     def hashes(self) -> Hashes:
         """They ascending, each once."""
         return distinct(*self.parts)
+
+    def has_several(self, part: KeyPart) -> bool:
+        """Whether several of them are in a part, so that some may be in one half, some in the other."""
+        within = [hashes[part.positions(hashes)] for hashes in self.parts]
+        ends = [end for hashes in within if len(hashes) for end in (hashes.min(), hashes.max())]
+        return bool(ends) and min(ends) < max(ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +146,7 @@ class RowsRun:
         at_once = max(min(settings.cores, work.rows // max(settings.stage_rows_each, 1)), 1)
         # Where there is a row over nothing, each part would have one.
         count = 1 if self._plan.always else at_once * (1 + work.rows // (2 * settings.stage_rows_max + 1))
-        waiting = [_Part(number, count) for number in reversed(range(count))]
+        waiting = [KeyPart(number, count) for number in reversed(range(count))]
         found: list[Delta] = []
         while waiting:
             bound = self._next(waiting, work, at_once)
@@ -185,13 +156,13 @@ class RowsRun:
                 parts = list(bound)
                 if len(parts) == 1 and not self._is_divisible(parts[0], work):
                     raise result_too_large(self._call) from None
-                waiting += reversed(parts if len(parts) > 1 else parts[0].halves)
+                waiting += reversed(parts if len(parts) > 1 else parts[0].divided(2))
                 at_once = 1
         return Delta.joined(found)
 
-    def _next(self, waiting: list[_Part], work: _Work, at_once: int) -> dict[_Part, list[BoundRows]]:
+    def _next(self, waiting: list[KeyPart], work: _Work, at_once: int) -> dict[KeyPart, list[BoundRows]]:
         """Takes parts that fit into memory together, at most so many, with their rows."""
-        found: dict[_Part, list[BoundRows]] = {}
+        found: dict[KeyPart, list[BoundRows]] = {}
         rows_left, bytes_left = 2 * self._call.settings.stage_rows_max, self._call.settings.stage_bytes_max
         while waiting and len(found) < at_once:
             self._call.check()
@@ -203,14 +174,14 @@ class RowsRun:
                 waiting.append(part)
                 break
             if not fits and self._is_divisible(part, work):
-                waiting += reversed(part.halves)
+                waiting += reversed(part.divided(2))
                 continue
             found[part] = bound
             rows_left, bytes_left = rows_left - rows, bytes_left - size
         return found
 
-    def _is_divisible(self, part: _Part, work: _Work) -> bool:
-        return not self._plan.always and any(part.is_divisible(each) for each in work.touched)
+    def _is_divisible(self, part: KeyPart, work: _Work) -> bool:
+        return not self._plan.always and part.divisible and any(each.has_several(part) for each in work.touched)
 
     def _by_tasks(self, work: _Work) -> Delta:
         """All keys at once: tasks look up old rows, Spark runs the plan over them, tasks make the difference."""
@@ -325,7 +296,7 @@ class RowsRun:
         after = Side(BEFORE, 1, marks.after_us)
         return [after] if first else [after, Side(AFTER, -1, marks.before_us)]
 
-    def _bound_rows(self, part: _Part, work: _Work) -> list[BoundRows]:
+    def _bound_rows(self, part: KeyPart, work: _Work) -> list[BoundRows]:
         """Rows of the leaves, in their order, for the keys of a part."""
         bound: dict[StageLeaf, BoundRows] = {}
         for island, keys in zip(self._stage.islands, work.touched, strict=True):

@@ -1,0 +1,115 @@
+"""Sums of rows that come piece by piece, however many groups they have.
+
+Owns the choice between memory and files: as long as groups are few their sums are added up as they come; rows that would make them too
+many go to files of scratch, by parts of their keys, and are summed up part by part. Invariant: parts together are the sums of all rows,
+each key in one of them. Not here: sums of rows in memory (`group_sums`), what they do to groups (`aggregate_run`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.incremental.accumulators import Accumulators
+from odfabric_engine_spark.incremental.group_keys import GroupColumn
+from odfabric_engine_spark.incremental.group_sums import GroupedRows, Marks, PartialSums, added_up
+from odfabric_engine_spark.state.key_part import ALL_KEYS, KeyPart
+
+_FILES_MAX = 256
+"""Files that are open at once."""
+
+
+class SumsByPart:
+    """Sums of at most `rows` rows; `end_column` says when a group closes, if it does. `close` removes its files."""
+
+    def __init__(
+        self,
+        columns: Sequence[GroupColumn],
+        accumulators: Accumulators,
+        marks: Marks,
+        *,
+        end_column: str | None,
+        rows: int,
+        call: EngineCall,
+    ) -> None:
+        self._columns = columns
+        self._accumulators = accumulators
+        self._marks = marks
+        self._end_column = end_column
+        self._rows = rows
+        self._call = call
+        self._sums: list[PartialSums] = []
+        self._groups = 0
+        self._files: _RowFiles | None = None
+
+    def add(self, rows: pa.Table) -> None:
+        """More rows (keys, inputs, weight, step). OSError passes through."""
+        self._call.check()
+        grouped = GroupedRows(rows, self._columns)
+        if self._files is None and not self._fits(len(grouped.keys)):
+            count = min(2 + self._rows // max(self._call.settings.groups_max, 1), _FILES_MAX)
+            self._files = _RowFiles(self._call.scratch, rows.schema, count)
+        if self._files is not None:
+            self._files.add(grouped)
+            return
+        self._sums.append(self._summed(grouped))
+        self._groups += len(grouped.keys)
+
+    def parts(self) -> Iterator[tuple[KeyPart, PartialSums]]:
+        """The sums of each part of the keys."""
+        if self._files is None:
+            yield ALL_KEYS, added_up(self._sums, self._accumulators)
+            return
+        for part in ALL_KEYS.divided(self._files.count):
+            self._call.check()
+            own = [each.of_part(part) for each in self._sums]
+            own.append(self._summed(GroupedRows(self._files.rows(part.number), self._columns)))
+            yield part, added_up(own, self._accumulators)
+
+    def close(self) -> None:
+        """Nothing reads it any more."""
+        if self._files is not None:
+            self._files.close()
+
+    def _fits(self, more: int) -> bool:
+        """Whether so many more groups do, equal ones added up."""
+        groups_max = self._call.settings.groups_max
+        if self._groups + more > groups_max and len(self._sums) > 1:
+            self._sums = [added_up(self._sums, self._accumulators)]
+            self._groups = len(self._sums[0].keys)
+        return self._groups + more <= groups_max
+
+    def _summed(self, grouped: GroupedRows) -> PartialSums:
+        return grouped.sums(self._marks, self._accumulators, end_column=self._end_column)
+
+
+class _RowFiles:
+    """A file of rows for each of `count` parts of the keys."""
+
+    def __init__(self, scratch: Path, schema: pa.Schema, count: int) -> None:
+        self.count = count
+        name = f"rows-{secrets.token_hex(8)}"
+        self._schema = schema
+        self._paths = [scratch / f"{name}-{number}" for number in range(count)]
+        self._writers = [pa.ipc.new_stream(str(path), schema) for path in self._paths]
+
+    def add(self, grouped: GroupedRows) -> None:
+        """Rows go to their parts."""
+        for number, rows in grouped.parted(self.count):
+            self._writers[number].write_table(rows.cast(self._schema))
+
+    def rows(self, number: int) -> pa.Table:
+        """The rows of a part."""
+        self._writers[number].close()
+        with pa.memory_map(str(self._paths[number])) as file, pa.ipc.open_stream(file) as reader:
+            return reader.read_all()
+
+    def close(self) -> None:
+        """Removes the files."""
+        for writer, path in zip(self._writers, self._paths, strict=True):
+            writer.close()
+            path.unlink(missing_ok=True)

@@ -1,0 +1,109 @@
+"""Sums by parts of the keys: together they are the sums of all rows, whatever is held at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from odfabric_engine_spark.incremental.accumulators import Accumulators
+from odfabric_engine_spark.incremental.group_keys import GroupColumn
+from odfabric_engine_spark.incremental.group_sums import STEP, WEIGHT, Marks, PartialSums
+from odfabric_engine_spark.incremental.slots import CountSlot, SumSlot
+from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
+
+COLUMNS = [
+    GroupColumn("k", None, pa.string(), True, False),
+    GroupColumn("d", None, pa.float64(), True, False),
+    GroupColumn("end", None, pa.timestamp("us", "UTC"), True, False),
+]
+ACCUMULATORS = Accumulators((CountSlot("rows", None), SumSlot("sum0", 0, 0)), (), (pa.int64(),))
+MARKS = Marks(None, (10, 20))
+
+row = st.tuples(
+    st.sampled_from(("x", "y", "", None)),
+    st.sampled_from((0.0, -0.0, float("nan"), 1.5, None)),
+    st.sampled_from((5, 15, 25, None)),
+    st.integers(-3, 3),
+    st.sampled_from((1, 1, -1)),
+    st.integers(0, 1),
+)
+"""Three columns of a key, a value, a weight, and a step."""
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sums")
+
+
+def table(rows: list[tuple[Any, ...]]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * 6
+    names = ["k", "d", "end", "input0", WEIGHT, STEP]
+    types = [pa.string(), pa.float64(), COLUMNS[2].arrow, pa.int64(), pa.int32(), pa.int32()]
+    arrays = [pa.array(list(values), kind) for values, kind in zip(columns, types, strict=True)]
+    return pa.Table.from_arrays(arrays, names=names)
+
+
+def told(sums: PartialSums) -> dict[tuple[bytes, int], tuple[int, int]]:
+    keys = sums.keys.to_pylist()
+    assert len(set(keys)) == len(keys)
+    counts, totals = (array.to_pylist() for array in sums.values.arrays())
+    entries = [(keys[group], step) for group, step in zip(sums.groups.tolist(), sums.steps.tolist(), strict=True)]
+    assert (np.lexsort((sums.steps, sums.groups)) == np.arange(len(entries))).all()
+    assert len(set(entries)) == len(entries)
+    return dict(zip(entries, zip(counts, map(int, totals), strict=True), strict=True))
+
+
+def summed(pieces: list[list[tuple[Any, ...]]], scratch: Path, groups_max: int) -> list[dict[Any, Any]]:
+    call: Any = SimpleNamespace(scratch=scratch, settings=SimpleNamespace(groups_max=groups_max), check=lambda: None)
+    rows = sum(map(len, pieces))
+    sums = SumsByPart(COLUMNS, ACCUMULATORS, MARKS, end_column="end", rows=rows, call=call)
+    try:
+        for piece in pieces:
+            sums.add(table(piece))
+        parts = [told(part) for _, part in sums.parts()]
+    finally:
+        sums.close()
+    assert not list(scratch.iterdir()), "files of scratch are left"
+    return parts
+
+
+def alone(rows: list[tuple[Any, ...]]) -> dict[tuple[str, int], tuple[int, int]]:
+    """The same by plain Python; keys are told by their text, with one zero and one NaN."""
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for k, d, end, value, weight, step in rows:
+        closing = 2 if end is None or end > 20 else int(end > 10)
+        at = (repr((k, None if d is None else d + 0.0, end)), max(step, closing))
+        count, total = found.get(at, (0, 0))
+        found[at] = (count + weight, total + value * weight)
+    return found
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pieces=st.lists(st.lists(row, max_size=8), min_size=1, max_size=4), groups_max=st.sampled_from((0, 1, 3, 100)))
+def test_parts_together_are_the_sums_of_all_rows(
+    scratch: Path, pieces: list[list[tuple[Any, ...]]], groups_max: int
+) -> None:
+    parts = summed(pieces, scratch, groups_max)
+    merged = {entry: value for part in parts for entry, value in part.items()}
+    assert len(merged) == sum(map(len, parts)), "a key is in two parts"
+    (whole,) = summed([[each for piece in pieces for each in piece]], scratch, 1_000)
+    assert merged == whole
+    expected = alone([each for piece in pieces for each in piece])
+    assert sorted(whole.values()) == sorted(expected.values())
+    assert len({key for key, _ in whole}) == len({key for key, _ in expected})
+
+
+def test_many_groups_are_taken_in_parts(scratch: Path) -> None:
+    rows = [(f"k{number}", None, None, 1, 1, 0) for number in range(200)]
+    parts = summed([rows[:100], rows[100:]], scratch, 20)
+    assert len(parts) > 5
+    assert max(map(len, parts)) < 60
+    assert sum(map(len, parts)) == 200
+    assert np.all([value == (1, 1) for part in parts for value in part.values()])
