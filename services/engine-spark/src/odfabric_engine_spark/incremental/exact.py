@@ -86,7 +86,8 @@ def units_to_float(units: int, count: int = 1) -> float:
 def units_to_floats(units: Integers, counts: Longs) -> npt.NDArray[np.float64]:
     """The same for a column."""
     try:
-        return (units / (counts.astype(object) * _DOUBLE_UNIT)).astype(np.float64)
+        found: npt.NDArray[np.float64] = (units / (counts.astype(object) * _DOUBLE_UNIT)).astype(np.float64)
+        return found
     except OverflowError:
         each = zip(units, counts.tolist(), strict=True)
         return np.array([units_to_float(total, count) for total, count in each], dtype=np.float64)

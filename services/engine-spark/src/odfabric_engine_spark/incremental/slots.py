@@ -358,7 +358,7 @@ class Values:
 
     def take(self, groups: Longs) -> Values:
         """As SlotValue."""
-        begins, ends = self._bounds()
+        begins, ends = self.bounds()
         lengths = (ends - begins)[groups]
         positions = np.repeat(begins[groups] - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
         new_groups = np.repeat(np.arange(len(groups), dtype=np.int64), lengths)
@@ -388,7 +388,8 @@ class Values:
         at = present[np.minimum(ends - 1 if greatest else begins, len(present) - 1)]
         return self.values.take(pa.array(np.where(there, at, 0), mask=~there)), there
 
-    def _bounds(self) -> tuple[Longs, Longs]:
+    def bounds(self) -> tuple[Longs, Longs]:
+        """Where the values of each group begin and end."""
         every = np.arange(self.size)
         return np.searchsorted(self.groups, every, side="left"), np.searchsorted(self.groups, every, side="right")
 

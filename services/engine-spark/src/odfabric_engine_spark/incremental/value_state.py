@@ -19,7 +19,7 @@ from odfabric_engine_spark.incremental.slots import Values, ValuesSlot
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 from odfabric_engine_spark.state.latest_rows import KEY
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, distinct
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Run, distinct, spans
 
 _VALUE = "value"
 
@@ -57,18 +57,24 @@ class ValueState:
 
     def add(self, keys: pa.Array, ends: Longs | None, change: Values) -> None:
         """Adds to the values of each key, of which none occurs twice; `ends` says when its group closes."""
-        owners = pa.array(change.groups)
         hashes = byte_hashes(keys)
+        # Values of a group lie side by side, so it is groups that are sorted, of which there are fewer.
+        order = np.argsort(hashes, kind="stable")
+        begins, ends_of = change.bounds()
+        positions, owners = spans(begins[order], ends_of[order]), np.repeat(order, (ends_of - begins)[order])
         columns: dict[str, object] = {
-            HASH: pa.array(hashes[change.groups], pa.uint64()),
-            WEIGHT: pa.array(change.counts),
-            KEY: keys.take(owners),
-            _VALUE: change.values,
+            WEIGHT: pa.array(change.counts[positions]),
+            KEY: keys.take(pa.array(owners)),
+            _VALUE: change.values.take(pa.array(positions)),
         }
         if ends is not None:
-            columns[CLOSES] = pa.array(ends[change.groups])
-        # Values are in the order that canonical bytes have, unless two keys with one hash lie side by side.
-        self.rows.add(pa.table(columns), in_order=not len(_shared(hashes)))
+            columns[CLOSES] = pa.array(ends[owners])
+        rows = pa.table(columns).select(self.rows.stored_schema.names).cast(self.rows.stored_schema)
+        if len(_shared(hashes)):
+            # Two keys with one hash: what is in the order of each is not in that of the bytes of both.
+            self.rows.add(rows.add_column(0, self.rows.schema.field(0), pa.array(hashes[owners])))
+        else:
+            self.rows.add_run(Run.of(hashes[owners], rows.combine_chunks()))
 
     def _groups(self, rows: pa.Table, keys: pa.Array) -> Longs:
         """The position of each row's key, -1 for a key that was not asked for."""

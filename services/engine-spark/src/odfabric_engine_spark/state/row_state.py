@@ -126,23 +126,20 @@ class RowState:
         rows = ((piece.hashes, piece.rows) for piece in self._pieces([run]))
         return open_written(write_run(self.stored_schema, self._work.scratch, rows), self.stored_schema)
 
-    def add(self, rows: pa.Table, *, in_order: bool = False) -> None:
-        """Adds weighted rows: columns as in `schema`. `in_order`: those of each hash are net, and lie in the order of their bytes."""
-        self.add_run(self.as_run(rows, in_order=in_order))
+    def add(self, rows: pa.Table) -> None:
+        """Adds weighted rows: columns as in `schema`."""
+        self.add_run(self.as_run(rows))
 
-    def as_run(self, rows: pa.Table, *, in_order: bool = False) -> Run:
+    def as_run(self, rows: pa.Table) -> Run:
         """What `add` would add."""
         named = rows.select(self.schema.names).cast(self.schema)
         named = named.filter(pc.not_equal(named.column(WEIGHT), 0)).combine_chunks()
         hashes = one_array(named.column(HASH)).to_numpy()
         rows = named.drop_columns([HASH])
-        if in_order:
-            order = np.argsort(hashes, kind="stable")
-            return Run.of(hashes[order], rows.take(pa.array(order)))
         return Run.of(*netted(gathered([(hashes, rows)]), each_netted=False))
 
     def add_run(self, run: Run) -> None:
-        """Adds a run of net rows."""
+        """Adds a run of net rows; those of each hash lie in the order of their bytes."""
         if not len(run):
             return
         runs = [*self._added, run]
