@@ -28,6 +28,17 @@ def test_the_digest_covers_sources_and_packages(monkeypatch: pytest.MonkeyPatch)
     assert len({digest, other_packages, engine_digest()}) == 3
 
 
+def test_the_digest_covers_all_that_the_engine_runs() -> None:
+    folder = ROOT / "services" / "engine-spark" / "src" / "odfabric_engine_spark"
+    launcher = folder / "executor_java" / "bin" / "java"  # it starts executors' Java and is part of no result
+    present = {
+        f"odfabric_engine_spark/{path.relative_to(folder)}"
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path != launcher
+    }
+    assert present <= {name for name, _ in digest_module._sources()}
+
+
 def test_crash_points_are_of_this_process() -> None:
     assert len(CRASH_POINTS) == len(set(CRASH_POINTS))
     assert all(name.startswith("engine-process.") for name in CRASH_POINTS)

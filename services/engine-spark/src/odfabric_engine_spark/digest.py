@@ -1,7 +1,7 @@
 """The digest that tells one engine build from another.
 
 Owns what it covers: the bytes of our own modules that the engine runs (service, formats, model, generated code, errors) and
-the versions of the locked packages that can change a result. Two engines of one digest give the same rows.
+the versions of the locked packages that can change a result. Two engines of one digest take the same queries and give the same rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENGINE_VERSION = "0.1.0"
 _OURS = ("odfabric_engine_spark", "odfabric.formats", "odfabric.model", "odfabric.generated")
 _SINGLE_FILES = (("odfabric", "errors.py"),)
 _PACKAGES = ("flatbuffers", "grpcio", "numpy", "pandas", "protobuf", "py4j", "pyarrow", "pyspark")
-_SUFFIXES = (".py", ".properties")
+_SUFFIXES = (".java", ".json", ".properties", ".py")
 
 
 def engine_digest() -> str:

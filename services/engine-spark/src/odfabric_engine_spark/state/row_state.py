@@ -145,7 +145,10 @@ class RowState:
         runs = [*self._added, run]
         self._added = [self._together([runs[at] for at in group]) for group in merges([len(run) for run in runs])]
         if sum(each.stored_bytes for each in self._added) > self._work.added_bytes_max:
-            self._spilled.append(open_written(self._written(self._added), self.stored_schema))
+            written = self._written(self._added)
+            run = open_written(written, self.stored_schema)
+            self._prepared = run, written
+            self._spilled.append(run)
             self._added = []
 
     def prepare(self) -> None:
@@ -174,7 +177,9 @@ class RowState:
 
     def _added_as_one(self) -> list[Run]:
         """What this transaction has added: one run, and none if it came to nothing."""
-        if self._spilled:
+        if self._prepared is not None and self._spilled == [self._prepared[0]] and not self._added:
+            run = self._prepared[0]
+        elif self._spilled:
             run = open_written(self._written([*self._spilled, *self._added]), self.stored_schema)
         else:
             run = self._together(self._added)
