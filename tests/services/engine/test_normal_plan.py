@@ -453,7 +453,7 @@ REFUSED = [
     ("select mp, count(*) c from m group by mp", "group-type", 1, 39),
     ("select op, count(*) c from a group by op", "system-column", 1, 39),
     ("select k from a where exists (select `offset` from b)", "system-column", 1, 38),
-    ("select /*+ lateness('1 day') */ k, count(*) c from a group by k", "hint", 1, 54),
+    ("select /*+ lateness('1 day') */ k, count(*) c from a group by k", "hint", 1, 8),
     ("select q.w from a, lateral (select x w from c where c.z = a.z limit 2) q", "limit", 1, 63),
     ("select q.x from a, lateral (select m.k x, mp from m where m.k = a.k order by m.k limit 2) q", "function-order", 1, 69),
     ("select k from a where k in (select k from b limit 2)", "limit", 1, 45),

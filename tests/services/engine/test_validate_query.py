@@ -190,7 +190,7 @@ def test_what_cannot_run_is_refused_with_a_rule(engine_call: EngineCall, sql: st
 PLACED = [
     ("with x as (select * from a)\nselect event_time, null as n from x", 2, 20),
     ("with x as (select * from a)\nselect k from x", 2, 1),
-    ("with x as (select * from a)\nselect /*+ lateness('1 day') */ event_time, k from x", 2, 1),
+    ("with x as (select * from a)\nselect /*+ lateness('1 day') */ event_time, k from x", 2, 8),
     ("select k as a, event_time,\n map(k, v) as ab from a", 2, 2),
     ("select max(event_time) event_time,\n map(k, sum(v)) m from a group by k having sum(v) > 1", 2, 2),
     ("select distinct event_time,\n null m from a", 2, 2),
@@ -248,6 +248,13 @@ def test_the_statement_that_is_wrong_is_named(engine_call: EngineCall) -> None:
     assert [(p.step, p.rule, p.line, p.column) for p in found.problems] == [
         (1, "function-clock", 2, 2), (1, "function-random", 2, 11),
     ]  # fmt: skip
+
+
+def test_a_lateness_for_nothing_is_told_where_it_is_asked_for(engine_call: EngineCall) -> None:
+    found = validate(
+        engine_call, "select\n  /*+ lateness('1 day') */ event_time, v from a", "select event_time, v from s0"
+    )
+    assert [(p.step, p.rule, p.line) for p in found.problems] == [(0, "hint", 2)]
 
 
 def test_another_engine_is_refused(engine_call: EngineCall) -> None:

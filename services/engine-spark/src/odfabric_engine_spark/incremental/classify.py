@@ -35,13 +35,11 @@ from odfabric_engine_spark.incremental.resolve import ResolvedQuery
 from odfabric_engine_spark.incremental.trace import Leaf, columns_used, leaves_of
 from odfabric_engine_spark.incremental.window import TimedWindow, find_window, is_session_window, is_window_column
 from odfabric_engine_spark.normalise.pushed_filters import with_filters_pushed
+from odfabric_engine_spark.validate.lateness import Lateness, no_lateness
 from odfabric_engine_spark.validate.refusal import (
-    LEAVE_OUT,
-    NO_LATENESS,
     OWN_COLUMN,
     PLAIN_FORMS,
     Refused,
-    placed_part,
     refusal,
     text_of,
 )
@@ -110,27 +108,28 @@ def classify(
     plan = with_filters_pushed(catalyst, plan)
     aggregates = [node for node in _nodes(plan) if simple_name(node) == "Aggregate"]
     if not aggregates:
-        if query.lateness_us is not None:
-            raise Refused([refusal("hint", NO_LATENESS, at=placed_part(query.plan), hint=LEAVE_OUT)])
+        if query.lateness is not None:
+            raise no_lateness(query.lateness)
         names = [str(attribute.name()) for attribute in output_of(plan)]
         return LinearQuery(catalyst, plan, leaves_of(plan), operation_name in names)
-    return _aggregate_query(catalyst, plan, aggregates[0], query.lateness_us, tables)
+    return _aggregate_query(catalyst, plan, aggregates[0], query.lateness, tables)
 
 
 def _aggregate_query(
-    catalyst: Catalyst, plan: Plan, aggregate: Plan, lateness_us: int | None, tables: Mapping[str, InputTable]
+    catalyst: Catalyst, plan: Plan, aggregate: Plan, lateness: Lateness | None, tables: Mapping[str, InputTable]
 ) -> AggregateQuery:
     below = children(aggregate)[0]
     leaves = leaves_of(below)
     event_times = {alias: table.vocabulary.event_time for alias, table in tables.items()}
     window = find_window(catalyst, aggregate, event_times)
-    if lateness_us is not None and window is None:
-        raise Refused([refusal("hint", NO_LATENESS, at=aggregate, hint=LEAVE_OUT)])
+    if lateness is not None and window is None:
+        raise no_lateness(lateness)
     _check_system_columns(aggregate, leaves, tables)
     columns = tuple(group_columns(aggregate))
     reader = CallReader(catalyst)
     calls = tuple(reader.read(call) for call in calls_of(aggregate))
     inputs = tuple(reader.inputs)
+    lateness_us = None if lateness is None else lateness.us
     return AggregateQuery(catalyst, below, aggregate, plan, leaves, columns, calls, inputs, window, lateness_us)
 
 

@@ -90,7 +90,7 @@ def judge_transform(
         query = _query(resolved, tables, vocabulary, lookups)
         shape = output_shape(query, tables, vocabulary, written=resolved.plan)
     except Refused as refused:
-        raise Refused(refused.problems, step=len(steps) - 1) from None
+        raise Refused(refused.problems, step=len(steps) - 1 if refused.step is None else refused.step) from None
     if isinstance(query, StagedQuery):
         return JudgedTransform(query, shape, None, (), resolved.plan)
     aggregate = AggregatePlan.of(query) if isinstance(query, AggregateQuery) else None
@@ -145,7 +145,7 @@ def validate_query(request: ValidateRequest, call: EngineCall) -> ValidateResult
             temporal_tables=temporal_tables_of(request.transform),
         )
     except Refused as refused:
-        return _refused([_problem(problem, refused.step) for problem in refused.problems])
+        return _refused([_problem(problem, refused.step or 0) for problem in refused.problems])
     except InvalidQuery as error:
         return _refused([_problem(error, 0)])
     except OdfError as error:

@@ -8,7 +8,7 @@ later. Not here: which operators can run incrementally (`classify`).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -21,6 +21,7 @@ from odfabric_engine_spark.normalise.rebuild import map_inner_plans
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.analysed import AnalysedGate
 from odfabric_engine_spark.validate.gate import gated_session
+from odfabric_engine_spark.validate.lateness import Lateness
 from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
 from odfabric_engine_spark.validate.refusal import Refused, refusal, same_name, shown, spark_refused
 
@@ -31,7 +32,7 @@ class ResolvedQuery:
 
     catalyst: Catalyst
     plan: Plan
-    lateness_us: int | None
+    lateness: Lateness | None
 
 
 def resolve_steps(
@@ -50,7 +51,7 @@ def resolve_steps(
     parsed_gate = ParsedGate(catalyst, mode=Mode.TRANSFORM, settings=settings, temporal_tables=temporal_tables)
     analysed_gate = AnalysedGate(catalyst, mode=Mode.TRANSFORM, settings=settings)
     done: dict[str, Plan] = {}
-    lateness: list[int] = []
+    lateness: list[Lateness] = []
     plan: Plan = None
     for number, step in enumerate(steps):
         try:
@@ -61,9 +62,9 @@ def resolve_steps(
                 raise Refused([same_name(step.alias)])
         except Refused as refused:
             raise Refused(refused.problems, step=number) from None
-        lateness += [] if parsed.lateness_us is None else [parsed.lateness_us]
+        lateness += [] if parsed.lateness is None else [replace(parsed.lateness, step=number)]
         done[step.alias or ""] = plan
-    return ResolvedQuery(catalyst, plan, min(lateness, default=None))
+    return ResolvedQuery(catalyst, plan, min(lateness, key=lambda each: each.us, default=None))
 
 
 class _Resolver:

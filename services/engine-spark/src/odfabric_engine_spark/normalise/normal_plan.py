@@ -30,7 +30,8 @@ from odfabric_engine_spark.normalise.temporal import without_lateral
 from odfabric_engine_spark.normalise.timed import has_timed_filter, with_timed_windows
 from odfabric_engine_spark.normalise.waiting_joins import with_waiting_joins
 from odfabric_engine_spark.normalise.window_functions import with_total_order
-from odfabric_engine_spark.validate.refusal import LEAVE_OUT, NO_LATENESS, Refused, placed_part, refusal, spark_refused
+from odfabric_engine_spark.validate.lateness import no_lateness
+from odfabric_engine_spark.validate.refusal import spark_refused
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 _NAMES = frozenset({"SubqueryAlias", "View", "PipeOperator"})
@@ -71,9 +72,9 @@ def normal_plan(
     plan = with_waiting_joins(catalyst, plan, times)
     check_normal(catalyst, plan)
     timed = has_timed_filter(plan)
-    if query.lateness_us is not None and not timed:
-        raise Refused([refusal("hint", NO_LATENESS, at=placed_part(query.plan), hint=LEAVE_OUT)])
-    return NormalQuery(catalyst, plan, query.lateness_us, timed)
+    if query.lateness is not None and not timed:
+        raise no_lateness(query.lateness)
+    return NormalQuery(catalyst, plan, None if query.lateness is None else query.lateness.us, timed)
 
 
 class _Plain:

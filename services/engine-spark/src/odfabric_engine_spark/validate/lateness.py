@@ -1,11 +1,15 @@
 """The one hint of a transform: how late a row may be before it is dropped.
 
-Owns the reading of `lateness('1 day')`. Not here: what late means (`incremental`). Source: ruling on steps and lateness.
+Owns the reading of `lateness('1 day')`, and its refusal. Not here: what late means (`incremental`). Source: ruling on steps and lateness.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+
+from odfabric_engine_spark.catalyst import TreeNode
+from odfabric_engine_spark.validate.refusal import Refused, refusal
 
 LATENESS_HINT = "lateness"
 
@@ -20,9 +24,25 @@ _PART = r"(\d{1,9})\s*(second|minute|hour|day|week)s?"
 _WHOLE = re.compile(rf"\s*{_PART}(?:\s+{_PART})*\s*", re.IGNORECASE | re.ASCII)
 
 
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """What a hint asks for: `us` microseconds, `at` its node, in the statement `step`."""
+
+    us: int
+    at: TreeNode
+    step: int = 0
+
+
 def parse_lateness(parameters: list[object]) -> int | None:
     """Microseconds that the parameters of the hint mean, None if they mean nothing."""
     if len(parameters) != 1 or not isinstance(parameters[0], str) or not _WHOLE.fullmatch(parameters[0]):
         return None
     parts = re.findall(_PART, parameters[0], re.IGNORECASE | re.ASCII)
     return sum(int(number) * _UNITS_US[unit.lower()] for number, unit in parts)
+
+
+def no_lateness(lateness: Lateness) -> Refused:
+    """A lateness of a query in which no row waits."""
+    message = "a lateness needs something that waits: a window over the event time, a temporal join or an outer join over times"
+    hint = "leave the hint out: no row of this query waits, so none comes too late"
+    return Refused([refusal("hint", message, at=lateness.at, hint=hint)], step=lateness.step)

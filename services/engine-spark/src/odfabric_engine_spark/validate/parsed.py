@@ -34,7 +34,7 @@ from odfabric_engine_spark.catalyst import (
 )
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes, functions
-from odfabric_engine_spark.validate.lateness import LATENESS_HINT, parse_lateness
+from odfabric_engine_spark.validate.lateness import LATENESS_HINT, Lateness, parse_lateness
 from odfabric_engine_spark.validate.nesting import too_deep
 from odfabric_engine_spark.validate.refusal import (
     COLLATIONS,
@@ -57,11 +57,11 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """A query that passed the first gate. `lateness_us` is the limit that a hint asks for, None for no limit."""
+    """A query that passed the first gate. `lateness` is the least limit that a hint asks for, None for no limit."""
 
     sql: str
     plan: Plan
-    lateness_us: int | None
+    lateness: Lateness | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,10 +232,9 @@ class ParsedGate:
         if found:
             raise Refused(in_order(found))
         stated = [node.node for node in nodes if node.name == "UnresolvedHint" and _is_lateness(node.node)]
-        hints = [parse_lateness(_hint_parameters(hint)) for hint in stated]
-        return ParsedQuery(
-            sql=sql, plan=plan, lateness_us=min((hint for hint in hints if hint is not None), default=None)
-        )
+        hints = [(parse_lateness(_hint_parameters(hint)), hint) for hint in stated]
+        asked = [Lateness(us, hint) for us, hint in hints if us is not None]
+        return ParsedQuery(sql=sql, plan=plan, lateness=min(asked, key=lambda each: each.us, default=None))
 
     def _nodes(self, plan: Plan) -> Iterator[_Node]:
         for count, node in enumerate(_walk(plan)):

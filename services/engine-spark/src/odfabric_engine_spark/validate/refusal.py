@@ -39,16 +39,15 @@ OWN_COLUMN = (
     "read columns of your own, such as the event time: the system's say when and how a row came, not what it tells"
 )
 COLLATIONS = "compare lower(..) or upper(..) of the texts"
-NO_LATENESS = (
-    "a lateness needs something that waits: a window over the event time, a temporal join or an outer join over times"
-)
-LEAVE_OUT = "leave the hint out: no row of this query waits, so none comes too late"
 
 
 class Refused(Exception):
-    """All that is wrong with one statement; `step` counts from 0. Becomes an InvalidQuery before it leaves the engine."""
+    """All that is wrong with one statement: `step` counts from 0, None if whoever raises it does not know.
 
-    def __init__(self, problems: Sequence[InvalidQuery], *, step: int = 0) -> None:
+    Becomes an InvalidQuery before it leaves the engine.
+    """
+
+    def __init__(self, problems: Sequence[InvalidQuery], *, step: int | None = None) -> None:
         super().__init__(str(problems[0]))
         self.problems = tuple(problems)
         self.step = step
@@ -58,7 +57,7 @@ class Refused(Exception):
         first = self.problems[0]
         if steps == 1:
             return first
-        place = replace(first.place, field=f"queries[{self.step}]")
+        place = replace(first.place, field=f"queries[{self.step or 0}]")
         return InvalidQuery(first.message, place=place, hint=first.hint)
 
 
