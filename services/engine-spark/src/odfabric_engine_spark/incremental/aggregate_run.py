@@ -29,7 +29,7 @@ from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.output import as_output
 from odfabric_engine_spark.incremental.slots import Values, ValuesSlot, merge_values
 from odfabric_engine_spark.incremental.value_state import ValueState
-from odfabric_engine_spark.state.key_part import ALL_KEYS, KeyPart
+from odfabric_engine_spark.state.key_part import KeyPart
 from odfabric_engine_spark.state.sealing import SealedState
 
 
@@ -131,7 +131,8 @@ class AggregateRun:
         self, parts: Iterable[tuple[KeyPart, PartialSums]], marks: Marks
     ) -> Iterator[tuple[KeyPart, PartialSums]]:
         """Parts of parts, where many groups close."""
-        closing = len(self._closing(ALL_KEYS, marks))
+        last = marks.after_us[-1] if marks.after_us and self.end_column is not None else None
+        closing = 0 if last is None else self.state.closing(above_us=marks.before_us, to_us=last)
         for part, sums in parts:
             for piece in part.divided(1 + closing // (part.count * self._groups_max)):
                 yield piece, sums if piece is part else sums.of_part(piece)

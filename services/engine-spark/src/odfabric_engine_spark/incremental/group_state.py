@@ -103,6 +103,10 @@ class GroupState:
             inside &= known.ends > above_us
         return np.sort(known.positions[inside])
 
+    def closing(self, *, above_us: int | None, to_us: int) -> int:
+        """At most so many groups close in (above, to]: no row is read for that."""
+        return sum(len(run.closings.between(above_us, to_us)) for run in self._runs)
+
     def keys(self, positions: Longs) -> tuple[pa.Array, dict[str, pa.Array]]:
         """Bytes and columns of some keys."""
         rows = self._at(positions, [KEY, *self.key_names])
