@@ -1,7 +1,7 @@
 """Sums of rows that come piece by piece, however many groups they have.
 
-Owns the choice between memory and files: as long as groups are few their sums are added up as they come; rows that would make them too
-many go to files of scratch, by parts of their keys, and are summed up part by part. Invariant: parts together are the sums of all rows,
+Owns the choice between memory and files: as long as groups are few their sums are added up as they come; rows that come when they are
+many, or bring many, go to files of scratch, by parts of their keys, and are summed up part by part. Invariant: parts together are the sums of all rows,
 each key in one of them. Not here: sums of rows in memory (`group_sums`), what they do to groups (`aggregate_run`).
 """
 
@@ -42,6 +42,7 @@ class SumsByPart:
         self._end_column = end_column
         self._rows = rows
         self._call = call
+        self._groups_max = max(call.settings.groups_max, 1)
         self._sums: list[PartialSums] = []
         self._groups = 0
         self._files: _RowFiles | None = None
@@ -50,14 +51,18 @@ class SumsByPart:
         """More rows (keys, inputs, weight, step). OSError passes through."""
         self._call.check()
         grouped = GroupedRows(rows, self._columns)
-        if self._files is None and not self._fits(len(grouped.keys)):
-            count = min(2 + self._rows // max(self._call.settings.groups_max, 1), _FILES_MAX)
-            self._files = _RowFiles(self._call.scratch, rows.schema, count)
+        if self._files is None and len(grouped.keys) > self._groups_max:
+            self._files = self._row_files(rows.schema)
         if self._files is not None:
             self._files.add(grouped)
             return
         self._sums.append(self._summed(grouped))
         self._groups += len(grouped.keys)
+        if self._groups > self._groups_max:
+            self._sums = [added_up(self._sums, self._accumulators)]
+            self._groups = len(self._sums[0].keys)
+        if self._groups > self._groups_max:
+            self._files = self._row_files(rows.schema)
 
     def parts(self) -> Iterator[tuple[KeyPart, PartialSums]]:
         """The sums of each part of the keys."""
@@ -75,13 +80,9 @@ class SumsByPart:
         if self._files is not None:
             self._files.close()
 
-    def _fits(self, more: int) -> bool:
-        """Whether so many more groups do, equal ones added up."""
-        groups_max = self._call.settings.groups_max
-        if self._groups + more > groups_max and len(self._sums) > 1:
-            self._sums = [added_up(self._sums, self._accumulators)]
-            self._groups = len(self._sums[0].keys)
-        return self._groups + more <= groups_max
+    def _row_files(self, schema: pa.Schema) -> _RowFiles:
+        count = min(2 + self._rows // self._groups_max, _FILES_MAX)
+        return _RowFiles(self._call.scratch, schema, count)
 
     def _summed(self, grouped: GroupedRows) -> PartialSums:
         return grouped.sums(self._marks, self._accumulators, end_column=self._end_column)
