@@ -82,7 +82,8 @@ def replaced(state: GroupState, groups: dict[int, Group]) -> GroupState:
     if not keys:
         return state
     values = ACCUMULATORS.load(slots(list(groups.items())), len(keys))
-    return state.replaced(key_bytes(keys), key_columns(keys), values, known=state.find(key_bytes(keys)) >= 0)
+    known = state.find(key_bytes(keys)) >= 0
+    return state.with_run(state.as_run(key_bytes(keys), key_columns(keys), values, known=known))
 
 
 def found(state: GroupState, keys: Sequence[int]) -> dict[int, Group]:

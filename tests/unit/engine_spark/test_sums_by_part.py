@@ -13,17 +13,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odfabric_engine_spark.incremental.accumulators import Accumulators
-from odfabric_engine_spark.incremental.group_keys import GroupColumn
+from odfabric_engine_spark.incremental.group_keys import KeyColumn
 from odfabric_engine_spark.incremental.group_sums import STEP, WEIGHT, Marks, PartialSums
+from odfabric_engine_spark.incremental.group_versions import GroupShape
 from odfabric_engine_spark.incremental.slots import CountSlot, SumSlot
 from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
 
 COLUMNS = [
-    GroupColumn("k", None, pa.string(), True, False),
-    GroupColumn("d", None, pa.float64(), True, False),
-    GroupColumn("end", None, pa.timestamp("us", "UTC"), True, False),
+    KeyColumn("k", pa.string(), False),
+    KeyColumn("d", pa.float64(), False),
+    KeyColumn("end", pa.timestamp("us", "UTC"), False),
 ]
 ACCUMULATORS = Accumulators((CountSlot("rows", None), SumSlot("sum0", 0, 0)), (), (pa.int64(),))
+SHAPE = GroupShape(tuple(COLUMNS), ACCUMULATORS, "end", ())
 MARKS = Marks(None, (10, 20))
 
 row = st.tuples(
@@ -63,7 +65,7 @@ def told(sums: PartialSums) -> dict[tuple[bytes, int], tuple[int, int]]:
 def summed(pieces: list[list[tuple[Any, ...]]], scratch: Path, groups_max: int) -> list[dict[Any, Any]]:
     call: Any = SimpleNamespace(scratch=scratch, settings=SimpleNamespace(groups_max=groups_max), check=lambda: None)
     rows = sum(map(len, pieces))
-    sums = SumsByPart(COLUMNS, ACCUMULATORS, MARKS, end_column="end", rows=rows, call=call)
+    sums = SumsByPart(SHAPE, MARKS, rows=rows, call=call)
     try:
         for piece in pieces:
             sums.add(table(piece))

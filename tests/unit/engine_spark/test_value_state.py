@@ -50,6 +50,9 @@ class Kept:
             return ValueState(BOTH, RowState(schema, timed=False, work=self.work))
         return ValueState(BOTH, self.stored.rows("values", schema, timed=False, work=self.work))
 
+    def add(self, keys: pa.Array, change: Values) -> None:
+        self.state.rows.add_run(self.state.as_run(keys, None, change))
+
     def save(self) -> None:
         name = f"h{len(self.files)}"
         path = self.folder / name
@@ -95,7 +98,7 @@ def test_extremes_stay_right_whatever_is_withdrawn(
                 kept.save()
                 continue
             added = _counted(each)
-            kept.state.add(keys_of(range(GROUPS)), None, values_of(added))
+            kept.add(keys_of(range(GROUPS)), values_of(added))
             model.update(added)
         change = values_of(_counted(last))
         found = kept.state.extremes(keys_of(range(GROUPS)), 1 + change.withdrawn())
@@ -126,7 +129,7 @@ def _expected(model: Counter[tuple[int, int]]) -> list[tuple[object, object]]:
 
 def test_few_values_are_read_of_a_group_that_has_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept(tmp_path)
-    kept.state.add(keys_of([0]), None, values_of(Counter({(0, value): 1 for value in range(2_000)})))
+    kept.add(keys_of([0]), values_of(Counter({(0, value): 1 for value in range(2_000)})))
     kept.save()
     read = []
     plain = kept.state.rows._stored[0].take

@@ -6,12 +6,15 @@ Not here: what becomes of them (`aggregate_run`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odfabric_engine_spark.catalyst import Expression
 from odfabric_engine_spark.incremental.accumulators import Accumulators
 from odfabric_engine_spark.incremental.classify import AggregateQuery, arrow_type
+from odfabric_engine_spark.incremental.group_keys import GroupColumn
 from odfabric_engine_spark.incremental.group_rows import GroupRows
+from odfabric_engine_spark.incremental.group_versions import GroupShape
 from odfabric_engine_spark.incremental.row_mapping import RowMapping
 
 
@@ -31,6 +34,11 @@ class AggregatePlan:
             RowMapping.of(query.catalyst, query.below, _row_expressions(query)),
             GroupRows.of(query),
         )
+
+    def shape(self, columns: Sequence[GroupColumn], end_column: str | None) -> GroupShape:
+        """What its groups are; `columns` are those of their keys."""
+        names = (*self.groups.key_names, *self.groups.result_names)
+        return GroupShape(tuple(column.key for column in columns), self.accumulators, end_column, names)
 
 
 def _row_expressions(query: AggregateQuery) -> list[Expression]:

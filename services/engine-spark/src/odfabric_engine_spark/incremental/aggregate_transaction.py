@@ -116,14 +116,7 @@ class AggregateTransaction:
         large = run.rows > settings.transform_rows_in_memory_max
         if large and (settings.aggregate_by_spark or settings.spark_master):
             return self.run.apply([(ALL_KEYS, self._sums_by_spark(run))], run.marks)
-        sums = SumsByPart(
-            self._query.columns,
-            self._plan.accumulators,
-            run.marks,
-            end_column=self.run.end_column,
-            rows=run.rows,
-            call=self._call,
-        )
+        sums = SumsByPart(self.run.shape, run.marks, rows=run.rows, call=self._call)
         try:
             self._add_rows(run, sums)
             return self.run.apply(sums.parts(), run.marks)
@@ -179,7 +172,7 @@ class AggregateTransaction:
         lateness_us = self._query.lateness_us or 0
         bounds = [ALWAYS if step.own_before_us is None else step.own_before_us - lateness_us for step in run.steps]
         steps = one_array(rows.column(STEP)).to_numpy()
-        late: Mask = times(one_array(rows.column(self.run.end_column))) <= np.array(bounds, dtype=np.int64)[steps]
+        late: Mask = times(one_array(rows.column(self.run.shape.end_column))) <= np.array(bounds, dtype=np.int64)[steps]
         self.late_rows_dropped += int(late.sum())
         return late
 
@@ -190,7 +183,7 @@ class AggregateTransaction:
             rows = self._without_late(rows, run)
         sums = SparkSums(rows, self._query.columns, self._plan.accumulators, self._call)
         count = len(sums.keys)
-        end_column = self.run.end_column
+        end_column = self.run.shape.end_column
         ends = None if end_column is None else times(sums.key_columns[end_column])
         steps = effective_steps(np.zeros(count, dtype=np.int64), ends, run.marks)
         return PartialSums(sums.keys, sums.key_columns, np.arange(count, dtype=np.int64), steps, sums.values())
@@ -213,7 +206,7 @@ class AggregateTransaction:
         if step.own_before_us is None or self._query.lateness_us is None:
             return rows
         bound = F.timestamp_micros(F.lit(step.own_before_us - self._query.lateness_us))
-        late = F.col(_quoted(self.run.end_column or "")) <= bound
+        late = F.col(_quoted(self.run.shape.end_column or "")) <= bound
         self.late_rows_dropped += rows.filter(late).count()
         return rows.filter(~late)
 

@@ -262,7 +262,7 @@ def group_columns(aggregate: Plan) -> Iterator[GroupColumn]:
     """The grouping expressions of an aggregate as columns of its groups."""
     for index, expression in enumerate(items(aggregate.groupingExpressions())):
         nullable = bool(expression.nullable())
-        yield GroupColumn(f"key{index}", expression, arrow_type(expression), nullable, is_window_column(expression))
+        yield GroupColumn(f"key{index}", arrow_type(expression), is_window_column(expression), expression, nullable)
 
 
 def arrow_type(expression: Expression) -> pa.DataType:

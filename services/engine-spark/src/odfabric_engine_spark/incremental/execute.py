@@ -133,7 +133,7 @@ def _attempt(transaction: _Transaction, call: EngineCall, *, consolidated: bool)
     offsets = _write(transaction, call, running.records(transaction.line))
     event_time, line = transaction.request.vocabulary.event_time, transaction.line
     complete_to = open_group_from(query, event_time, line.watermark)
-    return _Outcome(offsets, run.states(GROUPS), running.late_rows_dropped, complete_to)
+    return _Outcome(offsets, run.named_states(GROUPS), running.late_rows_dropped, complete_to)
 
 
 def _attempt_staged(transaction: _Transaction, query: StagedQuery, call: EngineCall, *, consolidated: bool) -> _Outcome:
@@ -171,16 +171,11 @@ def _aggregate_run(
     transaction: _Transaction, query: AggregateQuery, plan: AggregatePlan, call: EngineCall
 ) -> AggregateRun:
     window = None if query.window is None else query.columns[query.window.index]
-    fields, accumulators = key_fields(query.columns), plan.accumulators
-    schema, names = GroupState.schema(fields, accumulators), [field.name for field in fields]
-    states = StageStates(transaction.checkpoint, StateWork.of(call))
+    shape = plan.shape(query.columns, end_column_of(window))
     return AggregateRun(
-        query.columns,
-        accumulators,
+        shape,
         plan.groups,
-        states.groups(GROUPS, schema, names, end_column=end_column_of(window)),
-        states.values(GROUPS, accumulators, timed=window is not None),
-        window=window,
+        StageStates(transaction.checkpoint, StateWork.of(call)).of_groups(GROUPS, shape),
         output_schema=transaction.shape.rows,
         event_time=transaction.request.vocabulary.event_time,
         groups_max=call.settings.groups_max,

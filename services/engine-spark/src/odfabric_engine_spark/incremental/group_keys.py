@@ -6,7 +6,7 @@ groups them together: NULL is a value, NaN equals itself, -0.0 is 0.0. Not here:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -27,13 +27,11 @@ def has_bytes(expression: Expression) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupColumn:
-    """A grouping expression and its column in rows of groups; a window is two columns, its start and its end."""
+class KeyColumn:
+    """A column of keys; a window is two physical columns, its start and its end."""
 
     name: str
-    expression: Expression
     arrow: pa.DataType
-    nullable: bool
     is_window: bool
 
     @property
@@ -43,13 +41,31 @@ class GroupColumn:
             return (pa.field(self.name, self.arrow),)
         return tuple(pa.field(f"{self.name}_{member.name}", member.type) for member in self.arrow)
 
+    def shown(self, columns: Mapping[str, pa.Array]) -> pa.Array:
+        """Made of the physical columns: as the query sees it, to which a window is a struct."""
+        arrays = [columns[field.name] for field in self.fields]
+        return pa.StructArray.from_arrays(arrays, fields=list(self.arrow)) if self.is_window else arrays[0]
 
-def key_fields(columns: Sequence[GroupColumn]) -> list[pa.Field]:
+
+@dataclass(frozen=True, slots=True)
+class GroupColumn(KeyColumn):
+    """A grouping expression and its column."""
+
+    expression: Expression
+    nullable: bool
+
+    @property
+    def key(self) -> KeyColumn:
+        """The column without what only the planner knows."""
+        return KeyColumn(self.name, self.arrow, self.is_window)
+
+
+def key_fields(columns: Sequence[KeyColumn]) -> list[pa.Field]:
     """Physical columns of all grouping expressions, in order."""
     return [field for column in columns for field in column.fields]
 
 
-def normal_key_columns(table: pa.Table, columns: Sequence[GroupColumn]) -> dict[str, pa.Array]:
+def normal_key_columns(table: pa.Table, columns: Sequence[KeyColumn]) -> dict[str, pa.Array]:
     """Key columns of rows, with one NaN and one zero."""
     found: dict[str, pa.Array] = {}
     for field in key_fields(columns):

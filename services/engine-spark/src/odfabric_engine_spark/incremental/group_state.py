@@ -123,19 +123,31 @@ class GroupState:
             _, rows = without_dropped(*latest(piece, with_gone=False), self.dropped_to_us)
             yield rows.select(self._schema.names)
 
-    def replaced(self, keys: pa.Array, columns: dict[str, pa.Array], values: GroupValues, *, known: Mask) -> GroupState:
-        """The state with these groups as given; those that are zero are gone. `known` are those that `find` finds."""
+    def as_run(self, keys: pa.Array, columns: dict[str, pa.Array], values: GroupValues, *, known: Mask) -> Run:
+        """What says that groups are as given; those that are zero are gone. `known` are those that `find` finds."""
         zero = values.is_zero()
         arrays = [keys, *(columns[name] for name in self.key_names), *values.arrays()]
         rows = pa.Table.from_arrays(arrays, schema=self._schema)
         told = np.nonzero(~zero | known)[0]
-        if not len(told):
-            return self
-        return self._with_rows(rows.take(pa.array(told)), (~zero[told]).astype(np.int64))
+        return self._run_of(rows.take(pa.array(told)), (~zero[told]).astype(np.int64))
 
     def with_groups(self, rows: pa.Table) -> GroupState:
         """The state with all groups of a table of keys and slots."""
-        return self._with_rows(rows.cast(self._schema), np.ones(rows.num_rows, dtype=np.int64))
+        return self.with_run(self._run_of(rows.cast(self._schema), np.ones(rows.num_rows, dtype=np.int64)))
+
+    def with_run(self, run: Run) -> GroupState:
+        """The state with all groups as a run says that they are now."""
+        if not len(run):
+            return self
+        runs = [*self._added, run]
+        added = tuple(_together([runs[at] for at in group]) for group in merges([len(run) for run in runs]))
+        other = self._copy()
+        if sum(each.stored_bytes for each in added) > self._work.added_bytes_max:
+            written = (latest(piece, with_gone=True) for piece in self._pieces(added))
+            other._set_added((), (*self._spilled, self._in_file(written)))
+        else:
+            other._set_added(added, self._spilled)
+        return other
 
     def without(self, column: str, *, to_us: int) -> GroupState:
         """The state without groups whose time in `column` is at most an instant, those that come later included."""
@@ -200,7 +212,7 @@ class GroupState:
         back[order] = np.arange(len(order))
         return pa.concat_tables(taken).combine_chunks().take(pa.array(back))
 
-    def _with_rows(self, rows: pa.Table, weights: Longs) -> GroupState:
+    def _run_of(self, rows: pa.Table, weights: Longs) -> Run:
         hidden = [pa.array(weights)]
         if self._end_column is not None:
             hidden.append(one_array(rows.column(self._end_column)).view(pa.int64()))
@@ -209,16 +221,7 @@ class GroupState:
         )
         stored = stored.cast(self.stored_schema)
         hashes = byte_hashes(one_array(rows.column(KEY)))
-        run = Run.of(*latest(gathered([(hashes, stored)]), with_gone=True))
-        runs = [*self._added, run]
-        added = tuple(_together([runs[at] for at in group]) for group in merges([len(run) for run in runs]))
-        other = self._copy()
-        if sum(each.stored_bytes for each in added) > self._work.added_bytes_max:
-            written = (latest(piece, with_gone=True) for piece in self._pieces(added))
-            other._set_added((), (*self._spilled, self._in_file(written)))
-        else:
-            other._set_added(added, self._spilled)
-        return other
+        return Run.of(*latest(gathered([(hashes, stored)]), with_gone=True))
 
     def _in_file(self, parts: Iterable[tuple[Hashes, pa.Table]]) -> Run:
         return open_written(write_run(self.stored_schema, self._work.scratch, parts), self.stored_schema)

@@ -19,7 +19,7 @@ from pyarrow import types
 from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
 from odfabric_engine_spark.incremental.canonical import one_array, ordered_bits, row_bytes
 from odfabric_engine_spark.incremental.exact import Longs
-from odfabric_engine_spark.incremental.group_keys import GroupColumn, normal_key_columns
+from odfabric_engine_spark.incremental.group_keys import KeyColumn, normal_key_columns
 from odfabric_engine_spark.incremental.number_runs import by_group, first_places, run_starts
 from odfabric_engine_spark.incremental.slots import WeightedRows
 from odfabric_engine_spark.state.byte_hash import byte_hashes
@@ -37,6 +37,11 @@ class Marks:
 
     before_us: int | None
     after_us: tuple[int | None, ...]
+
+    @property
+    def last(self) -> int | None:
+        """After the last step, if there is one."""
+        return self.after_us[-1] if self.after_us else None
 
     @property
     def after(self) -> Longs:
@@ -75,7 +80,7 @@ class PartialSums:
 class GroupedRows:
     """Rows (keys, inputs, weight, step) and the groups that they belong to, numbered as they first come."""
 
-    def __init__(self, rows: pa.Table, columns: Sequence[GroupColumn]) -> None:
+    def __init__(self, rows: pa.Table, columns: Sequence[KeyColumn]) -> None:
         self._rows = rows
         self._key_columns = normal_key_columns(rows, columns)
         self._groups, count = _numbered(list(self._key_columns.values()), rows.num_rows)

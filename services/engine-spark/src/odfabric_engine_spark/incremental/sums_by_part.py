@@ -8,15 +8,14 @@ each key in one of them. Not here: sums of rows in memory (`group_sums`), what t
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.incremental.accumulators import Accumulators
-from odfabric_engine_spark.incremental.group_keys import GroupColumn
 from odfabric_engine_spark.incremental.group_sums import GroupedRows, Marks, PartialSums, added_up
+from odfabric_engine_spark.incremental.group_versions import GroupShape
 from odfabric_engine_spark.state.key_part import ALL_KEYS, KeyPart
 
 _FILES_MAX = 256
@@ -24,22 +23,11 @@ _FILES_MAX = 256
 
 
 class SumsByPart:
-    """Sums of at most `rows` rows; `end_column` says when a group closes, if it does. `close` removes its files."""
+    """Sums of at most `rows` rows. `close` removes its files."""
 
-    def __init__(
-        self,
-        columns: Sequence[GroupColumn],
-        accumulators: Accumulators,
-        marks: Marks,
-        *,
-        end_column: str | None,
-        rows: int,
-        call: EngineCall,
-    ) -> None:
-        self._columns = columns
-        self._accumulators = accumulators
+    def __init__(self, shape: GroupShape, marks: Marks, *, rows: int, call: EngineCall) -> None:
+        self._shape = shape
         self._marks = marks
-        self._end_column = end_column
         self._rows = rows
         self._call = call
         self._groups_max = max(call.settings.groups_max, 1)
@@ -50,7 +38,7 @@ class SumsByPart:
     def add(self, rows: pa.Table) -> None:
         """More rows (keys, inputs, weight, step). OSError passes through."""
         self._call.check()
-        grouped = GroupedRows(rows, self._columns)
+        grouped = GroupedRows(rows, self._shape.columns)
         if self._files is None and len(grouped.keys) > self._groups_max:
             self._files = self._row_files(rows.schema)
         if self._files is not None:
@@ -59,7 +47,7 @@ class SumsByPart:
         self._sums.append(self._summed(grouped))
         self._groups += len(grouped.keys)
         if self._groups > self._groups_max:
-            self._sums = [added_up(self._sums, self._accumulators)]
+            self._sums = [added_up(self._sums, self._shape.accumulators)]
             self._groups = len(self._sums[0].keys)
         if self._groups > self._groups_max:
             self._files = self._row_files(rows.schema)
@@ -67,13 +55,13 @@ class SumsByPart:
     def parts(self) -> Iterator[tuple[KeyPart, PartialSums]]:
         """The sums of each part of the keys."""
         if self._files is None:
-            yield ALL_KEYS, added_up(self._sums, self._accumulators)
+            yield ALL_KEYS, added_up(self._sums, self._shape.accumulators)
             return
         for part in ALL_KEYS.divided(self._files.count):
             self._call.check()
             own = [each.of_part(part) for each in self._sums]
-            own.append(self._summed(GroupedRows(self._files.rows(part.number), self._columns)))
-            yield part, added_up(own, self._accumulators)
+            own.append(self._summed(GroupedRows(self._files.rows(part.number), self._shape.columns)))
+            yield part, added_up(own, self._shape.accumulators)
 
     def close(self) -> None:
         """Nothing reads it any more."""
@@ -85,7 +73,7 @@ class SumsByPart:
         return _RowFiles(self._call.scratch, schema, count)
 
     def _summed(self, grouped: GroupedRows) -> PartialSums:
-        return grouped.sums(self._marks, self._accumulators, end_column=self._end_column)
+        return grouped.sums(self._marks, self._shape.accumulators, end_column=self._shape.end_column)
 
 
 class _RowFiles:

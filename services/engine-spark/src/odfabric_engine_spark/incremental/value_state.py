@@ -55,8 +55,8 @@ class ValueState:
             groups = self._groups(found, keys)
         return self._values(found.filter(pa.array(groups >= 0)), groups[groups >= 0], len(keys))
 
-    def add(self, keys: pa.Array, ends: Longs | None, change: Values) -> None:
-        """Adds to the values of each key, of which none occurs twice; `ends` says when its group closes."""
+    def as_run(self, keys: pa.Array, ends: Longs | None, change: Values) -> Run:
+        """What adds to the values of each key, of which none occurs twice; `ends` says when its group closes."""
         hashes = byte_hashes(keys)
         # Values of a group lie side by side, so it is groups that are sorted, of which there are fewer.
         order = np.argsort(hashes, kind="stable")
@@ -72,9 +72,8 @@ class ValueState:
         rows = pa.table(columns).select(self.rows.stored_schema.names).cast(self.rows.stored_schema)
         if len(_shared(hashes)):
             # Two keys with one hash: what is in the order of each is not in that of the bytes of both.
-            self.rows.add(rows.add_column(0, self.rows.schema.field(0), pa.array(hashes[owners])))
-        else:
-            self.rows.add_run(Run.of(hashes[owners], rows.combine_chunks()))
+            return self.rows.as_run(rows.add_column(0, self.rows.schema.field(0), pa.array(hashes[owners])))
+        return Run.of(hashes[owners], rows.combine_chunks())
 
     def _groups(self, rows: pa.Table, keys: pa.Array) -> Longs:
         """The position of each row's key, -1 for a key that was not asked for."""

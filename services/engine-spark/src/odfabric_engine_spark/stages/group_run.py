@@ -7,25 +7,21 @@ the work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pyarrow as pa
 
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst
-from odfabric_engine_spark.incremental.accumulators import Accumulators
 from odfabric_engine_spark.incremental.aggregate_plan import AggregatePlan
 from odfabric_engine_spark.incremental.aggregate_run import AggregateRun, end_column_of
 from odfabric_engine_spark.incremental.aggregates import CallReader
 from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.classify import AggregateQuery, calls_of, group_columns
-from odfabric_engine_spark.incremental.group_keys import GroupColumn, key_fields
-from odfabric_engine_spark.incremental.group_state import GroupState
+from odfabric_engine_spark.incremental.group_keys import GroupColumn
 from odfabric_engine_spark.incremental.group_sums import STEP, WEIGHT, Marks
+from odfabric_engine_spark.incremental.group_versions import GroupShape, GroupStates
 from odfabric_engine_spark.incremental.leaf_rows import weights_of
 from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
-from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.linear_run import mapped, output_columns
 from odfabric_engine_spark.stages.query import GroupStage
@@ -43,37 +39,15 @@ class GroupPlan:
         self.stage = stage
         self.columns: tuple[GroupColumn, ...] = tuple(group_columns(stage.aggregate))
         if stage.always:
-            self.columns = (GroupColumn("key0", catalyst.parse_expression("0"), pa.int32(), False, False),)
+            self.columns = (GroupColumn("key0", pa.int32(), False, catalyst.parse_expression("0"), False),)
         above = catalyst.logical.Project(catalyst.seq(output_columns(catalyst, stage.output)), stage.above)
         query = AggregateQuery(
             catalyst, stage.below, stage.aggregate, above, (), self.columns, calls, tuple(reader.inputs), None, None
         )
         self.aggregate = AggregatePlan.of(query)
 
-    @property
-    def accumulators(self) -> Accumulators:
-        """What the groups hold."""
-        return self.aggregate.accumulators
-
-    @property
-    def key_names(self) -> tuple[str, ...]:
-        """Physical columns of the key."""
-        return tuple(field.name for field in key_fields(self.columns))
-
-    @property
-    def window(self) -> GroupColumn | None:
-        """The column of the key that says when a group closes."""
-        return None if self.stage.window is None else self.columns[self.stage.window]
-
-    @property
-    def end_column(self) -> str | None:
-        """Its physical column with the end."""
-        return end_column_of(self.window)
-
-    @property
-    def state_schema(self) -> pa.Schema:
-        """Columns of the state."""
-        return GroupState.schema(key_fields(self.columns), self.accumulators)
+        window = None if stage.window is None else self.columns[stage.window]
+        self.shape: GroupShape = self.aggregate.shape(self.columns, end_column_of(window))
 
 
 class GroupRun:
@@ -82,8 +56,7 @@ class GroupRun:
     def __init__(
         self,
         plan: GroupPlan,
-        state: GroupState,
-        values: Mapping[int, ValueState],
+        states: GroupStates,
         call: EngineCall,
         *,
         order_by: str | None,
@@ -96,12 +69,9 @@ class GroupRun:
         self._plan = plan
         self._call = call
         self._run = AggregateRun(
-            plan.columns,
-            plan.accumulators,
+            plan.shape,
             plan.aggregate.groups,
-            state,
-            values,
-            window=plan.window,
+            states,
             output_schema=stage_schema(plan.stage.output) if output is None else output,
             event_time=order_by,
             groups_max=call.settings.groups_max,
@@ -109,7 +79,7 @@ class GroupRun:
 
     def states(self, name: str) -> dict[str, SealedState]:
         """What the runs have left so far, the groups under `name`."""
-        return self._run.states(name)
+        return self._run.named_states(name)
 
     def drop_closed(self, to_us: int) -> None:
         """Forgets groups that closed at an instant or before: rows for them are dropped from now on."""
@@ -126,14 +96,7 @@ class GroupRun:
         rows = rows.append_column(WEIGHT, pa.array(weights))
         rows = rows.append_column(STEP, pa.array(np.zeros(len(weights), dtype=np.int32)))
         taken = Marks(marks.before_us, (marks.after_us,))
-        sums = SumsByPart(
-            plan.columns,
-            plan.accumulators,
-            taken,
-            end_column=self._run.end_column,
-            rows=rows.num_rows,
-            call=self._call,
-        )
+        sums = SumsByPart(plan.shape, taken, rows=rows.num_rows, call=self._call)
         try:
             sums.add(rows)
             return self._run.apply(sums.parts(), taken)

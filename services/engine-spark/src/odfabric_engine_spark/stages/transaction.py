@@ -24,6 +24,7 @@ from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_state import GroupState
+from odfabric_engine_spark.incremental.group_versions import GroupShape, GroupStates
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.leaf_rows import LeafRows, weights_of
 from odfabric_engine_spark.incremental.output import OutputShape, as_output
@@ -65,18 +66,20 @@ class StageStates:
             return RowState(schema, timed=timed, work=self._work)
         return self._checkpoint.rows(name, schema, timed=timed, work=self._work)
 
-    def groups(self, name: str, schema: pa.Schema, names: Sequence[str], *, end_column: str | None) -> GroupState:
-        """Groups: `schema` as `GroupState.schema` has it, `names` are the columns of their keys."""
+    def of_groups(self, name: str, shape: GroupShape) -> GroupStates:
+        """Groups, and the values that are kept beside them."""
+        timed = shape.end_column is not None
+        values = {
+            at: ValueState(slot, self._rows(values_name(name, slot), ValueState.schema(slot), timed=timed))
+            for at, slot in shape.accumulators.values_slots.items()
+        }
+        return GroupStates(self._groups(name, shape), values)
+
+    def _groups(self, name: str, shape: GroupShape) -> GroupState:
+        schema, names, end_column = shape.state_schema, shape.key_names, shape.end_column
         if self._checkpoint is None:
             return GroupState(schema, names, end_column=end_column, work=self._work)
         return self._checkpoint.groups(name, schema, names, end_column=end_column, work=self._work)
-
-    def values(self, groups: str, accumulators: Accumulators, *, timed: bool) -> dict[int, ValueState]:
-        """The values of groups that are kept beside them, by slot."""
-        return {
-            at: ValueState(slot, self._rows(values_name(groups, slot), ValueState.schema(slot), timed=timed))
-            for at, slot in accumulators.values_slots.items()
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,12 +255,11 @@ class StagedTransaction:
         stage = self._query.stages[number]
         if isinstance(stage, GroupStage):
             plan = self._query.groups[number]
-            state = states.groups(groups_name(number), plan.state_schema, plan.key_names, end_column=plan.end_column)
-            values = states.values(groups_name(number), plan.accumulators, timed=plan.end_column is not None)
+            groups = states.of_groups(groups_name(number), plan.shape)
             is_last = number == len(self._query.stages) - 1
             order_by = self._event_time_column() if is_last else None
             output = self._output_by_position() if is_last else None
-            return GroupRun(plan, state, values, self._call, order_by=order_by, output=output)
+            return GroupRun(plan, groups, self._call, order_by=order_by, output=output)
         if isinstance(stage, LinearStage):
             return self._query.linear[number]
         found = [
@@ -294,8 +296,8 @@ def state_columns(query: StagedQuery) -> list[str]:
     found: list[str] = []
     for number, stage in enumerate(query.stages):
         if isinstance(stage, GroupStage):
-            found.append(f"{groups_name(number)}: {query.groups[number].state_schema}")
-            found += value_columns(groups_name(number), query.groups[number].accumulators)
+            found.append(f"{groups_name(number)}: {query.groups[number].shape.state_schema}")
+            found += value_columns(groups_name(number), query.groups[number].shape.accumulators)
         elif isinstance(stage, RowsStage):
             for at, leaf in enumerate(stage.leaves):
                 found.append(f"{rows_name(number, at)}: {leaf.kind} {leaf.source} {leaf.schema}")

@@ -1,0 +1,277 @@
+"""Groups through their versions: what sums of rows do to the groups that they belong to.
+
+Owns the order of things for the groups of a part of the keys: known ones are looked up, each passes through its versions step by
+step, and a change of a version that is final is told. A group without window is final at once; a timed one when the watermark has
+passed its end, so what comes before is one version, and what comes later are corrections. Invariant: what is told and what is kept are
+functions of the state and of the sums. Nothing here needs the JVM: tasks of Spark do it too (`group_tasks`). Not here: the rows of
+the output that versions make (`aggregate_run`). Source: semantics of transforms, section 4; rulings on steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
+from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.incremental.group_keys import KeyColumn, key_fields
+from odfabric_engine_spark.incremental.group_state import GroupState
+from odfabric_engine_spark.incremental.group_sums import ALWAYS, Marks, PartialSums, closing_steps, times
+from odfabric_engine_spark.incremental.number_runs import run_starts
+from odfabric_engine_spark.incremental.slots import Values, merge_values
+from odfabric_engine_spark.incremental.value_state import ValueState
+from odfabric_engine_spark.state.key_part import KeyPart
+from odfabric_engine_spark.state.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class GroupShape:
+    """What groups are: the columns of their keys, what they hold, `end_column`, which says when one closes, if it does.
+
+    `names` are those of a version's columns: keys, then results.
+    """
+
+    columns: tuple[KeyColumn, ...]
+    accumulators: Accumulators
+    end_column: str | None
+    names: tuple[str, ...]
+
+    @property
+    def key_names(self) -> list[str]:
+        """The physical columns of keys."""
+        return [field.name for field in key_fields(self.columns)]
+
+    @property
+    def state_schema(self) -> pa.Schema:
+        """Columns of the state."""
+        return GroupState.schema(key_fields(self.columns), self.accumulators)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStates:
+    """All that is kept of groups; `values` are kept beside them, by slot."""
+
+    groups: GroupState
+    values: Mapping[int, ValueState]
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Versions of groups that are told, as rows of keys and results, and which of them each group had and has at a step (-1: none)."""
+
+    rows: pa.Table
+    was: Longs
+    now: Longs
+    steps: Longs
+    keys: pa.Array
+    ends: Longs | None
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """What sums do to a part of the groups: what is told, and what is to be kept of groups and of the values of slots."""
+
+    versions: Versions
+    groups: Run
+    values: Mapping[int, Run]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Groups in hand. `state` are their positions in the state (-1: new), `ends` when they close (timed only)."""
+
+    keys: pa.Array
+    key_columns: dict[str, pa.Array]
+    state: Longs
+    values: GroupValues
+    ends: Longs | None
+
+
+@dataclass(slots=True)
+class _Recorded:
+    """Versions as they come about: their groups, their results, and whether there are rows in them."""
+
+    owners: list[Longs]
+    results: list[list[pa.Array]]
+    present: list[npt.NDArray[np.bool_]]
+
+    def add(self, accumulators: Accumulators, of: Longs, values: GroupValues) -> Longs:
+        """Those of some groups. Gives their numbers."""
+        known = sum(map(len, self.owners))
+        self.owners.append(of)
+        self.results.append(accumulators.result_columns(values))
+        self.present.append(values.rows > 0)
+        return np.arange(known, known + len(of))
+
+
+class GroupVersions:
+    """Advances the groups of a state between the watermarks of a run."""
+
+    def __init__(self, shape: GroupShape, states: GroupStates, marks: Marks) -> None:
+        self._shape = shape
+        self._accumulators = shape.accumulators
+        self._states = states
+        self._marks = marks
+
+    def of_few_groups(
+        self, parts: Iterable[tuple[KeyPart, PartialSums]], groups_max: int
+    ) -> Iterator[tuple[KeyPart, PartialSums]]:
+        """Parts of parts, where many groups close."""
+        closing = self.closing
+        for part, sums in parts:
+            for piece in part.divided(1 + closing // (part.count * groups_max)):
+                yield piece, sums if piece is part else sums.of_part(piece)
+
+    @property
+    def closing(self) -> int:
+        """At most so many groups close."""
+        last = self._marks.last
+        if self._shape.end_column is None or last is None:
+            return 0
+        return self._states.groups.closing(above_us=self._marks.before_us, to_us=last)
+
+    def advanced(self, part: KeyPart, sums: PartialSums) -> Advanced:
+        """What the sums of a part of the keys do. Raises InvalidData where a result overflows."""
+        work = self._work(part, sums)
+        events = self._events(work, sums)
+        versions, before, after = self._play(work, sums, events)
+        groups, values = self._kept(work, sums)
+        told = np.nonzero(after >= 0)[0]
+        rows, row_of = self._rows(work, versions)
+        owners = events[told, 0]
+        return Advanced(
+            Versions(
+                rows,
+                np.where(before[told] >= 0, row_of[np.maximum(before[told], 0)], -1),
+                row_of[after[told]],
+                events[told, 1],
+                work.keys.take(pa.array(owners)),
+                None if work.ends is None else work.ends[owners],
+            ),
+            groups,
+            values,
+        )
+
+    def _closing_in(self, part: KeyPart) -> Longs:
+        """Positions of the groups of a part that the watermark closes."""
+        last = self._marks.last
+        if self._shape.end_column is None or last is None:
+            return np.zeros(0, dtype=np.int64)
+        above_us = self._marks.before_us
+        return self._states.groups.between(self._shape.end_column, above_us=above_us, to_us=last, part=part)
+
+    def _work(self, part: KeyPart, sums: PartialSums) -> _Work:
+        state = self._states.groups
+        found = state.find(sums.keys)
+        closing = np.setdiff1d(self._closing_in(part), found)
+        closing_keys, closing_columns = state.keys(closing)
+        keys = pa.concat_arrays([sums.keys, closing_keys])
+        columns = {name: pa.concat_arrays([sums.key_columns[name], closing_columns[name]]) for name in sums.key_columns}
+        positions = np.concatenate([found, closing])
+        values = self._accumulators.zeros(len(keys))
+        known = np.nonzero(positions >= 0)[0]
+        values.add_at(known, state.values(positions[known], self._accumulators))
+        every = np.arange(len(keys))
+        for at, own in self._states.values.items():
+            counts = np.ones(len(keys), dtype=np.int64)
+            np.add.at(counts, sums.groups, _values(sums, at).withdrawn())
+            values.slots[at].add_at(every, own.extremes(keys, counts))
+        ends = None if self._shape.end_column is None else times(columns[self._shape.end_column])
+        return _Work(keys, columns, positions, values, ends)
+
+    def _events(self, work: _Work, sums: PartialSums) -> npt.NDArray[np.int64]:
+        """(group, step, position in the sums or -1), sorted: sums, and closings that no row comes with."""
+        rows = np.stack([sums.groups, sums.steps, np.arange(len(sums.groups))], axis=1)
+        if work.ends is None:
+            return rows
+        closing = closing_steps(work.ends, self._marks)
+        candidates = np.nonzero((work.state >= 0) & (closing >= 0) & (closing < len(self._marks.after_us)))[0]
+        covered = set(zip(sums.groups.tolist(), sums.steps.tolist(), strict=True))
+        bare = [
+            (group, step, -1)
+            for group, step in zip(candidates.tolist(), closing[candidates].tolist(), strict=True)
+            if (group, step) not in covered
+        ]
+        events = np.concatenate([rows, np.array(bare, dtype=np.int64).reshape(-1, 3)])
+        return events[np.lexsort((events[:, 1], events[:, 0]))]
+
+    def _play(self, work: _Work, sums: PartialSums, events: npt.NDArray[np.int64]) -> tuple[_Recorded, Longs, Longs]:
+        """All versions, and for each event the version before and after it (-1: none, or not final)."""
+        groups, steps, sources = events[:, 0], events[:, 1], events[:, 2]
+        final = steps < max(len(self._marks.after_us), 1)
+        versions = _Recorded([], [], [])
+        version_after = np.full(len(events), -1, dtype=np.int64)
+        latest = np.full(len(work.keys), -1, dtype=np.int64)
+        version_before = np.full(len(events), -1, dtype=np.int64)
+
+        def record(of: Longs) -> Longs:
+            latest[of] = versions.add(self._accumulators, of, work.values.take(of))
+            return latest[of]
+
+        record(self._final_before(work, np.unique(groups)))
+        for chosen in _rounds(groups):
+            added = chosen[sources[chosen] >= 0]
+            work.values.add_at(groups[added], sums.values.take(sources[added]))
+            shown = chosen[final[chosen]]
+            version_before[shown] = latest[groups[shown]]
+            version_after[shown] = record(groups[shown])
+        return versions, version_before, version_after
+
+    def _final_before(self, work: _Work, touched: Longs) -> Longs:
+        """Touched groups whose row has been shown before this run."""
+        known = touched[work.state[touched] >= 0]
+        if work.ends is None:
+            return known
+        return known[work.ends[known] <= (ALWAYS if self._marks.before_us is None else self._marks.before_us)]
+
+    def _rows(self, work: _Work, versions: _Recorded) -> tuple[pa.Table, Longs]:
+        """Keys and results of versions, and the row of each: one with no rows of the input in it has none."""
+        owners, present = np.concatenate(versions.owners), np.concatenate(versions.present)
+        there = np.nonzero(present)[0]
+        row_of = np.full(len(owners), -1, dtype=np.int64)
+        row_of[there] = np.arange(len(there))
+        results = [
+            pa.concat_arrays([part[index] for part in versions.results]).take(pa.array(there))
+            for index in range(len(self._accumulators.results))
+        ]
+        at = pa.array(owners[there])
+        keys = {name: column.take(at) for name, column in work.key_columns.items()}
+        arrays = [*(column.shown(keys) for column in self._shape.columns), *results]
+        return pa.Table.from_arrays(arrays, names=list(self._shape.names)), row_of
+
+    def _kept(self, work: _Work, sums: PartialSums) -> tuple[Run, dict[int, Run]]:
+        touched = len(sums.keys)
+        at = np.arange(touched, dtype=np.int64)
+        keys = work.keys.slice(0, touched)
+        columns = {name: column.slice(0, touched) for name, column in work.key_columns.items()}
+        groups = self._states.groups.as_run(keys, columns, work.values.take(at), known=work.state[:touched] >= 0)
+        ends = None if work.ends is None else work.ends[:touched]
+        values: dict[int, Run] = {}
+        for place, own in self._states.values.items():
+            change = _values(sums, place)
+            # A group may have values of several steps.
+            merged = merge_values(sums.groups[change.groups], change.values, change.counts)
+            values[place] = own.as_run(keys, ends, Values(touched, *merged))
+        return groups, values
+
+
+def _values(sums: PartialSums, slot: int) -> Values:
+    found = sums.values.slots[slot]
+    assert isinstance(found, Values)
+    return found
+
+
+def _rounds(groups: Longs) -> Iterator[Longs]:
+    """Positions of the first entry of every group, then of the second, and so on; groups are sorted."""
+    starts = run_starts(groups)
+    lengths = np.diff(np.append(starts, len(groups)))
+    ranks = np.arange(len(groups)) - np.repeat(starts, lengths)
+    order = np.argsort(ranks, kind="stable")
+    bounds = np.searchsorted(ranks[order], np.arange(int(lengths.max(initial=0)) + 1))
+    for begin, end in pairwise(bounds):
+        yield order[begin:end]
