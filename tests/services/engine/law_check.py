@@ -56,7 +56,7 @@ def own_lab(lab: Lab) -> Lab:
 
 def check(case: Case, lab: Lab, *, repeat: bool = True) -> None:
     """Runs a case. Raises LawBroken."""
-    inputs = _inputs(case, lab.folder)
+    inputs = inputs_of(case, lab.folder)
     sizes = {
         "transform_rows_in_memory_max": case.rows_in_memory,
         "aggregate_by_spark": case.rows_in_memory == 0,
@@ -80,7 +80,8 @@ def check(case: Case, lab: Lab, *, repeat: bool = True) -> None:
         _idempotent(case, sliced, lab)
 
 
-def _inputs(case: Case, folder: Path) -> list[Input]:
+def inputs_of(case: Case, folder: Path) -> list[Input]:
+    """The inputs of a case with all of their blocks."""
     inputs = []
     for number, (alias, blocks) in enumerate(zip("ab", case.inputs, strict=False)):
         one = Input(folder, alias, case.schema, number + 1)

@@ -19,17 +19,17 @@ from hypothesis import strategies as st
 
 from odfabric.model.instant import Instant
 from odfabric_engine_spark.incremental import (
-    aggregate_run,
     aggregate_transaction,
     changes,
     group_sums,
+    group_versions,
     linear_transaction,
     slots,
     steps,
 )
 from odfabric_engine_spark.incremental.accumulators import GroupValues
-from odfabric_engine_spark.incremental.aggregate_run import AggregateRun
 from odfabric_engine_spark.incremental.group_state import GroupState
+from odfabric_engine_spark.incremental.group_versions import GroupVersions
 from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
 from odfabric_engine_spark.validate import gate
 from tests.services.engine.law_cases import make_case
@@ -87,7 +87,7 @@ def _windows_close_late(patch: pytest.MonkeyPatch) -> None:
         return found if marks.before_us is None else np.where(ends < marks.before_us, -1, found)
 
     patch.setattr(group_sums, "closing_steps", closing)
-    patch.setattr(aggregate_run, "closing_steps", closing)
+    patch.setattr(group_versions, "closing_steps", closing)
 
 
 def _empty_groups_stay(patch: pytest.MonkeyPatch) -> None:
@@ -106,11 +106,11 @@ def _null_is_a_value_like_another(patch: pytest.MonkeyPatch) -> None:
 
 
 def _what_was_shown_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(AggregateRun, "_final_before", lambda *_: np.zeros(0, dtype=np.int64))
+    patch.setattr(GroupVersions, "_final_before", lambda *_: np.zeros(0, dtype=np.int64))
 
 
 def _state_is_not_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(GroupState, "replaced", lambda state, *_, **__: state)
+    patch.setattr(GroupState, "with_run", lambda state, _: state)
 
 
 def _the_fastest_input_decides(patch: pytest.MonkeyPatch) -> None:
@@ -134,8 +134,8 @@ def _late_rows_are_lost(patch: pytest.MonkeyPatch) -> None:
     plain = SumsByPart.add
 
     def without_late(self: SumsByPart, rows: pa.Table) -> None:
-        if self._end_column is not None and self._marks.before_us is not None:
-            ends = group_sums.times(rows.column(self._end_column).combine_chunks())
+        if self._shape.end_column is not None and self._marks.before_us is not None:
+            ends = group_sums.times(rows.column(self._shape.end_column).combine_chunks())
             rows = rows.filter(pa.array(ends > self._marks.before_us))
         plain(self, rows)
 

@@ -31,18 +31,15 @@ from odfabric_engine_spark.incremental.group_sums import (
     STEP,
     WEIGHT,
     Marks,
-    PartialSums,
-    effective_steps,
     times,
 )
+from odfabric_engine_spark.incremental.group_tasks import GroupTasks
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.leaf_rows import LeafRows, weights_of
 from odfabric_engine_spark.incremental.slots import Mask
-from odfabric_engine_spark.incremental.spark_sums import SparkSums
 from odfabric_engine_spark.incremental.steps import Step, Timeline
 from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
 from odfabric_engine_spark.slice_input import read_slices
-from odfabric_engine_spark.state.key_part import ALL_KEYS
 
 HIDDEN = (pa.field(WEIGHT, pa.int32(), nullable=False), pa.field(STEP, pa.int32(), nullable=False))
 
@@ -95,7 +92,7 @@ class AggregateTransaction:
         done, total = 0, sum(run.rows for run in runs)
         for run in runs:
             self._call.progress("aggregate", done, total)
-            yield self._applied(run)
+            yield from self._applied(run)
             done += run.rows
             last = run.steps[-1].after_us if run.steps else None
             if self._query.lateness_us is not None and last is not None:
@@ -111,15 +108,16 @@ class AggregateTransaction:
             yield _Run(steps, before_us)
             before_us = steps[-1].after_us
 
-    def _applied(self, run: _Run) -> Records:
+    def _applied(self, run: _Run) -> Iterator[Records]:
         settings = self._call.settings
         large = run.rows > settings.transform_rows_in_memory_max
         if large and (settings.aggregate_by_spark or settings.spark_master):
-            return self.run.apply([(ALL_KEYS, self._sums_by_spark(run))], run.marks)
+            yield from GroupTasks(self.run, self._call).applied(self._frame(run), run.marks, rows_max=run.rows)
+            return
         sums = SumsByPart(self.run.shape, run.marks, rows=run.rows, call=self._call)
         try:
             self._add_rows(run, sums)
-            return self.run.apply(sums.parts(), run.marks)
+            yield self.run.apply(sums.parts(), run.marks)
         finally:
             sums.close()
 
@@ -176,17 +174,10 @@ class AggregateTransaction:
         self.late_rows_dropped += int(late.sum())
         return late
 
-    def _sums_by_spark(self, run: _Run) -> PartialSums:
-        frames = [self._slices_of(leaf, run) for leaf in range(len(self._query.leaves))]
-        rows = self._plan.rows.frame(frames)
-        if self._query.lateness_us is not None:
-            rows = self._without_late(rows, run)
-        sums = SparkSums(rows, self._query.columns, self._plan.accumulators, self._call)
-        count = len(sums.keys)
-        end_column = self.run.shape.end_column
-        ends = None if end_column is None else times(sums.key_columns[end_column])
-        steps = effective_steps(np.zeros(count, dtype=np.int64), ends, run.marks)
-        return PartialSums(sums.keys, sums.key_columns, np.arange(count, dtype=np.int64), steps, sums.values())
+    def _frame(self, run: _Run) -> DataFrame:
+        """Rows below the aggregate as Spark reads them, but for those that come too late."""
+        rows = self._plan.rows.frame([self._slices_of(leaf, run) for leaf in range(len(self._query.leaves))])
+        return rows if self._query.lateness_us is None else self._without_late(rows, run)
 
     def _slices_of(self, leaf: int, run: _Run) -> DataFrame:
         """Rows of one leaf as Spark reads them. A timed run of this size is a single step, so the step is 0."""

@@ -7,7 +7,7 @@ belong together (`aggregate_run`, `linear_run`). Source: semantics of transforms
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,13 @@ class Records:
         names = [operation_name, *self.rows.column_names]
         yield from pa.Table.from_arrays(arrays, names=names).to_batches()
 
+    @classmethod
+    def joined(cls, parts: Sequence[Records], schema: pa.Schema) -> Records:
+        """Records one after the other; `schema` is that of their rows."""
+        rows = pa.concat_tables([schema.empty_table(), *(part.rows for part in parts)])
+        operations = [np.zeros(0, dtype=np.int32), *(part.operations for part in parts)]
+        return cls(np.concatenate(operations), rows.combine_chunks())
+
 
 def changes(
     rows: pa.Table, before: Longs, after: Longs, steps: Longs, order: Callable[[Longs, Longs], pa.Table]
@@ -44,9 +51,7 @@ def changes(
     A row that one identity loses and another one gets in the same of `steps` did not change. `order` gives the columns to sort by,
     nulls first, for identities and the rows that they stand for: the new row of a pair.
     """
-    both = (before >= 0) & (after >= 0)
-    both[both] = _differ(rows, before[both], after[both])
-    told = np.nonzero(both | ((before >= 0) != (after >= 0)))[0]
+    told = changed(rows, before, after)
     old, new = before[told], after[told]
     places = _sorted(order(told, _leads(old, new)))
     told, old, new = told[places], old[places], new[places]
@@ -58,6 +63,14 @@ def changes(
         new < 0, OperationType.RETRACT, np.where(old < 0, OperationType.APPEND, OperationType.CORRECT_TO)
     )
     return interleaved(rows, _leads(old, new), np.where(new >= 0, old, -1), operations)
+
+
+def changed(rows: pa.Table, before: Longs, after: Longs) -> Longs:
+    """Identities whose row is another one than before, or is there where it was not."""
+    both = (before >= 0) & (after >= 0)
+    both[both] = _differ(rows, before[both], after[both])
+    found: Longs = np.nonzero(both | ((before >= 0) != (after >= 0)))[0]
+    return found
 
 
 def _leads(old: Longs, new: Longs) -> Longs:

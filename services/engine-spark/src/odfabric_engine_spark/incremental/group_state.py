@@ -23,7 +23,7 @@ from odfabric_engine_spark.state.byte_hash import byte_hashes
 from odfabric_engine_spark.state.key_part import ALL_KEYS, KeyPart
 from odfabric_engine_spark.state.latest_rows import KEY, latest, latest_positions
 from odfabric_engine_spark.state.net_rows import KeyedRows, gathered, pieces
-from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Run, distinct
+from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Run, RunFile, distinct
 from odfabric_engine_spark.state.run_file import WrittenRun, open_written, write_run
 from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
 from odfabric_engine_spark.state.tiers import merges
@@ -155,6 +155,12 @@ class GroupState:
         other = self._copy()
         other.dropped_to_us = to_us if self.dropped_to_us is None else max(to_us, self.dropped_to_us)
         return other
+
+    def files(self) -> tuple[RunFile, ...]:
+        """All its runs where other processes find them, oldest first; those in memory go to scratch."""
+        added = (run if run.file else self._in_file([(run.hashes, run.slice(0, len(run)))]) for run in self._added)
+        self._set_added(tuple(added), self._spilled)
+        return tuple(run.file for run in self._runs if run.file is not None)
 
     def sealed(self, *, whole: bool) -> list[Run | WrittenRun]:
         """The runs to be stored after a transaction, oldest first: those that stay, and new ones; `whole`: at most one."""

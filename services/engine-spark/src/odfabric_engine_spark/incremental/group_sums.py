@@ -76,6 +76,17 @@ class PartialSums:
             self.values.take(entries),
         )
 
+    def parted(self, count: int) -> Iterator[tuple[int, PartialSums]]:
+        """The sums of each of so many parts of the keys that has some, by number. Each key has one step."""
+        parts = parts_of(byte_hashes(self.keys), count)
+        order = by_group(parts)
+        for begin, end in pairwise([*run_starts(parts[order]), len(order)]):
+            kept = order[begin:end]
+            at = pa.array(kept)
+            columns = {name: column.take(at) for name, column in self.key_columns.items()}
+            steps, values = self.steps[kept], self.values.take(kept)
+            yield int(parts[kept[0]]), PartialSums(self.keys.take(at), columns, np.arange(len(kept)), steps, values)
+
 
 class GroupedRows:
     """Rows (keys, inputs, weight, step) and the groups that they belong to, numbered as they first come."""

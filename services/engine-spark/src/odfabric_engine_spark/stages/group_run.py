@@ -19,9 +19,11 @@ from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.classify import AggregateQuery, calls_of, group_columns
 from odfabric_engine_spark.incremental.group_keys import GroupColumn
 from odfabric_engine_spark.incremental.group_sums import STEP, WEIGHT, Marks
+from odfabric_engine_spark.incremental.group_tasks import GroupTasks
 from odfabric_engine_spark.incremental.group_versions import GroupShape, GroupStates
 from odfabric_engine_spark.incremental.leaf_rows import weights_of
 from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
+from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.linear_run import mapped, output_columns
 from odfabric_engine_spark.stages.query import GroupStage
@@ -96,6 +98,11 @@ class GroupRun:
         rows = rows.append_column(WEIGHT, pa.array(weights))
         rows = rows.append_column(STEP, pa.array(np.zeros(len(weights), dtype=np.int32)))
         taken = Marks(marks.before_us, (marks.after_us,))
+        settings = self._call.settings
+        if rows.num_rows > settings.stage_rows_max and (settings.stages_by_spark or settings.spark_master):
+            spread = local_rows(self._call.session, rows)
+            found = GroupTasks(self._run, self._call).applied(spread, taken, rows_max=rows.num_rows)
+            return Records.joined(list(found), self._run.output_schema)
         sums = SumsByPart(plan.shape, taken, rows=rows.num_rows, call=self._call)
         try:
             sums.add(rows)

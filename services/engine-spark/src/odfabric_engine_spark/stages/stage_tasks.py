@@ -22,9 +22,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from odfabric.errors import Determinate, LimitExceeded, OdfError
-from odfabric.formats.engine_wire import failure_from_wire, failure_to_wire
-from odfabric.generated.engine_v1 import engine_pb2 as pb
+from odfabric.errors import LimitExceeded, OdfError
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst, Plan, analysed
 from odfabric_engine_spark.incremental.canonical import one_array
@@ -40,6 +38,7 @@ from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import WEIGHT, FilePart, Hashes, RunFile
 from odfabric_engine_spark.state.run_file import open_run_file
 from odfabric_engine_spark.state.sealing import StateWork
+from odfabric_engine_spark.task_failures import raise_told, told_failure
 
 _TASKS_MAX = 256
 """Tasks among which the keys of a leaf are divided; each takes its share piece by piece."""
@@ -117,9 +116,7 @@ class StageTasks:
         count = len(shares)
         told = self._catalyst.session.range(0, count, 1, count).mapInArrow(task, _spark_schema(self._call, _TOLD))
         found = whole(self._call, told).to_pylist()
-        failure = next((each["failure"] for each in found if each["failure"] is not None), None)
-        if failure is not None:
-            raise failure_from_wire(pb.Failure.FromString(failure))
+        raise_told(each["failure"] for each in found)
         files: list[list[str]] = [[] for _ in leaves]
         for each in found:
             if each["rows"]:
@@ -175,11 +172,8 @@ class ExtractionTask:
                 told: dict[str, object] = {"share": number, "rows": 0}
                 try:
                     told["rows"] = self._write(self.shares[number])
-                except OdfError as error:
-                    told["failure"] = failure_to_wire(error).SerializeToString()
-                except OSError as error:
-                    failed = Determinate(f"a task's machine failed: {error.strerror or type(error).__name__}")
-                    told["failure"] = failure_to_wire(failed).SerializeToString()
+                except (OdfError, OSError) as error:
+                    told["failure"] = told_failure(error)
                 yield pa.RecordBatch.from_pylist([told], schema=_TOLD)
 
     def _write(self, share: Share) -> int:

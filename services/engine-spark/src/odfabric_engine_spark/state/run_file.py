@@ -84,6 +84,10 @@ class WrittenPart(io.RawIOBase):
         self._waiting, self._waiting_bytes = [], 0
         return FilePart(self._path, 0, self.size)
 
+    def discard(self) -> None:
+        """Nobody asks for the bytes any more."""
+        self._path.unlink(missing_ok=True)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenRun:

@@ -1,0 +1,62 @@
+"""Sums of groups on their way from one task to another.
+
+Owns their bytes: one Arrow batch with keys, steps and slots, of which a multiset is a list. Invariant: what arrives is what was sent.
+Not here: who sends them (`group_tasks`), what they are (`group_sums`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from odfabric_engine_spark.incremental.accumulators import GroupValues
+from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.incremental.group_keys import key_fields
+from odfabric_engine_spark.incremental.group_sums import PartialSums
+from odfabric_engine_spark.incremental.group_versions import GroupShape
+from odfabric_engine_spark.incremental.slots import SlotValue, Values, ValuesSlot
+
+
+def sums_to_bytes(sums: PartialSums) -> bytes:
+    """Sums whose keys have one step each."""
+    if len(sums.groups) != len(sums.keys):
+        raise ValueError("a key has sums of several steps")
+    arrays = [sums.keys, *sums.key_columns.values(), pa.array(sums.steps)]
+    for slot in sums.values.slots:
+        arrays += [_as_lists(slot)] if isinstance(slot, Values) else slot.arrays()
+    batch = pa.RecordBatch.from_arrays(arrays, names=[str(at) for at in range(len(arrays))])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def sums_from_bytes(data: bytes, shape: GroupShape) -> PartialSums:
+    """The way back."""
+    with pa.ipc.open_stream(data) as reader:
+        columns: Iterator[pa.Array] = iter(reader.read_next_batch().columns)
+    keys = next(columns)
+    key_columns = {field.name: next(columns) for field in key_fields(shape.columns)}
+    steps: Longs = next(columns).to_numpy()
+    slots: list[SlotValue] = []
+    for slot in shape.accumulators.slots:
+        if isinstance(slot, ValuesSlot):
+            slots.append(_from_lists(next(columns)))
+        else:
+            slots.append(slot.load([next(columns) for _ in slot.fields], len(keys)))
+    return PartialSums(keys, key_columns, np.arange(len(keys)), steps, GroupValues(slots))
+
+
+def _as_lists(slot: Values) -> pa.Array:
+    pairs = pa.StructArray.from_arrays([slot.values, pa.array(slot.counts)], ["value", "count"])
+    begins, _ = slot.bounds()
+    return pa.LargeListArray.from_arrays(pa.array(np.append(begins, len(pairs))), pairs)
+
+
+def _from_lists(lists: pa.LargeListArray) -> Values:
+    ends = lists.offsets.to_numpy()
+    pairs = lists.values
+    groups = np.repeat(np.arange(len(lists), dtype=np.int64), np.diff(ends))
+    return Values(len(lists), groups, pairs.field("value"), pairs.field("count").to_numpy())
