@@ -132,8 +132,8 @@ class EngineSettings:
     groups_max: int = 250_000
     """Groups of an aggregate that are in hand at once, a kilobyte and a half each; more are taken by parts of their keys."""
     aggregate_by_spark: bool = False
-    """Whether Spark's tasks sum up what is more than that. On a cluster they always do: executors share the work, while one machine
-    is faster piece by piece."""
+    """Whether of more than that Spark's tasks make the sums, and look up, advance and compare the groups. On a cluster they always do:
+    executors share the work, while one machine is faster piece by piece."""
     taken_back_rows_max: int = 500_000
     """New rows of a transaction in which a row that fails is looked for among those which the same transaction withdraws."""
     migration_rows_max: int = 50_000_000

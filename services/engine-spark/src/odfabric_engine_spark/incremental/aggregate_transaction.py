@@ -1,7 +1,7 @@
 """A transaction of an aggregate: all its steps, in runs that fit into memory.
 
-Owns cutting steps into runs, reading their rows, dropping late ones, and choosing where sums are made: rows of a run are
-summed in memory, those of a run that is too large in pieces or by Spark. Invariant: how steps are cut changes neither records
+Owns cutting steps into runs, reading their rows, dropping late ones, and choosing where the work is done: rows of a run are
+summed in memory, those of a run that is too large in pieces or by tasks of Spark. Invariant: how steps are cut changes neither records
 nor state. Not here: what a run does (`aggregate_run`).
 """
 

@@ -1,6 +1,6 @@
 """Rows of groups summed up: what a run adds to each group, at which step it shows.
 
-Owns the sums of rows by group and step, made in memory; `spark_sums` makes the same for rows that are too many. Invariant:
+Owns the sums of rows by group and step, as the engine's process and tasks make them. Invariant:
 rows of a step that comes before their group is final show when it becomes final, so they need no sum of their own. Not here:
 what the sums do to groups (`aggregate_run`).
 """
@@ -21,7 +21,7 @@ from odfabric_engine_spark.incremental.canonical import one_array, ordered_bits,
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import KeyColumn, normal_key_columns
 from odfabric_engine_spark.incremental.number_runs import by_group, first_places, run_starts
-from odfabric_engine_spark.incremental.slots import WeightedRows
+from odfabric_engine_spark.incremental.slots import Values, WeightedRows
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 from odfabric_engine_spark.state.key_part import KeyPart, parts_of
 
@@ -58,6 +58,11 @@ class PartialSums:
     groups: Longs
     steps: Longs
     values: GroupValues
+
+    @property
+    def size(self) -> int:
+        """Groups, and values that they hold one by one."""
+        return len(self.groups) + sum(len(slot.values) for slot in self.values.slots if isinstance(slot, Values))
 
     def of_part(self, part: KeyPart) -> PartialSums:
         """The sums of the keys of a part."""

@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.group_sums import GroupedRows, Marks, PartialSums, added_up
 from odfabric_engine_spark.incremental.group_versions import GroupShape, GroupStates, GroupVersions
 from odfabric_engine_spark.incremental.output import as_output
-from odfabric_engine_spark.incremental.sums_wire import sums_from_bytes, sums_to_bytes
+from odfabric_engine_spark.incremental.sums_wire import rows_from_bytes, rows_to_bytes, sums_from_bytes, sums_to_bytes
 from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.read.input_rows import column
@@ -53,8 +54,13 @@ _PARTS_MAX = 256
 _GROUPS_EACH = 4
 """Groups of a part, in pieces that a task has in hand at once."""
 
-_PART, _SUMS = "__odf_part", "__odf_sums"
-_SENT = T.StructType([T.StructField(_PART, T.IntegerType()), T.StructField(_SUMS, T.BinaryType())])
+_ROWS_EACH = 4
+"""How many rows a group, or a value of one, has to have for sums to be sent: of fewer it would be summed up twice for nothing. The first
+piece of a task tells.
+"""
+
+_PART, _SUMS, _ROWS = "__odf_part", "__odf_sums", "__odf_rows"
+_SENT = pa.schema({_PART: pa.int32(), _SUMS: pa.binary(), _ROWS: pa.binary()})
 _TOLD = pa.schema(
     {
         "number": pa.int64(),
@@ -155,13 +161,14 @@ class GroupTasks:
         run, groups_max = self._run, max(self._call.settings.groups_max, 1)
         parts = min(max(1 + rows_max // (_GROUPS_EACH * groups_max), self._slots), _PARTS_MAX)
         sending = SumTask(run.shape, marks, parts, self._call.settings.state_piece_rows, groups_max)
-        sent = loosened(rows).mapInArrow(sending, _SENT)
+        sent = loosened(rows).mapInArrow(sending, _spark_schema(self._call.session, _SENT))
         if run.shape.end_column is not None:
             # Groups may close in a part that no row comes for.
-            every = F.col("id").cast("int").alias(_PART), F.lit(None).cast("binary").alias(_SUMS)
-            sent = sent.union(self._call.session.range(0, parts, 1, 1).select(*every))
+            nothing = [F.lit(None).cast("binary").alias(name) for name in (_SUMS, _ROWS)]
+            every = self._call.session.range(0, parts, 1, 1).select(F.col("id").cast("int").alias(_PART), *nothing)
+            sent = sent.union(every)
         known = StoredGroups.of(run.states)
-        task = GroupTask(run.shape, known, marks, parts, groups_max, self._folder)
+        task = GroupTask(run.shape, known, marks, parts, _GROUPS_EACH * groups_max, groups_max, self._folder)
         told = sent.repartitionById(parts, F.col(_PART)).mapInArrow(task, _spark_schema(self._call.session, _TOLD))
         left = self._left(whole(self._call, told).to_pylist())
         for each in left:
@@ -241,7 +248,7 @@ def _without_returned(sides: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class SumTask:
-    """Sums up rows by group, and sends the sums of each of `parts` parts of the keys. Runs in a process of its own.
+    """Sums up rows by group, and sends the sums of each of `parts` parts of the keys, or the rows. Runs in a process of its own.
 
     It takes about `piece_rows` rows at once, and sends when it has more than `groups_max` groups.
     """
@@ -253,59 +260,86 @@ class SumTask:
     groups_max: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Parts, and sums as bytes."""
+        """Parts, and sums or rows as bytes."""
         waiting: list[PartialSums] = []
         groups = 0
+        as_rows: bool | None = None
         for piece in _pieces(batches, self.piece_rows):
             grouped = GroupedRows(piece, self.shape.columns)
+            if as_rows:
+                yield from self._rows(grouped)
+                continue
             sums = grouped.sums(self.marks, self.shape.accumulators, end_column=self.shape.end_column)
+            as_rows = as_rows if as_rows is not None else sums.size * _ROWS_EACH > piece.num_rows
+            if as_rows:
+                yield from self._rows(grouped)
+                continue
             waiting.append(sums)
             groups += len(sums.keys)
             if groups > self.groups_max:
                 waiting = [added_up(waiting, self.shape.accumulators)]
                 groups = len(waiting[0].keys)
             if groups > self.groups_max:
-                yield from self._sent(waiting[0])
+                yield from self._sums(waiting[0])
                 waiting, groups = [], 0
         if waiting:
-            yield from self._sent(added_up(waiting, self.shape.accumulators))
+            yield from self._sums(added_up(waiting, self.shape.accumulators))
 
-    def _sent(self, sums: PartialSums) -> Iterator[pa.RecordBatch]:
+    def _rows(self, grouped: GroupedRows) -> Iterator[pa.RecordBatch]:
+        for part, rows in grouped.parted(self.parts):
+            yield _sent(part, rows=rows_to_bytes(rows))
+
+    def _sums(self, sums: PartialSums) -> Iterator[pa.RecordBatch]:
         for part, own in sums.parted(self.parts):
-            arrays = [pa.array([part], pa.int32()), pa.array([sums_to_bytes(own)], pa.binary())]
-            yield pa.RecordBatch.from_arrays(arrays, names=_SENT.names)
+            yield _sent(part, sums=sums_to_bytes(own))
 
 
 @dataclass(frozen=True)
 class GroupTask:
-    """Advances the groups of one of `parts` parts of the keys by all sums for it. Runs in a process of its own.
+    """Advances the groups of one of `parts` parts of the keys by all that is sent to it. Runs in a process of its own.
 
-    It has about `groups_max` groups in hand at once, and leaves a file for each piece of its part.
+    It sums up about `piece_rows` rows and has about `groups_max` groups in hand at once, and leaves a file for each piece of its part.
     """
 
     shape: GroupShape
     known: StoredGroups
     marks: Marks
     parts: int
+    piece_rows: int
     groups_max: int
     folder: Path
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row for each file, or for what failed."""
-        sent: list[PartialSums] = []
-        number = None
-        for batch in batches:
-            numbers = batch.column(0).to_pylist()
-            number = numbers[0] if numbers else number
-            sent += [sums_from_bytes(data.as_py(), self.shape) for data in batch.column(1) if data.is_valid]
-        if number is None:
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:
             return
+        number = first.column(0)[0].as_py()
         try:
-            for told in self._advanced(KeyPart(number, self.parts), sent):
+            sums = list(self._sums(chain([first], batches)))
+            for told in self._advanced(KeyPart(number, self.parts), sums):
                 yield pa.RecordBatch.from_pylist([told], schema=_TOLD)
         except (OdfError, OSError) as error:
             failed = {"number": number, "count": self.parts, "failure": told_failure(error)}
             yield pa.RecordBatch.from_pylist([failed], schema=_TOLD)
+
+    def _sums(self, batches: Iterator[pa.RecordBatch]) -> Iterator[PartialSums]:
+        waiting: list[pa.Table] = []
+        for batch in batches:
+            for sums, rows in zip(batch.column(1), batch.column(2), strict=True):
+                if sums.is_valid:
+                    yield sums_from_bytes(sums.as_py(), self.shape)
+                if rows.is_valid:
+                    waiting.append(rows_from_bytes(rows.as_py()))
+                if sum(each.num_rows for each in waiting) >= self.piece_rows:
+                    yield self._summed(waiting)
+                    waiting = []
+        if waiting:
+            yield self._summed(waiting)
+
+    def _summed(self, tables: Sequence[pa.Table]) -> PartialSums:
+        grouped = GroupedRows(pa.concat_tables(tables), self.shape.columns)
+        return grouped.sums(self.marks, self.shape.accumulators, end_column=self.shape.end_column)
 
     def _advanced(self, part: KeyPart, sent: Sequence[PartialSums]) -> Iterator[dict[str, object]]:
         versions = GroupVersions(self.shape, self.known.opened(self.shape), self.marks)
@@ -395,6 +429,11 @@ class ChangesTask:
             return pa.nulls(rows.num_rows, pa.int64())
         times = one_array(rows.column(self.event_time))
         return times.cast(pa.int32()).cast(pa.int64()) if types.is_date32(times.type) else times.cast(pa.int64())
+
+
+def _sent(part: int, *, sums: bytes | None = None, rows: bytes | None = None) -> pa.RecordBatch:
+    arrays = [pa.array([value], field.type) for value, field in zip((part, sums, rows), _SENT, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SENT)
 
 
 def _pieces(batches: Iterator[pa.RecordBatch], rows_max: int) -> Iterator[pa.Table]:

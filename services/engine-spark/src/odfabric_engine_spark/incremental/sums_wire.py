@@ -1,6 +1,6 @@
-"""Sums of groups on their way from one task to another.
+"""Sums of groups, and rows of which groups have few, on their way from one task to another.
 
-Owns their bytes: one Arrow batch with keys, steps and slots, of which a multiset is a list. Invariant: what arrives is what was sent.
+Owns their bytes: one Arrow batch with keys, steps and slots, of which a multiset is a list; or with rows. Invariant: what arrives is what was sent.
 Not here: who sends them (`group_tasks`), what they are (`group_sums`).
 """
 
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric_engine_spark.incremental.accumulators import GroupValues
+from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import key_fields
 from odfabric_engine_spark.incremental.group_sums import PartialSums
@@ -26,17 +27,12 @@ def sums_to_bytes(sums: PartialSums) -> bytes:
     arrays = [sums.keys, *sums.key_columns.values(), pa.array(sums.steps)]
     for slot in sums.values.slots:
         arrays += [_as_lists(slot)] if isinstance(slot, Values) else slot.arrays()
-    batch = pa.RecordBatch.from_arrays(arrays, names=[str(at) for at in range(len(arrays))])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue())
+    return rows_to_bytes(pa.Table.from_arrays(arrays, names=[str(at) for at in range(len(arrays))]))
 
 
 def sums_from_bytes(data: bytes, shape: GroupShape) -> PartialSums:
     """The way back."""
-    with pa.ipc.open_stream(data) as reader:
-        columns: Iterator[pa.Array] = iter(reader.read_next_batch().columns)
+    columns: Iterator[pa.Array] = map(one_array, rows_from_bytes(data).columns)
     keys = next(columns)
     key_columns = {field.name: next(columns) for field in key_fields(shape.columns)}
     steps: Longs = next(columns).to_numpy()
@@ -47,6 +43,20 @@ def sums_from_bytes(data: bytes, shape: GroupShape) -> PartialSums:
         else:
             slots.append(slot.load([next(columns) for _ in slot.fields], len(keys)))
     return PartialSums(keys, key_columns, np.arange(len(keys)), steps, GroupValues(slots))
+
+
+def rows_to_bytes(rows: pa.Table) -> bytes:
+    """Rows as they are."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue())
+
+
+def rows_from_bytes(data: bytes) -> pa.Table:
+    """The way back."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
 
 
 def _as_lists(slot: Values) -> pa.Array:

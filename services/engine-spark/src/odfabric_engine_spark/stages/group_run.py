@@ -1,6 +1,6 @@
 """A stage of groups: one aggregate on accumulators.
 
-Owns the way from changes of what is below to sums of groups, and the one group of an aggregate without GROUP BY: it is there from
+Owns the way from changes of what is below to sums of groups, here or by tasks of Spark, and the one group of an aggregate without GROUP BY: it is there from
 the first transaction on, by a row of our own that no function counts. Invariant: as in `incremental.aggregate_run`, which does
 the work.
 """
