@@ -62,14 +62,14 @@ def told(sums: PartialSums) -> dict[tuple[bytes, int], tuple[int, int]]:
     return dict(zip(entries, zip(counts, map(int, totals), strict=True), strict=True))
 
 
-def summed(pieces: list[list[tuple[Any, ...]]], scratch: Path, groups_max: int) -> list[dict[Any, Any]]:
-    call: Any = SimpleNamespace(scratch=scratch, settings=SimpleNamespace(groups_max=groups_max), check=lambda: None)
+def summed(pieces: list[list[tuple[Any, ...]]], scratch: Path, groups_max: int, cores: int = 2) -> list[dict[Any, Any]]:
+    limits = SimpleNamespace(groups_max=groups_max, cores=cores, stage_rows_each=6)
+    call: Any = SimpleNamespace(scratch=scratch, settings=limits, check=lambda: None)
     rows = sum(map(len, pieces))
     sums = SumsByPart(SHAPE, MARKS, rows=rows, call=call)
     try:
-        for piece in pieces:
-            sums.add(table(piece))
-        parts = [told(part) for _, part in sums.parts()]
+        sums.add(map(table, pieces))
+        parts = [told(sums.of_part(part)) for part in sums.parts]
     finally:
         sums.close()
     assert not list(scratch.iterdir()), "files of scratch are left"
@@ -95,7 +95,7 @@ def test_parts_together_are_the_sums_of_all_rows(
     parts = summed(pieces, scratch, groups_max)
     merged = {entry: value for part in parts for entry, value in part.items()}
     assert len(merged) == sum(map(len, parts)), "a key is in two parts"
-    (whole,) = summed([[each for piece in pieces for each in piece]], scratch, 1_000)
+    (whole,) = summed([[each for piece in pieces for each in piece]], scratch, 1_000, cores=1)
     assert merged == whole
     expected = alone([each for piece in pieces for each in piece])
     assert sorted(whole.values()) == sorted(expected.values())

@@ -8,55 +8,26 @@ cut into runs nor on the order of rows. Not here: what the versions of a group a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
+from odfabric_engine_spark.in_turn import in_turn
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.changes import Records, changes
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import GroupColumn
 from odfabric_engine_spark.incremental.group_rows import GROUP_ID, GroupRows
-from odfabric_engine_spark.incremental.group_sums import Marks, PartialSums
-from odfabric_engine_spark.incremental.group_versions import GroupShape, GroupStates, GroupVersions, Versions
+from odfabric_engine_spark.incremental.group_sums import Marks
+from odfabric_engine_spark.incremental.group_versions import Advanced, GroupShape, GroupStates, GroupVersions, Versions
 from odfabric_engine_spark.incremental.output import as_output
 from odfabric_engine_spark.incremental.slots import ValuesSlot
+from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
 from odfabric_engine_spark.state.key_part import KeyPart
 from odfabric_engine_spark.state.run import Run
 from odfabric_engine_spark.state.sealing import SealedState
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """Changes of groups that are final, one for each group and step: the rows that they had and have (-1: none)."""
-
-    rows: pa.Table
-    was: Longs
-    now: Longs
-    steps: Longs
-    keys: pa.Array
-    ends: Longs | None
-
-    @classmethod
-    def joined(cls, parts: Sequence[_Shown]) -> _Shown:
-        """Those of several parts of the keys, of which there is at least one."""
-        if len(parts) == 1:
-            return parts[0]
-        begins = np.cumsum([0, *(part.rows.num_rows for part in parts[:-1])])
-        was = [np.where(part.was < 0, -1, part.was + begin) for begin, part in zip(begins, parts, strict=True)]
-        now = [np.where(part.now < 0, -1, part.now + begin) for begin, part in zip(begins, parts, strict=True)]
-        ends = [part.ends for part in parts if part.ends is not None]
-        rows = [part.rows for part in parts if part.rows.num_rows] or [parts[0].rows]
-        return cls(
-            pa.concat_tables(rows).combine_chunks(),
-            np.concatenate(was),
-            np.concatenate(now),
-            np.concatenate([part.steps for part in parts]),
-            pa.concat_arrays([part.keys for part in parts]),
-            np.concatenate(ends) if ends else None,
-        )
 
 
 class AggregateRun:
@@ -88,19 +59,27 @@ class AggregateRun:
         values = {values_name(name, each.slot): each.rows for each in self.states.values.values()}
         return {name: self.states.groups, **values}
 
-    def apply(self, parts: Iterable[tuple[KeyPart, PartialSums]], marks: Marks) -> Records:
-        """Adds the sums of each part of the keys to the groups, and moves the watermark.
-
-        Raises InvalidData, and what Spark raises on an expression.
-        """
+    def apply(self, sums: SumsByPart, marks: Marks) -> Records:
+        """Adds sums to the groups, and moves the watermark. Raises InvalidData, and what Spark raises on an expression."""
         # Parts have no key in common, so what one of them keeps is nothing to the next.
         versions = GroupVersions(self.shape, self.states, marks)
-        shown: list[_Shown] = []
-        for part, sums in versions.of_few_groups(parts, self._groups_max):
-            found = versions.advanced(part, sums)
-            self.add_runs(found.groups, found.values)
-            shown.append(self._shown(found.versions))
-        return self._records(_Shown.joined(shown))
+
+        def advanced(part: KeyPart) -> list[Advanced]:
+            pieces = versions.pieces(part, sums.of_part(part), self._groups_max)
+            return [versions.advanced(piece, own) for piece, own in pieces]
+
+        shown: list[Versions] = []
+        waiting: list[Versions] = []
+        for found in in_turn(advanced, sums.parts, at_once=sums.at_once):
+            for each in found:
+                self.add_runs(each.groups, each.values)
+                waiting.append(each.versions)
+            if sum(each.rows.num_rows for each in waiting) >= self._groups_max:
+                shown.append(self._shown(Versions.joined(waiting)))
+                waiting = []
+        if waiting:
+            shown.append(self._shown(Versions.joined(waiting)))
+        return self._records(Versions.joined(shown))
 
     def add_runs(self, groups: Run, values: Mapping[int, Run]) -> None:
         """Keeps what groups are from now on, and adds to the values of slots."""
@@ -116,8 +95,8 @@ class AggregateRun:
             for each in self.states.values.values():
                 each.rows.drop_closed(to_us)
 
-    def _shown(self, versions: Versions) -> _Shown:
-        """What is told of versions; one that the query's expressions drop is none."""
+    def _shown(self, versions: Versions) -> Versions:
+        """The same with rows of the output; where the query's expressions drop a version there is none."""
         row_of = np.full(versions.rows.num_rows, -1, dtype=np.int64)
         rows = self.output_schema.empty_table()
         if versions.rows.num_rows:
@@ -126,9 +105,9 @@ class AggregateRun:
             row_of[one_array(found.column(GROUP_ID)).to_numpy()] = np.arange(found.num_rows)
             rows = as_output(found, self.output_schema)
         was, now = (_places(row_of, numbers) for numbers in (versions.was, versions.now))
-        return _Shown(rows, was, now, versions.steps, versions.keys, versions.ends)
+        return replace(versions, rows=rows, was=was, now=now)
 
-    def _records(self, shown: _Shown) -> Records:
+    def _records(self, shown: Versions) -> Records:
         event_times = None if self.event_time is None else one_array(shown.rows.column(self.event_time))
 
         def order(identities: Longs, leads: Longs) -> pa.Table:

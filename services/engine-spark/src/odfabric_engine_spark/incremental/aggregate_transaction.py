@@ -8,7 +8,6 @@ nor state. Not here: what a run does (`aggregate_run`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -116,22 +115,11 @@ class AggregateTransaction:
             return
         sums = SumsByPart(self.run.shape, run.marks, rows=run.rows, call=self._call)
         try:
-            self._add_rows(run, sums)
-            yield self.run.apply(sums.parts(), run.marks)
+            # Pieces are added up while the next one is read.
+            sums.add(map(self._rows_in_time, self._pieces(run)))
+            yield self.run.apply(sums, run.marks)
         finally:
             sums.close()
-
-    def _add_rows(self, run: _Run, sums: SumsByPart) -> None:
-        """One piece is added up while the next one is read."""
-        with ThreadPoolExecutor(1) as beside:
-            pending: Future[None] | None = None
-            for piece in self._pieces(run):
-                rows = self._rows_in_time(piece)
-                if pending is not None:
-                    pending.result()
-                pending = beside.submit(sums.add, rows)
-            if pending is not None:
-                pending.result()
 
     def _pieces(self, run: _Run) -> Iterator[_Run]:
         """Steps in pieces that fit into memory. A timed run that does not is one step, else steps do not matter."""

@@ -69,10 +69,38 @@ class PartialSums:
         if part.count == 1:
             return self
         kept = part.positions(byte_hashes(self.keys))
-        numbers = np.full(len(self.keys), -1, dtype=np.int64)
-        numbers[kept] = np.arange(len(kept))
-        entries = np.nonzero(numbers[self.groups] >= 0)[0]
-        at = pa.array(kept)
+        chosen = np.zeros(len(self.keys), dtype=bool)
+        chosen[kept] = True
+        return self._taken(kept, np.nonzero(chosen[self.groups])[0])
+
+    def parted(self, count: int) -> dict[int, PartialSums]:
+        """The sums of each of so many parts of the keys that has some, by number: `of_part` of each, in one go."""
+        if count == 1:
+            return {0: self}
+        parts = parts_of(byte_hashes(self.keys), count)
+        entry_parts = parts[self.groups]
+        keys, entries = by_group(parts), by_group(entry_parts)
+        every = np.arange(count)
+        begins, entry_begins = (
+            [*np.searchsorted(each[order], every), len(order)]
+            for each, order in ((parts, keys), (entry_parts, entries))
+        )
+        return {
+            number: self._taken(keys[begin:end], entries[entry_begins[number] : entry_begins[number + 1]])
+            for number, (begin, end) in enumerate(pairwise(begins))
+            if begin < end
+        }
+
+    def no_keys(self) -> PartialSums:
+        """The sums of none of the keys."""
+        nothing = np.zeros(0, dtype=np.int64)
+        return self._taken(nothing, nothing)
+
+    def _taken(self, keys: Longs, entries: Longs) -> PartialSums:
+        """Some keys, and their entries, both ascending."""
+        numbers = np.empty(len(self.keys), dtype=np.int64)
+        numbers[keys] = np.arange(len(keys))
+        at = pa.array(keys)
         return PartialSums(
             self.keys.take(at),
             {name: column.take(at) for name, column in self.key_columns.items()},
@@ -80,17 +108,6 @@ class PartialSums:
             self.steps[entries],
             self.values.take(entries),
         )
-
-    def parted(self, count: int) -> Iterator[tuple[int, PartialSums]]:
-        """The sums of each of so many parts of the keys that has some, by number. Each key has one step."""
-        parts = parts_of(byte_hashes(self.keys), count)
-        order = by_group(parts)
-        for begin, end in pairwise([*run_starts(parts[order]), len(order)]):
-            kept = order[begin:end]
-            at = pa.array(kept)
-            columns = {name: column.take(at) for name, column in self.key_columns.items()}
-            steps, values = self.steps[kept], self.values.take(kept)
-            yield int(parts[kept[0]]), PartialSums(self.keys.take(at), columns, np.arange(len(kept)), steps, values)
 
 
 class GroupedRows:
@@ -103,6 +120,11 @@ class GroupedRows:
         first_rows = pa.array(first_places(self._groups, count))
         self._own_columns = {name: column.take(first_rows) for name, column in self._key_columns.items()}
         self.keys: pa.Array = row_bytes(list(self._own_columns.values()))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows."""
+        return self._rows.schema
 
     def sums(self, marks: Marks, accumulators: Accumulators, *, end_column: str | None) -> PartialSums:
         """Sums by group and step; `end_column` says when a group closes, if it does."""

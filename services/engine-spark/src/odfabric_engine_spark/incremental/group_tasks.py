@@ -290,7 +290,7 @@ class SumTask:
             yield _sent(part, rows=rows_to_bytes(rows))
 
     def _sums(self, sums: PartialSums) -> Iterator[pa.RecordBatch]:
-        for part, own in sums.parted(self.parts):
+        for part, own in sums.parted(self.parts).items():
             yield _sent(part, sums=sums_to_bytes(own))
 
 
@@ -343,12 +343,9 @@ class GroupTask:
 
     def _advanced(self, part: KeyPart, sent: Sequence[PartialSums]) -> Iterator[dict[str, object]]:
         versions = GroupVersions(self.shape, self.known.opened(self.shape), self.marks)
-        groups = sum(len(sums.keys) for sums in sent) + versions.closing // part.count
-        pieces = part.divided(1 + groups // self.groups_max)
-        for piece in pieces:
-            own = [sums if len(pieces) == 1 else sums.of_part(piece) for sums in sent]
-            together = added_up(own, self.shape.accumulators) if own else self._no_sums()
-            found = versions.advanced(piece, together)
+        together = added_up(sent, self.shape.accumulators) if sent else self._no_sums()
+        for piece, own in versions.pieces(part, together, self.groups_max):
+            found = versions.advanced(piece, own)
             if not len(found.versions.steps) and not len(found.groups) and not any(map(len, found.values.values())):
                 continue
             name = secrets.token_hex(16)

@@ -9,9 +9,10 @@ the output that versions make (`aggregate_run`). Source: semantics of transforms
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +63,7 @@ class GroupStates:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Versions of groups that are told, as rows of keys and results, and which of them each group had and has at a step (-1: none)."""
+    """Versions of groups that are told, as rows, and which of them each group had and has at a step (-1: none)."""
 
     rows: pa.Table
     was: Longs
@@ -70,6 +71,25 @@ class Versions:
     steps: Longs
     keys: pa.Array
     ends: Longs | None
+
+    @classmethod
+    def joined(cls, parts: Sequence[Versions]) -> Versions:
+        """Those of several parts of the keys, of which there is at least one."""
+        if len(parts) == 1:
+            return parts[0]
+        begins = np.cumsum([0, *(part.rows.num_rows for part in parts[:-1])])
+        was = [np.where(part.was < 0, -1, part.was + begin) for begin, part in zip(begins, parts, strict=True)]
+        now = [np.where(part.now < 0, -1, part.now + begin) for begin, part in zip(begins, parts, strict=True)]
+        ends = [part.ends for part in parts if part.ends is not None]
+        rows = [part.rows for part in parts if part.rows.num_rows] or [parts[0].rows]
+        return cls(
+            pa.concat_tables(rows).combine_chunks(),
+            np.concatenate(was),
+            np.concatenate(now),
+            np.concatenate([part.steps for part in parts]),
+            pa.concat_arrays([part.keys for part in parts]),
+            np.concatenate(ends) if ends else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,26 +138,23 @@ class GroupVersions:
         self._states = states
         self._marks = marks
 
-    def of_few_groups(
-        self, parts: Iterable[tuple[KeyPart, PartialSums]], groups_max: int
-    ) -> Iterator[tuple[KeyPart, PartialSums]]:
-        """Parts of parts, where many groups close."""
-        closing = self.closing
-        for part, sums in parts:
-            for piece in part.divided(1 + closing // (part.count * groups_max)):
-                yield piece, sums if piece is part else sums.of_part(piece)
+        self._looking_up = Lock()
 
-    @property
-    def closing(self) -> int:
-        """At most so many groups close."""
+    def pieces(self, part: KeyPart, sums: PartialSums, groups_max: int) -> Iterator[tuple[KeyPart, PartialSums]]:
+        """A part, or parts of it where it has many groups with those that close."""
         last = self._marks.last
-        if self._shape.end_column is None or last is None:
-            return 0
-        return self._states.groups.closing(above_us=self._marks.before_us, to_us=last)
+        closing = 0
+        if self._shape.end_column is not None and last is not None:
+            with self._looking_up:
+                closing = self._states.groups.closing(above_us=self._marks.before_us, to_us=last) // part.count
+        for piece in part.divided(1 + (len(sums.keys) + closing) // max(groups_max, 1)):
+            yield piece, sums if piece is part else sums.of_part(piece)
 
     def advanced(self, part: KeyPart, sums: PartialSums) -> Advanced:
-        """What the sums of a part of the keys do. Raises InvalidData where a result overflows."""
-        work = self._work(part, sums)
+        """What the sums of a part of the keys do; threads may take different parts. Raises InvalidData where a result overflows."""
+        # Files are not made to be read by several threads at the same time.
+        with self._looking_up:
+            work = self._work(part, sums)
         events = self._events(work, sums)
         versions, before, after = self._play(work, sums, events)
         groups, values = self._kept(work, sums)

@@ -8,12 +8,13 @@ each key in one of them. Not here: sums of rows in memory (`group_sums`), what t
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
 
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.in_turn import in_turn
 from odfabric_engine_spark.incremental.group_sums import GroupedRows, Marks, PartialSums, added_up
 from odfabric_engine_spark.incremental.group_versions import GroupShape
 from odfabric_engine_spark.state.key_part import ALL_KEYS, KeyPart
@@ -23,45 +24,60 @@ _FILES_MAX = 256
 
 
 class SumsByPart:
-    """Sums of at most `rows` rows. `close` removes its files."""
+    """Sums of at most `rows` rows. `close` removes its files. Threads may take different parts at the same time.
+
+    `at_once` is how many threads that many rows are worth.
+    """
 
     def __init__(self, shape: GroupShape, marks: Marks, *, rows: int, call: EngineCall) -> None:
         self._shape = shape
         self._marks = marks
+        self.at_once = max(min(call.settings.cores, rows // max(call.settings.stage_rows_each, 1)), 1)
         self._rows = rows
         self._call = call
         self._groups_max = max(call.settings.groups_max, 1)
         self._sums: list[PartialSums] = []
         self._groups = 0
+        self._many = False
+        self._parted: list[dict[int, PartialSums]] = []
         self._files: _RowFiles | None = None
 
-    def add(self, rows: pa.Table) -> None:
-        """More rows (keys, inputs, weight, step). OSError passes through."""
-        self._call.check()
-        grouped = GroupedRows(rows, self._shape.columns)
-        if self._files is None and len(grouped.keys) > self._groups_max:
-            self._files = self._row_files(rows.schema)
-        if self._files is not None:
-            self._files.add(grouped)
-            return
-        self._sums.append(self._summed(grouped))
-        self._groups += len(grouped.keys)
-        if self._groups > self._groups_max:
-            self._sums = [added_up(self._sums, self._shape.accumulators)]
-            self._groups = len(self._sums[0].keys)
-        if self._groups > self._groups_max:
-            self._files = self._row_files(rows.schema)
-
-    def parts(self) -> Iterator[tuple[KeyPart, PartialSums]]:
-        """The sums of each part of the keys."""
-        if self._files is None:
-            yield ALL_KEYS, added_up(self._sums, self._shape.accumulators)
-            return
-        for part in ALL_KEYS.divided(self._files.count):
+    def add(self, tables: Iterable[pa.Table]) -> None:
+        """More rows (keys, inputs, weight, step), piece by piece. What `tables` raise, and OSError, passes through."""
+        # Sums are kept in the order of their rows: values that come in the order of their times need not be sorted then.
+        for found in in_turn(self._added, tables, at_once=self.at_once):
             self._call.check()
-            own = [each.of_part(part) for each in self._sums]
+            if isinstance(found, PartialSums):
+                self._sums.append(found)
+                self._groups += len(found.keys)
+                if self._groups > self._groups_max:
+                    self._sums = [added_up(self._sums, self._shape.accumulators)]
+                    self._groups = len(self._sums[0].keys)
+                self._many = self._many or self._groups > self._groups_max
+            else:
+                self._many = True
+                self._files = self._files or self._row_files(found.schema)
+                self._files.add(found)
+
+    def _added(self, rows: pa.Table) -> PartialSums | GroupedRows:
+        """The sums of rows, or the rows, where they bring too many groups."""
+        grouped = GroupedRows(rows, self._shape.columns)
+        return grouped if self._many or len(grouped.keys) > self._groups_max else self._summed(grouped)
+
+    @property
+    def parts(self) -> list[KeyPart]:
+        """In which parts of the keys they are taken, when all rows have come."""
+        count = self.at_once if self._files is None else self._files.count
+        self._parted = [sums.parted(count) for sums in self._sums]
+        return ALL_KEYS.divided(count)
+
+    def of_part(self, part: KeyPart) -> PartialSums:
+        """The sums of one of these parts."""
+        self._call.check()
+        own = [each[part.number] for each in self._parted if part.number in each]
+        if self._files is not None:
             own.append(self._summed(GroupedRows(self._files.rows(part.number), self._shape.columns)))
-            yield part, added_up(own, self._shape.accumulators)
+        return added_up(own, self._shape.accumulators) if own else self._sums[0].no_keys()
 
     def close(self) -> None:
         """Nothing reads it any more."""
@@ -69,7 +85,7 @@ class SumsByPart:
             self._files.close()
 
     def _row_files(self, schema: pa.Schema) -> _RowFiles:
-        count = min(2 + self._rows // self._groups_max, _FILES_MAX)
+        count = min(2 + self.at_once * self._rows // self._groups_max, _FILES_MAX)
         return _RowFiles(self._call.scratch, schema, count)
 
     def _summed(self, grouped: GroupedRows) -> PartialSums:

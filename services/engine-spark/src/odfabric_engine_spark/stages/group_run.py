@@ -105,8 +105,8 @@ class GroupRun:
             return Records.joined(list(found), self._run.output_schema)
         sums = SumsByPart(plan.shape, taken, rows=rows.num_rows, call=self._call)
         try:
-            sums.add(rows)
-            return self._run.apply(sums.parts(), taken)
+            sums.add([rows])
+            return self._run.apply(sums, taken)
         finally:
             sums.close()
 

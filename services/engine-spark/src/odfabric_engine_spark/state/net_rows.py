@@ -57,7 +57,8 @@ def netted(keyed: KeyedRows, *, each_netted: bool) -> tuple[Hashes, pa.Table]:
     hashes = keyed.hashes[order]
     mixed = mixed_keys(hashes, keyed.sources[order] if each_netted else None)
     if not mixed.any():
-        return hashes, keyed.rows.take(pa.array(order))
+        # Parts of the keys follow one another, so what they add mostly is in order.
+        return hashes, keyed.rows if (hashes == keyed.hashes).all() else keyed.rows.take(pa.array(order))
     kept, weights = _summed(keyed, order[mixed])
     alone = order[~mixed]
     positions = np.concatenate([alone, kept])
