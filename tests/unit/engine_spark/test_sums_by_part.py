@@ -69,7 +69,7 @@ def summed(pieces: list[list[tuple[Any, ...]]], scratch: Path, groups_max: int, 
     sums = SumsByPart(SHAPE, MARKS, rows=rows, call=call)
     try:
         sums.add(map(table, pieces))
-        parts = [told(sums.of_part(part)) for part in sums.parts]
+        parts = [told(sums.of_part(part)) for part in sums.parts()]
     finally:
         sums.close()
     assert not list(scratch.iterdir()), "files of scratch are left"

@@ -70,7 +70,7 @@ class AggregateRun:
 
         shown: list[Versions] = []
         waiting: list[Versions] = []
-        for found in in_turn(advanced, sums.parts, at_once=sums.at_once):
+        for found in in_turn(advanced, sums.parts(), at_once=sums.at_once):
             for each in found:
                 self.add_runs(each.groups, each.values)
                 waiting.append(each.versions)

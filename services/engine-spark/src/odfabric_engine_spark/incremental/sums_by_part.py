@@ -64,9 +64,8 @@ class SumsByPart:
         grouped = GroupedRows(rows, self._shape.columns)
         return grouped if self._many or len(grouped.keys) > self._groups_max else self._summed(grouped)
 
-    @property
     def parts(self) -> list[KeyPart]:
-        """In which parts of the keys they are taken, when all rows have come."""
+        """Divides the sums, when all rows have come: in which parts of the keys they are taken."""
         count = self.at_once if self._files is None else self._files.count
         self._parted = [sums.parted(count) for sums in self._sums]
         return ALL_KEYS.divided(count)
