@@ -28,8 +28,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 
 CASES = int(os.environ.get("ODF_LAW_CASES", "1"))
 SEED = int(os.environ.get("ODF_LAW_SEED", "0"))
-SOME = ("top 2", "temporal, left", "not in, nulls", "groups of lists, joined")
-"""Ranks, versions, a side that meets all keys, nested values and several stages."""
+SOME = ("top 2", "temporal, left", "not in, nulls", "groups of lists, joined", "star")
+"""Ranks, versions, a side that meets all keys, nested values and several stages, groups over joins."""
 NAMED = list(SHAPES) if CASES >= 100 else SOME
 IN_PROCESS = {"stages_by_spark": False}
 BOTH: Mapping[str, Mapping[str, int]] = {"here": IN_PROCESS, "there": BY_TASKS}

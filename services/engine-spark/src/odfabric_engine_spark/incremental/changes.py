@@ -37,8 +37,8 @@ class Records:
 
     @classmethod
     def joined(cls, parts: Sequence[Records], schema: pa.Schema) -> Records:
-        """Records one after the other; `schema` is that of their rows."""
-        rows = pa.concat_tables([schema.empty_table(), *(part.rows for part in parts)])
+        """Records one after the other; `schema` is that of the rows if there are none."""
+        rows = pa.concat_tables([part.rows for part in parts] or [schema.empty_table()])
         operations = [np.zeros(0, dtype=np.int32), *(part.operations for part in parts)]
         return cls(np.concatenate(operations), rows.combine_chunks())
 
