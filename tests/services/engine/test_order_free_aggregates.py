@@ -178,6 +178,9 @@ SETTLED = [
     "array_contains(collect_list(v), 1)", "exists(collect_list(v), x -> x > 1)", "array_sort(array_compact(collect_list(v)))",
     "sort_array(transform(collect_list(v), x -> x + 1))", "sort_array(array_distinct(filter(collect_list(v), x -> x > 1)))",
     "exists(collect_list(v), x -> x > 5000000000 or x is null)", "forall(collect_list(k), x -> x in ('x', 'y'))",
+    "exists(collect_list(v), x -> x between 1 and 2)", "exists(collect_list(struct(k, v)), x -> x.k = 'a')",
+    "forall(collect_list(k), x -> lower(coalesce(x, 'a')) = 'x')", "exists(collect_list(k), x -> startswith(x, 'a'))",
+    "exists(collect_list(v), x -> if(x > 1, x = 2, case when x < 0 then true else false end))",
     "array_join(sort_array(collect_list(k)), '-')", "sort_array(flatten(collect_list(l)))",
 ]  # fmt: skip
 

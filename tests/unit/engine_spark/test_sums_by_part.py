@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from odfabric_engine_spark.incremental.accumulators import Accumulators
 from odfabric_engine_spark.incremental.group_keys import KeyColumn
-from odfabric_engine_spark.incremental.group_sums import STEP, WEIGHT, Marks, PartialSums
+from odfabric_engine_spark.incremental.group_sums import STEP, WEIGHT, GroupedRows, Marks, PartialSums
 from odfabric_engine_spark.incremental.group_versions import GroupShape
 from odfabric_engine_spark.incremental.slots import CountSlot, SumSlot
 from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
@@ -63,7 +63,7 @@ def told(sums: PartialSums) -> dict[tuple[bytes, int], tuple[int, int]]:
 
 
 def summed(pieces: list[list[tuple[Any, ...]]], scratch: Path, groups_max: int, cores: int = 2) -> list[dict[Any, Any]]:
-    limits = SimpleNamespace(groups_max=groups_max, cores=cores, stage_rows_each=6)
+    limits = SimpleNamespace(groups_max=groups_max, cores=cores, stage_rows_each=6, transform_rows_in_memory_max=5)
     call: Any = SimpleNamespace(scratch=scratch, settings=limits, check=lambda: None)
     rows = sum(map(len, pieces))
     sums = SumsByPart(SHAPE, MARKS, rows=rows, call=call)
@@ -109,3 +109,18 @@ def test_many_groups_are_taken_in_parts(scratch: Path) -> None:
     assert max(map(len, parts)) < 60
     assert sum(map(len, parts)) == 200
     assert np.all([value == (1, 1) for part in parts for value in part.values()])
+
+
+def test_rows_of_one_key_are_summed_up_piece_by_piece(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths: list[int] = []
+    plain = GroupedRows.__init__
+
+    def counting(self: GroupedRows, rows: pa.Table, columns: Any) -> None:
+        lengths.append(rows.num_rows)
+        plain(self, rows, columns)
+
+    monkeypatch.setattr(GroupedRows, "__init__", counting)
+    pieces = [[("hot", None, None, 1, 1, 0)] * 4 + [(f"k{number}", None, None, 1, 1, 0)] for number in range(40)]
+    parts = summed(pieces, scratch, 1)
+    assert max(lengths) <= 10
+    assert sorted(value for part in parts for value in part.values())[-1] == (160, 160)

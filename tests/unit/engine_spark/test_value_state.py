@@ -17,6 +17,7 @@ from odfabric_engine_spark.incremental.slots import Values, ValuesSlot
 from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.state import checkpoint as checkpoints
 from odfabric_engine_spark.state import run_file, tiers
+from odfabric_engine_spark.state.byte_hash import byte_hashes
 from odfabric_engine_spark.state.checkpoint import Checkpoint, StoredCheckpoint, read_checkpoint, write_checkpoint
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.sealing import StateWork
@@ -142,3 +143,20 @@ def test_few_values_are_read_of_a_group_that_has_many(tmp_path: Path, monkeypatc
         monkeypatch.setattr(type(run), "take", lambda self, positions, names=None: take(positions, names))
     found = kept.state.extremes(keys_of([0]), np.array([3]))
     assert (found.values.to_pylist(), sum(read)) == ([0, 1, 2, 1997, 1998, 1999], 6)
+
+
+def test_what_is_dropped_is_not_taken_for_what_is_asked_for(tmp_path: Path) -> None:
+    """Two keys with one hash, of which one is closed: the texts of Thue and Morse collide whatever the multiplier is."""
+    text = "".join("ab"[number.bit_count() % 2] for number in range(2048))
+    keys = row_bytes([pa.array([text, text.translate(str.maketrans("ab", "ba"))])])
+    hashes = byte_hashes(keys)
+    assert hashes[0] == hashes[1]
+    work = StateWork(scratch=tmp_path, piece_rows=7, added_bytes_max=1 << 20, check=lambda: None)
+    for closed in (0, 1):
+        state = ValueState(BOTH, RowState(ValueState.schema(BOTH), timed=True, work=work))
+        ends = np.where(np.arange(2) == closed, 10, 100)
+        five = Values(2, np.arange(2), pa.array([5, 5], pa.int32()), np.ones(2, dtype=np.int64))
+        state.rows.add_run(state.as_run(keys, ends, five))
+        state.rows.drop_closed(10)
+        found = state.extremes(keys.slice(1 - closed, 1), np.array([1]))
+        assert found.values.to_pylist() == [5]

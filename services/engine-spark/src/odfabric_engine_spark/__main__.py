@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -59,6 +60,14 @@ def _armed() -> str | None:
     return name if name in CRASH_POINTS else None
 
 
+def _allow_files(count: int) -> None:
+    """Raises what the system allows this process and its children, as far as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def main() -> int:
     """Reads the arguments and serves; the exit code."""
     arguments = vars(_arguments().parse_args())
@@ -70,6 +79,7 @@ def main() -> int:
     secret_file = arguments.pop("spark_secret_file")
     secret = secret_file.read_text().strip() if secret_file else ""
     settings = EngineSettings(**arguments, spark_secret=secret)
+    _allow_files(settings.open_files)
     try:
         check_cluster(settings)
         if sandbox is not Sandbox.UNSEALED:

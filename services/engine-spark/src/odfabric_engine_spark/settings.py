@@ -88,6 +88,9 @@ class EngineSettings:
     """Calls that wait for a place; more are refused."""
     call_s_max: float = 4 * 3600.0
     """Longest call, whatever its deadline."""
+    open_files: int = 8_192
+    """Files that may be open at once, where the system lets the engine decide: an aggregate of many groups has 256, and every run of a
+    state some."""
     grace_s: float = 5.0
     """How long a cancelled call may take to end before the process gives itself up."""
 

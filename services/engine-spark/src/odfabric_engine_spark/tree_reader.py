@@ -26,6 +26,8 @@ _NOTHING = "-"
 _NUMBERED = "o"
 """How ids begin of objects that were handed over; others stand for the gateway itself."""
 _GIVEN_BACK_MAX = 1_000
+_TRIES_MAX = 10
+"""Failures in a row after which nothing is given back any more."""
 """Objects that are given back at once."""
 _PAUSE_S = 0.2
 """How long objects wait for others to be given back with them."""
@@ -138,13 +140,19 @@ class _GivenBack:
             self._waiting.append(task[1])
 
     def _run(self) -> None:
+        failures = 0
         while not self._ended.is_set():
             taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GIVEN_BACK_MAX))]
             try:
                 if taken:
                     self._java.release(" ".join(taken))
-            except Exception:  # noqa: BLE001 - the JVM is gone, and its objects with it
-                self._ended.set()
+                    failures = 0
+            except Exception:  # noqa: BLE001 - mostly the JVM is gone, and its objects with it; if not, they are tried again
+                failures += 1
+                self._waiting.extend(taken)
+                if failures == _TRIES_MAX:
+                    self._ended.set()
+                time.sleep(_PAUSE_S)
             if len(taken) < _GIVEN_BACK_MAX:
                 # Whoever appends may be a finalizer, which must not take the locks of what could be waited for.
                 time.sleep(_PAUSE_S)

@@ -65,8 +65,11 @@ class AggregateRun:
         versions = GroupVersions(self.shape, self.states, marks)
 
         def advanced(part: KeyPart) -> list[Advanced]:
-            pieces = versions.pieces(part, sums.of_part(part), self._groups_max)
-            return [versions.advanced(piece, own) for piece, own in pieces]
+            found = []
+            for piece, own in versions.pieces(part, sums.of_part(part), self._groups_max):
+                sums.check()
+                found.append(versions.advanced(piece, own))
+            return found
 
         shown: list[Versions] = []
         waiting: list[Versions] = []

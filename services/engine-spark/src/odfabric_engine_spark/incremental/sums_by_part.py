@@ -8,7 +8,8 @@ each key in one of them. Not here: sums of rows in memory (`group_sums`), what t
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -62,6 +63,7 @@ class SumsByPart:
     def _added(self, rows: pa.Table) -> PartialSums | GroupedRows:
         """The sums of rows, or the rows, where they bring too many groups."""
         grouped = GroupedRows(rows, self._shape.columns)
+        self._call.check()
         return grouped if self._many or len(grouped.keys) > self._groups_max else self._summed(grouped)
 
     def parts(self) -> list[KeyPart]:
@@ -75,8 +77,15 @@ class SumsByPart:
         self._call.check()
         own = [each[part.number] for each in self._parted if part.number in each]
         if self._files is not None:
-            own.append(self._summed(GroupedRows(self._files.rows(part.number), self._shape.columns)))
-        return added_up(own, self._shape.accumulators) if own else self._sums[0].no_keys()
+            # A single key may have most rows of all.
+            for rows in self._files.rows(part.number, self._call.settings.transform_rows_in_memory_max // self.at_once):
+                self._call.check()
+                own.append(self._summed(GroupedRows(rows, self._shape.columns)))
+        return added_up(own or [self._sums[0].no_keys()], self._shape.accumulators)
+
+    def check(self) -> None:
+        """Raises what ends the call, if it was cancelled or has no time left."""
+        self._call.check()
 
     def close(self) -> None:
         """Nothing reads it any more."""
@@ -106,14 +115,23 @@ class _RowFiles:
         for number, rows in grouped.parted(self.count):
             self._writers[number].write_table(rows.cast(self._schema))
 
-    def rows(self, number: int) -> pa.Table:
-        """The rows of a part."""
+    def rows(self, number: int, rows_max: int) -> Iterator[pa.Table]:
+        """The rows of a part, about so many at a time; of a part without rows one table without any."""
         self._writers[number].close()
         with pa.memory_map(str(self._paths[number])) as file, pa.ipc.open_stream(file) as reader:
-            return reader.read_all()
+            waiting: list[pa.RecordBatch] = []
+            given = False
+            for batch in reader:
+                waiting.append(batch)
+                if sum(each.num_rows for each in waiting) >= rows_max:
+                    yield pa.Table.from_batches(waiting)
+                    waiting, given = [], True
+            if waiting or not given:
+                yield pa.Table.from_batches(waiting, schema=self._schema)
 
     def close(self) -> None:
-        """Removes the files."""
-        for writer, path in zip(self._writers, self._paths, strict=True):
-            writer.close()
-            path.unlink(missing_ok=True)
+        """Removes the files. What closing one raises passes through when all are gone."""
+        with ExitStack() as closing:
+            for writer, path in zip(self._writers, self._paths, strict=True):
+                closing.callback(path.unlink, missing_ok=True)
+                closing.callback(writer.close)

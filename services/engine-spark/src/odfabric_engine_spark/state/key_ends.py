@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.state.net_rows import bytes_of
-from odfabric_engine_spark.state.run import WEIGHT, Hashes, Longs, Run, spans
+from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Longs, Run, spans
 
 _NOWHERE = -1
 
@@ -35,9 +35,13 @@ class KeyEnds:
     known: npt.NDArray[np.bool_]
     complete: npt.NDArray[np.bool_]
 
-    def positive(self) -> Longs:
-        """For each key how many known rows are there, owed ones not counted."""
-        return np.bincount(self.keys[self.known & (self.weights > 0)], minlength=len(self.hashes))
+    def positive(self, dropped_to_us: int | None) -> Longs:
+        """For each key how many known rows are there; owed ones are not counted, nor those that close at an instant or before."""
+        there = self.known & (self.weights > 0)
+        if dropped_to_us is not None and CLOSES in self.rows.column_names:
+            forgotten = pc.less_equal(one_array(self.rows.column(CLOSES)), dropped_to_us)
+            there &= ~pc.fill_null(forgotten, False).to_numpy(zero_copy_only=False)
+        return np.bincount(self.keys[there], minlength=len(self.hashes))
 
     def rows_of(self, some: npt.NDArray[np.bool_]) -> tuple[Hashes, pa.Table]:
         """Known rows of some keys, also those that are owed."""

@@ -31,7 +31,7 @@ class KeyPart:
     @property
     def divisible(self) -> bool:
         """Whether there are smaller ones."""
-        return self.count < _PARTS_MAX
+        return 2 * self.count <= _PARTS_MAX
 
     def divided(self, into: int) -> list[KeyPart]:
         """The parts that it is made of, in order; of a part that is divided finely already there are no smaller ones."""

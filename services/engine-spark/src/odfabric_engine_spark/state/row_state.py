@@ -86,7 +86,7 @@ class RowState:
             ends = read_ends(self._runs, hashes[pending], reach[pending], greatest=greatest)
             if ends is None:
                 break
-            done = ends.complete | (ends.positive() >= counts[pending])
+            done = ends.complete | (ends.positive(self.dropped_to_us) >= counts[pending])
             found.append(ends.rows_of(done))
             pending = pending[~done]
             reach[pending] *= _FURTHER
