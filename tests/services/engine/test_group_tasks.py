@@ -182,17 +182,18 @@ def test_both_ways_fail_alike(failing: Callable[[Lab, Mapping[str, int]], None],
 
 
 def test_a_machine_that_fails_is_told_without_its_paths(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GroupTasks, "_slots", property(_without_folder))
+    plain = GroupTasks.__init__
+
+    def without_folder(tasks: GroupTasks, *given: Any) -> None:
+        plain(tasks, *given)
+        tasks._folder.rmdir()
+
+    monkeypatch.setattr(GroupTasks, "__init__", without_folder)
     own = own_lab(lab)
     one = Input(own.folder, "a", SCHEMA).add([(A, 0, "x", 0)])
     query = "select max(event_time) event_time, k, sum(v) s from a group by k"
     with pytest.raises(Determinate, match=r"^a task's machine failed: No such file or directory$"):
         Derivative(query, [one], own.call, settings=THERE).pull()
-
-
-def _without_folder(tasks: GroupTasks) -> int:
-    tasks._folder.rmdir()
-    return 1
 
 
 def test_parts_are_bounded(lab: Lab, monkeypatch: pytest.MonkeyPatch, runs: list[int]) -> None:

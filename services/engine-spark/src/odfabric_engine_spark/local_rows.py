@@ -10,6 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
 
 from odfabric_engine_spark.incremental.canonical import one_array
 
@@ -20,6 +21,11 @@ def local_rows(session: SparkSession, rows: pa.Table) -> DataFrame:
         columns = [one_array(column).cast(loose(column.type)) for column in rows.columns]
         rows = pa.Table.from_arrays(columns, names=rows.column_names)
     return session.createDataFrame(rows)
+
+
+def schema_of_rows(session: SparkSession, schema: pa.Schema) -> T.StructType:
+    """The types that Spark gives such rows."""
+    return local_rows(session, schema.empty_table()).schema
 
 
 def loose(data_type: pa.DataType) -> pa.DataType:

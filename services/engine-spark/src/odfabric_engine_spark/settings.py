@@ -160,3 +160,8 @@ class EngineSettings:
     """Size of the old and new rows of a stage that are computed at once; more are taken in parts."""
     bound_bytes_max: int = 512 * MIB
     """Largest size of rows that cannot be taken in parts, for they are of one key: beyond it the query is given up."""
+
+    @property
+    def tasks_at_once(self) -> int:
+        """Tasks of Spark that run at the same time, here or on executors."""
+        return self.executors_max * self.executor_cores if self.spark_master else self.cores

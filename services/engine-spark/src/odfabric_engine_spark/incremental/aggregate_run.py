@@ -66,7 +66,7 @@ class AggregateRun:
 
         def advanced(part: KeyPart) -> list[Advanced]:
             found = []
-            for piece, own in versions.pieces(part, sums.of_part(part), self._groups_max):
+            for piece, own in versions.pieces(part, sums.of_part(part), self._groups_max // sums.at_once):
                 sums.check()
                 found.append(versions.advanced(piece, own))
             return found

@@ -116,17 +116,18 @@ class AggregateTransaction:
         sums = SumsByPart(self.run.shape, run.marks, rows=run.rows, call=self._call)
         try:
             # Pieces are added up while the next one is read.
-            sums.add(map(self._rows_in_time, self._pieces(run)))
+            sums.add(map(self._rows_in_time, self._pieces(run, sums.at_once)))
             yield self.run.apply(sums, run.marks)
         finally:
             sums.close()
 
-    def _pieces(self, run: _Run) -> Iterator[_Run]:
-        """Steps in pieces that fit into memory. A timed run that does not is one step, else steps do not matter."""
-        rows_max = max(self._call.settings.transform_rows_in_memory_max, 1)
-        if run.rows <= rows_max:
+    def _pieces(self, run: _Run, at_once: int) -> Iterator[_Run]:
+        """Steps in pieces of which `at_once` fit into memory. A timed run that does not is one step, else steps do not matter."""
+        rows_in_memory_max = max(self._call.settings.transform_rows_in_memory_max, 1)
+        if run.rows <= rows_in_memory_max:
             yield run
             return
+        rows_max = max(rows_in_memory_max // at_once, 1)
         parts = (
             replace(step, offsets=OffsetRange(begin, min(begin + rows_max, step.offsets.end)))
             for step in run.steps

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyarrow import types
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -39,7 +39,7 @@ from odfabric_engine_spark.incremental.group_versions import GroupShape, GroupSt
 from odfabric_engine_spark.incremental.output import as_output
 from odfabric_engine_spark.incremental.sums_wire import rows_from_bytes, rows_to_bytes, sums_from_bytes, sums_to_bytes
 from odfabric_engine_spark.incremental.value_state import ValueState
-from odfabric_engine_spark.local_rows import local_rows
+from odfabric_engine_spark.local_rows import schema_of_rows
 from odfabric_engine_spark.read.input_rows import column
 from odfabric_engine_spark.result_rows import batches_of, loosened, whole
 from odfabric_engine_spark.state.key_part import KeyPart
@@ -159,9 +159,9 @@ class GroupTasks:
         and what Spark raises on an expression.
         """
         run, groups_max = self._run, max(self._call.settings.groups_max, 1)
-        parts = min(max(1 + rows_max // (_GROUPS_EACH * groups_max), self._slots), _PARTS_MAX)
+        parts = min(max(1 + rows_max // (_GROUPS_EACH * groups_max), self._call.settings.tasks_at_once), _PARTS_MAX)
         sending = SumTask(run.shape, marks, parts, self._call.settings.state_piece_rows, groups_max)
-        sent = loosened(rows).mapInArrow(sending, _spark_schema(self._call.session, _SENT))
+        sent = loosened(rows).mapInArrow(sending, schema_of_rows(self._call.session, _SENT))
         if run.shape.end_column is not None:
             # Groups may close in a part that no row comes for.
             nothing = [F.lit(None).cast("binary").alias(name) for name in (_SUMS, _ROWS)]
@@ -169,18 +169,12 @@ class GroupTasks:
             sent = sent.union(every)
         known = StoredGroups.of(run.states)
         task = GroupTask(run.shape, known, marks, parts, _GROUPS_EACH * groups_max, groups_max, self._folder)
-        told = sent.repartitionById(parts, F.col(_PART)).mapInArrow(task, _spark_schema(self._call.session, _TOLD))
+        told = sent.repartitionById(parts, F.col(_PART)).mapInArrow(task, schema_of_rows(self._call.session, _TOLD))
         left = self._left(whole(self._call, told).to_pylist())
         for each in left:
             file = GroupFile.opened(each.path)
             run.add_runs(file.groups(run.states.groups), file.values(run.states))
         return self._records(left)
-
-    @property
-    def _slots(self) -> int:
-        """Tasks that run at once."""
-        settings = self._call.settings
-        return settings.executors_max * settings.executor_cores if settings.spark_master else settings.cores
 
     def _left(self, told: Sequence[Mapping[str, Any]]) -> list[_Left]:
         """In the order of the keys."""
@@ -221,12 +215,12 @@ class GroupTasks:
         paths = tuple(each.path for each in left)
         versions = GroupFile.opened(paths[0]).versions.rows.schema.append(pa.field(GROUP_ID, pa.int64()))
         read = session.range(0, len(paths), 1, len(paths)).mapInArrow(
-            VersionsTask(paths, self._call.settings.batch_rows), _spark_schema(session, versions)
+            VersionsTask(paths, self._call.settings.batch_rows), schema_of_rows(session, versions)
         )
         rows = loosened(run.group_rows.mapping.frame([read]))
         shown = [each for each in rows.schema.fields if each.name != GROUP_ID]
         task = ChangesTask(paths, run.output_schema, run.event_time)
-        return rows.mapInArrow(task, T.StructType([*_spark_schema(session, _HIDDEN).fields, *shown]))
+        return rows.mapInArrow(task, T.StructType([*schema_of_rows(session, _HIDDEN).fields, *shown]))
 
 
 _ORDER = (_STEP, _END, _LEAD, _KEY, _SIDE)
@@ -448,7 +442,3 @@ def _pieces(batches: Iterator[pa.RecordBatch], rows_max: int) -> Iterator[pa.Tab
 
 def _begin(told: Mapping[str, Any]) -> Fraction:
     return Fraction(told["number"], told["count"])
-
-
-def _spark_schema(session: SparkSession, schema: pa.Schema) -> T.StructType:
-    return local_rows(session, schema.empty_table()).schema

@@ -20,14 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
-from pyspark.sql import types as T
 
 from odfabric.errors import LimitExceeded, OdfError
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst, Plan, analysed
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
-from odfabric_engine_spark.local_rows import local_rows
+from odfabric_engine_spark.local_rows import local_rows, schema_of_rows
 from odfabric_engine_spark.read.exact_filters import with_exact_filters
 from odfabric_engine_spark.read.input_rows import column
 from odfabric_engine_spark.result_rows import loosened, whole
@@ -104,7 +103,7 @@ class StageTasks:
     def extracted(self, leaves: Sequence[TouchedLeaf]) -> Extracted:
         """The rows of leaves. Raises LimitExceeded for a key with too many, InvalidData for a damaged checkpoint, Determinate."""
         settings = self._call.settings
-        shares = shares_of(leaves, rows_each=settings.state_piece_rows, at_least=self._slots)
+        shares = shares_of(leaves, rows_each=settings.state_piece_rows, at_least=settings.tasks_at_once)
         task = ExtractionTask(
             tuple(leaves),
             shares,
@@ -114,7 +113,9 @@ class StageTasks:
             settings.bound_bytes_max,
         )
         count = len(shares)
-        told = self._catalyst.session.range(0, count, 1, count).mapInArrow(task, _spark_schema(self._call, _TOLD))
+        told = self._catalyst.session.range(0, count, 1, count).mapInArrow(
+            task, schema_of_rows(self._call.session, _TOLD)
+        )
         found = whole(self._call, told).to_pylist()
         raise_told(each["failure"] for each in found)
         files: list[list[str]] = [[] for _ in leaves]
@@ -131,16 +132,10 @@ class StageTasks:
             return counted_rows(whole(self._call, found))
         frame = loosened(found)
         settings = self._call.settings
-        parts = min(max(1 + rows // settings.state_piece_rows, self._slots), _TASKS_MAX)
+        parts = min(max(1 + rows // settings.state_piece_rows, settings.tasks_at_once), _TASKS_MAX)
         spread = frame.repartition(parts, *(column(field.name) for field in frame.schema.fields[:-1]))
         task = DifferenceTask(settings.state_piece_rows, settings.batch_bytes)
         return counted_rows(whole(self._call, spread.mapInArrow(task, frame.schema)))
-
-    @property
-    def _slots(self) -> int:
-        """Tasks that run at once."""
-        settings = self._call.settings
-        return settings.executors_max * settings.executor_cores if settings.spark_master else settings.cores
 
     def _read(self, files: Sequence[str], schema: pa.Schema) -> Plan:
         """Exactly the files of which tasks have told: a listing of a shared folder may lag behind."""
@@ -303,7 +298,3 @@ def _bytes_of_a_row(leaf: TouchedLeaf) -> int:
     runs = (*leaf.old, leaf.new)
     rows = sum(sum(run.batch_rows) for run in runs)
     return 1 + sum(part.size for run in runs for part in run.parts.values()) // max(rows, 1)
-
-
-def _spark_schema(call: EngineCall, schema: pa.Schema) -> T.StructType:
-    return local_rows(call.session, schema.empty_table()).schema
