@@ -71,6 +71,7 @@ _NEVER_SENT = (
     httpcore.LocalProtocolError,
     httpcore.UnsupportedProtocol,
 )
+_CLOSED = (httpcore.NetworkError, httpcore.RemoteProtocolError)
 _BROKEN = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpcore.UnsupportedProtocol)
 
 
@@ -268,21 +269,28 @@ class Egress:
     def _sent(
         self, method: str, target: HttpUrl, headers: Sequence[tuple[str, str]], deadline: float, body: bytes = b""
     ) -> Iterator[httpcore.Response]:
-        request = httpcore.Request(
-            method,
-            _wire_url(target),
-            headers=_wire_headers(target, headers),
-            content=body,
-            extensions={"timeout": self._deadlines(deadline)},
-        )
-        try:
-            response = self._pool.handle_request(request)
-        except _BROKEN as error:
-            raise _failure(method, target, error) from None
+        response = self._answered(method, target, _wire_headers(target, headers), deadline, body)
         try:
             yield response
         finally:
             response.close()
+
+    def _answered(
+        self, method: str, target: HttpUrl, headers: Sequence[tuple[bytes, bytes]], deadline: float, body: bytes
+    ) -> httpcore.Response:
+        # A server may close an idle connection at the very moment that it is used again, which says nothing of the server.
+        for _ in range(self.limits.idle_connections_max + 1):
+            connects = _Connects()
+            extensions = {"timeout": self._deadlines(deadline), "trace": connects}
+            request = httpcore.Request(method, _wire_url(target), headers=headers, content=body, extensions=extensions)
+            try:
+                return self._pool.handle_request(request)
+            except _CLOSED as error:
+                if method != "GET" or connects.seen:
+                    raise _failure(method, target, error) from None
+            except _BROKEN as error:
+                raise _failure(method, target, error) from None
+        raise Determinate(f"{target.shown} did not answer: it closes connections that are used again")
 
     def _deadlines(self, deadline: float) -> dict[str, float]:
         # "pool" is the one number that the library itself reads, as seconds; the others reach `PacedStream` untouched.
@@ -304,6 +312,16 @@ class Egress:
                 hint=f"if it may be read unprotected, give {there.shown} itself",
             )
         return there
+
+
+class _Connects:
+    """Hears of what a request does; whether it asked for a connection of its own, or took one that was idle."""
+
+    def __init__(self) -> None:
+        self.seen = False
+
+    def __call__(self, event: str, _: Mapping[str, object]) -> None:
+        self.seen = self.seen or event.startswith("connection.connect_")
 
 
 def url_shown(url: str) -> str:
