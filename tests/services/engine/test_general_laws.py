@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from random import Random
+from time import monotonic
 
 import pytest
 
@@ -82,6 +83,7 @@ def _again(done: _Done, sizes: dict[str, int]) -> str | None:
 def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
     """Runs cases by batches, each under a number of partitions of its own, and some of a batch again under another."""
     chance = Random(SEED)
+    started = monotonic()
     for begin in range(0, len(names), BATCH):
         with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(AT_ONCE) as pool:
             patch.setitem(gate.GATE_CONF, "spark.sql.shuffle.partitions", str(chance.randint(1, 3)))
@@ -93,6 +95,7 @@ def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
             sizes = sizes_of(chance)
             well = [one for one in done if one.derivative is not None][::AGAIN_EVERY]
             yield from (found for found in pool.map(_again, well, itertools.repeat(sizes)) if found is not None)
+        print(f"{tally.cases} of {len(names)} cases, {monotonic() - started:.0f} s", flush=True)
 
 
 def _names() -> list[str]:

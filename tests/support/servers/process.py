@@ -102,7 +102,12 @@ class ServerProcess:
                 stdout=log,
                 stderr=log,
                 cwd=self._folder,
-                env={"HOME": str(self._folder), "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+                env={
+                    "HOME": str(self._folder),
+                    "TMPDIR": str(self._folder),
+                    "PATH": "/usr/bin:/bin",
+                    "LC_ALL": "C.UTF-8",
+                },
                 start_new_session=True,
                 preexec_fn=lambda: _die_with_parent(self._end),
                 **owner().options(),  # type: ignore[call-overload]

@@ -48,6 +48,10 @@ _REAPED_SHARE = 0.5
 """Share of the patience with a cancelled call after which executors with stubborn tasks end: the rest is for the news to arrive."""
 
 
+_OWN_FOLDER = "-Djava.io.tmpdir=."
+"""Libraries that an executor unpacks lie in its folder, which its worker removes; one that is killed would leave them in /tmp."""
+
+
 def check_cluster(settings: EngineSettings) -> None:
     """Raises InvalidRequest for a master of another kind, or one without a secret."""
     if not settings.spark_master:
@@ -75,7 +79,7 @@ def cluster_conf(settings: EngineSettings) -> list[tuple[str, str]]:
         "spark.executor.cores": str(settings.executor_cores),
         "spark.cores.max": str(settings.executors_max * settings.executor_cores),
         "spark.executor.memory": f"{settings.executor_memory_mib}m",
-        "spark.executor.extraJavaOptions": " ".join(same_everywhere()),
+        "spark.executor.extraJavaOptions": " ".join([*same_everywhere(), _OWN_FOLDER]),
         "spark.task.reaper.killTimeout": f"{round(settings.grace_s * _REAPED_SHARE * 1000)}ms",
     }
     return [*COMMON.items(), *_ENGINE.items(), *told.items()]

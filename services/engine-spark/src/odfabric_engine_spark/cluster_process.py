@@ -71,17 +71,18 @@ def _become(given: argparse.Namespace) -> NoReturn:
         raise InvalidRequest(f"the secret must have {SECRET_CHARACTERS_MIN} characters or more", hint="--secret-file")
     java = find_java(os.environ)
     environment = _environment(secret)
-    own = [f"--host={given.host}", f"--port={given.port}", "--webui-port=0"]
+    own, command = [f"--host={given.host}", f"--port={given.port}", "--webui-port=0"], _java(java, given.memory_mib)
     if given.role == "worker":
         if not given.master or given.work is None:
             raise InvalidRequest("a worker needs --master and --work")
         given.work.mkdir(parents=True, exist_ok=True)
         environment |= {"JAVA_HOME": str(_EXECUTOR_JAVA), "ODF_EXECUTOR_JAVA": str(java.executable)}
         environment["SPARK_LOCAL_DIRS"] = environment["TMPDIR"] = str(given.work.resolve())
+        command.append(f"-Djava.io.tmpdir={given.work.resolve()}")
         own += [f"--cores={given.cores}", f"--memory={given.executors_memory_mib}M", f"--work-dir={given.work}"]
         own.append(given.master)
     words = [word for option in own for word in (option.split("=", 1) if option.startswith("--") else (option,))]
-    os.execve(java.executable, [*_java(java, given.memory_mib), _CLASSES[given.role], *words], environment)
+    os.execve(java.executable, [*command, _CLASSES[given.role], *words], environment)
 
 
 def _java(java: Java, memory_mib: int) -> list[str]:

@@ -319,15 +319,17 @@ class GroupTask:
 
     def _sums(self, batches: Iterator[pa.RecordBatch]) -> Iterator[PartialSums]:
         waiting: list[pa.Table] = []
+        waiting_rows = 0
         for batch in batches:
             for sums, rows in zip(batch.column(1), batch.column(2), strict=True):
                 if sums.is_valid:
                     yield sums_from_bytes(sums.as_py(), self.shape)
                 if rows.is_valid:
                     waiting.append(rows_from_bytes(rows.as_py()))
-                if sum(each.num_rows for each in waiting) >= self.piece_rows:
+                    waiting_rows += waiting[-1].num_rows
+                if waiting_rows >= self.piece_rows:
                     yield self._summed(waiting)
-                    waiting = []
+                    waiting, waiting_rows = [], 0
         if waiting:
             yield self._summed(waiting)
 

@@ -120,12 +120,13 @@ class _RowFiles:
         self._writers[number].close()
         with pa.memory_map(str(self._paths[number])) as file, pa.ipc.open_stream(file) as reader:
             waiting: list[pa.RecordBatch] = []
-            given = False
+            waiting_rows, given = 0, False
             for batch in reader:
                 waiting.append(batch)
-                if sum(each.num_rows for each in waiting) >= rows_max:
+                waiting_rows += batch.num_rows
+                if waiting_rows >= rows_max:
                     yield pa.Table.from_batches(waiting)
-                    waiting, given = [], True
+                    waiting, waiting_rows, given = [], 0, True
             if waiting or not given:
                 yield pa.Table.from_batches(waiting, schema=self._schema)
 
