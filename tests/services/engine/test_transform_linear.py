@@ -138,6 +138,17 @@ def test_system_columns_can_be_named_but_are_not_in_the_star(engine_call: Engine
     assert records(engine_call, query, rows) == [(R, "x", 1, 1, at(0))]
 
 
+@pytest.mark.parametrize("star", ["*", "a.*"])
+def test_a_star_within_a_struct_is_all_columns_of_the_rows(engine_call: EngineCall, star: str) -> None:
+    query = f"select event_time, to_json(struct({star})) as j from a"
+    found = records(engine_call, query, [(A, 0, "x", 1), (CF, 0, "x", 1), (CT, 0, "x", None)])
+    before, after = (
+        '{"event_time":"1970-01-01T00:00:00.000Z","k":"x","v":1}',
+        '{"event_time":"1970-01-01T00:00:00.000Z","k":"x"}',
+    )
+    assert found == [(A, before), (CF, before), (CT, after)]
+
+
 def test_what_a_subquery_does_not_select_cannot_be_named(engine_call: EngineCall) -> None:
     from odfabric.errors import InvalidQuery
 

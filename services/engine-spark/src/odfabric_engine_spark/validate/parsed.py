@@ -154,6 +154,7 @@ _SYNTAX_EXPRESSIONS = frozenset(
         "PipeExpression",
         "UnspecifiedFrame",
         "Overlay",
+        "NamePlaceholder",
     ]
 )
 _REFUSED_EXPRESSIONS = {
