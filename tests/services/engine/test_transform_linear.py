@@ -233,6 +233,16 @@ def test_a_row_that_fails_but_is_taken_back_in_the_same_interval_does_no_harm(en
     assert (caught.value.place.line, caught.value.place.column) == (1, 20)
 
 
+def test_rows_with_any_column_can_be_taken_back(engine_call: EngineCall) -> None:
+    schema = input_schema(pa.field("k", pa.string()), pa.field("m", pa.map_(pa.string(), pa.int32())))
+    kept, wrong = ("1", [("x", 1), ("y", None)]), ("oops", [("x", 1)])
+    query = "select event_time, cast(k as int) as n, m['x'] as x from a"
+    rows = [(A, 0, *kept), (A, 0, *wrong), (R, 0, *wrong)]
+    assert records(engine_call, query, rows, schema=schema) == [(A, 1, 1)]
+    with pytest.raises(InvalidData, match="cannot be cast"):
+        records(engine_call, query, rows[:2], schema=schema)
+
+
 def test_only_what_a_later_interval_takes_back_fails(engine_call: EngineCall, tmp_path: Path) -> None:
     one = Input(tmp_path, "a", PLAIN).add([(A, 0, "oops", 1)]).add([(R, 0, "oops", 1)])
     query = "select event_time, cast(k as int) as n from a"

@@ -24,6 +24,7 @@ COLUMNS: list[tuple[pa.DataType, list[Any]]] = [
     (pa.decimal128(38, 2), PRICES),
     (pa.list_(PRICE), [[price] * length for price, length in zip(PRICES, (0, 1, 2, 3, 1, 0), strict=True)]),
     (pa.struct([pa.field("price", PRICE)]), [{"price": price} for price in PRICES]),
+    (pa.map_(pa.string(), PRICE), [[("a", PRICES[0])], None, [], [("a", None), ("b", PRICES[2])], [("", None)], []]),
 ]
 
 

@@ -35,8 +35,23 @@ _OF_DATA = (
     "CANNOT_PARSE_TIMESTAMP",
     "CONVERSION_INVALID_INPUT",
     "INVALID_PARAMETER_VALUE",
+    "COLLECTION_SIZE_LIMIT_EXCEEDED",
+    "INCONSISTENT_BEHAVIOR_CROSS_VERSION",
+    "INVALID_FORMAT",
+    "MALFORMED_RECORD_IN_PARSING",
+    "UNSUPPORTED_FEATURE",
 )
-"""Error conditions of Spark that a row of the user's data causes, whatever the query."""
+"""Error conditions of Spark that a row of the user's data causes, whatever the query; beside those whose state says so."""
+
+_STATES_OF_DATA = ("21", "22")
+"""Classes of SQL states: too many rows for a value, and all that is wrong with one."""
+
+_WRONG_ARGUMENT = re.compile(
+    r"[\w.$]+\.(?:IllegalArgument|Arithmetic|NumberFormat|DateTime|PatternSyntax|\w*Format\w*|SAXParse|SparkRuntime|Runtime)Exception"
+)
+"""What functions raise that tell no condition; it is about an argument where an expression was at work."""
+_AT_WORK = "\tat org.apache.spark.sql.catalyst.expressions."
+_CAUSE = "Caused by: "
 
 _OF_THE_MACHINE = ("No space left on device", "Too many open files", "Cannot allocate memory", "Disk quota exceeded")
 
@@ -51,8 +66,9 @@ _OF_EXECUTORS = (
 )
 """What Spark says when a task could not be finished on any executor, however often it was tried."""
 
-_CONDITION = re.compile(r"\[([A-Z0-9_]+)(?:\.[A-Z0-9_]+)*\]\s*(.*?)(?:\s*SQLSTATE|\n|$)", re.DOTALL)
+_CONDITION = re.compile(r"\[([A-Z0-9_]+)(?:\.[A-Z0-9_]+)*\]\s*(.*?)(?:\s*SQLSTATE: ([0-9A-Z]{5})|\n|$)", re.DOTALL)
 MESSAGE_CHARACTERS_MAX = 500
+_CORRECT = "correct the row or the query that reads it"
 
 
 def as_odf_error(error: BaseException) -> OdfError | None:
@@ -63,10 +79,12 @@ def as_odf_error(error: BaseException) -> OdfError | None:
         return Determinate(f"the engine's machine failed: {error.strerror or type(error).__name__}")
     if not isinstance(error, PySparkException | Py4JError):
         return None
-    condition, message = spark_condition(error)
-    if condition in _OF_DATA:  # first, for such a message quotes values, which may read like anything below
-        return InvalidData(message, hint="correct the row or the query that reads it")
     text = spark_text(error)
+    found = _condition(text)
+    if found is not None and _is_of_data(
+        found
+    ):  # first, for such a message quotes values, which may read like anything below
+        return InvalidData(_message(found), hint=_CORRECT)
     if reason := next((reason for reason in _OF_THE_MACHINE if reason in text), None):
         return Determinate(f"the engine's machine failed: {reason}")
     if any(reason in text for reason in _OF_EXECUTORS):
@@ -78,6 +96,8 @@ def as_odf_error(error: BaseException) -> OdfError | None:
             f"a process of a task was ended: {reason}",
             hint="its machine needs more memory outside of the executor's heap",
         )
+    if found is None and (wrong := _wrong_argument(error)):
+        return InvalidData(wrong, hint=_CORRECT)
     if is_silence(error):
         return Determinate("the engine's JVM does not answer")
     return None
@@ -98,11 +118,34 @@ def spark_text(error: BaseException) -> str:
 
 def spark_condition(error: BaseException) -> tuple[str | None, str]:
     """Spark's error condition (`DIVIDE_BY_ZERO`), and its message without stack trace and advice on settings."""
-    found = None
-    for found in _CONDITION.finditer(spark_text(error)):
-        if found[1] in _OF_DATA:  # the innermost cause says what the row did; the outer ones only that a task failed
-            break
+    found = _condition(spark_text(error))
     if found is None:
         return None, str(error).splitlines()[0][:MESSAGE_CHARACTERS_MAX] if str(error) else type(error).__name__
+    return found[1], _message(found)
+
+
+def _condition(text: str) -> re.Match[str] | None:
+    found = None
+    for found in _CONDITION.finditer(text):
+        if _is_of_data(found):  # the innermost cause says what the row did; the outer ones only that a task failed
+            break
+    return found
+
+
+def _is_of_data(found: re.Match[str]) -> bool:
+    return found[1] in _OF_DATA or (found[3] or "").startswith(_STATES_OF_DATA)
+
+
+def _message(found: re.Match[str]) -> str:
     message = re.sub(r"\s*(?:If necessary|Use `try|To return NULL|Set \"?spark).*", "", found[2], flags=re.DOTALL)
-    return found[1], message.strip()[:MESSAGE_CHARACTERS_MAX]
+    return message.strip()[:MESSAGE_CHARACTERS_MAX]
+
+
+def _wrong_argument(error: BaseException) -> str | None:
+    """What a function says of its arguments, if that is why it failed."""
+    for cause in reversed((getattr(error, "_stackTrace", None) or str(error)).split(_CAUSE)):
+        said = cause.split("\n\tat ", 1)[0].strip()
+        kind, _, message = said.splitlines()[-1 if said.startswith("An error occurred") else 0].partition(": ")
+        if _AT_WORK in cause and _WRONG_ARGUMENT.fullmatch(kind.strip(": ")):
+            return f"a function refuses its arguments: {message}"[:MESSAGE_CHARACTERS_MAX]
+    return None

@@ -1,8 +1,8 @@
 """Canonical bytes of rows: equal rows have equal bytes, and the order of bytes is the order of rows.
 
 Owns the encoding: column by column, nulls first; numbers by value, -0.0 before 0.0, NaN last; texts and binaries by bytes;
-lists item by item. Invariant: the encoding is injective, so equality of bytes is equality of rows as the logical hash has
-it. Not here: which zero or NaN a group's key has (`group_keys`). Source: rulings on equality and order of rows.
+lists item by item, maps as lists of their entries. Invariant: the encoding is injective, so equality of bytes is equality of rows as
+the logical hash has it. Not here: which zero or NaN a group's key has (`group_keys`). Source: rulings on equality and order of rows.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ def _encode(array: pa.Array) -> pa.Array:
 
 def _encode_values(array: pa.Array) -> pa.Array:
     """Without a sign for null: nulls stay null."""
+    if types.is_map(array.type):
+        array = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
     if types.is_struct(array.type):
         members = [array.field(index) for index in range(array.type.num_fields)]
         together = row_bytes(members) if members else pa.array([b""] * len(array), pa.binary())

@@ -114,8 +114,11 @@ def _of_union(catalyst: Catalyst, plan: Plan) -> Identified:
 
 
 def _hash(catalyst: Catalyst, parts: Sequence[Expression]) -> Expression:
-    """Long hash; a rare collision only makes two rows a pair that are none, which changes no net row."""
-    return catalyst.expressions.XxHash64(catalyst.seq([_hashable(catalyst, part) for part in parts]), 42)
+    """Long hash; a rare collision only makes two rows a pair that are none, or parts a pair, which changes no net row."""
+    # The hash passes over nulls: (1, null) and (null, true) would be the same.
+    nulls = [catalyst.expressions.IsNull(part) for part in parts if part.nullable()]
+    hashed = [*nulls, *(_hashable(catalyst, part) for part in parts)]
+    return catalyst.expressions.XxHash64(catalyst.seq(hashed), 42)
 
 
 def _hashable(catalyst: Catalyst, part: Expression) -> Expression:

@@ -107,6 +107,21 @@ class RowsRun:
         `first`: there was no transaction before, so nothing has been given yet.
         Raises LimitExceeded; what Spark raises on an expression passes through.
         """
+        if first and self._withdraws(deltas):
+            # Rows that no state owes are told as they come. Before them there is what a query has over nothing.
+            nothing = [delta.take(np.zeros(0, dtype=np.int64)) for delta in deltas]
+            begun = self._applied(nothing, Watermarks(None, None), first=True)
+            return added_up(Delta.joined([begun, self._applied(deltas, marks, first=False)]))
+        return self._applied(deltas, marks, first=first)
+
+    def _withdraws(self, deltas: Sequence[Delta]) -> bool:
+        """Whether a leaf without a state has fewer of some row."""
+        stateless = [
+            delta for leaf, delta in zip(self._stage.leaves, deltas, strict=True) if self._states[leaf] is None
+        ]
+        return any(bool((delta.weights < 0).any()) for delta in map(added_up, stateless))
+
+    def _applied(self, deltas: Sequence[Delta], marks: Watermarks, *, first: bool) -> Delta:
         self.stored()
         incoming = {leaf: self._incoming(leaf, delta) for leaf, delta in zip(self._stage.leaves, deltas, strict=True)}
         self._known = {leaf: state for leaf, state in self._states.items() if state is not None and state.rows}

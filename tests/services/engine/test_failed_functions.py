@@ -1,0 +1,51 @@
+"""What a function makes of a wrong argument is an error of the data, however Spark tells it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from odfabric.errors import InvalidData
+from odfabric_engine_spark.call import EngineCall
+from tests.services.engine.transforming import A, Derivative, Input, input_schema
+
+pytestmark = pytest.mark.spark
+
+CALLS = [
+    "element_at(array(1), i)",
+    "element_at(array(1), i + 7)",
+    "to_number(s, '999')",
+    "to_timestamp(s)",
+    "from_utc_timestamp(event_time, s)",
+    "make_date(2020, i, 1)",
+    "next_day(cast(event_time as date), s)",
+    "url_decode('%' || s)",
+    "parse_url('{' || s, 'HOST')",
+    "cast(parse_json(s) as string)",
+    "try_variant_get(parse_json(s), '$.a', 'int')",
+    "cast(variant_get(parse_json('{}'), s, 'int') as int)",
+    "from_json(s, 'a INT', map('mode', 'FAILFAST')).a",
+    "split(s, s)",
+    "regexp_replace(s, s, 'x')",
+    "format_string('%d', s)",
+    "printf(s, 1)",
+    "sequence(1, 5, i)",
+    "map_from_arrays(array(1), array(i, i))[1]",
+    "map(i, 1, 0, 2)[0]",
+    "aes_decrypt(cast(s as binary), '1234567890abcdef', 'ECB', 'PKCS')",
+    "cast(3000000000 + i as int)",
+    "decode(cast(s as binary), s)",
+    "cast(raise_error(s) as int)",
+    "1 / i",
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_wrong_argument_is_told_as_wrong_data(engine_call: EngineCall, call: str) -> None:
+    schema = input_schema(pa.field("s", pa.string()), pa.field("i", pa.int32()))
+    one = Input(engine_call.exchange.root, "a", schema).add([(A, 0, "[(%", 0)])
+    with pytest.raises(InvalidData) as caught:
+        Derivative(f"select event_time, {call} as x from a", [one], engine_call).pull()
+    assert caught.value.hint
+    assert "\tat " not in caught.value.message
+    assert not list(engine_call.exchange.root.glob("out-*")), "something was left of it"
