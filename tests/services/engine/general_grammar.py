@@ -67,6 +67,8 @@ class Composer:
     operators: Sequence[tuple[str, Operator]]
     steps: list[tuple[str, str]] = field(default_factory=list)
     temporal: list[TemporalTable] = field(default_factory=list)
+    limited: set[str] = field(default_factory=set)
+    """Inputs of which LATERAL takes the first rows: temporal tables are asked for versions only."""
 
     def relation(self, depth: int) -> Relation:
         if depth == 0 or self.r.random() < 0.08:

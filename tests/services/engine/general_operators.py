@@ -406,7 +406,13 @@ def _temporal(c: Composer, x: Relation, _: int) -> Relation | None:
     columns = known[versions.alias].primary_key if versions.alias in known else tuple(versions.columns)[:1]
     key, kind = columns[0], versions.columns[columns[0]]
     mine = c.some([name for name, k in x.firm if k == kind])
-    if mine is None or not x.is_event_time or x.times != versions.times or x.times == "date":
+    if (
+        versions.alias in c.limited
+        or mine is None
+        or not x.is_event_time
+        or x.times != versions.times
+        or x.times == "date"
+    ):
         return None
     if versions.alias not in known:
         c.temporal.append(TemporalTable(name=versions.alias, primary_key=columns))

@@ -104,6 +104,10 @@ def _beside(c: Composer, x: Relation, depth: int) -> Relation | None:
     first = f"{row} {plain} ORDER BY r.{c.r.choice(y.firm)[0]}{order} LIMIT {c.r.choice('12')}"
     join, end = c.r.choice([("JOIN", "ON TRUE"), ("LEFT JOIN", "ON TRUE"), ("CROSS JOIN", "")])
     text, counts = c.r.choice([(call, True), (rows, False), (first, False), (first, False)])
+    if text == first:
+        if y.inputs & {one.name for one in c.temporal}:
+            return None
+        c.limited |= y.inputs
     found = [("q.n", "bigint")] if counts else []
     items = [*((f"l.{each}", k) for each, k in x.columns), ("q.m", kind), *found]
     source = f"{x.text} l {join} LATERAL ({text}) q {end}"
