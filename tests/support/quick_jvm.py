@@ -10,7 +10,7 @@ import os
 
 QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
-LONG_CASES = 1000
+LONG_CASES = 300
 """A law run of so many cases is worth compiling well: from some 300 cases on it makes a fifth more in the same time."""
 
 

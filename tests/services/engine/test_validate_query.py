@@ -241,6 +241,11 @@ def test_a_map_of_an_input_that_would_be_kept_is_refused(engine_call: EngineCall
     sql = "select a.event_time, b.v from a join b on a.k = b.k and a.m['x'] < b.v"
     (problem,) = validate(engine_call, sql, schema=schema).problems
     assert (problem.rule, "map_keys" in (problem.hint or "")) == ("kept-type", True), problem
+    assert (problem.line, problem.column is not None) == (1, True)
+    (problem,) = validate(
+        engine_call, "select max(event_time) event_time,\n count(distinct *) c from a", schema=schema
+    ).problems
+    assert (problem.rule, problem.line, problem.column) == ("kept-type", 2, 2)
 
 
 def test_the_statement_that_is_wrong_is_named(engine_call: EngineCall) -> None:

@@ -23,9 +23,17 @@ from odfabric_engine_spark.catalyst import (
     simple_name,
     without_alias,
 )
-from odfabric_engine_spark.stages.query import RowsStage, Stage
+from odfabric_engine_spark.stages.query import GroupStage, RowsStage, Stage
 from odfabric_engine_spark.stages.values import StageLeaf
-from odfabric_engine_spark.validate.refusal import Refused, in_order, refusal, shown, source_text
+from odfabric_engine_spark.validate.refusal import (
+    Refused,
+    in_order,
+    is_placed,
+    placed_part,
+    refusal,
+    shown,
+    source_text,
+)
 
 _WITHOUT_FORM: dict[type[spark_types.DataType], str] = {
     spark_types.VariantType: "keep the text, and take it apart by parse_json(..) where its members are used",
@@ -60,7 +68,7 @@ def _problems(stage: Stage, leaf: StageLeaf) -> Iterator[InvalidQuery]:
             yield refusal(
                 "kept-type",
                 f"{text}, and columns of type {shown(wrong.simpleString())} cannot be kept",
-                at=stated,
+                at=stated if is_placed(stated) else placed_part(_plan_of(stage)),
                 hint=_OF_INPUT if leaf.kind == "input" else refused[type(wrong)],
             )
 
@@ -85,6 +93,10 @@ def _name(column: Attribute, stated: Expression) -> str:
     """Its name, or what it is if the query gives it none."""
     name = str(column.name())
     return shown(name if name in source_text(stated) else source_text(without_alias(stated)) or name)
+
+
+def _plan_of(stage: Stage) -> Plan:
+    return stage.above if isinstance(stage, GroupStage) else stage.plan
 
 
 def _stated(plan: Plan, column: Attribute) -> Expression:
