@@ -17,10 +17,12 @@ from odfabric_engine_spark.catalyst import (
     Attribute,
     Expression,
     Plan,
+    TreeNode,
     children,
     expr_id,
     expressions_of,
     simple_name,
+    walk_expression,
     without_alias,
 )
 from odfabric_engine_spark.stages.query import GroupStage, RowsStage, Stage
@@ -29,7 +31,6 @@ from odfabric_engine_spark.validate.refusal import (
     Refused,
     in_order,
     is_placed,
-    placed_part,
     refusal,
     shown,
     source_text,
@@ -68,7 +69,9 @@ def _problems(stage: Stage, leaf: StageLeaf) -> Iterator[InvalidQuery]:
             yield refusal(
                 "kept-type",
                 f"{text}, and columns of type {shown(wrong.simpleString())} cannot be kept",
-                at=stated if is_placed(stated) else placed_part(_plan_of(stage)),
+                at=stated
+                if is_placed(stated)
+                else _near(stage.aggregate if isinstance(stage, GroupStage) else stage.plan),
                 hint=_OF_INPUT if leaf.kind == "input" else refused[type(wrong)],
             )
 
@@ -95,8 +98,16 @@ def _name(column: Attribute, stated: Expression) -> str:
     return shown(name if name in source_text(stated) else source_text(without_alias(stated)) or name)
 
 
-def _plan_of(stage: Stage) -> Plan:
-    return stage.above if isinstance(stage, GroupStage) else stage.plan
+def _near(plan: Plan) -> TreeNode:
+    """What has a place in the query: the part of it that keeps columns, or an expression of that part."""
+    stack = [plan]
+    while stack:
+        node = stack.pop()
+        parts = [node, *(part for expression in expressions_of(node) for part in walk_expression(expression))]
+        if placed := next((part for part in parts if is_placed(part)), None):
+            return placed
+        stack.extend(children(node))
+    return plan
 
 
 def _stated(plan: Plan, column: Attribute) -> Expression:
