@@ -248,6 +248,27 @@ def test_a_map_of_an_input_that_would_be_kept_is_refused(engine_call: EngineCall
     assert (problem.rule, problem.line, problem.column is not None) == ("kept-type", 1, True)
 
 
+@pytest.mark.parametrize(
+    ("sql", "rule"),
+    [
+        ("select event_time, v,\n named_struct('m', v, 'm', k) as x from a", "column-name"),
+        ("select event_time,\n array(named_struct('m', 1, 'm', 2)) as x from a", "column-name"),
+        ("select q.event_time, q.v from (select *,\n arrays_zip(array(k), array(k), array(v)) as x from a) q"
+         " join a on q.v = a.v and size(array_remove(q.x, null)) < a.v", ""),
+        ("select event_time, v,\n row_number() over (partition by named_struct('m', v, 'm', k) order by event_time, v, k) n from a",
+         "group-type"),
+        ("select max(event_time) event_time, count(*) n from a group by\n named_struct('m', v, 'm', k)", "group-type"),
+        ("select max(event_time) event_time,\n to_json(max(named_struct('m', v, 'm', k))) x from a group by v", ""),
+    ],
+)  # fmt: skip
+def test_members_of_one_name_are_refused_where_they_would_be_stored(
+    engine_call: EngineCall, sql: str, rule: str
+) -> None:
+    problems = validate(engine_call, sql).problems
+    found = [(each.rule, each.line) for each in problems if "named_struct" in (each.hint or "")]
+    assert found == ([(rule, 2)] if rule else []), problems
+
+
 def test_the_statement_that_is_wrong_is_named(engine_call: EngineCall) -> None:
     found = validate(engine_call, "select event_time, v from a", "select event_time,\n now() n, rand() r from s0")
     assert [(p.step, p.rule, p.line, p.column) for p in found.problems] == [

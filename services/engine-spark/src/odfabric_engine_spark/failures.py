@@ -11,7 +11,7 @@ import re
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from odfabric.errors import Determinate, InvalidData, OdfError
+from odfabric.errors import Determinate, InvalidData, InvalidQuery, OdfError
 
 _OF_DATA = (
     "ARITHMETIC_OVERFLOW",
@@ -42,6 +42,8 @@ _OF_DATA = (
     "UNSUPPORTED_FEATURE",
 )
 """Error conditions of Spark that a row of the user's data causes, whatever the query; beside those whose state says so."""
+
+_SAME_MEMBERS = "DUPLICATED_FIELD_NAME_IN_ARROW_STRUCT"
 
 _STATES_OF_DATA = ("21", "22")
 """Classes of SQL states: too many rows for a value, and all that is wrong with one."""
@@ -81,6 +83,8 @@ def as_odf_error(error: BaseException) -> OdfError | None:
         return None
     text = spark_text(error)
     found = _condition(text)
+    if found is not None and found[1] == _SAME_MEMBERS:
+        return InvalidQuery(_message(found), hint="name the members of each struct apart")
     if found is not None and _is_of_data(
         found
     ):  # first, for such a message quotes values, which may read like anything below

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 
+from pyspark.sql.types import _parse_datatype_json_string
+
 from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.catalyst import (
     Catalyst,
@@ -29,6 +31,7 @@ from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
 from odfabric_engine_spark.normalise.timed import WATERMARK
 from odfabric_engine_spark.normalise.whole_numbers import adds_longs
 from odfabric_engine_spark.normalise.window_functions import needs_order, tie_problems, window_problems
+from odfabric_engine_spark.validate.output_columns import MEMBERS_APART, doubled_member
 from odfabric_engine_spark.validate.refusal import OWN_COLUMN, PLAIN_FORMS, Refused, in_order, refusal, shown, text_of
 
 _log = logging.getLogger(__name__)
@@ -109,11 +112,11 @@ def _node_problems(catalyst: Catalyst, node: Plan) -> Iterator[InvalidQuery]:
     name = simple_name(node)
     if name == "Window":
         yield from window_problems(node)
-        yield from _map_keys(items(node.partitionSpec()), "partitioned by")
+        yield from _key_types(items(node.partitionSpec()), "partitioned by")
         if needs_order(node):
             yield from tie_problems(catalyst, children(node)[0], at=node)
     elif name == "Aggregate":
-        yield from _map_keys(items(node.groupingExpressions()), "grouped by")
+        yield from _key_types(items(node.groupingExpressions()), "grouped by")
         yield from _lists_beside_distinct(node)
 
 
@@ -138,7 +141,7 @@ def _lists_beside_distinct(aggregate: Plan) -> Iterator[InvalidQuery]:
             )
 
 
-def _map_keys(keys: list[Expression], use: str) -> Iterator[InvalidQuery]:
+def _key_types(keys: list[Expression], use: str) -> Iterator[InvalidQuery]:
     for key in keys:
         text = str(key.dataType().json())
         if '"map"' in text or '"variant"' in text:
@@ -147,6 +150,13 @@ def _map_keys(keys: list[Expression], use: str) -> Iterator[InvalidQuery]:
                 f"{text_of(key)} holds a map, which cannot be {use}",
                 at=key,
                 hint="use its members, or map_entries(..) of it",
+            )
+        elif '"struct"' in text and (doubled := doubled_member(_parse_datatype_json_string(text))):
+            yield refusal(
+                "group-type",
+                f"{text_of(key)} has two members named {shown(doubled)}, and cannot be {use}",
+                at=key,
+                hint=MEMBERS_APART,
             )
 
 

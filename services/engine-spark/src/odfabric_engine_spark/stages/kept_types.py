@@ -27,6 +27,7 @@ from odfabric_engine_spark.catalyst import (
 )
 from odfabric_engine_spark.stages.query import GroupStage, RowsStage, Stage
 from odfabric_engine_spark.stages.values import StageLeaf
+from odfabric_engine_spark.validate.output_columns import MEMBERS_APART, doubled_member
 from odfabric_engine_spark.validate.refusal import (
     Refused,
     in_order,
@@ -62,8 +63,10 @@ def _problems(stage: Stage, leaf: StageLeaf) -> Iterator[InvalidQuery]:
     refused = {**_WITHOUT_FORM, **_WITHOUT_BYTES} if compared else _WITHOUT_FORM
     for column in leaf.columns:
         kept = _parse_datatype_json_string(column.dataType().json())
-        wrong = next((part for part in _parts(kept) if type(part) in refused), None)
+        doubled = doubled_member(kept) is not None
+        wrong = kept if doubled else next((part for part in _parts(kept) if type(part) in refused), None)
         if wrong is not None:
+            way = MEMBERS_APART if doubled else _OF_INPUT if leaf.kind == "input" else refused[type(wrong)]
             stated = _stated(leaf.plan, column)
             text = f"the column {_name(column, stated)} is needed by a later part of the query"
             yield refusal(
@@ -72,7 +75,7 @@ def _problems(stage: Stage, leaf: StageLeaf) -> Iterator[InvalidQuery]:
                 at=stated
                 if is_placed(stated)
                 else _near(stage.aggregate if isinstance(stage, GroupStage) else stage.plan),
-                hint=_OF_INPUT if leaf.kind == "input" else refused[type(wrong)],
+                hint=way,
             )
 
 

@@ -46,6 +46,9 @@ _INSTEAD: dict[type[spark_types.DataType], str] = {
 }
 
 
+MEMBERS_APART = "name them apart: named_struct('a', .., 'b', ..)"
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnProblem:
     """What is wrong with a column of a result."""
@@ -96,6 +99,26 @@ def name_problems(schema: spark_types.StructType) -> Iterator[ColumnProblem]:
             message = f"two columns are named {shown(name)}{more}"
             yield ColumnProblem(name, "column-name", message, hint="rename one with AS")
         seen.setdefault(name.lower(), name)
+    for field in schema.fields:
+        doubled = doubled_member(field.dataType)
+        if doubled is not None:
+            message = f"the column {shown(field.name)} has a struct with two members named {shown(doubled)}"
+            yield ColumnProblem(field.name, "column-name", message, hint=MEMBERS_APART)
+
+
+def doubled_member(data_type: spark_types.DataType) -> str | None:
+    """A name that two members of a struct within a type have."""
+    match data_type:
+        case spark_types.ArrayType():
+            return doubled_member(data_type.elementType)
+        case spark_types.MapType():
+            return doubled_member(data_type.keyType) or doubled_member(data_type.valueType)
+        case spark_types.StructType():
+            doubled = (name for at, name in enumerate(data_type.names) if name in data_type.names[:at])
+            within = (doubled_member(member.dataType) for member in data_type.fields)
+            return next(doubled, None) or next((name for name in within if name is not None), None)
+        case _:
+            return None
 
 
 def transform_column_problems(
