@@ -541,47 +541,6 @@ def test_failures_leave_no_connection_behind(serve: Serve) -> None:
         assert got(egress, server.url("/good")) == b"good"
 
 
-def test_an_idle_connection_that_the_server_closes_is_no_failure(serve: Serve) -> None:
-    """It may close at the moment when the next request comes."""
-    server: LoopbackServer = serve(
-        lambda seen: (
-            iter([]) if len(server.seen) == 2 else reply(200, b"good")
-        )  # the second request closes its connection
-    )
-    with Egress(allow=[server.place]) as egress:
-        assert [got(egress, server.url()) for _ in range(3)] == [b"good"] * 3
-    assert (len(server.seen), server.connections) == (4, 2)
-
-
-def test_a_connection_that_is_closed_at_once_is_asked_once(serve: Serve) -> None:
-    server = serve(lambda seen: iter([]))
-    with Egress(allow=[server.place]) as egress, pytest.raises(Determinate):
-        got(egress, server.url())
-    assert len(server.seen) == 1
-
-
-def test_a_server_that_closes_all_idle_connections_is_asked_a_bounded_number_of_times(serve: Serve) -> None:
-    """Those that are idle at the time, then a new one."""
-    held = threading.Barrier(3)
-
-    def answered(seen: Seen) -> bytes | Iterator[bytes]:
-        if seen.target == "/hold":
-            held.wait(CUT_S_MAX)
-            return reply(200, b"good")
-        return iter([])
-
-    server = serve(answered)
-    with Egress(allow=[server.place]) as egress:
-        threads = [threading.Thread(target=got, args=(egress, server.url("/hold"))) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(CUT_S_MAX)
-        with pytest.raises(Determinate):
-            got(egress, server.url("/gone"))
-    assert [seen.target for seen in server.seen].count("/gone") == 4
-
-
 # sending
 
 
