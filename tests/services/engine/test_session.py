@@ -16,6 +16,13 @@ def test_every_session_is_pinned_even_if_another_call_changed_its_own(spark: Spa
     assert {name: second.conf.get(name) for name in PINNED} == PINNED
 
 
+def test_spark_does_not_lose_itself_while_its_machine_sleeps(spark: SparkProcess) -> None:
+    """Without executors of others, silence says no more than that nothing ran, and what was lost would never come back."""
+    receiver = spark.session._jvm.org.apache.spark.SparkContext.getOrCreate().conf()
+    silent_s_max = receiver.getTimeAsSeconds("spark.storage.blockManagerHeartbeatTimeoutMs", "120s")
+    assert silent_s_max >= 24 * 3600
+
+
 def test_views_are_private_to_their_session(spark: SparkProcess) -> None:
     first, second = request_session(spark.session), request_session(spark.session)
     first.range(3).createOrReplaceTempView("mine")

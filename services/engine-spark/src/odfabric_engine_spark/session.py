@@ -52,7 +52,12 @@ PINNED = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 
-_ALONE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_ALONE = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # A machine that slept for minutes finds its own JVM silent for as long, and Spark would count it as lost, for good.
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "10d",
+}
 
 _PROCESS = {
     "spark.app.name": "odfabric-engine",

@@ -110,7 +110,9 @@ class AggregateTransaction:
     def _applied(self, run: _Run) -> Iterator[Records]:
         settings = self._call.settings
         large = run.rows > settings.transform_rows_in_memory_max
-        if large and (settings.aggregate_by_spark or settings.spark_master):
+        by_tasks = settings.aggregate_by_spark or bool(settings.spark_master)
+        # Tasks read slices by themselves, rows that are taken back included.
+        if large and by_tasks and not self._rows.consolidated:
             yield from GroupTasks(self.run, self._call).applied(self._frame(run), run.marks, rows_max=run.rows)
             return
         sums = SumsByPart(self.run.shape, run.marks, rows=run.rows, call=self._call)

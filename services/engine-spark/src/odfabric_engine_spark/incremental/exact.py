@@ -21,7 +21,9 @@ Longs: TypeAlias = npt.NDArray[np.int64]
 FLOAT_UNIT_BITS = 1074
 MANTISSA_BITS = 53
 LOW_BITS = 27
-"""Mantissas are summed in two halves, so that 2^36 of them cannot overflow."""
+"""Mantissas are summed in two halves .."""
+LOW_SUMS_MAX = 1 << 35
+""".. so that fewer of them than this cannot overflow, equal ones counted one by one."""
 
 _WORD = (1 << 64) - 1
 _DOUBLE_UNIT = 1 << FLOAT_UNIT_BITS

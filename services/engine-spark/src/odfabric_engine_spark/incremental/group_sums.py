@@ -135,7 +135,11 @@ class GroupedRows:
         groups, steps = self._groups[order], steps[order]
         starts = run_starts(groups, steps)
         at = pa.array(order)
-        inputs = [one_array(self._rows.column(name)).take(at) for name in input_names(accumulators)]
+        # What comes from Spark has its types: a time without a zone is not what it is in the engine's process.
+        inputs = [
+            one_array(self._rows.column(name)).take(at).cast(data_type)
+            for name, data_type in zip(input_names(accumulators), accumulators.input_types, strict=True)
+        ]
         weights = one_array(self._rows.column(WEIGHT)).to_numpy().astype(np.int64)[order]
         return PartialSums(
             self.keys,

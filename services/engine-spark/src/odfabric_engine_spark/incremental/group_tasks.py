@@ -55,9 +55,7 @@ _GROUPS_EACH = 4
 """Groups of a part, in pieces that a task has in hand at once."""
 
 _ROWS_EACH = 4
-"""How many rows a group, or a value of one, has to have for sums to be sent: of fewer it would be summed up twice for nothing. The first
-piece of a task tells.
-"""
+"""How many rows of a piece a group, or a value of one, has to have for sums to be sent: fewer are sent as they are."""
 
 _PART, _SUMS, _ROWS = "__odf_part", "__odf_sums", "__odf_rows"
 _SENT = pa.schema({_PART: pa.int32(), _SUMS: pa.binary(), _ROWS: pa.binary()})
@@ -244,7 +242,7 @@ def _without_returned(sides: DataFrame) -> DataFrame:
 class SumTask:
     """Sums up rows by group, and sends the sums of each of `parts` parts of the keys, or the rows. Runs in a process of its own.
 
-    It takes about `piece_rows` rows at once, and sends when it has more than `groups_max` groups.
+    It takes about `piece_rows` rows at once, and sends when it has more than `groups_max` groups and values of them.
     """
 
     shape: GroupShape
@@ -256,26 +254,24 @@ class SumTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Parts, and sums or rows as bytes."""
         waiting: list[PartialSums] = []
-        groups = 0
-        as_rows: bool | None = None
+        size = 0
         for piece in _pieces(batches, self.piece_rows):
             grouped = GroupedRows(piece, self.shape.columns)
-            if as_rows:
+            if len(grouped.keys) * _ROWS_EACH > piece.num_rows:
                 yield from self._rows(grouped)
                 continue
             sums = grouped.sums(self.marks, self.shape.accumulators, end_column=self.shape.end_column)
-            as_rows = as_rows if as_rows is not None else sums.size * _ROWS_EACH > piece.num_rows
-            if as_rows:
+            if sums.size * _ROWS_EACH > piece.num_rows:
                 yield from self._rows(grouped)
                 continue
             waiting.append(sums)
-            groups += len(sums.keys)
-            if groups > self.groups_max:
+            size += sums.size
+            if size > self.groups_max:
                 waiting = [added_up(waiting, self.shape.accumulators)]
-                groups = len(waiting[0].keys)
-            if groups > self.groups_max:
+                size = waiting[0].size
+            if size > self.groups_max:
                 yield from self._sums(waiting[0])
-                waiting, groups = [], 0
+                waiting, size = [], 0
         if waiting:
             yield from self._sums(added_up(waiting, self.shape.accumulators))
 

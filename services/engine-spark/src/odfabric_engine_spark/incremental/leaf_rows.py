@@ -51,6 +51,11 @@ class LeafRows:
         self._call = call
         self._kept = [self._survivors(leaf) for leaf in leaves] if consolidated else None
 
+    @property
+    def consolidated(self) -> bool:
+        """Whether rows that the interval withdraws are left out."""
+        return self._kept is not None
+
     def offsets(self, leaf: int) -> OffsetRange:
         """The interval of a leaf."""
         return self._inputs[self._leaves[leaf].alias].offsets

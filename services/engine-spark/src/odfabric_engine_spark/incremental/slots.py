@@ -27,6 +27,7 @@ from odfabric_engine_spark.incremental.canonical import (
 from odfabric_engine_spark.incremental.exact import (
     FLOAT_UNIT_BITS,
     LOW_BITS,
+    LOW_SUMS_MAX,
     Integers,
     Longs,
     decimal_units,
@@ -47,9 +48,10 @@ STORED_DIGITS = 76
 
 @dataclass(frozen=True, slots=True)
 class WeightedRows:
-    """Input values of rows: `groups` says which group a row belongs to (0 .. count - 1), `weights` are 1 or -1.
+    """Input values of rows: `groups` says which group a row belongs to (0 .. count - 1), `weights` how often it comes, net.
 
-    Rows are sorted by group, and every group has at least one.
+    Rows are sorted by group, and every group has at least one. A row of an input has the weight 1 or -1, one of a stage may have any:
+    a value times a weight need not have its place in 64 bits.
     """
 
     values: Sequence[pa.Array]
@@ -60,6 +62,11 @@ class WeightedRows:
     def group_count(self) -> int:
         """Number of groups."""
         return len(self.starts)
+
+    @property
+    def times(self) -> int:
+        """How many rows there are if each is counted as often as it comes or goes."""
+        return int(np.abs(self.weights).astype(np.float64).sum()) if len(self.weights) else 0
 
     @property
     def groups(self) -> Longs:
@@ -206,7 +213,7 @@ class SumSlot:
         if types.is_decimal(array.type):
             return Sums(_reduce(decimal_units(array) * rows.weights.astype(object), rows.starts), self.scale)
         values = _longs(pc.fill_null(array, pa.scalar(0, array.type)) if array.null_count else array)
-        largest = max((abs(int(bound)) for bound in (values.min(), values.max())), default=0) if len(values) else 0
+        largest = _largest(values) * _largest(rows.weights)
         if largest >= 1 << 62:
             return Sums(_reduce(values.astype(object) * rows.weights.astype(object), rows.starts), self.scale)
         return Sums(sum_runs(values * rows.weights, rows.starts, largest=largest), self.scale)
@@ -504,12 +511,17 @@ def _sum_by_exponent(mantissas: Longs, exponents: Longs, rows: WeightedRows) -> 
     groups = rows.groups
     order = np.lexsort((exponents, groups))
     groups, exponents = groups[order], exponents[order]
-    weighted = (mantissas * rows.weights)[order]
+    mantissas, weights = mantissas[order], rows.weights[order]
     starts = run_starts(groups, exponents)
     low = (1 << LOW_BITS) - 1
-    high_sums = np.add.reduceat(weighted >> LOW_BITS, starts).astype(object)
-    low_sums = np.add.reduceat(weighted & low, starts).astype(object)
-    return sum_float_parts(groups[starts], (high_sums << LOW_BITS) + low_sums, exponents[starts])
+    if rows.times >= LOW_SUMS_MAX:
+        weighted = _reduce(mantissas.astype(object) * weights.astype(object), starts)
+    else:
+        # Each half by itself: a mantissa times a weight may need more than 64 bits.
+        high_sums = np.add.reduceat((mantissas >> LOW_BITS) * weights, starts).astype(object)
+        low_sums = np.add.reduceat((mantissas & low) * weights, starts).astype(object)
+        weighted = (high_sums << LOW_BITS) + low_sums
+    return sum_float_parts(groups[starts], weighted, exponents[starts])
 
 
 def sum_float_parts(groups: Longs, mantissas: Integers, exponents: Longs) -> Integers:
@@ -531,6 +543,11 @@ def _sum_longs(values: Longs, starts: Longs) -> Longs:
         return np.zeros(0, dtype=np.int64)
     summed: Longs = np.add.reduceat(values.astype(np.int64), starts)
     return summed
+
+
+def _largest(values: Longs) -> int:
+    """The greatest magnitude."""
+    return max(abs(int(values.min())), abs(int(values.max()))) if len(values) else 0
 
 
 def _valid(array: pa.Array) -> Mask:
