@@ -8,8 +8,9 @@ before they come, and in the end nothing is owed.
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -50,6 +51,12 @@ VALUES: dict[str, list[Any]] = {
     "struct": [{"n": 1, "s": "x"}, {"n": 2, "s": ""}],
 }
 """By type; the first two are all that dense data has."""
+
+CROWD = 1_100
+"""How often a row of a crowded input comes: more than 2^10, so that a float of 53 bits times that needs more than 64."""
+
+CROWDED_SHARE = float(os.environ.get("ODF_LAW_CROWDED", "0.03"))
+"""Share of the cases that have such an input."""
 
 Row = tuple[Any, ...]
 
@@ -146,9 +153,30 @@ def case_of(r: Random, query: GeneralQuery, tables: Sequence[Table], *, dense: b
     # A row at the very end of a session still joins it, so one that is in time for that comes later.
     after_ms = int(any("session_window" in text for _, text in query.statements))
     maker = _Changelogs(r, dense=dense, well_formed=well_formed, punctual=punctual, after_ms=after_ms)
-    blocks = tuple(tuple(maker.blocks(table)) for table in tables)
+    blocks = [tuple(maker.blocks(table)) for table in tables]
     cuts = tuple(_cuts(r, [len(each) for each in blocks]))
-    return GeneralCase(query, tuple(tables), blocks, cuts, well_formed, punctual, sizes_of(r))
+    sizes = sizes_of(r)
+    if r.random() < CROWDED_SHARE:
+        at = r.randrange(len(tables))
+        blocks[at] = _crowded(r, blocks[at], withdrawn=not punctual)
+    return GeneralCase(query, tuple(tables), tuple(blocks), cuts, well_formed, punctual, sizes)
+
+
+def _crowded(r: Random, blocks: tuple[Block, ...], *, withdrawn: bool) -> tuple[Block, ...]:
+    """One of the rows comes very often; mostly some of them, or all, go again."""
+    places = [(at, place) for at, each in enumerate(blocks) for place, row in enumerate(each.rows) if row[0] == A]
+    if not places:
+        return blocks
+    at, place = r.choice(places)
+    _, *row = blocks[at].rows[place]
+    found = list(blocks)
+    rows = found[at].rows
+    found[at] = replace(found[at], rows=(*rows[:place], *[(A, *row)] * CROWD, *rows[place:]))
+    if withdrawn and r.random() < 0.7:
+        gone = r.choice([1, CROWD // 2, CROWD])
+        at = r.randrange(at, len(blocks))
+        found[at] = replace(found[at], rows=(*found[at].rows, *[(R, *row)] * gone))
+    return tuple(found)
 
 
 def sizes_of(r: Random) -> dict[str, int]:
