@@ -180,6 +180,12 @@ class Settings(BaseSettings):
         "a single block may have more, and the first transaction of a changed query reads everything",
     )
     transform_blocks_max: int = Field(10_000, ge=1, description="Blocks with data among them")
+    transform_bytes_max: int = Field(
+        512 * MIB,
+        ge=0,
+        description="Rows that the engine may have in hand at once for one of them: what needs more is divided, except for a single "
+        "block; 0: any",
+    )
 
     # queries and previews
     query_text_bytes_max: int = Field(1 * MIB, description="Longest SQL text")

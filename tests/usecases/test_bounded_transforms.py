@@ -10,11 +10,11 @@ import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.domain.access import LOCAL_ACCOUNT, Subject
-from odfabric.errors import Determinate
+from odfabric.errors import Determinate, LimitExceeded
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.data_schema import DataSchema
-from odfabric.model.engine import TransformRequest, TransformResult, ValidateRequest, ValidateResult
+from odfabric.model.engine import MigrateRequest, TransformRequest, TransformResult, ValidateRequest, ValidateResult
 from odfabric.model.job import Job, JobStatus
 from odfabric.model.metadata import ExecuteTransform
 from odfabric.ports.engine import ProgressListener
@@ -313,3 +313,100 @@ def test_a_change_of_words_is_judged_by_the_newest_schemas_too(memory: MemoryNod
     pull(memory, derived)
     assert rows_of(transactions(memory, derived)) == [1, 3, 5]
     assert verify(memory, derived)["ok"] is True
+
+
+LARGE = "a city with a name that is so long that two of them are more than the engine may have in hand" * 2
+
+
+class Telling(MemoryEngine):
+    """Keeps how many records it was asked to take, and how many bytes of them at once."""
+
+    def __init__(self, memory: MemoryNode) -> None:
+        super().__init__(memory.folder / "exchange")
+        self.asked: list[tuple[int, int]] = []
+
+    def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
+        self._tell(request)
+        return super().execute_transform(request, progress=progress)
+
+    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> TransformResult:
+        self._tell(request.next)
+        return super().migrate_query(request, progress=progress)
+
+    def _tell(self, request: TransformRequest) -> None:
+        self.asked.append((sum(len(one.offsets) for one in request.inputs), request.bytes_in_hand_max))
+
+
+def by_bytes(memory: MemoryNode, bytes_max: int) -> Telling:
+    memory.settings = memory.settings.model_copy(update={"transform_rows_max": 100, "transform_bytes_max": bytes_max})
+    memory.restart()
+    engine = Telling(memory)
+    memory.use_engine(engine)
+    return engine
+
+
+def test_what_is_more_than_may_be_in_hand_is_divided(memory: MemoryNode) -> None:
+    engine = by_bytes(memory, 500)
+    root = memory.add(ROOT)
+    for day in range(1, 6):
+        push(memory, root, row(day, LARGE))
+    derived = memory.add(DERIVED)
+    assert pull(memory, derived)["rows"] == 5
+    # Halves until they fit; what fits is what later ones take.
+    assert engine.asked == [(5, 500), (2, 500), *[(1, 500)] * 5]
+    assert rows_of(transactions(memory, derived)) == [1] * 5
+    assert cities(memory, derived) == [LARGE] * 5
+    assert verify(memory, derived) == {"ok": True, "errors": []}
+
+
+def test_a_block_that_is_too_much_by_itself_is_taken_as_it_is(memory: MemoryNode) -> None:
+    engine = by_bytes(memory, 500)
+    root = memory.add(ROOT)
+    push(memory, root, row(1, "small"))
+    push(memory, root, row(2, LARGE) + row(3, LARGE) + row(4, LARGE))
+    push(memory, root, row(5, "small"))
+    derived = memory.add(DERIVED)
+    assert pull(memory, derived)["rows"] == 5
+    assert engine.asked == [(5, 500), (1, 500), (3, 500), (3, 0), (1, 500)]
+    assert rows_of(transactions(memory, derived)) == [1, 3, 1]
+
+
+def test_a_divided_run_goes_on_where_it_was_interrupted(memory: MemoryNode) -> None:
+    by_bytes(memory, 500)
+    memory.use_engine(Interrupted(memory, 5))
+    root = memory.add(ROOT)
+    for day in range(1, 6):
+        push(memory, root, row(day, LARGE))
+    derived = memory.add(DERIVED)
+    answer = pull(memory, derived)
+    assert (answer["rows"], len(answer["blocks"])) == (5, 6)  # type: ignore[arg-type]
+    assert rows_of(transactions(memory, derived)) == [1] * 5
+    assert verify(memory, derived) == {"ok": True, "errors": []}
+
+
+def test_another_limit_is_no_reason_to_divide(memory: MemoryNode) -> None:
+    class Full(Telling):
+        def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
+            super().execute_transform(request, progress=progress)
+            raise LimitExceeded("one key has too many rows", limit="bound_bytes_max", maximum=1)
+
+    by_bytes(memory, 100_000)
+    engine = Full(memory)
+    memory.use_engine(engine)
+    history(memory)
+    derived = memory.add(DERIVED)
+    job = memory.finish(started(memory, derived))
+    assert job.status is JobStatus.FAILED
+    assert "bound_bytes_max" in (job.error or "")
+    assert {rows for rows, _ in engine.asked} == {5}
+
+
+def test_a_changed_query_is_not_divided(memory: MemoryNode) -> None:
+    history(memory)
+    history(memory, WITH_NOTES)
+    chosen = memory.add(BOTH)
+    pull(memory, chosen)
+    engine = by_bytes(memory, 1)
+    change(memory, "SELECT * FROM b")
+    assert pull(memory, chosen)["rows"] == 5 + 5
+    assert engine.asked == [(10, 0)]

@@ -28,10 +28,14 @@ from odfabric.model.offsets import OffsetRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionLimits:
-    """What one transaction takes of all inputs together: records, and data blocks."""
+    """What one transaction takes of all inputs together: records, and data blocks.
+
+    `bytes_max` is what the engine may have in hand of it, which only the engine can tell; 0: any.
+    """
 
     rows_max: int
     blocks_max: int
+    bytes_max: int = 0
 
 
 class Floor(Enum):

@@ -253,6 +253,7 @@ def transform_request_to_wire(request: TransformRequest) -> pb.ExecuteTransformR
         new_data_path=request.new_data_path,
         previous_transform_json=_optional(request.previous, _to_json),
         checkpoint_hashes=map(str, request.checkpoint_hashes),
+        bytes_in_hand_max=request.bytes_in_hand_max,
     )
 
 
@@ -272,6 +273,7 @@ def transform_request_from_wire(message: pb.ExecuteTransformRequest) -> Transfor
         new_data_path=message.new_data_path,
         previous=_previous_of(message),
         checkpoint_hashes=tuple(parse_multihash(each) for each in message.checkpoint_hashes),
+        bytes_in_hand_max=message.bytes_in_hand_max,
     )
 
 

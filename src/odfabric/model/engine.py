@@ -18,6 +18,9 @@ from odfabric.model.offsets import OffsetRange
 from odfabric.model.source import MergeStrategy, ReadStep
 from odfabric.model.vocabulary import DatasetVocabulary
 
+TRANSACTION_SIZE_LIMIT = "transform_bytes_max"
+"""The limit that an engine names for a transaction which needs more in hand than its request allows."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
@@ -125,7 +128,9 @@ class TransformRequest:
     `checkpoint_paths` holds the previous checkpoint first, then those it builds on; empty for the first transaction.
     `checkpoint_hashes` are the names of these files, in that order; an engine that gets none leaves one that stands alone.
     `data_schema` is the output's schema once it has one. `prev_watermark` is the output's last watermark. `previous` is the
-    transform that wrote the checkpoint, if it was another one: it continues if both say the same.
+    transform that wrote the checkpoint, if it was another one: it continues if both say the same. `bytes_in_hand_max` is how many
+    bytes of rows may be in hand at once (0: any): a transaction that needs more is refused with `TRANSACTION_SIZE_LIMIT`, one that
+    does not has the same outcome whatever it is.
     """
 
     dataset_id: DatasetId
@@ -141,6 +146,7 @@ class TransformRequest:
     new_data_path: str
     checkpoint_hashes: tuple[Multihash, ...] = ()
     previous: TransformSql | None = None
+    bytes_in_hand_max: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Divide what the inputs of a derivative dataset have new into transactions of bounded size.
 
-Owns which inputs, up to which of their blocks, the next transaction of a run reads. Invariant: inputs are taken as they were when the
+Owns which inputs, up to which of their blocks, the next transaction of a run reads, and smaller ones where the engine finds one too large. Invariant: inputs are taken as they were when the
 run began, or when somebody else moved the dataset's head; so a run ends although its inputs grow. Not here: where cuts may lie
 (`domain.transform_cut`), running a transaction (`usecases.run_transform`).
 """
@@ -8,7 +8,7 @@ run began, or when somebody else moved the dataset's head; so a run ends althoug
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.walk import read_state
@@ -27,10 +27,14 @@ from odfabric.usecases.repository import Repository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformPart:
-    """What one transaction reads. `rows_before` of `rows_total` records were read by earlier transactions of the run."""
+    """What one transaction reads. `rows_before` of `rows_total` records were read by earlier transactions of the run.
+
+    `bytes_in_hand_max` is what the engine may have in hand of it, 0 where it has to do with what is there.
+    """
 
     inputs: Mapping[DatasetId, InputChain]
     change: TransformChange | None
+    bytes_in_hand_max: int
     rows: int
     rows_before: int
     rows_total: int
@@ -53,6 +57,7 @@ class TransformDivision:
         self._base: Multihash | None = None
         self._cuts: tuple[Cut, ...] | None = None
         self._together = 1
+        self._bytes_max = limits.bytes_max
         self._change: TransformChange | None = None
         self._rows_done = 0
         self._heads: dict[DatasetId, InputChain] = {}
@@ -67,16 +72,42 @@ class TransformDivision:
         """What the next transaction on top of `state` reads. Raises what planning raises, NotFound for an input."""
         if self._cuts is None or self._base != state.head:
             self._base, self._together = state.head, 1
+            self._bytes_max = self._limits.bytes_max
             self._cuts = self._divide(state)
         taken = self._cuts[: self._together]
         rows = sum(cut.rows for cut in taken)
+        migrates = self._change is not None and self._change.migrates
         return TransformPart(
             inputs={dataset: self._input(dataset, end) for dataset, end in taken[-1].ends.items()},
             change=self._change,
+            bytes_in_hand_max=0 if migrates else self._bytes_max,
             rows=rows,
             rows_before=self._rows_done,
             rows_total=self._rows_done + sum(cut.rows for cut in self._cuts),
         )
+
+    def divide(self, state: ChainState) -> None:
+        """The engine would have too much in hand with the part that was given: half of it is next, and all is halved from now on.
+
+        What cannot be divided - a block, all that it takes until something can be recorded - is given again without a limit.
+        """
+        smaller = self._halved(state) if self._together == 1 else None
+        if smaller is None:
+            self._bytes_max = 0
+        else:
+            self._cuts = smaller
+
+    def _halved(self, state: ChainState) -> tuple[Cut, ...] | None:
+        """What is left in cuts of half as many records, None if that is no less for the first."""
+        self._passed.clear()  # cuts lie earlier now
+        rows = self._cuts[0].rows if self._cuts else 0
+        limits = replace(self._limits, rows_max=max(rows // 2, 1))
+        news = news_of(state, self._heads, blocks_max=self._blocks_max)
+        found = cuts(news, limits=limits, floor=self._floor(state, news))
+        if found[0].rows >= rows:
+            return None
+        self._limits = limits
+        return found
 
     def advance(self, committed: Committed | None) -> None:
         """Go on behind the part that was run.
@@ -94,6 +125,7 @@ class TransformDivision:
             return
         self._rows_done += sum(cut.rows for cut in taken)
         self._cuts, self._together, self._change = remaining[self._together :], 1, None
+        self._bytes_max = self._limits.bytes_max
 
     def _divide(self, state: ChainState) -> tuple[Cut, ...]:
         self._passed.clear()

@@ -22,9 +22,11 @@ from odfabric.domain.transform_plan import (
     plan_execute_transform,
     plan_transform,
 )
+from odfabric.errors import LimitExceeded
 from odfabric.formats.checkpoint_header import checkpoint_bases
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import (
+    TRANSACTION_SIZE_LIMIT,
     EngineProgress,
     MigrateRequest,
     SliceFile,
@@ -41,7 +43,7 @@ from odfabric.ports.exchange import Exchange
 from odfabric.ports.object_store import ObjectStore
 from odfabric.usecases.commit import Commits, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, result_since
-from odfabric.usecases.divide_transform import TransformDivision
+from odfabric.usecases.divide_transform import TransformDivision, TransformPart
 from odfabric.usecases.engine_records import record_maker
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.repository import Repository
@@ -116,9 +118,20 @@ def _build(
     entry: CatalogEntry, base: Head, division: TransformDivision, *, run: JobRun, ports: TransformPorts
 ) -> _Built | None:
     """The next transaction of the division on top of `base`, which the engine has run; None if it is not due."""
+    state = ports.repository.state(entry.id, base.hash)
+    while True:
+        part = division.next_part(state)
+        try:
+            return _run_part(part, state, run=run, ports=ports)
+        except LimitExceeded as error:
+            if error.limit != TRANSACTION_SIZE_LIMIT or not part.bytes_in_hand_max:
+                raise
+            _log.info("a transaction of %s is divided: %s", entry.alias, error.message)
+            division.divide(state)
+
+
+def _run_part(part: TransformPart, state: ChainState, *, run: JobRun, ports: TransformPorts) -> _Built | None:
     repository, exchange = ports.repository, ports.exchange
-    state = repository.state(entry.id, base.hash)
-    part = division.next_part(state)
     plan = plan_transform(
         state, part.inputs, system_time=run.system_time(state), blocks_max=ports.blocks_max, change=part.change
     )
@@ -135,6 +148,7 @@ def _build(
             plan,
             checkpoints,
             folder,
+            bytes_in_hand_max=part.bytes_in_hand_max,
             progress=progress,
             repository=repository,
             engine=ports.engine,
@@ -154,8 +168,12 @@ def execute_plan(
     repository: Repository,
     engine: Engine,
     exchange: Exchange,
+    bytes_in_hand_max: int = 0,
 ) -> ExecutedTransform:
-    """Lay the plan's objects out in `folder` of the exchange and let the engine run it."""
+    """Lay the plan's objects out in `folder` of the exchange and let the engine run it.
+
+    Raises what the engine raises: LimitExceeded with `TRANSACTION_SIZE_LIMIT` for more than it may have in hand (0: any).
+    """
 
     def relative(path: Path) -> str:
         return path.relative_to(exchange.root).as_posix()
@@ -175,6 +193,7 @@ def execute_plan(
         new_checkpoint_path=relative(checkpoint_path),
         new_data_path=relative(data_path),
         checkpoint_hashes=tuple(files),
+        bytes_in_hand_max=bytes_in_hand_max,
     )
     if plan.change is None:
         result = engine.execute_transform(request, progress=progress)

@@ -1,6 +1,6 @@
 """The engines of a node as one port: our own, and those of the reference that settings name.
 
-Owns which engine runs a transform: the one that its manifest names. Invariant: a transform never runs on another engine than
+Owns which engine runs a transform, the one that its manifest names, and how much of it at once. Invariant: a transform never runs on another engine than
 the one it was written for; a name that nobody has is refused with those that are there. Everything but transforms is our own
 engine's.
 """
@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from odfabric.adapters.grpc_engine.contract_engine import ContractChannel, ContractEngine
+from odfabric.domain.transform_cut import TransactionLimits
 from odfabric.domain.verify import ENGINE_RULE
 from odfabric.errors import InvalidQuery, Place
 from odfabric.model.engine import (
@@ -86,6 +87,15 @@ class EnginesByName:
                 hint=f"engines here: {known}; ODF_ENGINES names others",
             )
         return other
+
+
+def transaction_limits(settings: Settings) -> TransactionLimits:
+    """What one transaction of a derivative dataset may be."""
+    return TransactionLimits(
+        rows_max=settings.transform_rows_max,
+        blocks_max=settings.transform_blocks_max,
+        bytes_max=settings.transform_bytes_max,
+    )
 
 
 def open_engines(settings: Settings, own: Engine, *, exchange: Path, closing: ExitStack) -> EnginesByName:

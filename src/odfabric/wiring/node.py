@@ -13,7 +13,6 @@ from contextlib import contextmanager
 
 from odfabric.domain.access import LOCAL_ACCOUNT, AccessPolicy, Subject
 from odfabric.domain.chain.walk import ChainLink
-from odfabric.domain.transform_cut import TransactionLimits
 from odfabric.errors import LeaseLost, NotFound, OdfError
 from odfabric.formats.yaml_documents import TextLimits
 from odfabric.model.commit import CatalogEntry, Head
@@ -53,6 +52,7 @@ from odfabric.usecases.staging import collect_staged
 from odfabric.usecases.subscribe import subscribe, unsubscribe
 from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify, run_verify
 from odfabric.wiring.cursors import cursor_verbs
+from odfabric.wiring.engines import transaction_limits
 from odfabric.wiring.indexes import IndexVerbs
 from odfabric.wiring.metrics import metrics_text, registry_of
 from odfabric.wiring.node_ports import NodePorts
@@ -445,7 +445,6 @@ class Node:
     def _transform(self, entry: CatalogEntry, run: JobRun) -> CommitResult | None:
         ports = self.ports
         settings = self.settings
-        limits = TransactionLimits(rows_max=settings.transform_rows_max, blocks_max=settings.transform_blocks_max)
         transform_ports = TransformPorts(
             repository=self.repository,
             commits=self.commits,
@@ -453,7 +452,7 @@ class Node:
             exchange=ports.exchange,
             objects=ports.objects,
             blocks_max=settings.chain_blocks_max,
-            limits=limits,
+            limits=transaction_limits(settings),
         )
         return run_transform(entry, run=run, ports=transform_ports)
 

@@ -188,6 +188,7 @@ def sizes_of(r: Random) -> dict[str, int]:
         "groups_max": [0, 1, 3],
         "aggregate_by_spark": [True],
         "transform_piece_rows": [1, 3],
+        "transform_piece_bytes": [1, 200],
         "state_piece_rows": [1, 3],
         "state_added_bytes_max": [1],
     }

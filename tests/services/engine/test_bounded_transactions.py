@@ -106,6 +106,35 @@ def transactions(memory: MemoryNode, entry: CatalogEntry) -> int:
     return sum(isinstance(link.block.event, ExecuteTransform) for link in links)
 
 
+def bytes_in_hand(memory: MemoryNode, bytes_max: int) -> None:
+    memory.settings = memory.settings.model_copy(update={"transform_bytes_max": bytes_max})
+    memory.restart()
+
+
+def test_net_rows_do_not_depend_on_what_may_be_in_hand(memory: MemoryNode) -> None:
+    orders = memory.add(ROOT.replace("name: readings", "name: orders"))
+    prices = memory.add(ROOT.replace("name: readings", "name: prices"))
+    for day in range(1, 9):
+        push(memory, orders, rows(day, ("Kyiv", day), ("Lviv", 2 * day)))
+        push(memory, prices, rows(day, ("Kyiv", 10 + day)))
+
+    def chain(suffix: str) -> list[CatalogEntry]:
+        joined = derived(memory, f"joined{suffix}", JOINED, "orders", "prices")
+        summed = derived(memory, f"summed{suffix}", SUMMED, f"joined{suffix}")
+        for entry in (joined, summed):
+            pull(memory, entry)
+        return [joined, summed]
+
+    whole = chain("")
+    bytes_in_hand(memory, 400)
+    parts = chain(".parts")
+    assert transactions(memory, whole[0]) == 1
+    assert transactions(memory, parts[0]) > 2
+    assert [net(memory, entry) for entry in parts] == [net(memory, entry) for entry in whole]
+    assert all(net(memory, entry) for entry in whole)
+    assert [verify(memory, entry) for entry in parts] == [{"ok": True, "errors": []}] * 2
+
+
 def test_net_rows_do_not_depend_on_the_size_of_transactions(memory: MemoryNode) -> None:
     orders = memory.add(ROOT.replace("name: readings", "name: orders"))
     prices = memory.add(ROOT.replace("name: readings", "name: prices"))

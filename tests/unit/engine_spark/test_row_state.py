@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from odfabric_engine_spark.incremental.canonical import row_bytes
 from odfabric_engine_spark.state import run_file, tiers
+from odfabric_engine_spark.state.net_rows import pieces
 from odfabric_engine_spark.state.row_state import RowState, StateWork
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Run, RunFile, StoredAt
 from odfabric_engine_spark.state.run_file import PARTS, WrittenRun, open_run
@@ -49,6 +50,16 @@ def _small_tiers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "FIRST_TIER_ROWS", 4)
     monkeypatch.setattr(run_file, "BATCH_ROWS", 5)
     monkeypatch.setattr(run_file, "BATCH_BYTES", 200)
+
+
+def test_rows_that_are_merged_at_once_are_bounded_by_their_bytes() -> None:
+    rows = pa.table({WEIGHT: pa.array([1] * 8, pa.int64()), "text": ["x" * 1_000] * 8})
+    runs = [Run.of(np.arange(begin, begin + 16, 2, dtype=np.uint64), rows) for begin in (0, 1)]
+    found = [piece.hashes.tolist() for piece in pieces(runs, 1_000, bytes_max=5_000)]
+    assert sorted(each for piece in found for each in piece) == list(range(16))
+    assert max(map(len, found)) <= 5
+    assert [len(each.hashes) for each in pieces(runs, 1_000)] == [16]
+    assert len(list(pieces(runs, 1_000, bytes_max=1))) >= 8
 
 
 def work(folder: Path, *, added_bytes_max: int = 1 << 20) -> StateWork:

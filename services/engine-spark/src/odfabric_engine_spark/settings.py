@@ -143,6 +143,8 @@ class EngineSettings:
     """Most rows of a result that is compared with another one after a change of its query; each costs 24 bytes of memory."""
     transform_piece_rows: int = 250_000
     """Rows that a query without aggregates maps at once."""
+    transform_piece_bytes: int = 128 * MIB
+    """Size of the rows that a query maps, or reads to aggregate them, at once, however few they are."""
 
     # state of transforms
     state_piece_rows: int = 250_000

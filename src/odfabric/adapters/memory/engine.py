@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from odfabric.errors import InvalidData, InvalidQuery, Place
+from odfabric.errors import InvalidData, InvalidQuery, LimitExceeded, Place
 from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
 from odfabric.formats.slice_parquet import SliceWriter, open_slice
 from odfabric.formats.slice_schema import new_slice_schema
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import (
+    TRANSACTION_SIZE_LIMIT,
     EngineInfo,
     EngineProgress,
     EvolutionVerdict,
@@ -86,11 +87,15 @@ class MemoryEngine:
         )
 
     def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
-        """See the port. Raises InvalidQuery for anything but `SELECT *` from one input."""
+        """See the port. Raises InvalidQuery for anything but `SELECT *` from one input; rows are as large as their JSON."""
         self.calls += 1
         progress(EngineProgress(stage="transform", done=0, total=1))
         source = _input_of(request.transform, request.inputs)
         rows = [row for row in self._rows(source.slices, source.vocabulary) if _is_in(row, source)]
+        in_hand = sum(len(json.dumps(row, default=str)) for row in rows)
+        if 0 < request.bytes_in_hand_max < in_hand:
+            maximum = request.bytes_in_hand_max
+            raise LimitExceeded(f"{in_hand} bytes of rows", limit=TRANSACTION_SIZE_LIMIT, maximum=maximum)
         schema = data_schema_to_arrow(source.data_schema)
         vocabulary = source.vocabulary
         for position, row in enumerate(rows):

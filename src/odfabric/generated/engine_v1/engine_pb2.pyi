@@ -179,7 +179,7 @@ class TransformInput(_message.Message):
     def __init__(self, dataset_id: _Optional[str] = ..., query_alias: _Optional[str] = ..., vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., slices: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ..., steps: _Optional[_Iterable[_Union[TransformStep, _Mapping]]] = ...) -> None: ...
 
 class ExecuteTransformRequest(_message.Message):
-    __slots__ = ("dataset_id", "vocabulary", "transform_json", "inputs", "data_schema_json", "prev_watermark", "system_time", "next_offset", "checkpoint_paths", "new_checkpoint_path", "new_data_path", "checkpoint_hashes", "previous_transform_json")
+    __slots__ = ("dataset_id", "vocabulary", "transform_json", "inputs", "data_schema_json", "prev_watermark", "system_time", "next_offset", "checkpoint_paths", "new_checkpoint_path", "new_data_path", "checkpoint_hashes", "previous_transform_json", "bytes_in_hand_max")
     DATASET_ID_FIELD_NUMBER: _ClassVar[int]
     VOCABULARY_FIELD_NUMBER: _ClassVar[int]
     TRANSFORM_JSON_FIELD_NUMBER: _ClassVar[int]
@@ -193,6 +193,7 @@ class ExecuteTransformRequest(_message.Message):
     NEW_DATA_PATH_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_HASHES_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_TRANSFORM_JSON_FIELD_NUMBER: _ClassVar[int]
+    BYTES_IN_HAND_MAX_FIELD_NUMBER: _ClassVar[int]
     dataset_id: str
     vocabulary: Vocabulary
     transform_json: str
@@ -206,7 +207,8 @@ class ExecuteTransformRequest(_message.Message):
     new_data_path: str
     checkpoint_hashes: _containers.RepeatedScalarFieldContainer[str]
     previous_transform_json: str
-    def __init__(self, dataset_id: _Optional[str] = ..., vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., transform_json: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[TransformInput, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., prev_watermark: _Optional[_Union[Instant, _Mapping]] = ..., system_time: _Optional[_Union[Instant, _Mapping]] = ..., next_offset: _Optional[int] = ..., checkpoint_paths: _Optional[_Iterable[str]] = ..., new_checkpoint_path: _Optional[str] = ..., new_data_path: _Optional[str] = ..., checkpoint_hashes: _Optional[_Iterable[str]] = ..., previous_transform_json: _Optional[str] = ...) -> None: ...
+    bytes_in_hand_max: int
+    def __init__(self, dataset_id: _Optional[str] = ..., vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., transform_json: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[TransformInput, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., prev_watermark: _Optional[_Union[Instant, _Mapping]] = ..., system_time: _Optional[_Union[Instant, _Mapping]] = ..., next_offset: _Optional[int] = ..., checkpoint_paths: _Optional[_Iterable[str]] = ..., new_checkpoint_path: _Optional[str] = ..., new_data_path: _Optional[str] = ..., checkpoint_hashes: _Optional[_Iterable[str]] = ..., previous_transform_json: _Optional[str] = ..., bytes_in_hand_max: _Optional[int] = ...) -> None: ...
 
 class EngineIdentity(_message.Message):
     __slots__ = ("name", "version", "digest")

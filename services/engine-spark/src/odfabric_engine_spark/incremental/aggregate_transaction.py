@@ -8,7 +8,7 @@ nor state. Not here: what a run does (`aggregate_run`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from odfabric.model.engine import TransformRequestInput
-from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst, analysed
@@ -38,6 +37,7 @@ from odfabric_engine_spark.incremental.leaf_rows import LeafRows, weights_of
 from odfabric_engine_spark.incremental.slots import Mask
 from odfabric_engine_spark.incremental.steps import Step, Timeline
 from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
+from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.slice_input import read_slices
 
 HIDDEN = (pa.field(WEIGHT, pa.int32(), nullable=False), pa.field(STEP, pa.int32(), nullable=False))
@@ -61,6 +61,20 @@ class _Run:
         return Marks(self.before_us, tuple(step.after_us for step in self.steps))
 
 
+@dataclass(slots=True)
+class _Piece:
+    """Rows that are aggregated together: those of each leaf, with the number of the step that brings them."""
+
+    by_leaf: list[list[tuple[int, pa.Table]]]
+    rows: int = 0
+    bytes: int = 0
+
+    def add(self, leaf: int, number: int, rows: pa.Table) -> None:
+        """More rows of a leaf."""
+        self.by_leaf[leaf].append((number, rows))
+        self.rows, self.bytes = self.rows + rows.num_rows, self.bytes + rows.nbytes
+
+
 class AggregateTransaction:
     """The steps of one transaction over the state of the previous one."""
 
@@ -73,6 +87,7 @@ class AggregateTransaction:
         *,
         tables: Mapping[str, InputTable],
         inputs: Sequence[TransformRequestInput],
+        size: TransactionSize,
         call: EngineCall,
     ) -> None:
         self.run = run
@@ -83,6 +98,7 @@ class AggregateTransaction:
         self._tables = tables
         self._inputs = inputs
         self._positions = {one.query_alias: position for position, one in enumerate(inputs)}
+        self._size = size
         self._call = call
 
     def records(self, line: Timeline) -> Iterator[Records]:
@@ -115,41 +131,46 @@ class AggregateTransaction:
         if large and by_tasks and not self._rows.consolidated:
             yield from GroupTasks(self.run, self._call).applied(self._frame(run), run.marks, rows_max=run.rows)
             return
-        sums = SumsByPart(self.run.shape, run.marks, rows=run.rows, call=self._call)
+        sums = SumsByPart(self.run.shape, run.marks, rows=run.rows, size=self._size, call=self._call)
         try:
             # Pieces are added up while the next one is read.
-            sums.add(map(self._rows_in_time, self._pieces(run, sums.at_once)))
+            sums.add(self._rows_in_time(piece, run) for piece in self._pieces(run, sums.at_once))
             yield self.run.apply(sums, run.marks)
         finally:
             sums.close()
 
-    def _pieces(self, run: _Run, at_once: int) -> Iterator[_Run]:
-        """Steps in pieces of which `at_once` fit into memory. A timed run that does not is one step, else steps do not matter."""
-        rows_in_memory_max = max(self._call.settings.transform_rows_in_memory_max, 1)
-        if run.rows <= rows_in_memory_max:
-            yield run
-            return
-        rows_max = max(rows_in_memory_max // at_once, 1)
-        parts = (
-            replace(step, offsets=OffsetRange(begin, min(begin + rows_max, step.offsets.end)))
-            for step in run.steps
-            for begin in range(step.offsets.begin, step.offsets.end, rows_max)
-        )
-        for steps in _portions(parts, rows_max):
-            self._call.check()
-            yield _Run(steps, run.before_us)
+    def _pieces(self, run: _Run, at_once: int) -> Iterator[_Piece]:
+        """The rows of a run in pieces of which `at_once` fit into memory; at least one piece."""
+        settings = self._call.settings
+        small = run.rows <= settings.transform_rows_in_memory_max
+        rows_max = max(run.rows if small else settings.transform_rows_in_memory_max // at_once, 1)
+        bytes_max = max(settings.transform_piece_bytes // at_once, 1)
+        piece = _Piece([[] for _ in self._query.leaves])
+        for leaf, number, rows in self._step_rows(run, rows_max=rows_max, bytes_max=bytes_max):
+            if piece.rows and (piece.rows + rows.num_rows > rows_max or piece.bytes + rows.nbytes > bytes_max):
+                yield piece
+                piece = _Piece([[] for _ in self._query.leaves])
+            piece.add(leaf, number, rows)
+        yield piece
 
-    def _rows_in_time(self, run: _Run) -> pa.Table:
+    def _step_rows(self, run: _Run, *, rows_max: int, bytes_max: int) -> Iterator[tuple[int, int, pa.Table]]:
+        """A leaf, the number of a step within the run, and some of the rows that it brings; all of them, one after the other."""
+        for number, step in enumerate(run.steps):
+            for leaf, each in enumerate(self._query.leaves):
+                if self._positions[each.alias] == step.input:
+                    self._call.check()
+                    for rows in self._rows.pieces(leaf, rows_max=rows_max, bytes_max=bytes_max, offsets=step.offsets):
+                        yield leaf, number, rows
+
+    def _rows_in_time(self, piece: _Piece, run: _Run) -> pa.Table:
         """Rows below the aggregate, but for those that come too late."""
-        rows = self._plan.rows.table([self._rows_of(leaf, run) for leaf in range(len(self._query.leaves))])
+        rows = self._plan.rows.table([self._rows_of(leaf, taken) for leaf, taken in enumerate(piece.by_leaf)])
         return rows if self._query.lateness_us is None else rows.filter(pa.array(~self._late(rows, run)))
 
-    def _rows_of(self, leaf: int, run: _Run) -> pa.Table:
+    def _rows_of(self, leaf: int, taken: Sequence[tuple[int, pa.Table]]) -> pa.Table:
         """Rows of one leaf with their weights and steps."""
         alias = self._query.leaves[leaf].alias
-        own = [(number, step) for number, step in enumerate(run.steps) if step.input == self._positions[alias]]
-        taken = [(number, self._rows.whole(leaf, step.offsets)) for number, step in own if len(step.offsets)]
-        table = pa.concat_tables([self._tables[alias].no_rows, *(rows for _, rows in taken)]).combine_chunks()
+        table = self._rows.together(leaf, [rows for _, rows in taken])
         numbers = np.array([number for number, _ in taken], dtype=np.int32)
         steps = np.repeat(numbers, [rows.num_rows for _, rows in taken])
         operations = one_array(table.column(self._tables[alias].vocabulary.operation_type)).to_numpy()

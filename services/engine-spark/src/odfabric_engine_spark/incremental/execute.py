@@ -36,6 +36,7 @@ from odfabric_engine_spark.incremental.linear_transaction import linear_records
 from odfabric_engine_spark.incremental.output import OutputShape
 from odfabric_engine_spark.incremental.output_watermark import open_group_from
 from odfabric_engine_spark.incremental.steps import Timeline, timeline
+from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.slice_output import SliceShape, write_batches
 from odfabric_engine_spark.stages.query import StagedQuery
 from odfabric_engine_spark.stages.transaction import StagedTransaction, StageStates, state_columns, value_columns
@@ -128,6 +129,7 @@ def _attempt(transaction: _Transaction, call: EngineCall, *, consolidated: bool)
         _leaf_rows(transaction, call, consolidated=consolidated),
         tables=transaction.tables,
         inputs=request.inputs,
+        size=TransactionSize(request.bytes_in_hand_max),
         call=call,
     )
     offsets = _write(transaction, call, running.records(transaction.line))
@@ -143,6 +145,7 @@ def _attempt_staged(transaction: _Transaction, query: StagedQuery, call: EngineC
         StageStates(transaction.checkpoint, StateWork.of(call)),
         tables=transaction.tables,
         inputs=transaction.request.inputs,
+        size=TransactionSize(transaction.request.bytes_in_hand_max),
         call=call,
         consolidated=consolidated,
         first=transaction.checkpoint is None,

@@ -64,6 +64,12 @@ class PartialSums:
         """Groups, and values that they hold one by one."""
         return len(self.groups) + sum(len(slot.values) for slot in self.values.slots if isinstance(slot, Values))
 
+    @property
+    def value_bytes(self) -> int:
+        """Size of the values that groups hold one by one."""
+        values = [slot for slot in self.values.slots if isinstance(slot, Values)]
+        return sum(each.values.nbytes + each.counts.nbytes + each.groups.nbytes for each in values)
+
     def of_part(self, part: KeyPart) -> PartialSums:
         """The sums of the keys of a part."""
         if part.count == 1:

@@ -40,24 +40,29 @@ class InputRows:
         self._batches = self._read(offsets, slices)
         self._rest: list[pa.RecordBatch] = []
 
-    def take(self, count: int) -> pa.Table:
-        """The next `count` rows, as Spark takes them, offsets and operations included.
+    def take(self, count: int, *, bytes_max: int) -> pa.Table:
+        """The next `count` rows, or fewer if they would have more than about `bytes_max` bytes, but at least one.
 
-        Raises InvalidData if a slice is damaged, a row is missing, or a value has no form in Spark.
+        They come as Spark takes them, offsets and operations included. Raises InvalidData if a slice is damaged, a row is missing, or
+        a value has no form in Spark.
         """
         taken: list[pa.RecordBatch] = []
-        missing = count
-        while missing:
+        missing, room = count, bytes_max
+        while missing and (room > 0 or not taken):
             batch = self._rest.pop() if self._rest else next(self._batches, None)
             if batch is None:
                 raise InvalidData(f"input {self.table.alias} has no row with offset {self._position + count - missing}")
-            taken.append(batch.slice(0, missing))
-            if batch.num_rows > missing:
-                self._rest.append(batch.slice(missing))
-            missing -= taken[-1].num_rows
+            fitting = max(int(batch.num_rows * room / max(batch.nbytes, 1)), 0 if taken else 1)
+            own = batch.slice(0, min(missing, fitting))
+            if batch.num_rows > own.num_rows:
+                self._rest.append(batch.slice(own.num_rows))
+            if not own.num_rows:
+                break
+            taken.append(own)
+            missing, room = missing - own.num_rows, room - own.nbytes
         rows = pa.Table.from_batches(taken, schema=self.table.no_rows.schema)
         self._check_offsets(rows)
-        self._position += count
+        self._position += rows.num_rows
         return rows
 
     def _check_offsets(self, rows: pa.Table) -> None:

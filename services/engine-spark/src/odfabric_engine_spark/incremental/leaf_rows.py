@@ -28,6 +28,7 @@ from odfabric_engine_spark.incremental.trace import Leaf
 
 _DIGEST_BYTES = 16
 _PIECE_ROWS = 65_536
+_PIECE_BYTES = 64 << 20
 
 
 class LeafRows:
@@ -60,23 +61,26 @@ class LeafRows:
         """The interval of a leaf."""
         return self._inputs[self._leaves[leaf].alias].offsets
 
-    def pieces(self, leaf: int, *, rows_max: int, offsets: OffsetRange | None = None) -> Iterator[pa.Table]:
-        """Rows of an interval in pieces, offsets and operations included. Raises as InputRows."""
+    def pieces(
+        self, leaf: int, *, rows_max: int, bytes_max: int, offsets: OffsetRange | None = None
+    ) -> Iterator[pa.Table]:
+        """Rows of an interval in pieces of at most so many rows and about so many bytes, offsets and operations included.
+
+        Raises as InputRows.
+        """
         interval = self.offsets(leaf) if offsets is None else offsets
         rows = self._open(leaf, interval)
-        for begin in range(interval.begin, interval.end, rows_max):
-            count = min(rows_max, interval.end - begin)
-            piece = rows.take(count)
+        begin = interval.begin
+        while begin < interval.end:
+            piece = rows.take(min(rows_max, interval.end - begin), bytes_max=bytes_max)
+            first, begin = begin - self.offsets(leaf).begin, begin + piece.num_rows
             if self._kept is not None:
-                first = begin - self.offsets(leaf).begin
-                piece = piece.filter(pa.array(self._kept[leaf][first : first + count]))
+                piece = piece.filter(pa.array(self._kept[leaf][first : first + piece.num_rows]))
             yield piece
 
-    def whole(self, leaf: int, offsets: OffsetRange) -> pa.Table:
-        """All rows of an interval."""
-        table = self._tables[self._leaves[leaf].alias]
-        pieces = self.pieces(leaf, rows_max=max(len(offsets), 1), offsets=offsets)
-        return pa.concat_tables([table.no_rows, *pieces]).combine_chunks()
+    def together(self, leaf: int, pieces: Sequence[pa.Table]) -> pa.Table:
+        """Pieces of a leaf as one table; without any it has the columns and no row."""
+        return pa.concat_tables([self._tables[self._leaves[leaf].alias].no_rows, *pieces]).combine_chunks()
 
     def _open(self, leaf: int, offsets: OffsetRange) -> InputRows:
         alias = self._leaves[leaf].alias
@@ -91,13 +95,15 @@ class LeafRows:
         weights: list[int] = []
         offsets = self._inputs[leaf.alias].offsets
         rows = self._open(leaf.position, offsets)
-        for begin in range(0, len(offsets), _PIECE_ROWS):
-            piece = rows.take(min(_PIECE_ROWS, len(offsets) - begin))
+        begin = 0
+        while begin < len(offsets):
+            piece = rows.take(min(_PIECE_ROWS, len(offsets) - begin), bytes_max=_PIECE_BYTES)
             data = [name for name in piece.column_names if name not in system]
             encoded = row_bytes([one_array(piece.column(name)) for name in data]).to_pylist()
             for row, value in enumerate(encoded, begin):
                 positions[hashlib.blake2b(value, digest_size=_DIGEST_BYTES).digest()].append(row)
             weights += weights_of(one_array(piece.column(names.operation_type)).to_numpy()).tolist()
+            begin += piece.num_rows
         kept = np.zeros(len(offsets), dtype=bool)
         for found in positions.values():
             net = sum(weights[row] for row in found)

@@ -1,12 +1,12 @@
 """A transaction of a linear query: the new rows of its inputs, in pieces that fit into memory.
 
 Owns the order of pieces (branch by branch, by offset) and pairs that lie across two of them. Invariant: how rows are cut into
-pieces does not change the records. Not here: what a piece is mapped to (`linear_run`).
+pieces, by their number or by their bytes, does not change the records. Not here: what a piece is mapped to (`linear_run`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -25,17 +25,18 @@ def linear_records(
 ) -> Iterator[Records]:
     """The records of all new rows in order. Raises InvalidData, and what Spark raises on an expression."""
     leaves = range(len(query.leaves))
-    rows_max = call.settings.transform_piece_rows
+    rows_max, bytes_max = call.settings.transform_piece_rows, call.settings.transform_piece_bytes
     total = sum(len(rows.offsets(leaf)) for leaf in leaves)
-    if total <= rows_max:
-        whole = [_marked(query, leaf, rows.whole(leaf, rows.offsets(leaf)), tables) for leaf in leaves]
+    all_rows = _all_rows(rows, leaves, bytes_max) if total <= rows_max else None
+    if all_rows is not None:
+        whole = [_marked(query, leaf, own, tables) for leaf, own in zip(leaves, all_rows, strict=True)]
         yield _as_records(images(query, shape, whole), shape)
         return
-    nothing = [_marked(query, leaf, tables[query.leaves[leaf].alias].no_rows, tables) for leaf in leaves]
+    nothing = [_marked(query, leaf, rows.together(leaf, []), tables) for leaf in leaves]
     done = 0
     for leaf in leaves:
         waiting: Images | None = None
-        for piece in rows.pieces(leaf, rows_max=rows_max):
+        for piece in rows.pieces(leaf, rows_max=rows_max, bytes_max=bytes_max):
             call.progress("map", done, total)
             given = list(nothing)
             given[leaf] = _marked(query, leaf, piece, tables)
@@ -46,6 +47,20 @@ def linear_records(
             done += piece.num_rows
         if waiting is not None:
             yield _as_records(waiting, shape)
+
+
+def _all_rows(rows: LeafRows, leaves: Sequence[int], bytes_max: int) -> list[pa.Table] | None:
+    """The rows of all leaves, None if they have more bytes together."""
+    found: list[list[pa.Table]] = []
+    room = bytes_max
+    for leaf in leaves:
+        found.append([])
+        for piece in rows.pieces(leaf, rows_max=max(len(rows.offsets(leaf)), 1), bytes_max=bytes_max):
+            found[leaf].append(piece)
+            room -= piece.nbytes
+            if room < 0:
+                return None
+    return [rows.together(leaf, own) for leaf, own in zip(leaves, found, strict=True)]
 
 
 def _as_records(found: Images, shape: OutputShape) -> Records:

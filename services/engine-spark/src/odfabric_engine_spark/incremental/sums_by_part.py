@@ -18,6 +18,7 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.in_turn import in_turn
 from odfabric_engine_spark.incremental.group_sums import GroupedRows, Marks, PartialSums, added_up
 from odfabric_engine_spark.incremental.group_versions import GroupShape
+from odfabric_engine_spark.incremental.transaction_size import ANY_SIZE, TransactionSize
 from odfabric_engine_spark.state.key_part import ALL_KEYS, KeyPart
 
 _FILES_MAX = 256
@@ -27,15 +28,18 @@ _FILES_MAX = 256
 class SumsByPart:
     """Sums of at most `rows` rows. `close` removes its files. Threads may take different parts at the same time.
 
-    `at_once` is how many threads that many rows are worth.
+    `at_once` is how many threads that many rows are worth, `size` what the values of groups, which are kept one by one, may have.
     """
 
-    def __init__(self, shape: GroupShape, marks: Marks, *, rows: int, call: EngineCall) -> None:
+    def __init__(
+        self, shape: GroupShape, marks: Marks, *, rows: int, call: EngineCall, size: TransactionSize = ANY_SIZE
+    ) -> None:
         self._shape = shape
         self._marks = marks
         self.at_once = max(min(call.settings.cores, rows // max(call.settings.stage_rows_each, 1)), 1)
         self._rows = rows
         self._call = call
+        self._size = size
         self._groups_max = max(call.settings.groups_max, 1)
         self._sums: list[PartialSums] = []
         self._groups = 0
@@ -44,7 +48,10 @@ class SumsByPart:
         self._files: _RowFiles | None = None
 
     def add(self, tables: Iterable[pa.Table]) -> None:
-        """More rows (keys, inputs, weight, step), piece by piece. What `tables` raise, and OSError, passes through."""
+        """More rows (keys, inputs, weight, step), piece by piece.
+
+        Raises LimitExceeded if values of groups are more than may be in hand. What `tables` raise, and OSError, passes through.
+        """
         # Sums are kept in the order of their rows: values that come in the order of their times need not be sorted then.
         for found in in_turn(self._added, tables, at_once=self.at_once):
             self._call.check()
@@ -54,6 +61,7 @@ class SumsByPart:
                 if self._groups > self._groups_max:
                     self._sums = [added_up(self._sums, self._shape.accumulators)]
                     self._groups = len(self._sums[0].keys)
+                self._size.check(sum(each.value_bytes for each in self._sums))
                 self._many = self._many or self._groups > self._groups_max
             else:
                 self._many = True

@@ -31,6 +31,7 @@ from odfabric_engine_spark.incremental.output import OutputShape, as_output
 from odfabric_engine_spark.incremental.row_mapping import RowMapping
 from odfabric_engine_spark.incremental.steps import Step, Timeline, micros
 from odfabric_engine_spark.incremental.trace import Leaf
+from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.stages.binding import constant_rows
 from odfabric_engine_spark.stages.completeness import open_sessions_from, open_windows_from, session_gaps_us
@@ -90,6 +91,19 @@ class _Run:
     marks: Watermarks
 
 
+@dataclass(slots=True)
+class _InHand:
+    """What a run has in hand so far."""
+
+    size: TransactionSize
+    bytes: int = 0
+
+    def add(self, rows: pa.Table) -> None:
+        """More rows. Raises LimitExceeded if they are too many."""
+        self.bytes += rows.nbytes
+        self.size.check(self.bytes)
+
+
 class StagedTransaction:
     """One transaction over the states of the previous one."""
 
@@ -101,6 +115,7 @@ class StagedTransaction:
         *,
         tables: Mapping[str, InputTable],
         inputs: Sequence[TransformRequestInput],
+        size: TransactionSize,
         call: EngineCall,
         consolidated: bool,
         first: bool,
@@ -109,6 +124,7 @@ class StagedTransaction:
         self._shape = shape
         self._tables = tables
         self._inputs = inputs
+        self._size = size
         self._call = call
         self._first = first
         self._leaves = _input_leaves(query)
@@ -194,9 +210,10 @@ class StagedTransaction:
 
     def _advance(self, run: _Run) -> Records:
         done: list[Delta] = []
+        in_hand = _InHand(self._size)
         last = len(self._runs) - 1
         for number, (stage, running) in enumerate(zip(self._query.stages, self._runs, strict=True)):
-            deltas = [self._delta(leaf, run, done) for leaf in stage.leaves]
+            deltas = [self._delta(leaf, run, done, in_hand) for leaf in stage.leaves]
             if isinstance(running, GroupRun):
                 if number == last:
                     found = running.records(deltas, run.marks, first=self._first)
@@ -206,6 +223,7 @@ class StagedTransaction:
                 done.append(running.apply(deltas, run.marks, first=self._first))
             else:
                 done.append(run_linear(running, deltas, self._call))
+            in_hand.add(done[-1].rows)
         result = done[-1]
         identity = one_array(result.rows.column(len(self._query.columns))) if self._query.has_identity else None
         return records(self._as_output(result.rows), result.weights, identity, self._shape.vocabulary.event_time)
@@ -215,24 +233,24 @@ class StagedTransaction:
         names = [str(column.name()) for column in self._query.columns]
         return as_output(pa.Table.from_arrays(rows.columns[: len(names)], names=names), self._shape.rows)
 
-    def _delta(self, leaf: StageLeaf, run: _Run, done: Sequence[Delta]) -> Delta:
+    def _delta(self, leaf: StageLeaf, run: _Run, done: Sequence[Delta], in_hand: _InHand) -> Delta:
         if leaf.kind == "stage":
             return done[int(leaf.source)]
         if leaf.kind == "input":
-            return self._new_rows(leaf, run)
+            return self._new_rows(leaf, run, in_hand)
         if not self._first:
             return Delta.none(leaf.schema)
         rows = constant_rows(self._query.catalyst, leaf)
         return Delta.of(rows.columns, np.ones(rows.num_rows, dtype=np.int64))
 
-    def _new_rows(self, leaf: StageLeaf, run: _Run) -> Delta:
+    def _new_rows(self, leaf: StageLeaf, run: _Run, in_hand: _InHand) -> Delta:
         """Rows of an input in a run, by the columns of the leaf."""
         position = self._leaves.index(leaf)
         steps = self._own_steps(leaf, run)
-        parts = [self._rows.whole(position, step.offsets) for step in steps]
-        if not parts:
+        if not steps:
             return Delta.none(leaf.schema)
-        table = pa.concat_tables(parts).combine_chunks()
+        parts = [list(self._step_rows(position, step, in_hand)) for step in steps]
+        table = self._rows.together(position, [piece for pieces in parts for piece in pieces])
         operation = self._tables[str(leaf.source)].vocabulary.operation_type
         weights = weights_of(one_array(table.column(operation)).to_numpy()).astype(np.int64)
         columns = [one_array(table.column(str(column.name()))) for column in leaf.columns]
@@ -240,11 +258,20 @@ class StagedTransaction:
         if self._query.lateness is None:
             return delta
         bounds = np.array([self._query.lateness.bound_us(step.own_before_us) for step in steps], dtype=np.int64)
-        late = self._query.lateness.late(leaf, delta.rows, np.repeat(bounds, [part.num_rows for part in parts]))
+        late = self._query.lateness.late(
+            leaf, delta.rows, np.repeat(bounds, [sum(piece.num_rows for piece in pieces) for pieces in parts])
+        )
         if late.any():
             offsets = one_array(table.column(self._tables[str(leaf.source)].vocabulary.offset)).to_numpy()
             self._dropped[str(leaf.source)].append(offsets[late])
         return delta.take(np.nonzero(~late)[0])
+
+    def _step_rows(self, position: int, step: Step, in_hand: _InHand) -> Iterator[pa.Table]:
+        """What a step brings to a leaf, in pieces."""
+        bytes_max = self._call.settings.transform_piece_bytes
+        for piece in self._rows.pieces(position, rows_max=len(step.offsets), bytes_max=bytes_max, offsets=step.offsets):
+            in_hand.add(piece)
+            yield piece
 
     def _own_steps(self, leaf: StageLeaf, run: _Run) -> list[Step]:
         """Those of a leaf's input that have rows."""

@@ -37,9 +37,15 @@ def gathered(parts: Sequence[tuple[Hashes, pa.Table]]) -> KeyedRows:
     )
 
 
-def pieces(runs: Sequence[Run], rows_max: int) -> Iterator[KeyedRows]:
-    """All rows of some runs by ascending hash, about `rows_max` at a time; more only if one key has more."""
-    share = max(rows_max // max(len(runs), 1), 1)
+PIECE_BYTES_MAX = 256 << 20
+"""Rows of states that are merged at once have about so many bytes at most, however few they are."""
+
+
+def pieces(runs: Sequence[Run], rows_max: int, *, bytes_max: int = PIECE_BYTES_MAX) -> Iterator[KeyedRows]:
+    """All rows of some runs by ascending hash, about `rows_max` at a time, or fewer if they are large; more only if one key has more."""
+    row_bytes_max = max((run.stored_bytes / len(run) for run in runs if len(run)), default=0.0)
+    fitting = min(rows_max, bytes_max / row_bytes_max) if row_bytes_max else rows_max
+    share = max(int(fitting / max(len(runs), 1)), 1)
     begins = [0] * len(runs)
     while any(begin < len(run) for begin, run in zip(begins, runs, strict=True)):
         bounds = [run.hashes[at + share - 1] for at, run in zip(begins, runs, strict=True) if at + share <= len(run)]

@@ -1,0 +1,123 @@
+"""Rows that are large: pieces end by their bytes, and what would be in hand at once beyond what a request allows is refused."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from odfabric.errors import LimitExceeded
+from odfabric.model.engine import TRANSACTION_SIZE_LIMIT
+from odfabric_engine_spark import local_rows as rows_of_spark
+from odfabric_engine_spark.incremental.input_rows import InputRows
+from odfabric_engine_spark.local_rows import local_rows
+from tests.services.engine.law_check import Lab, own_lab
+from tests.services.engine.transforming import CF, CT, HOUR, A, Derivative, Input, R, input_schema, run
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
+
+SCHEMA = input_schema(pa.field("k", pa.string()), pa.field("text", pa.string()))
+WIDE = "w" * 1_000
+QUERIES = {
+    "map": "select event_time, k, text || k as text from a where k != 'b'",
+    "union": "select event_time, k, text from a union all select event_time, k, '' from b",
+    "sums": "select max(event_time) event_time, k, count(*) n, max(text) last from a group by k",
+    "windows": "select window.start as event_time, max(text) last from a group by window(event_time, '1 hour')",
+    "join": "select a.event_time, a.k, a.text from a join b on a.k = b.k",
+}
+PIECES: Mapping[str, Mapping[str, int]] = {
+    "rows": {"transform_piece_bytes": 1},
+    "few": {"transform_piece_bytes": 2_500},
+}
+
+
+def inputs(own: Lab) -> list[Input]:
+    """Two inputs; a correction lies on both sides of each boundary that pieces may have."""
+    one, other = Input(own.folder, "a", SCHEMA), Input(own.folder, "b", SCHEMA, number=2)
+    for block in range(3):
+        new = [(A, HOUR * block, key, f"{WIDE}{key}{block}") for key in "abc"]
+        corrected = [(CF, HOUR * block, "a", f"{WIDE}a{block}"), (CT, HOUR * block, "a", f"{WIDE}A{block}")]
+        gone = [(R, HOUR * block, "c", f"{WIDE}c{block}")]
+        one.add([*new, *corrected, *gone], watermark=HOUR * block)
+        other.add([(A, HOUR * block, "a", WIDE), (A, HOUR * block, "c", WIDE)], watermark=HOUR * block)
+    return [one, other]
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows were read at once, whenever some were."""
+    found: list[int] = []
+    plain = InputRows.take
+
+    def counting(self: InputRows, count: int, *, bytes_max: int) -> pa.Table:
+        rows = plain(self, count, bytes_max=bytes_max)
+        found.append(rows.num_rows)
+        return rows
+
+    monkeypatch.setattr(InputRows, "take", counting)
+    return found
+
+
+@pytest.mark.parametrize("sizes", PIECES.values(), ids=PIECES)
+@pytest.mark.parametrize("query", QUERIES)
+def test_how_large_pieces_are_changes_no_byte(lab: Lab, query: str, sizes: Mapping[str, int], taken: list[int]) -> None:
+    own = own_lab(lab)
+    given = [one for one in inputs(own) if f"{one.alias}." in QUERIES[query] or f"from {one.alias}" in QUERIES[query]]
+    whole, parts = (
+        Derivative(QUERIES[query], given, own.call, name=name, settings=each)
+        for name, each in (("whole", {}), ("parts", sizes))
+    )
+    for upto in (2, 3):
+        one = whole.pull([upto] * len(given))
+        most, taken[:] = max(taken), []
+        other = parts.pull([upto] * len(given))
+        assert most >= 5
+        assert max(taken) == 1 if sizes["transform_piece_bytes"] == 1 else max(taken) < most
+        taken.clear()
+        assert other.records == one.records
+        assert other.slice_path.read_bytes() == one.slice_path.read_bytes()
+        assert other.checkpoint_path.read_bytes() == one.checkpoint_path.read_bytes()
+
+
+@pytest.mark.parametrize("query", ["sums", "windows", "join"])
+def test_more_than_may_be_in_hand_is_refused_and_nothing_else_changes(lab: Lab, query: str) -> None:
+    own = own_lab(lab)
+    given = [one for one in inputs(own) if f"{one.alias}." in QUERIES[query] or f"from {one.alias}" in QUERIES[query]]
+    derived = Derivative(QUERIES[query], given, own.call)
+    request = derived.request()
+    plain = run(request, derived.call)
+    content = plain.slice_path.read_bytes(), plain.checkpoint_path.read_bytes()
+    with pytest.raises(LimitExceeded) as refused:
+        run(replace(request, bytes_in_hand_max=3_000), derived.call)
+    assert (refused.value.limit, refused.value.maximum) == (TRANSACTION_SIZE_LIMIT, 3_000)
+    roomy = run(replace(request, bytes_in_hand_max=1_000_000), derived.call)
+    assert (roomy.slice_path.read_bytes(), roomy.checkpoint_path.read_bytes()) == content
+
+
+@pytest.mark.parametrize("query", ["map", "union"])
+def test_what_is_mapped_row_by_row_is_never_in_hand(lab: Lab, query: str) -> None:
+    own = own_lab(lab)
+    given = [one for one in inputs(own) if f"from {one.alias}" in QUERIES[query]]
+    derived = Derivative(QUERIES[query], given, own.call, settings=PIECES["few"])
+    assert run(replace(derived.request(), bytes_in_hand_max=1), derived.call).records
+
+
+def test_spark_lets_go_of_rows_that_nobody_can_reach(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame lies in a cycle, which Python's collector finds when it has seen many objects; rows are few and large."""
+    monkeypatch.setattr(rows_of_spark, "_HANDED_BYTES_MAX", 1)
+    rows = pa.table({"text": [WIDE, WIDE]})
+    gc.disable()
+    try:
+        frame = local_rows(lab.call.session, rows)
+        frame.itself = frame  # type: ignore[attr-defined]
+        known = weakref.ref(frame)
+        del frame
+        assert known() is not None
+        local_rows(lab.call.session, rows)
+        assert known() is None
+    finally:
+        gc.enable()
