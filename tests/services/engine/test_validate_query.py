@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pytest
 
@@ -185,6 +187,66 @@ def test_what_cannot_run_is_refused_with_a_rule(engine_call: EngineCall, sql: st
     assert first.line == 1
     assert first.column
     assert (found.data_schema, found.operator_class, found.keys) == (None, None, ())
+
+
+SPARKS_OWN = [
+    ("select event_time,\n k, count(*) n from a group by event_time", "missing-aggregation", (2, 2), "GROUP BY"),
+    ("select event_time,\n upper(k, 1) u from a", "wrong-num-args", (2, 2), "upper(..) with 1 argument"),
+    ("select event_time,\n named_struct('a') s from a", "wrong-num-args", (2, 2), "named_struct(name, value, ..)"),
+    ("select event_time,\n V from a", "unresolved-column", (2, 2), "did you mean `v`? Upper and lower case"),
+    ("select event_time, q.v from a", "unresolved-column", (1, 20), "did you mean `a`.`v`?"),
+    ("select event_time, vv from a", "unresolved-column", (1, 20), "did you mean `v`, "),
+    ("select event_time, a.k from a join b on a.k = b.k", "ambiguous-reference", (1, 8), "`a`.`event_time` or `b`."),
+    ("select event_time, v from a\nwhere row_number() over (order by v) = 1",
+     "window-function-not-allowed-in-clause", (2, 1), "QUALIFY"),
+    ("select event_time,\n lag(v) over (partition by k) l from a", "window-function-frame-not-ordered", (2, 2), "order by"),
+    ("select a.event_time from a join b using (\nzz)", "unresolved-using-column-for-join", (2, 1), "on a.x = b.y"),
+    ("select event_time,\n struct(v, k).zz z from a", "field-not-found", (2, 15), "there are `v`, `k`"),
+    ("select event_time, v from a where sum(v) > 1", "invalid-where-condition", (1, 1), "HAVING"),
+    ("select event_time, sum(count(*)) n from a group by 1", "nested-aggregate-function", (1, 24), "twice"),
+    ("select event_time, v from a union all select event_time from b", "num-columns-mismatch", (1, 1), "same columns"),
+    ("select event_time, t > 5 x from a", "datatype-mismatch", (1, 20), "cast("),
+    ("select window.start event_time from a\ngroup by window(event_time, '1 month')", "statement", (2, 29), "date_trunc"),
+    ("select event_time, v from a pivot (sum(v) for k in ('x'))", "unresolved-column", (1, 20), "did you mean `x`"),
+    ("select event_time, v from a;\nselect 1", "statement", (2, 1), "a step for each"),
+    ("select event_time, v from a;;", "statement", (1, 29), "a step for each"),
+    ("select event_time, v from A", "relation", (1, 27), "did you mean `a`? Upper and lower case"),
+    ("select event_time, foo(v) x from a", "function-unknown", (1, 20), "other functions"),
+    ("select event_time, upperr(k) x from a", "function-unknown", (1, 20), "did you mean upper?"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "rule", "place", "hint"), SPARKS_OWN)
+def test_what_spark_refuses_has_a_place_and_says_what_to_write(
+    engine_call: EngineCall, sql: str, rule: str, place: tuple[int, int], hint: str
+) -> None:
+    first = validate(engine_call, sql).problems[0]
+    assert (first.rule, (first.line, first.column)) == (rule, place)
+    assert hint in (first.hint or "")
+    assert not re.search(r"#\d|https?:|\[[A-Z_]+\]", first.message)
+
+
+@pytest.mark.parametrize("end", [";", " ; -- that is all\n"])
+def test_a_statement_may_end_with_a_semicolon(engine_call: EngineCall, end: str) -> None:
+    plain = validate(engine_call, "select event_time, ';' x, v from a", "select event_time, v from s0")
+    found = validate(engine_call, f"select event_time, ';' x, v from a{end}", f"select event_time, v from s0{end}")
+    assert found == plain
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("early", "rule"),
+    [
+        ("select event_time,\n (select v from b) x from a;", "subquery-rows"),
+        ("select event_time,\n map(k, v) x from a", "column-type"),
+        ("select event_time,\n collect_list(v) over (partition by k) x from a", "function-order"),
+        ("select event_time,\n zz x from a", "unresolved-column"),
+        ("select max(event_time) event_time,\n k x from a group by v", "missing-aggregation"),
+    ],
+)
+def test_a_problem_is_told_of_the_statement_that_it_stands_in(engine_call: EngineCall, early: str, rule: str) -> None:
+    found = validate(engine_call, early, "select event_time, x from s0")
+    assert [(p.step, p.rule, p.line, p.column) for p in found.problems] == [(0, rule, 2, 2)]
 
 
 PLACED = [

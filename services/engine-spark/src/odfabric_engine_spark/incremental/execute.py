@@ -103,7 +103,7 @@ def _prepare(request: TransformRequest, call: EngineCall) -> _Transaction:
     try:
         judged = judged_transform(call, request.transform, tables, request.vocabulary)
     except Refused as refused:
-        raise refused.error(steps=len(steps)) from None
+        raise refused.error([step.query for step in steps]) from None
     shape = judged.shape.fitted(request.data_schema)
     fingerprint = _fingerprint(request, judged)
     checkpoint = _read_checkpoint(request, call, judged, fingerprint)

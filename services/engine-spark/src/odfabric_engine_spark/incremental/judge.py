@@ -145,7 +145,8 @@ def validate_query(request: ValidateRequest, call: EngineCall) -> ValidateResult
             temporal_tables=temporal_tables_of(request.transform),
         )
     except Refused as refused:
-        return _refused([_problem(problem, refused.step or 0) for problem in refused.problems])
+        placed = refused.in_steps([step.query for step in steps])
+        return _refused([_problem(problem, step) for step, problem in placed])
     except InvalidQuery as error:
         return _refused([_problem(error, 0)])
     except OdfError as error:

@@ -23,7 +23,8 @@ from odfabric_engine_spark.validate.analysed import AnalysedGate
 from odfabric_engine_spark.validate.gate import gated_session
 from odfabric_engine_spark.validate.lateness import Lateness
 from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
-from odfabric_engine_spark.validate.refusal import Refused, refusal, same_name, shown, spark_refused
+from odfabric_engine_spark.validate.refusal import Refused, refusal, same_name, shown
+from odfabric_engine_spark.validate.spark_refusals import spark_refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from odfabric_engine_spark.normalise.timed import has_timed_filter, with_timed_w
 from odfabric_engine_spark.normalise.waiting_joins import with_waiting_joins
 from odfabric_engine_spark.normalise.window_functions import with_total_order
 from odfabric_engine_spark.validate.lateness import no_lateness
-from odfabric_engine_spark.validate.refusal import spark_refused
+from odfabric_engine_spark.validate.spark_refusals import spark_refused
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 _NAMES = frozenset({"SubqueryAlias", "View", "PipeOperator"})

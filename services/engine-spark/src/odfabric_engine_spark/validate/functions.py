@@ -29,8 +29,11 @@ REASONS = {
         "use a function that sees all rows: count, percentile, sort_array(collect_list(..))",
     ),
     "type": ("the format has no column of its type", "use string, binary or timestamp"),
-    "unreviewed": ("it has not been reviewed", None),
-    "unknown": ("there is no such function, or it is not on the list of allowed ones", None),
+    "unreviewed": ("it has not been reviewed", "write it with other functions of Spark SQL"),
+    "unknown": (
+        "there is no such function, or it is not on the list of allowed ones",
+        "write it with other functions of Spark SQL",
+    ),
 }
 """Reason ids of the data files: what a refusal says, and what to do instead."""
 
@@ -50,6 +53,10 @@ _INSTEAD = {
     "aes_encrypt": "encrypt before rows are pushed",
 }
 """What to do instead of certain functions, by their name or how it begins."""
+
+
+_SIMILAR_MIN = 0.8
+"""How much of two names is the same at least for one to be meant by the other: `upperr` is `upper`, `foo` is not `floor`."""
 
 
 class Verdict(Enum):
@@ -83,7 +90,8 @@ class Classification:
 
     def similar(self, name: str) -> str | None:
         """An allowed name that was perhaps meant."""
-        found = difflib.get_close_matches(name, [*self.allowed, *self.decided_on_the_plan], n=1)
+        known = [*self.allowed, *self.decided_on_the_plan]
+        found = difflib.get_close_matches(name, known, n=1, cutoff=_SIMILAR_MIN)
         return found[0] if found else None
 
 

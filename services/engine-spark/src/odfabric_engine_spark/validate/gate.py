@@ -20,7 +20,8 @@ from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.analysed import AnalysedGate
 from odfabric_engine_spark.validate.output_columns import column_problems, name_problems, refusals
 from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
-from odfabric_engine_spark.validate.refusal import Refused, refusal, same_name, shown, spark_refused
+from odfabric_engine_spark.validate.refusal import Refused, refusal, same_name, shown
+from odfabric_engine_spark.validate.spark_refusals import spark_refused
 
 ENGINE_NAME = "spark"
 
@@ -66,7 +67,7 @@ def run_gated_steps(
             gate.add_table(name, frame)
         return rehomed(gate.run_steps(steps), session)
     except Refused as refused:
-        raise refused.error(steps=len(steps)) from None
+        raise refused.error([step.query for step in steps]) from None
 
 
 def steps_of(transform: TransformSql) -> tuple[SqlQueryStep, ...]:

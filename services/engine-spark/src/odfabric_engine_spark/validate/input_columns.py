@@ -25,7 +25,8 @@ from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.spark_types import arrow_schema
 from odfabric_engine_spark.validate.nesting import too_deep
 from odfabric_engine_spark.validate.output_columns import name_problems
-from odfabric_engine_spark.validate.refusal import refusal, shown, spark_refused
+from odfabric_engine_spark.validate.refusal import refusal, shown
+from odfabric_engine_spark.validate.spark_refusals import spark_refused
 
 
 def ddl_schema(session: SparkSession, ddl: str, alias: str, *, settings: EngineSettings) -> DataSchema:

@@ -24,6 +24,7 @@ from odfabric_engine_spark.catalyst import (
     simple_name,
     walk_expression,
 )
+from odfabric_engine_spark.validate.places import without_last_semicolon
 from odfabric_engine_spark.validate.refusal import shown, text_of
 
 LINEAR, KEYED, TIMED = "linear", "keyed", "timed"
@@ -168,4 +169,6 @@ def _step_of(origin: object, steps: Sequence[SqlQueryStep]) -> int:
     """The statement whose text an operator comes from."""
     text = origin.sqlText()  # type: ignore[attr-defined]
     known = str(text.get()) if text.isDefined() else None
-    return next((number for number, step in enumerate(steps) if step.query == known), len(steps) - 1)
+    return next(
+        (number for number, step in enumerate(steps) if without_last_semicolon(step.query) == known), len(steps) - 1
+    )

@@ -17,7 +17,7 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from odfabric.errors import InvalidQuery, LimitExceeded
+from odfabric.errors import InvalidQuery, LimitExceeded, Place
 from odfabric_engine_spark.catalyst import (
     Catalyst,
     Expression,
@@ -36,6 +36,7 @@ from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes, functions
 from odfabric_engine_spark.validate.lateness import LATENESS_HINT, Lateness, parse_lateness
 from odfabric_engine_spark.validate.nesting import too_deep
+from odfabric_engine_spark.validate.places import line_and_column, second_statement, without_last_semicolon
 from odfabric_engine_spark.validate.refusal import (
     COLLATIONS,
     Refused,
@@ -43,8 +44,8 @@ from odfabric_engine_spark.validate.refusal import (
     refusal,
     shown,
     source_text,
-    spark_refused,
 )
+from odfabric_engine_spark.validate.spark_refusals import spark_refused
 
 
 class Mode(Enum):
@@ -260,8 +261,12 @@ class ParsedGate:
             raise LimitExceeded(
                 "the query text is too long", limit="query_bytes_max", maximum=self._settings.query_bytes_max
             )
+        another = second_statement(sql)
+        sql = without_last_semicolon(sql)
         if not sql.strip():
             raise Refused([refusal("empty", "the query is empty", hint="write SELECT ..")])
+        if another is not None:
+            raise Refused([_another(sql, another)])
         deep = too_deep(sql, self._settings.query_levels_max)
         if deep is not None:
             raise Refused([deep])
@@ -396,6 +401,19 @@ def _ordering(node: Plan, name: str) -> InvalidQuery:
     )
 
 
+def _meant(name: str, names: set[str]) -> str | None:
+    """The hint for a name that is known in another case."""
+    same = [each for each in sorted(names) if each.casefold() == name.casefold()]
+    return f"did you mean `{same[0]}`? Upper and lower case are told apart" if same else None
+
+
+def _another(sql: str, at: int) -> InvalidQuery:
+    """The refusal of a text with several statements."""
+    line, column = line_and_column(sql, at)
+    place = Place(line=line, column=column, rule="statement")
+    return InvalidQuery("another statement begins here", place=place, hint="write one, or a step for each: `queries`")
+
+
 def _judge_relation(node: Plan, names: set[str]) -> Iterator[InvalidQuery]:
     parts = [str(part) for part in items(node.multipartIdentifier())]
     text = source_text(node)
@@ -407,10 +425,8 @@ def _judge_relation(node: Plan, names: set[str]) -> Iterator[InvalidQuery]:
             "relation", f"unknown table {shown(dotted)}", at=node, hint="a name with dots is quoted: `my.input`"
         )
     elif parts[0] not in names:
-        known = ", ".join(f"`{name}`" for name in sorted(names))
-        yield refusal(
-            "relation", f"unknown table {shown(parts[0])}", at=node, hint=f"known: {known}" if known else None
-        )
+        known = f"known: {', '.join(f'`{name}`' for name in sorted(names))}" if names else "declare it as an input"
+        yield refusal("relation", f"unknown table {shown(parts[0])}", at=node, hint=_meant(parts[0], names) or known)
     elif node.isStreaming() or not node.options().isEmpty():
         yield refusal("relation-options", "an input takes no options", at=node, hint="write its alias alone")
 

@@ -1,7 +1,8 @@
 """Refusals of SQL: what is told to the one who wrote it.
 
-Owns the form of every refusal: rule id, line, column, message, hint. Invariant: lines and columns count from 1 in the text of
-the statement, and no message shows a stack trace or a path. Not here: what is refused (`parsed`, `analysed`, `output_columns`).
+Owns the form of every refusal: rule id, statement, line, column, message, hint. Invariant: each has a place; lines and columns count from
+1 in the text of its statement, and no message shows a stack trace or a path. Not here: what is refused (`parsed`, `analysed`,
+`output_columns`), what Spark refuses (`spark_refusals`).
 """
 
 from __future__ import annotations
@@ -11,27 +12,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from odfabric.errors import InvalidData, InvalidQuery, Place
 from odfabric_engine_spark.catalyst import Expression, Plan, TreeNode, children, simple_name
-from odfabric_engine_spark.failures import as_odf_error, spark_condition, spark_text
+from odfabric_engine_spark.failures import as_odf_error, spark_text
+from odfabric_engine_spark.validate.places import place_of, without_last_semicolon
 
 SQL_CHARACTERS_SHOWN_MAX = 80
 
-_AT_LINE = re.compile(r"\(?line (\d+),? pos(?:ition)? (\d+)")
-_SUGGESTIONS = re.compile(r"Did you mean one of the following\? \[([^\]]*)\]")
-_UNKNOWN_COLUMN = re.compile(r"with name (`.*`) cannot be resolved")
-_HINTS = {
-    "PARSE_SYNTAX_ERROR": "one query in Spark SQL: SELECT .. or WITH .. SELECT ..",
-    "TRAILING_COMMA_IN_SELECT": "leave out the comma before this word",
-    "UNRESOLVED_ROUTINE": "see the list of allowed functions in the documentation",
-    "MISSING_AGGREGATION": "add the column to GROUP BY or aggregate it",
-    "MISSING_GROUP_BY": "add a GROUP BY",
-    "NUM_COLUMNS_MISMATCH": "all branches of a UNION have the same columns",
-    "TABLE_OR_VIEW_NOT_FOUND": "a query reads its declared inputs and earlier steps by their alias",
-}
+AT_LINE = re.compile(r"\(?line (\d+),? pos(?:ition)? (\d+)")
+"""Where Spark says that something stands; its positions count from 0."""
 
 
 PLAIN_FORMS = "write it with SELECT, WHERE, GROUP BY, joins, unions and window functions"
@@ -52,19 +41,46 @@ class Refused(Exception):
         self.problems = tuple(problems)
         self.step = step
 
-    def error(self, *, steps: int) -> InvalidQuery:
-        """The first problem, with the statement named if there are several."""
-        first = self.problems[0]
-        if steps == 1:
+    def in_steps(self, queries: Sequence[str]) -> list[tuple[int, InvalidQuery]]:
+        """Each problem with the number of its statement, and with a place within that one."""
+        return [_in_step(problem, self.step or 0, queries) for problem in self.problems]
+
+    def error(self, queries: Sequence[str]) -> InvalidQuery:
+        """The first problem, with its place and, if there are several, with its statement."""
+        step, first = self.in_steps(queries)[0]
+        if len(queries) == 1:
             return first
-        place = replace(first.place, field=f"queries[{self.step or 0}]")
-        return InvalidQuery(first.message, place=place, hint=first.hint)
+        return InvalidQuery(first.message, place=replace(first.place, field=f"queries[{step}]"), hint=first.hint)
+
+
+class _Placed(InvalidQuery):
+    """A refusal whose line and column count in `text`, which may be that of an earlier step: its plan is part of those of later ones."""
+
+    def __init__(self, message: str, *, place: Place, hint: str | None, text: str) -> None:
+        super().__init__(message, place=place, hint=hint)
+        self.text = text
+
+
+def _in_step(problem: InvalidQuery, step: int, queries: Sequence[str]) -> tuple[int, InvalidQuery]:
+    texts = [without_last_semicolon(query) for query in queries]
+    if isinstance(problem, _Placed) and problem.text != texts[step] and problem.text in texts:
+        return texts.index(problem.text), problem
+    if problem.place.line is not None and problem.place.column is not None:
+        return step, problem
+    line, column = place_of(texts[step], problem.message)
+    return step, InvalidQuery(
+        problem.message, place=replace(problem.place, line=line, column=column), hint=problem.hint
+    )
 
 
 def refusal(rule: str, message: str, *, hint: str | None, at: TreeNode | None = None) -> InvalidQuery:
     """A refusal that points at a node of a plan. `hint` is what to write instead."""
-    line, column = _position(at) if at is not None else (None, None)
-    return InvalidQuery(message, place=Place(line=line, column=column, rule=rule), hint=hint)
+    if at is None:
+        return InvalidQuery(message, place=Place(rule=rule), hint=hint)
+    line, column = _position(at)
+    text = at.origin().sqlText()
+    place = Place(line=line, column=column, rule=rule)
+    return _Placed(message, place=place, hint=hint, text=str(text.get()) if text.isDefined() else "")
 
 
 def same_name(name: str) -> InvalidQuery:
@@ -100,48 +116,14 @@ def text_of(expression: Expression) -> str:
     return shown(source_text(expression) or str(expression.sql()))
 
 
-def spark_refused(error: PySparkException | Py4JError) -> BaseException:
-    """What Spark's parser or analyser refused; the same error if it is of another kind."""
-    problem = _spark_problem(error)
-    return error if problem is None else Refused([problem])
-
-
 def data_problem(error: BaseException) -> BaseException:
     """What a row did to an expression, with the expression's place; the same error if it is of another kind."""
     known = as_odf_error(error)
     if not isinstance(known, InvalidData) or known is error:
         return error
-    found = _AT_LINE.search(spark_text(error))
+    found = AT_LINE.search(spark_text(error))
     line, column = (int(found[1]), int(found[2])) if found else (None, None)
     return InvalidData(known.message, place=Place(line=line, column=column), hint=known.hint)
-
-
-def _spark_problem(error: PySparkException | Py4JError) -> InvalidQuery | None:
-    text = spark_text(error)
-    if "StackOverflowError" in text:
-        return refusal("too-deep", "the query is nested too deeply", hint="write it with fewer levels")
-    condition, message = spark_condition(error)
-    if condition is None:
-        return None
-    found = _AT_LINE.search(text)
-    line, column = (int(found[1]), int(found[2]) + 1) if found else (None, None)
-    hint = _HINTS.get(condition)
-    unknown = _UNKNOWN_COLUMN.search(message)
-    suggestions = _SUGGESTIONS.search(message)
-    if suggestions:
-        message = message[: suggestions.start()].rstrip()
-        hint = f"did you mean {suggestions[1]}?"
-    if unknown:
-        message = f"unknown column {unknown[1]}"
-    return InvalidQuery(
-        _without_position(message),
-        place=Place(line=line, column=column, rule=condition.lower().replace("_", "-")),
-        hint=hint,
-    )
-
-
-def _without_position(message: str) -> str:
-    return re.sub(r"[;,]?\s*\(?line \d+,? pos(?:ition)? \d+\)?.*", "", message, flags=re.DOTALL).strip()
 
 
 def is_placed(node: TreeNode) -> bool:

@@ -1,0 +1,122 @@
+"""Where in a statement something stands that Spark names without a place, and where the statement ends.
+
+Owns a look at the words of a text: names, texts, numbers, signs; nothing of what they mean. Invariant: a place lies within the
+statement, at the beginning of a word that the parser sees - never in a comment or in the middle of a text. Not here: places of nodes,
+which Spark knows (`refusal`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+# A text or comment without an end takes all that follows: the parser refuses it by itself.
+_WORDS = re.compile(
+    r"""
+      (?P<skipped> \s++ | --[^\n]*+ | /\*(?:[^*]|\*(?!/))*+(?:\*/|\Z) )
+    | (?P<text> \br'[^']*+(?:'|\Z) | \br"[^"]*+(?:"|\Z) | '(?:[^'\\]|\\.)*+(?:'|\\?\Z) | "(?:[^"\\]|\\.)*+(?:"|\\?\Z) )
+    | (?P<quoted> `[^`]*+(?:`|\Z) )
+    | (?P<plain> [\w$]++ )
+    | (?P<sign> . )
+    """,
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+_MENTIONED = re.compile(r"""\"((?:[^"]|"")*)\"|`((?:[^`]|``)*)`|('[^']*')|\bfunction (\w+)""")
+"""What a message of Spark is about: an expression, a name or a text in quotes, or a function."""
+_CLAUSES = re.compile(r"\b(WHERE|HAVING|QUALIFY|USING|PIVOT|UNPIVOT|GROUP BY|ORDER BY|OVER|FILTER|LATERAL VIEW)\b")
+_AGGREGATES = re.compile(r"max|min|sum|avg|count|\w*_agg|collect_\w+|max_by|min_by|any_value", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A word of a text: where it begins and ends, and by what equal ones are known."""
+
+    begin: int
+    end: int
+    known_by: str
+
+
+def line_and_column(text: str, at: int) -> tuple[int, int]:
+    """Of an offset, both from 1."""
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+
+
+def without_last_semicolon(text: str) -> str:
+    """A statement up to the semicolon that ends it, if there is one with nothing behind it."""
+    end = None
+    for word in _words(text):
+        end = word.begin if word.known_by == ";" else None
+    return text[:end]
+
+
+def second_statement(text: str) -> int | None:
+    """Where another statement, be it empty, begins or ends behind a semicolon; None if there is none."""
+    ended = False
+    for word in _words(text):
+        if ended:
+            return word.begin
+        ended = word.known_by == ";"
+    return None
+
+
+def place_of(text: str, message: str) -> tuple[int, int]:
+    """Line and column of what a message is about: what it names, else the clause that it names, else where the statement begins."""
+    words = list(_words(text))
+    mentioned = [_mentioned(each) for each in _MENTIONED.finditer(message)]
+    for wanted in [*mentioned, *(_known_by(clause[0]) for clause in _CLAUSES.finditer(message))]:
+        at = _find(words, wanted)
+        if at is not None:
+            return line_and_column(text, at)
+    return line_and_column(text, words[0].begin if words else 0)
+
+
+def _mentioned(found: re.Match[str]) -> list[str]:
+    """The words of something that a message names; a name in backticks is one."""
+    expression, name, text, function = found.groups()
+    return [name.casefold()] if name else _known_by(expression or text or function or "")
+
+
+def _known_by(text: str) -> list[str]:
+    return [word.known_by for word in _words(text)]
+
+
+def _words(text: str) -> Iterator[_Word]:
+    for found in _WORDS.finditer(text):
+        if found.lastgroup == "skipped":
+            continue
+        word = found[0].strip("`") if found.lastgroup == "quoted" else found[0]
+        yield _Word(found.start(), found.end(), word.casefold())
+
+
+def _find(words: Sequence[_Word], wanted: Sequence[str]) -> int | None:
+    """Where these words stand one after the other, with the table before a column; rather not within an aggregate function.
+
+    Spark puts brackets around operations, and leaves out tables or adds them: the longest part of what is wanted is looked for.
+    """
+    while wanted and wanted[0] == "(" and wanted[-1] == ")":
+        wanted = wanted[1:-1]
+    if not wanted:
+        return None
+    known = [word.known_by for word in words]
+    places = [at for at in range(len(known)) if known[at : at + len(wanted)] == list(wanted)]
+    if not places:
+        names = [word for word in wanted if _is_name(word)]
+        if len(names) == len(wanted) == 1:
+            return None
+        return next((found for name in names[::-1] if (found := _find(words, [name])) is not None), None)
+    at = next((at for at in places if not _is_aggregated(known, at)), places[0])
+    while at >= 2 and known[at - 1] == "." and _is_name(known[at - 2]):
+        at -= 2
+    return words[at].begin
+
+
+def _is_name(word: str) -> bool:
+    return word[:1].isalpha() or word[:1] == "_"
+
+
+def _is_aggregated(known: Sequence[str], at: int) -> bool:
+    """Whether a word is the argument of an aggregate function, or a name that something gets."""
+    if at and known[at - 1] == "as":
+        return True
+    return at >= 2 and known[at - 1] == "(" and _AGGREGATES.fullmatch(known[at - 2]) is not None

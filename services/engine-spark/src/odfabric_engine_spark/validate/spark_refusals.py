@@ -1,0 +1,185 @@
+"""What Spark's parser and analyser refuse, as refusals of ours.
+
+Owns the reading of their errors: which condition it is, what of the message is for users, and what to write instead. Invariant: a
+message holds no plan, no inner id and no address of a page; each has a hint. Not here: refusals of ours (`parsed`, `analysed`),
+failures of queries that run (`odfabric_engine_spark.failures`), places that Spark does not tell (`places`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
+
+from odfabric.errors import InvalidQuery, Place
+from odfabric_engine_spark.failures import MESSAGE_CHARACTERS_MAX, spark_text
+from odfabric_engine_spark.validate.refusal import AT_LINE, PLAIN_FORMS, Refused, refusal
+
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*?)(?:\s*SQLSTATE: [0-9A-Z]{5}|\n|$)", re.DOTALL)
+_ADVICE = re.compile(
+    r"\s*(?:Please, refer to|Please ensure that|Please use|You need to add|For example:|Add GROUP BY or|Use `try|If necessary).*",
+    re.DOTALL,
+)
+_POSITION = re.compile(r"[;,]?\s*\(?line \d+,? pos(?:ition)? \d+\)?.*", re.DOTALL)
+_UNKNOWN = re.compile(r"with name (`.*`) cannot be resolved")
+_SUGGESTIONS = re.compile(r"\s*Did you mean one of the following\? \[([^\]]*)\]")
+_INNER = {"listquery()": "subquery", "scalarsubquery()": "subquery", "commonexpressionref()": ".."}
+"""How Spark writes what it has no text for."""
+
+_UNNAMED = "STATEMENT"
+"""What Spark raises without a condition."""
+
+_CAST = "make them of one type: cast(.. as ..)"
+_NUMBER = "write the column instead of its number"
+_HINTS: Mapping[str, str] = {
+    "AMBIGUOUS_REFERENCE": "say of which table it is",
+    "CANNOT_PARSE_INTERVAL": "write an interval such as '1 day' or '90 minutes'",
+    "DATATYPE_MISMATCH": "give it values of the types that it takes: cast(.. as ..)",
+    "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES": _CAST,
+    "DATATYPE_MISMATCH.BINARY_OP_WRONG_TYPE": _CAST,
+    "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION": "no cast leads there: take a member, or make it by a function",
+    "DATATYPE_MISMATCH.DATA_DIFF_TYPES": _CAST,
+    "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN": "write a condition, such as a comparison",
+    "DATATYPE_MISMATCH.IN_SUBQUERY_LENGTH_MISMATCH": "select as many columns in the subquery as stand before IN",
+    "DATATYPE_MISMATCH.NON_FOLDABLE_INPUT": "write a constant there",
+    "DATATYPE_MISMATCH.SPECIFIED_WINDOW_FRAME_WRONG_COMPARISON": "write the earlier bound first",
+    "DATATYPE_MISMATCH.VALUE_OUT_OF_RANGE": "write a value within that range",
+    "GROUP_BY_POS_AGGREGATE": _NUMBER,
+    "GROUP_BY_POS_OUT_OF_RANGE": _NUMBER,
+    "INCOMPATIBLE_COLUMN_TYPE": "cast the columns of all branches to one type",
+    "INVALID_AGGREGATE_FILTER": "write a condition on columns: filter (where v > 1)",
+    "INVALID_EXTRACT_BASE_FIELD_TYPE": "leave out what follows: it has no members",
+    "INVALID_INLINE_TABLE": "write rows of as many values as there are columns",
+    "INVALID_LAMBDA_FUNCTION_CALL": "write as many names before -> as the function gives values",
+    "INVALID_SUBQUERY_EXPRESSION": "select one column in the subquery, or struct(..) of several",
+    "INVALID_WHERE_CONDITION": "write what is asked of aggregates behind HAVING, or in a query around this one",
+    "MISSING_AGGREGATION": "add it to GROUP BY, or aggregate it: max(..), or max_by(.., event_time) for the latest",
+    "MISSING_GROUP_BY": "add GROUP BY, or aggregate all columns",
+    "NESTED_AGGREGATE_FUNCTION": "aggregate twice: select sum(n) .. from (select count(*) n .. group by ..)",
+    "NUM_COLUMNS_MISMATCH": "all branches of UNION, EXCEPT or INTERSECT have the same columns",
+    "PARSE_SYNTAX_ERROR": "one query in Spark SQL: SELECT .. or WITH .. SELECT ..",
+    "TABLE_OR_VIEW_NOT_FOUND": "a query reads its declared inputs and earlier steps by their alias",
+    "TRAILING_COMMA_IN_SELECT": "leave out the comma before this word",
+    "UDTF_ALIAS_NUMBER_MISMATCH": "give as many names as there are columns",
+    "UNRESOLVED_COLUMN": "name a column of the tables in FROM",
+    "UNRESOLVED_ROUTINE": "write it with other functions of Spark SQL",
+    "UNRESOLVED_USING_COLUMN_FOR_JOIN": "write ON with a column of each side: on a.x = b.y",
+    "UNSUPPORTED_DATATYPE": "write a type of Spark SQL: int, bigint, double, decimal(12, 2), string, date, timestamp, ..",
+    "UNSUPPORTED_GROUPING_EXPRESSION": "group by rollup(..), cube(..) or grouping sets (..)",
+    "WINDOW_FUNCTION_FRAME_NOT_ORDERED": "order the window: over (partition by .. order by ..)",
+    "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE": "write it behind QUALIFY, or in a query around this one",
+    "WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE": "write over (partition by .. order by ..) behind it",
+}
+"""By condition, or by the first part of its name. Where the message says what is there, `_TOLD` makes a better one."""
+
+
+def spark_refused(error: PySparkException | Py4JError) -> BaseException:
+    """What Spark's parser or analyser refused; the same error if it is of another kind."""
+    problem = _problem(error)
+    return error if problem is None else Refused([problem])
+
+
+def _problem(error: PySparkException | Py4JError) -> InvalidQuery | None:
+    text = spark_text(error)
+    if "StackOverflowError" in text:
+        return refusal("too-deep", "the query is nested too deeply", hint="write it with fewer levels")
+    known = _CONDITION.search(text)
+    if known is None and not isinstance(error, AnalysisException | ParseException | IllegalArgumentException):
+        return None
+    condition, message = (_UNNAMED, text.splitlines()[0]) if known is None else known.groups()
+    line_of = AT_LINE.search(text)
+    line, column = (int(line_of[1]), int(line_of[2]) + 1) if line_of else (None, None)
+    message, hint = _told(condition, message)
+    for inner, shown in _INNER.items():
+        message = message.replace(inner, shown)
+    return InvalidQuery(
+        re.sub(r"\.{2,}$", ".", _ADVICE.sub("", _POSITION.sub("", message)).strip())[:MESSAGE_CHARACTERS_MAX],
+        place=Place(line=line, column=column, rule=condition.partition(".")[0].lower().replace("_", "-")),
+        hint=hint or _HINTS.get(condition) or _HINTS.get(condition.partition(".")[0]) or PLAIN_FORMS,
+    )
+
+
+def _told(condition: str, message: str) -> tuple[str, str | None]:
+    """The message, and a hint where it can be made of what the message says."""
+    main = condition.partition(".")[0]
+    return _TOLD[main](message) if main in _TOLD else (message, None)
+
+
+def _unknown_column(message: str) -> tuple[str, str | None]:
+    suggestions = _SUGGESTIONS.search(message)
+    unknown = _UNKNOWN.search(message)
+    if unknown is None:
+        return message, None
+    names = [] if suggestions is None else [each.strip() for each in suggestions[1].split(", ")]
+    told = f"unknown column {unknown[1]}"
+    name = _last(unknown[1])
+    same = [each for each in names if _last(each).casefold() == name.casefold()]
+    if same:
+        case = "" if _last(same[0]) == name else " Upper and lower case are told apart"
+        return told, f"did you mean {same[0]}?{case}"
+    near = difflib.get_close_matches(name, [_last(each) for each in names], n=1)
+    # Spark puts the nearest first.
+    first = [each for each in names if near and _last(each) == near[0]]
+    ordered = [*first, *(each for each in names if each not in first)]
+    return told, f"did you mean {', '.join(ordered)}?" if ordered else None
+
+
+def _last(name: str) -> str:
+    """The last part of a quoted name with dots."""
+    return name.rsplit(".`", 1)[-1].strip("`")
+
+
+def _number_of_arguments(message: str) -> tuple[str, str | None]:
+    found = re.match(r"The `([^`]+)` requires (.+) parameters but the actual number is (\d+)", message)
+    if found is None:
+        return message, None
+    name, wanted, given = found.groups()
+    if wanted.startswith("2n"):
+        return f"`{name}` takes arguments in pairs, not {given}", f"write {name}(name, value, ..)"
+    counts = wanted.strip("[]").replace(" ", "").split(",")
+    several = " or ".join(filter(None, [", ".join(counts[:-1]), counts[-1]]))
+    plural = "" if counts == ["1"] else "s"
+    arguments = f"{several} argument{plural}"
+    return f"`{name}` takes {arguments}, not {given}", f"write {name}(..) with {arguments}"
+
+
+def _ambiguous(message: str) -> tuple[str, str | None]:
+    found = re.match(r"Reference (`.*`) is ambiguous, could be: \[(.*)\]", message)
+    if found is None:
+        return message, None
+    names = list(dict.fromkeys(found[2].split(", ")))
+    hint = f"write {' or '.join(names)}" if len(names) > 1 else "give one of the two an alias: .. as q"
+    return f"{found[1]} is of several tables", hint
+
+
+def _not_grouped(message: str) -> tuple[str, str | None]:
+    found = re.match(r'The non-aggregating expression (".*") is based on', message)
+    return (message if found is None else f"{found[1]} is neither grouped by nor aggregated"), None
+
+
+def _unnamed(message: str) -> tuple[str, str | None]:
+    found = re.search(r"Intervals greater than a month is not supported \((.*)\)", message)
+    if found is None:
+        return message, None
+    return (
+        f"a window lasts as long everywhere, unlike '{found[1]}'",
+        "group by date_trunc('month', ..), or give it days",
+    )
+
+
+def _no_member(message: str) -> tuple[str, str | None]:
+    found = re.match(r"No such struct field (`.*?`) in (.*?)\.?$", message)
+    return (message, None) if found is None else (f"no member {found[1]}", f"there are {found[2]}")
+
+
+_TOLD: Mapping[str, Callable[[str], tuple[str, str | None]]] = {
+    "AMBIGUOUS_REFERENCE": _ambiguous,
+    "FIELD_NOT_FOUND": _no_member,
+    "MISSING_AGGREGATION": _not_grouped,
+    _UNNAMED: _unnamed,
+    "UNRESOLVED_COLUMN": _unknown_column,
+    "WRONG_NUM_ARGS": _number_of_arguments,
+}
