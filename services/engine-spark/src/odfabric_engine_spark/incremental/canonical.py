@@ -23,11 +23,22 @@ _ZERO_BYTE = (b"\x00", b"\x00\xff")
 """A zero byte within a text is written so that the end of the text sorts before it."""
 _END = pa.scalar(b"\x00\x01", pa.binary())
 _SIGN = np.uint64(1 << 63)
+_BYTES_MAX = (1 << 31) - 1
+"""Offsets within an array of byte strings have 32 bits."""
 
 
 def row_bytes(columns: Sequence[pa.Array]) -> pa.Array:
-    """One byte string per row."""
-    encoded = [_encode(column) for column in columns]
+    """One byte string per row. ArrowException where they are more than 2 GiB together."""
+    encoded: list[pa.Array] = []
+    waiting: list[pa.Array] = []
+    for column in columns:
+        if _is_fixed(column.type) and not column.null_count:
+            waiting.append(column)
+            continue
+        encoded += [_encode_fixed(waiting)] if waiting else []
+        encoded.append(_encode(column))
+        waiting = []
+    encoded += [_encode_fixed(waiting)] if waiting else []
     return encoded[0] if len(encoded) == 1 else pc.binary_join_element_wise(*encoded, _NOTHING)
 
 
@@ -44,6 +55,10 @@ def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def _encode(array: pa.Array) -> pa.Array:
+    if _is_fixed(array.type):
+        filled = pc.fill_null(array, _zero(array.type)) if array.null_count else array
+        plain = _encode_fixed([filled])
+        return pc.if_else(array.is_valid(), plain, _NULL) if array.null_count else plain
     joined = pc.binary_join_element_wise(_VALUE, _encode_values(array), _NOTHING)
     return pc.fill_null(joined, _NULL)
 
@@ -58,7 +73,7 @@ def _encode_values(array: pa.Array) -> pa.Array:
         return pc.if_else(array.is_valid(), together, pa.scalar(None, pa.binary()))
     if types.is_list(array.type) or types.is_large_list(array.type) or types.is_fixed_size_list(array.type):
         return _encode_list(array)
-    return _encode_text(array) if _is_bytes(array.type) else _encode_fixed(array)
+    return _encode_text(array)
 
 
 def _encode_list(array: pa.Array) -> pa.Array:
@@ -80,15 +95,31 @@ def _encode_text(array: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(escaped, _END, _NOTHING)
 
 
-def _encode_fixed(array: pa.Array) -> pa.Array:
-    """Fixed width, most significant byte first, sign turned over."""
-    filled = pc.fill_null(array, _zero(array.type)) if array.null_count else array
+def _is_fixed(data_type: pa.DataType) -> bool:
+    """Whether all values have as many bytes."""
+    return not (types.is_nested(data_type) or _is_bytes(data_type))
+
+
+def _encode_fixed(columns: Sequence[pa.Array]) -> pa.Array:
+    """Columns of fixed width without nulls, side by side: most significant byte first, the sign turned over."""
+    count, values = len(columns[0]), [_in_order(column) for column in columns]
+    parts = [part for at, each in enumerate(values) for part in ((f"is{at}", "u1"), (f"value{at}", each.dtype))]
+    rows = np.empty(count, dtype=parts)
+    for at, each in enumerate(values):
+        rows[f"is{at}"] = 1
+        rows[f"value{at}"] = each
+    width = rows.dtype.itemsize
+    if count * width > _BYTES_MAX:
+        raise pa.ArrowCapacityError(f"byte strings of {count} rows have more than {_BYTES_MAX} bytes")
+    offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32)
+    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(rows)])
+
+
+def _in_order(array: pa.Array) -> npt.NDArray[np.generic]:
+    """Values whose bytes are in their order."""
     if types.is_decimal(array.type):
-        width, big_endian = 16, _decimal_bytes(filled)
-    else:
-        width, big_endian = 8, (integers_in_order(filled).view(np.uint64) ^ _SIGN).astype(">u8").tobytes()
-    plain = pa.Array.from_buffers(pa.binary(width), len(array), [None, pa.py_buffer(big_endian)]).cast(pa.binary())
-    return pc.if_else(array.is_valid(), plain, pa.scalar(None, pa.binary())) if array.null_count else plain
+        return _decimal_bytes(array)
+    return (integers_in_order(array).view(np.uint64) ^ _SIGN).astype(">u8")
 
 
 def _zero(data_type: pa.DataType) -> pa.Scalar:
@@ -123,11 +154,11 @@ def floats_of_bits(bits: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits).view(np.float64)
 
 
-def _decimal_bytes(array: pa.Array) -> bytes:
+def _decimal_bytes(array: pa.Array) -> npt.NDArray[np.void]:
     wide = array.cast(pa.decimal128(38, array.type.scale))
     words = np.frombuffer(wide.buffers()[1], dtype=np.uint8)
     # A cast makes new buffers, so it is its own offset that counts: that of a slice is gone.
     rows = words.reshape(-1, 16)[wide.offset : wide.offset + len(wide)]
     big_endian = rows[:, ::-1].copy()
     big_endian[:, 0] ^= 0x80
-    return big_endian.tobytes()
+    return big_endian.view("V16").reshape(-1)
