@@ -89,6 +89,29 @@ def test_parts_at_once_leave_the_same_bytes(
     assert len(branches) > 4
 
 
+@pytest.mark.parametrize("query", [JOIN, TOP])
+def test_old_rows_that_keys_bring_along_are_work_too(
+    query: str, inputs: list[Input], engine_call: EngineCall, branches: list[int]
+) -> None:
+    """Few new rows of keys with many: their old rows are what all cores have to do with, round by round."""
+    for key in range(0, KEYS, 2):
+        inputs[0].add([(A, HOUR + key, key, f"new {TEXT}")])
+    upto = len(inputs[0].steps)
+    used = inputs if query == JOIN else inputs[:1]
+    cores = {"cores": 3, "stage_rows_each": 80}
+    ways = {"whole": {}, "at-once": cores, "in-rounds": {**cores, "stage_rows_max": 70}}
+    found = []
+    for name, settings in ways.items():
+        derived = Derivative(query, used, engine_call, name=name, settings=settings)
+        done = [derived.pull([2] * len(used))]
+        branches.clear()
+        done.append(derived.pull([upto, 2][: len(used)]))
+        assert max(branches) == (3 if settings else 1)
+        assert (len(branches) > 1) == (name == "in-rounds")
+        found.append(bytes_of(done))
+    assert found[0] == found[1] == found[2]
+
+
 @pytest.mark.parametrize("settings", [{}, {"cores": 2, "stage_rows_each": 20}])
 def test_a_result_that_is_too_large_comes_in_smaller_parts(
     settings: dict[str, int], inputs: list[Input], engine_call: EngineCall, branches: list[int]

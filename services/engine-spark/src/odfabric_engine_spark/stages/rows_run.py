@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -76,14 +77,21 @@ class _Touched:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What a transaction does to a stage: `rows` says how much it is, `alone` is the only leaf with new rows if that helps."""
+    """What a transaction does to a stage: `rows` and `bytes` say about how much is bound, old rows that touched keys bring along included.
+
+    `alone` is the only leaf with new rows if that helps.
+    """
 
     incoming: dict[StageLeaf, _Incoming]
     touched: list[_Touched]
     rows: int
+    bytes: int
     alone: StageLeaf | None
     sides: list[Side]
 
+
+_PLANNED_SHARE = 0.75
+"""How much of what may be computed at once is planned for."""
 
 _NO_KEYS = np.zeros(0, dtype=np.uint64)
 _EVERY_KEY = np.zeros(1, dtype=np.uint64)
@@ -99,7 +107,7 @@ class RowsRun:
         self._states = dict(zip(plan.stage.leaves, states, strict=True))
         self._known: dict[StageLeaf, RowState] = {}
         self._call = call
-        self._storing: Future[None] | None = None
+        self._storing: Future[Any] | None = None
 
     def apply(self, deltas: Sequence[Delta], marks: Watermarks, *, first: bool) -> Delta:
         """What the result changes by; equal rows may come more than once. Until `stored` the states lag behind.
@@ -127,23 +135,49 @@ class RowsRun:
         self._known = {leaf: state for leaf, state in self._states.items() if state is not None and state.rows}
         touched = [self._touched(island, incoming, marks) for island in self._stage.islands]
         rows = sum(len(each.delta) for each in incoming.values())
-        # How many old rows the keys bring along is not known before they are looked up.
-        rows += sum(len(each.hashes) for each in touched) if self._known else 0
+        size = sum(each.delta.rows.nbytes for each in incoming.values())
+        old_rows, old_bytes = self._old(touched)
         work = _Work(
-            incoming, touched, rows, self._alone(incoming, touched, first=first), self._sides(marks, first=first)
+            incoming,
+            touched,
+            rows + old_rows,
+            size + old_bytes,
+            self._alone(incoming, touched, first=first),
+            self._sides(marks, first=first),
         )
+        rows += sum(len(each.hashes) for each in touched) if self._known else 0
         settings = self._call.settings
         if rows > settings.stage_rows_max and (settings.stages_by_spark or settings.spark_master):
             return self._by_tasks(work)
-        if self._known:
-            found = self._computed(work)
-            self._store(incoming)
-            return found
-        # Nothing is looked up, so rows are stored while Spark computes: of a long history both take as long.
+        return self._beside_storing(work)
+
+    def _old(self, touched: Sequence[_Touched]) -> tuple[int, int]:
+        """At most how many rows of states the touched keys bring along, and about how many bytes."""
+        rows, size = 0, 0.0
+        for island, keys in zip(self._stage.islands, touched, strict=True):
+            for leaf in island.leaves:
+                state = self._known.get(leaf)
+                if state is not None:
+                    own = int(state.counts(keys.hashes).sum())
+                    rows, size = rows + own, size + own * state.bytes / state.rows
+        return rows, int(size)
+
+    def _beside_storing(self, work: _Work) -> Delta:
+        """What the plan gives, computed while what is to be stored is made ready."""
         beside = ThreadPoolExecutor(1)
-        self._storing = beside.submit(self._store_and_prepare, incoming)
-        beside.shutdown(wait=False)
-        return self._computed(work)
+        try:
+            runs = beside.submit(self._as_runs, work.incoming)
+            if not self._known:
+                # Nothing is looked up, so rows are stored while Spark computes: of a long history both take as long.
+                self._storing = beside.submit(self._add, runs, prepare=True)
+                return self._computed(work)
+            # States must not have new rows before all old ones have been looked up.
+            self._storing = runs
+            found = self._computed(work)
+            self._storing = beside.submit(self._add, runs, prepare=False)
+            return found
+        finally:
+            beside.shutdown(wait=False)
 
     def stored(self) -> None:
         """Waits until states have what was applied. Raises what storing it raised."""
@@ -160,11 +194,12 @@ class RowsRun:
         settings = self._call.settings
         at_once = max(min(settings.cores, work.rows // max(settings.stage_rows_each, 1)), 1)
         # Where there is a row over nothing, each part would have one.
-        count = 1 if self._plan.always else at_once * (1 + work.rows // (2 * settings.stage_rows_max + 1))
+        count = 1 if self._plan.always else at_once * self._rounds(work)
+        ahead: dict[KeyPart, list[BoundRows]] = {}
         waiting = [KeyPart(number, count) for number in reversed(range(count))]
         found: list[Delta] = []
         while waiting:
-            bound = self._next(waiting, work, at_once)
+            bound = self._next(waiting, ahead, work, at_once)
             try:
                 found.append(self._changes(list(bound.values()), work.sides))
             except ResultTooLarge:
@@ -175,18 +210,28 @@ class RowsRun:
                 at_once = 1
         return Delta.joined(found)
 
-    def _next(self, waiting: list[KeyPart], work: _Work, at_once: int) -> dict[KeyPart, list[BoundRows]]:
-        """Takes parts that fit into memory together, at most so many, with their rows."""
+    def _rounds(self, work: _Work) -> int:
+        """In how many rounds parts are computed. Parts differ in size: one that does not fit any more would have been bound in vain."""
+        settings = self._call.settings
+        by_rows = work.rows // (int(_PLANNED_SHARE * 2 * settings.stage_rows_max) + 1)
+        by_bytes = work.bytes // (int(_PLANNED_SHARE * settings.stage_bytes_max) + 1)
+        return 1 + max(by_rows, by_bytes)
+
+    def _next(
+        self, waiting: list[KeyPart], ahead: dict[KeyPart, list[BoundRows]], work: _Work, at_once: int
+    ) -> dict[KeyPart, list[BoundRows]]:
+        """Takes parts that fit into memory together, at most so many, with their rows; one that was bound and waits is `ahead`."""
         found: dict[KeyPart, list[BoundRows]] = {}
         rows_left, bytes_left = 2 * self._call.settings.stage_rows_max, self._call.settings.stage_bytes_max
         while waiting and len(found) < at_once:
             self._call.check()
             part = waiting.pop()
-            bound = self._bound_rows(part, work)
+            bound = ahead.pop(part, None) or self._bound_rows(part, work)
             rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
             fits = rows <= rows_left and size <= bytes_left
             if not fits and found:
                 waiting.append(part)
+                ahead[part] = bound
                 break
             if not fits and self._is_divisible(part, work):
                 waiting += reversed(part.divided(2))
@@ -246,18 +291,17 @@ class RowsRun:
                 )
         return touched
 
-    def _store(self, incoming: dict[StageLeaf, _Incoming]) -> None:
-        for leaf, each in incoming.items():
-            state = self._states[leaf]
-            if state is not None and len(each.delta):
-                state.add(_stored(each, state))
+    def _as_runs(self, incoming: dict[StageLeaf, _Incoming]) -> list[tuple[RowState, Run]]:
+        """What is to be added to each state."""
+        known = [(self._states[leaf], each) for leaf, each in incoming.items() if len(each.delta)]
+        return [(state, state.as_run(_stored(each, state))) for state, each in known if state is not None]
 
-    def _store_and_prepare(self, incoming: dict[StageLeaf, _Incoming]) -> None:
-        self._store(incoming)
-        for leaf in incoming:
-            state = self._states[leaf]
-            if state is not None:
-                state.prepare()
+    def _add(self, runs: Future[list[tuple[RowState, Run]]], *, prepare: bool) -> None:
+        for state, run in runs.result():
+            state.add_run(run)
+        if prepare:
+            for each in filter(None, self._states.values()):
+                each.prepare()
 
     def drop_closed(self, to_us: int) -> None:
         """Forgets rows that closed at an instant or before: rows for their keys are dropped from now on."""
