@@ -124,6 +124,19 @@ def test_rows_come_through_files_as_they_come_through_memory(engine_call: Engine
     assert rows == [row for batch in collected for row in batch.to_pylist()]
 
 
+def test_one_result_may_be_written_while_another_is_read(engine_call: EngineCall) -> None:
+    first, second = (
+        batches_of(engine_call, None, lambda begin=begin: engine_call.session.range(begin, begin + 10, 1, 2))
+        for begin in (0, 50)
+    )
+    one = next(first)
+    assert next(second).column("id")[0].as_py() == 50
+    rows = [*one.to_pylist(), *(row for batch in first for row in batch.to_pylist())]
+    assert [row["id"] for row in rows] == list(range(10))
+    assert sum(batch.num_rows for batch in second) == 5
+    assert not list(engine_call.scratch.iterdir())
+
+
 def test_a_result_that_spark_will_not_collect_comes_all_the_same(
     engine_call: EngineCall, inputs: tuple[QueryInput, ...]
 ) -> None:
@@ -132,8 +145,11 @@ def test_a_result_that_spark_will_not_collect_comes_all_the_same(
         sql=f"select id, repeat('x', 3000) x from range({rows_max}) order by id desc",
         inputs=inputs, skip=0, limit=rows_max, bytes_max=1 << 30, wall_ms_max=60_000, output_path="result",
     )  # fmt: skip
-    assert run_query(request, engine_call).rows == rows_max
-    assert list((engine_call.scratch / "result").glob("part-*.parquet")), "it did not go through files"
+    stages: list[str] = []
+    call = replace(engine_call, listener=lambda told: stages.append(told.stage))
+    assert run_query(request, call).rows == rows_max
+    assert "sort" in stages, "it did not go through files"
+    assert not list(engine_call.scratch.iterdir())
     with pa.ipc.open_stream(engine_call.exchange.root / "result") as stream:
         ids = [one for batch in stream for one in batch.column("id").to_pylist()]
     assert ids == list(range(rows_max - 1, -1, -1))

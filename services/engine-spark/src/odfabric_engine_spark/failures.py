@@ -1,6 +1,6 @@
-"""What Spark says when something fails, as errors of the closed tree.
+"""What Spark and Arrow say when something fails, as errors of the closed tree.
 
-Owns the reading of Spark's exceptions that no operation has turned into something better. Invariant: a message for users
+Owns the reading of their exceptions that no operation has turned into something better. Invariant: a message for users
 holds neither paths of this machine nor stack traces. Not here: how errors travel (`odfabric.formats.engine_wire`).
 """
 
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 
+import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from odfabric.errors import Determinate, InvalidData, InvalidQuery, OdfError
+from odfabric.errors import Determinate, InvalidData, InvalidQuery, LimitExceeded, OdfError
+from odfabric.model.engine import TRANSACTION_SIZE_LIMIT
 
 _OF_DATA = (
     "ARITHMETIC_OVERFLOW",
@@ -57,6 +59,10 @@ _CAUSE = "Caused by: "
 
 _OF_THE_MACHINE = ("No space left on device", "Too many open files", "Cannot allocate memory", "Disk quota exceeded")
 
+_OF_LONG_COLUMNS = ("offset overflow", "cannot contain more than", "byte strings of")
+"""What Arrow says, and we with it, when texts of a column are more than its offsets of 32 bits reach."""
+_COLUMN_BYTES_MAX = (1 << 31) - 1
+
 _OF_TASKS = ("Python worker exited unexpectedly", "Python worker failed to connect back", "MemoryError")
 """What Spark says when a process that ran a task of ours was ended, for instance because its machine ran out of memory."""
 
@@ -79,6 +85,12 @@ def as_odf_error(error: BaseException) -> OdfError | None:
         return error
     if isinstance(error, OSError):
         return Determinate(f"the engine's machine failed: {error.strerror or type(error).__name__}")
+    if isinstance(error, pa.ArrowException) and any(reason in str(error) for reason in _OF_LONG_COLUMNS):
+        return LimitExceeded(
+            "a column has more than 2 GiB in hand at once: bring its rows in smaller blocks",
+            limit=TRANSACTION_SIZE_LIMIT,
+            maximum=_COLUMN_BYTES_MAX,
+        )
     if not isinstance(error, PySparkException | Py4JError):
         return None
     text = spark_text(error)

@@ -7,6 +7,8 @@ Spark would: its scheduler's own thread writes it, and that thread serves every 
 
 from __future__ import annotations
 
+import secrets
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -80,13 +82,17 @@ def batches_of(
 
 
 def _through_files(call: EngineCall, frame: DataFrame) -> Iterator[pa.RecordBatch]:
-    folder = call.scratch / "result"
+    # Another result may be written while this one is read.
+    folder = call.scratch / f"result-{secrets.token_hex(8)}"
     call.progress("sort")
-    frame.write.options(**SCRATCH_OPTIONS).mode("overwrite").parquet(str(folder))
-    # Spark numbers the files by partition, and partitions are ranges of the order.
-    for file in sorted(folder.glob("part-*.parquet")):
-        with pq.ParquetFile(file, pre_buffer=False) as part:
-            yield from part.iter_batches(call.settings.batch_rows)
+    try:
+        frame.write.options(**SCRATCH_OPTIONS).parquet(str(folder))
+        # Spark numbers the files by partition, and partitions are ranges of the order.
+        for file in sorted(folder.glob("part-*.parquet")):
+            with pq.ParquetFile(file, pre_buffer=False) as part:
+                yield from part.iter_batches(call.settings.batch_rows)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _loose(data_type: T.DataType) -> T.DataType:

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pyarrow as pa
+
 from odfabric.errors import Determinate, OdfError
 from odfabric.formats.engine_wire import failure_from_wire, failure_to_wire
 from odfabric.generated.engine_v1 import engine_pb2 as pb
+from odfabric_engine_spark.failures import as_odf_error
 
 
-def told_failure(error: OdfError | OSError) -> bytes:
-    """A failure as a task tells of it."""
+def told_failure(error: OdfError | OSError | pa.ArrowException) -> bytes:
+    """A failure as a task tells of it. One of Arrow that is a bug of ours is raised."""
     if isinstance(error, OSError):
         error = Determinate(f"a task's machine failed: {error.strerror or type(error).__name__}")
-    return bytes(failure_to_wire(error).SerializeToString())
+    known = as_odf_error(error)
+    if known is None:
+        raise error
+    return bytes(failure_to_wire(known).SerializeToString())
 
 
 def raise_told(failures: Iterable[bytes | None]) -> None:

@@ -309,7 +309,7 @@ class GroupTask:
             sums = list(self._sums(chain([first], batches)))
             for told in self._advanced(KeyPart(number, self.parts), sums):
                 yield pa.RecordBatch.from_pylist([told], schema=_TOLD)
-        except (OdfError, OSError) as error:
+        except (OdfError, OSError, pa.ArrowException) as error:
             failed = {"number": number, "count": self.parts, "failure": told_failure(error)}
             yield pa.RecordBatch.from_pylist([failed], schema=_TOLD)
 

@@ -167,7 +167,7 @@ class ExtractionTask:
                 told: dict[str, object] = {"share": number, "rows": 0}
                 try:
                     told["rows"] = self._write(self.shares[number])
-                except (OdfError, OSError) as error:
+                except (OdfError, OSError, pa.ArrowException) as error:
                     told["failure"] = told_failure(error)
                 yield pa.RecordBatch.from_pylist([told], schema=_TOLD)
 
