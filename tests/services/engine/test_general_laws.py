@@ -83,19 +83,22 @@ def _again(done: _Done, sizes: dict[str, int]) -> str | None:
 def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
     """Runs cases by batches, each under a number of partitions of its own, and some of a batch again under another."""
     chance = Random(SEED)
-    started = monotonic()
+    started, anomalies = monotonic(), 0
     for begin in range(0, len(names), BATCH):
         with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(AT_ONCE) as pool:
             patch.setitem(gate.GATE_CONF, "spark.sql.shuffle.partitions", str(chance.randint(1, 3)))
             patch.setitem(gate.GATE_CONF, PLANNED, "1m")
             done = list(pool.map(lambda name: _check_named(name, lab, tally), names[begin : begin + BATCH]))
-            yield from (one.problem for one in done if one.problem is not None)
+            found = [one.problem for one in done if one.problem is not None]
             patch.setitem(gate.GATE_CONF, "spark.sql.shuffle.partitions", str(chance.randint(4, 6)))
             patch.setitem(gate.GATE_CONF, PLANNED, "0b")
             sizes = sizes_of(chance)
             well = [one for one in done if one.derivative is not None][::AGAIN_EVERY]
-            yield from (found for found in pool.map(_again, well, itertools.repeat(sizes)) if found is not None)
-        print(f"{tally.cases} of {len(names)} cases, {monotonic() - started:.0f} s", flush=True)
+            found += filter(None, pool.map(_again, well, itertools.repeat(sizes)))
+        yield from found
+        anomalies += len(found)
+        took = monotonic() - started
+        print(f"{tally.cases} of {len(names)} cases, {took:.0f} s, {anomalies} anomalies", *found, sep="\n", flush=True)
 
 
 def _names() -> list[str]:

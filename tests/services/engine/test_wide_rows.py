@@ -26,6 +26,7 @@ QUERIES = {
     "map": "select event_time, k, text || k as text from a where k != 'b'",
     "union": "select event_time, k, text from a union all select event_time, k, '' from b",
     "sums": "select max(event_time) event_time, k, count(*) n, max(text) last from a group by k",
+    "distinct": "select distinct event_time, text from a",
     "windows": "select window.start as event_time, max(text) last from a group by window(event_time, '1 hour')",
     "join": "select a.event_time, a.k, a.text from a join b on a.k = b.k",
 }
@@ -83,7 +84,7 @@ def test_how_large_pieces_are_changes_no_byte(lab: Lab, query: str, sizes: Mappi
         assert other.checkpoint_path.read_bytes() == one.checkpoint_path.read_bytes()
 
 
-@pytest.mark.parametrize("query", ["sums", "windows", "join"])
+@pytest.mark.parametrize("query", ["sums", "distinct", "windows", "join"])
 def test_more_than_may_be_in_hand_is_refused_and_nothing_else_changes(lab: Lab, query: str) -> None:
     own = own_lab(lab)
     given = [one for one in inputs(own) if f"{one.alias}." in QUERIES[query] or f"from {one.alias}" in QUERIES[query]]

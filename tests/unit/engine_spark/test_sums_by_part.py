@@ -18,6 +18,7 @@ from odfabric_engine_spark.incremental.group_sums import STEP, WEIGHT, GroupedRo
 from odfabric_engine_spark.incremental.group_versions import GroupShape
 from odfabric_engine_spark.incremental.slots import CountSlot, SumSlot
 from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
+from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 
 COLUMNS = [
     KeyColumn("k", pa.string(), False),
@@ -66,7 +67,7 @@ def summed(pieces: list[list[tuple[Any, ...]]], scratch: Path, groups_max: int, 
     limits = SimpleNamespace(groups_max=groups_max, cores=cores, stage_rows_each=6, transform_rows_in_memory_max=5)
     call: Any = SimpleNamespace(scratch=scratch, settings=limits, check=lambda: None)
     rows = sum(map(len, pieces))
-    sums = SumsByPart(SHAPE, MARKS, rows=rows, call=call)
+    sums = SumsByPart(SHAPE, MARKS, rows=rows, size=TransactionSize(0), call=call)
     try:
         sums.add(map(table, pieces))
         parts = [told(sums.of_part(part)) for part in sums.parts()]

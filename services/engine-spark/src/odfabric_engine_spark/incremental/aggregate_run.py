@@ -60,7 +60,10 @@ class AggregateRun:
         return {name: self.states.groups, **values}
 
     def apply(self, sums: SumsByPart, marks: Marks) -> Records:
-        """Adds sums to the groups, and moves the watermark. Raises InvalidData, and what Spark raises on an expression."""
+        """Adds sums to the groups, and moves the watermark.
+
+        Raises InvalidData, LimitExceeded for more than may be in hand, and what Spark raises on an expression.
+        """
         # Parts have no key in common, so what one of them keeps is nothing to the next.
         versions = GroupVersions(self.shape, self.states, marks)
 
@@ -73,8 +76,11 @@ class AggregateRun:
 
         shown: list[Versions] = []
         waiting: list[Versions] = []
+        in_hand = 0
         for found in in_turn(advanced, sums.parts(), at_once=sums.at_once):
             for each in found:
+                in_hand += each.versions.rows.nbytes + each.versions.keys.nbytes
+                sums.check(in_hand)
                 self.add_runs(each.groups, each.values)
                 waiting.append(each.versions)
             if sum(each.rows.num_rows for each in waiting) >= self._groups_max:

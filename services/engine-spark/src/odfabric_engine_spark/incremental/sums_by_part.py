@@ -18,7 +18,7 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.in_turn import in_turn
 from odfabric_engine_spark.incremental.group_sums import GroupedRows, Marks, PartialSums, added_up
 from odfabric_engine_spark.incremental.group_versions import GroupShape
-from odfabric_engine_spark.incremental.transaction_size import ANY_SIZE, TransactionSize
+from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.state.key_part import ALL_KEYS, KeyPart
 
 _FILES_MAX = 256
@@ -31,9 +31,7 @@ class SumsByPart:
     `at_once` is how many threads that many rows are worth, `size` what the values of groups, which are kept one by one, may have.
     """
 
-    def __init__(
-        self, shape: GroupShape, marks: Marks, *, rows: int, call: EngineCall, size: TransactionSize = ANY_SIZE
-    ) -> None:
+    def __init__(self, shape: GroupShape, marks: Marks, *, rows: int, call: EngineCall, size: TransactionSize) -> None:
         self._shape = shape
         self._marks = marks
         self.at_once = max(min(call.settings.cores, rows // max(call.settings.stage_rows_each, 1)), 1)
@@ -91,9 +89,10 @@ class SumsByPart:
                 own.append(self._summed(GroupedRows(rows, self._shape.columns)))
         return added_up(own or [self._sums[0].no_keys()], self._shape.accumulators)
 
-    def check(self) -> None:
-        """Raises what ends the call, if it was cancelled or has no time left."""
+    def check(self, in_hand: int = 0) -> None:
+        """Raises what ends the call, if it was cancelled or has no time left, and LimitExceeded for too many bytes in hand."""
         self._call.check()
+        self._size.check(in_hand)
 
     def close(self) -> None:
         """Nothing reads it any more."""

@@ -28,6 +28,3 @@ class TransactionSize:
                 limit=TRANSACTION_SIZE_LIMIT,
                 maximum=self.bytes_max,
             )
-
-
-ANY_SIZE = TransactionSize(0)

@@ -23,6 +23,7 @@ from odfabric_engine_spark.incremental.group_tasks import GroupTasks
 from odfabric_engine_spark.incremental.group_versions import GroupShape, GroupStates
 from odfabric_engine_spark.incremental.leaf_rows import weights_of
 from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
+from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.linear_run import mapped, output_columns
@@ -61,6 +62,7 @@ class GroupRun:
         states: GroupStates,
         call: EngineCall,
         *,
+        size: TransactionSize,
         order_by: str | None,
         output: pa.Schema | None,
     ) -> None:
@@ -70,6 +72,7 @@ class GroupRun:
         """
         self._plan = plan
         self._call = call
+        self._size = size
         self._run = AggregateRun(
             plan.shape,
             plan.aggregate.groups,
@@ -103,7 +106,7 @@ class GroupRun:
             spread = local_rows(self._call.session, rows)
             found = GroupTasks(self._run, self._call).applied(spread, taken, rows_max=rows.num_rows)
             return Records.joined(list(found), self._run.output_schema)
-        sums = SumsByPart(plan.shape, taken, rows=rows.num_rows, call=self._call)
+        sums = SumsByPart(plan.shape, taken, rows=rows.num_rows, size=self._size, call=self._call)
         try:
             sums.add([rows])
             return self._run.apply(sums, taken)

@@ -286,7 +286,7 @@ class StagedTransaction:
             is_last = number == len(self._query.stages) - 1
             order_by = self._event_time_column() if is_last else None
             output = self._output_by_position() if is_last else None
-            return GroupRun(plan, groups, self._call, order_by=order_by, output=output)
+            return GroupRun(plan, groups, self._call, size=self._size, order_by=order_by, output=output)
         if isinstance(stage, LinearStage):
             return self._query.linear[number]
         found = [
