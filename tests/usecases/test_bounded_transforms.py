@@ -14,7 +14,14 @@ from odfabric.errors import Determinate, LimitExceeded
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.data_schema import DataSchema
-from odfabric.model.engine import MigrateRequest, TransformRequest, TransformResult, ValidateRequest, ValidateResult
+from odfabric.model.engine import (
+    TRANSACTION_SIZE_LIMIT,
+    MigrateRequest,
+    TransformRequest,
+    TransformResult,
+    ValidateRequest,
+    ValidateResult,
+)
 from odfabric.model.job import Job, JobStatus
 from odfabric.model.metadata import ExecuteTransform
 from odfabric.ports.engine import ProgressListener
@@ -352,8 +359,9 @@ def test_what_is_more_than_may_be_in_hand_is_divided(memory: MemoryNode) -> None
         push(memory, root, row(day, LARGE))
     derived = memory.add(DERIVED)
     assert pull(memory, derived)["rows"] == 5
-    # Halves until they fit; what fits is what later ones take.
-    assert engine.asked == [(5, 500), (2, 500), *[(1, 500)] * 5]
+    # Halves until they fit; larger ones are tried again, each time after twice as many that fit.
+    refused, fitting = [(5, 500), (2, 500)], (1, 500)
+    assert engine.asked == [*refused, fitting, (2, 500), fitting, fitting, (2, 500), fitting, fitting]
     assert rows_of(transactions(memory, derived)) == [1] * 5
     assert cities(memory, derived) == [LARGE] * 5
     assert verify(memory, derived) == {"ok": True, "errors": []}
@@ -367,8 +375,52 @@ def test_a_block_that_is_too_much_by_itself_is_taken_as_it_is(memory: MemoryNode
     push(memory, root, row(5, "small"))
     derived = memory.add(DERIVED)
     assert pull(memory, derived)["rows"] == 5
-    assert engine.asked == [(5, 500), (1, 500), (3, 500), (3, 0), (1, 500)]
+    assert engine.asked == [(5, 500), (1, 500), (4, 500), (3, 500), (3, 0), (1, 0)]
     assert rows_of(transactions(memory, derived)) == [1, 3, 1]
+
+
+def test_one_large_block_does_not_make_all_that_follow_small(memory: MemoryNode) -> None:
+    engine = by_bytes(memory, 1_200)
+    root = memory.add(ROOT)
+    push(memory, root, "".join(row(1, f"{number}{LARGE * 4}") for number in range(3)))
+    for day in range(2, 32):
+        push(memory, root, row(day, "small"))
+    derived = memory.add(DERIVED)
+    assert pull(memory, derived)["rows"] == 33
+    sizes = rows_of(transactions(memory, derived))
+    assert sizes[0] == 3
+    assert len(sizes) < 12
+    assert len(engine.asked) < 20
+    assert verify(memory, derived) == {"ok": True, "errors": []}
+
+
+def test_a_need_that_does_not_shrink_with_the_records_ends_the_division(memory: MemoryNode) -> None:
+    """Such as a table that every record meets: then smaller transactions only read it more often."""
+    root = memory.add(ROOT)
+    push(memory, root, "".join(row(1, f"city {number}") for number in range(200)))
+    for day in range(2, 6):
+        push(memory, root, "".join(row(day, f"city {number}") for number in range(200)))
+    for number in range(150):
+        push(memory, root, row(7, f"city {number}"))
+
+    class Needy(Telling):
+        def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
+            result = super().execute_transform(replace(request, bytes_in_hand_max=0), progress=progress)
+            self.asked[-1] = (self.asked[-1][0], request.bytes_in_hand_max)
+            if request.bytes_in_hand_max:
+                raise LimitExceeded("all of it", limit=TRANSACTION_SIZE_LIMIT, maximum=request.bytes_in_hand_max)
+            return result
+
+    by_bytes(memory, 1_000)
+    memory.settings = memory.settings.model_copy(update={"transform_rows_max": 10_000})
+    memory.restart()
+    engine = Needy(memory)
+    memory.use_engine(engine)
+    derived = memory.add(DERIVED)
+    assert pull(memory, derived)["rows"] == 1_150
+    recorded = len(transactions(memory, derived))
+    assert recorded <= 64
+    assert len(engine.asked) - recorded <= 30
 
 
 def test_a_divided_run_goes_on_where_it_was_interrupted(memory: MemoryNode) -> None:

@@ -65,14 +65,35 @@ def arrow_schema_of(file: pq.ParquetFile) -> pa.Schema:
 
 
 def batches_of(
-    file: pq.ParquetFile, columns: Sequence[str] | None = None, *, row_groups: Sequence[int] | None = None
+    file: pq.ParquetFile,
+    columns: Sequence[str] | None = None,
+    *,
+    row_groups: Sequence[int] | None = None,
+    bytes_max: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows in order, hints honoured: `columns` of them (top-level names; default all), of `row_groups` (all)."""
+    """The rows in order, hints honoured: `columns` of them (top-level names; default all), of `row_groups` (all).
+
+    Batches have about `bytes_max` bytes at most where the file tells what rows have: of values that repeat it tells less.
+    """
     schema = arrow_schema_of(file)
     if columns is not None:
         schema = pa.schema([field for field in schema if field.name in columns])
-    for batch in file.iter_batches(BATCH_ROWS, row_groups=row_groups, columns=columns):
+    groups = range(file.num_row_groups) if row_groups is None else row_groups
+    rows = BATCH_ROWS if bytes_max is None else _rows_within(file, schema.names, groups, bytes_max)
+    for batch in file.iter_batches(rows, row_groups=row_groups, columns=columns):
         yield batch.cast(schema)
+
+
+def _rows_within(file: pq.ParquetFile, columns: Sequence[str], groups: Sequence[int], bytes_max: int) -> int:
+    """How many rows have about so many bytes, where those of a row group are the largest."""
+    metadata, names = file.metadata, set(columns)
+    rows_max = BATCH_ROWS
+    for group in map(metadata.row_group, groups):
+        chunks = (group.column(at) for at in range(group.num_columns))
+        own = [each.total_uncompressed_size for each in chunks if each.path_in_schema.split(".")[0] in names]
+        if group.num_rows and sum(own):
+            rows_max = min(rows_max, max(bytes_max * group.num_rows // sum(own), 1))
+    return rows_max
 
 
 def _unreadable(source: Source, form: str, error: Exception) -> InvalidData:

@@ -142,17 +142,20 @@ class SliceReader:
         for problem, column in _column_problems(self.schema, vocabulary):
             raise InvalidData(problem, place=Place(file=name, field=column))
 
-    def batches(self, columns: list[str] | None = None, *, near: range | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, columns: list[str] | None = None, *, near: range | None = None, bytes_max: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Rows in the order of the file; `columns` by name, in the order of the file. Raises InvalidData.
 
-        With `near` only the row groups that hold rows at these positions, whole.
+        With `near` only the row groups that hold rows at these positions, whole. With `bytes_max` batches of about so many bytes.
         """
         schema = self.schema
         if columns is not None:
             schema = pa.schema([field for field in schema if field.name in columns])
         groups = None if near is None else self._row_groups(near.start, near.stop)[0]
-        for batch in batches_of(self._file, schema.names, row_groups=groups) if groups != [] else ():
-            yield batch.cast(schema)
+        if groups != []:
+            for batch in batches_of(self._file, schema.names, row_groups=groups, bytes_max=bytes_max):
+                yield batch.cast(schema)
 
     def rows_at(self, *, skip: int, limit: int) -> pa.Table:
         """At most `limit` rows after the first `skip`, reading no row group that has none of them. Raises InvalidData."""

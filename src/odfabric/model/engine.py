@@ -20,6 +20,8 @@ from odfabric.model.vocabulary import DatasetVocabulary
 
 TRANSACTION_SIZE_LIMIT = "transform_bytes_max"
 """The limit that an engine names for a transaction which needs more in hand than its request allows."""
+COLUMN_SIZE_LIMIT = "column_bytes_max"
+"""The limit that it names where one column has more in hand than the format of rows in memory can tell: 2 GiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

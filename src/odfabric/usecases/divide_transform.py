@@ -29,12 +29,14 @@ from odfabric.usecases.repository import Repository
 class TransformPart:
     """What one transaction reads. `rows_before` of `rows_total` records were read by earlier transactions of the run.
 
-    `bytes_in_hand_max` is what the engine may have in hand of it, 0 where it has to do with what is there.
+    `bytes_in_hand_max` is what the engine may have in hand of it, 0 where it has to do with what is there. `divisible`: a smaller one
+    can be asked for.
     """
 
     inputs: Mapping[DatasetId, InputChain]
     change: TransformChange | None
     bytes_in_hand_max: int
+    divisible: bool
     rows: int
     rows_before: int
     rows_total: int
@@ -44,6 +46,46 @@ class TransformPart:
         if self.rows == self.rows_total:
             return told
         return EngineProgress(stage=told.stage, done=self.rows_before, total=self.rows_total)
+
+
+_SHARES_MAX = 64
+"""A transaction is divided into no more than this."""
+
+
+@dataclass(slots=True)
+class _Size:
+    """How many records transactions take: fewer when one was too much, more again when some were not.
+
+    `is_least`: they are no further divided, and run without a limit.
+    """
+
+    rows_max: int
+    is_least: bool = False
+    _rows_min: int = 0
+    _wait: int = 1
+    _left: int = 1
+
+    def halve(self, rows: int) -> bool:
+        """A transaction of so many records was too much. Whether half of it is to be tried."""
+        self._rows_min = self._rows_min or max(rows // _SHARES_MAX, 1)
+        self._left = self._wait
+        if rows // 2 < self._rows_min:
+            return False
+        self.rows_max = rows // 2
+        return True
+
+    def recorded(self, rows_max: int) -> bool:
+        """A transaction was not too much. Whether the next one is to be larger: each time that is tried after twice as many of them."""
+        if self.rows_max >= rows_max and not self.is_least:
+            return False
+        self._left -= 1
+        if self._left:
+            return False
+        self._wait *= 2
+        self._left = self._wait
+        self.is_least = False
+        self.rows_max = min(2 * self.rows_max, rows_max)
+        return True
 
 
 class TransformDivision:
@@ -57,8 +99,9 @@ class TransformDivision:
         self._base: Multihash | None = None
         self._cuts: tuple[Cut, ...] | None = None
         self._together = 1
-        self._bytes_max = limits.bytes_max
+        self._size = _Size(limits.rows_max)
         self._change: TransformChange | None = None
+        self._cut_anew = False
         self._rows_done = 0
         self._heads: dict[DatasetId, InputChain] = {}
         self._passed: dict[DatasetId, ChainState] = {}
@@ -72,42 +115,45 @@ class TransformDivision:
         """What the next transaction on top of `state` reads. Raises what planning raises, NotFound for an input."""
         if self._cuts is None or self._base != state.head:
             self._base, self._together = state.head, 1
-            self._bytes_max = self._limits.bytes_max
             self._cuts = self._divide(state)
+        elif self._cut_anew and self._cuts:
+            self._cuts = self._cuts_of(state, Floor.NONE)
+        self._cut_anew = False
         taken = self._cuts[: self._together]
         rows = sum(cut.rows for cut in taken)
         migrates = self._change is not None and self._change.migrates
         return TransformPart(
             inputs={dataset: self._input(dataset, end) for dataset, end in taken[-1].ends.items()},
             change=self._change,
-            bytes_in_hand_max=0 if migrates else self._bytes_max,
+            bytes_in_hand_max=0 if migrates or self._size.is_least else self._limits.bytes_max,
+            divisible=not (migrates or self._size.is_least),
             rows=rows,
             rows_before=self._rows_done,
             rows_total=self._rows_done + sum(cut.rows for cut in self._cuts),
         )
 
     def divide(self, state: ChainState) -> None:
-        """The engine would have too much in hand with the part that was given: half of it is next, and all is halved from now on.
+        """The engine would have too much in hand with the part that was given: half of it is next.
 
-        What cannot be divided - a block, all that it takes until something can be recorded - is given again without a limit.
+        What cannot be divided - a block, all that it takes until something can be recorded - is given again without a limit, and so
+        is a part that is small beside the one that was refused first: then it is not the number of records that takes memory.
         """
-        smaller = self._halved(state) if self._together == 1 else None
-        if smaller is None:
-            self._bytes_max = 0
-        else:
-            self._cuts = smaller
-
-    def _halved(self, state: ChainState) -> tuple[Cut, ...] | None:
-        """What is left in cuts of half as many records, None if that is no less for the first."""
-        self._passed.clear()  # cuts lie earlier now
         rows = self._cuts[0].rows if self._cuts else 0
-        limits = replace(self._limits, rows_max=max(rows // 2, 1))
+        if self._together > 1 or not self._size.halve(rows):
+            self._size.is_least = True
+            return
+        self._passed.clear()  # cuts lie earlier now
         news = news_of(state, self._heads, blocks_max=self._blocks_max)
-        found = cuts(news, limits=limits, floor=self._floor(state, news))
-        if found[0].rows >= rows:
-            return None
-        self._limits = limits
-        return found
+        found = self._cuts_of(state, self._floor(state, news))
+        if found[0].rows < rows:
+            self._cuts = found
+        else:
+            self._size.is_least = True
+
+    def _cuts_of(self, state: ChainState, floor: Floor) -> tuple[Cut, ...]:
+        """What is left, in transactions of the size that is taken now."""
+        news = news_of(state, self._heads, blocks_max=self._blocks_max)
+        return cuts(news, limits=replace(self._limits, rows_max=self._size.rows_max), floor=floor)
 
     def advance(self, committed: Committed | None) -> None:
         """Go on behind the part that was run.
@@ -125,10 +171,11 @@ class TransformDivision:
             return
         self._rows_done += sum(cut.rows for cut in taken)
         self._cuts, self._together, self._change = remaining[self._together :], 1, None
-        self._bytes_max = self._limits.bytes_max
+        self._cut_anew = self._size.recorded(self._limits.rows_max)
 
     def _divide(self, state: ChainState) -> tuple[Cut, ...]:
         self._passed.clear()
+        self._size = _Size(self._limits.rows_max)
         self._heads = {
             dataset: input_at(dataset, self._repository.head(dataset).hash, self._repository)
             for dataset in transform_inputs(state)

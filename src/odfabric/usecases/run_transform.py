@@ -26,6 +26,7 @@ from odfabric.errors import LimitExceeded
 from odfabric.formats.checkpoint_header import checkpoint_bases
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import (
+    COLUMN_SIZE_LIMIT,
     TRANSACTION_SIZE_LIMIT,
     EngineProgress,
     MigrateRequest,
@@ -124,7 +125,7 @@ def _build(
         try:
             return _run_part(part, state, run=run, ports=ports)
         except LimitExceeded as error:
-            if error.limit != TRANSACTION_SIZE_LIMIT or not part.bytes_in_hand_max:
+            if error.limit not in (TRANSACTION_SIZE_LIMIT, COLUMN_SIZE_LIMIT) or not part.divisible:
                 raise
             _log.info("a transaction of %s is divided: %s", entry.alias, error.message)
             division.divide(state)

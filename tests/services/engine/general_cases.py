@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -158,8 +159,15 @@ def case_of(r: Random, query: GeneralQuery, tables: Sequence[Table], *, dense: b
     sizes = sizes_of(r)
     if r.random() < CROWDED_SHARE:
         at = r.randrange(len(tables))
-        blocks[at] = _crowded(r, blocks[at], withdrawn=not punctual)
+        if not _meets_itself(query, tables[at].alias):
+            blocks[at] = _crowded(r, blocks[at], withdrawn=not punctual)
     return GeneralCase(query, tuple(tables), tuple(blocks), cuts, well_formed, punctual, sizes)
+
+
+def _meets_itself(query: GeneralQuery, alias: str) -> bool:
+    """Whether an input stands in several places, where a crowd of it would meet a crowd: judges take minutes for its square."""
+    texts = [query.text, *(text for _, text in query.steps)]
+    return sum(len(re.findall(rf"(?i)(?:\bfrom|\bjoin|,)\s+{alias}\b", text)) for text in texts) > 1
 
 
 def _crowded(r: Random, blocks: tuple[Block, ...], *, withdrawn: bool) -> tuple[Block, ...]:

@@ -234,6 +234,12 @@ def test_a_statement_may_end_with_a_semicolon(engine_call: EngineCall, end: str)
     assert found.problems == ()
 
 
+@pytest.mark.parametrize("comment", ["/* a /* b */ ; c */", "-- a \\\n ; b", "/* ; */", "-- ;"])
+def test_a_semicolon_in_a_comment_ends_nothing(engine_call: EngineCall, comment: str) -> None:
+    """Spark's comments nest, and a line of them goes on behind a backslash."""
+    assert validate(engine_call, f"select event_time, v {comment}\n from a").problems == ()
+
+
 @pytest.mark.parametrize(
     ("early", "rule"),
     [

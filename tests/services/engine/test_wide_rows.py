@@ -99,6 +99,27 @@ def test_more_than_may_be_in_hand_is_refused_and_nothing_else_changes(lab: Lab, 
     assert (roomy.slice_path.read_bytes(), roomy.checkpoint_path.read_bytes()) == content
 
 
+def test_a_batch_that_is_read_has_no_more_than_a_piece(lab: Lab, taken: list[int]) -> None:
+    """Rows of a slice come in batches by their bytes: one of 65,536 rows would be in memory before any piece is cut."""
+    own = own_lab(lab)
+    rows = [(A, 0, "k", f"{number:06}" + chr(65 + number % 26) * 40_000) for number in range(300)]
+    one = Input(own.folder, "a", SCHEMA).add(rows)
+    settings = replace(own.call.settings, batch_bytes=1 << 20)
+    read: list[int] = []
+    plain = InputRows._as_spark
+
+    def counting(self: InputRows, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
+        read.append(batch.nbytes)
+        return plain(self, batch, path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(InputRows, "_as_spark", counting)
+        derived = Derivative(QUERIES["map"], [one], replace(own.call, settings=settings))
+        assert len(derived.pull().records) == 300
+    assert len(read) > 5
+    assert max(read) < 2 << 20
+
+
 @pytest.mark.parametrize("query", ["map", "union"])
 def test_what_is_mapped_row_by_row_is_never_in_hand(lab: Lab, query: str) -> None:
     own = own_lab(lab)

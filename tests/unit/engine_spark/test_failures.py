@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from odfabric.errors import LimitExceeded
-from odfabric.model.engine import TRANSACTION_SIZE_LIMIT
+from odfabric.model.engine import COLUMN_SIZE_LIMIT
 from odfabric_engine_spark.failures import as_odf_error
 from odfabric_engine_spark.task_failures import raise_told, told_failure
 
@@ -17,7 +17,7 @@ def test_more_text_than_a_column_takes_is_a_limit() -> None:
         pa.concat_arrays([piece] * 2_100)
     known = as_odf_error(raised.value)
     assert isinstance(known, LimitExceeded)
-    assert known.limit == TRANSACTION_SIZE_LIMIT
+    assert known.limit == COLUMN_SIZE_LIMIT
     with pytest.raises(LimitExceeded, match="more than 2 GiB"):
         raise_told([told_failure(raised.value)])
 

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from odfabric.errors import Determinate, InvalidData, InvalidQuery, LimitExceeded, OdfError
-from odfabric.model.engine import TRANSACTION_SIZE_LIMIT
+from odfabric.model.engine import COLUMN_SIZE_LIMIT
 
 _OF_DATA = (
     "ARITHMETIC_OVERFLOW",
@@ -87,8 +87,8 @@ def as_odf_error(error: BaseException) -> OdfError | None:
         return Determinate(f"the engine's machine failed: {error.strerror or type(error).__name__}")
     if isinstance(error, pa.ArrowException) and any(reason in str(error) for reason in _OF_LONG_COLUMNS):
         return LimitExceeded(
-            "a column has more than 2 GiB in hand at once: bring its rows in smaller blocks",
-            limit=TRANSACTION_SIZE_LIMIT,
+            "a column has more than 2 GiB in hand at once: its rows have to come in smaller pieces",
+            limit=COLUMN_SIZE_LIMIT,
             maximum=_COLUMN_BYTES_MAX,
         )
     if not isinstance(error, PySparkException | Py4JError):

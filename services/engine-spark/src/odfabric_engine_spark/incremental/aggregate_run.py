@@ -84,11 +84,10 @@ class AggregateRun:
                 self.add_runs(each.groups, each.values)
                 waiting.append(each.versions)
             if sum(each.rows.num_rows for each in waiting) >= self._groups_max:
-                shown.append(self._shown(Versions.joined(waiting)))
-                waiting = []
+                shown.append(self._shown(_taken_together(waiting)))
         if waiting:
-            shown.append(self._shown(Versions.joined(waiting)))
-        return self._records(Versions.joined(shown))
+            shown.append(self._shown(_taken_together(waiting)))
+        return self._records(_taken_together(shown))
 
     def add_runs(self, groups: Run, values: Mapping[int, Run]) -> None:
         """Keeps what groups are from now on, and adds to the values of slots."""
@@ -128,6 +127,13 @@ class AggregateRun:
             return pa.table({"step": shown.steps[identities], "end": shown.ends[identities], **columns})
 
         return changes(shown.rows, shown.was, shown.now, shown.steps, order)
+
+
+def _taken_together(parts: list[Versions]) -> Versions:
+    """The parts as one; they are let go of, for each may be as large as memory allows."""
+    together = Versions.joined(parts)
+    parts.clear()
+    return together
 
 
 def values_name(groups: str, slot: ValuesSlot) -> str:

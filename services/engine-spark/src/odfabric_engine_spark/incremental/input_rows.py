@@ -54,6 +54,8 @@ class InputRows:
                 raise InvalidData(f"input {self.table.alias} has no row with offset {self._position + count - missing}")
             fitting = max(int(batch.num_rows * room / max(batch.nbytes, 1)), 0 if taken else 1)
             own = batch.slice(0, min(missing, fitting))
+            while own.nbytes > room and own.num_rows > 1:
+                own = own.slice(0, own.num_rows // 2)
             if batch.num_rows > own.num_rows:
                 self._rest.append(batch.slice(own.num_rows))
             if not own.num_rows:
@@ -86,7 +88,7 @@ class InputRows:
         first = piece.offsets.begin
         near = range(max(offsets.begin - first, 0), min(offsets.end, piece.offsets.end) - first)
         with open_slice(self._call.exchange.input(piece.path), names) as reader:
-            for batch in reader.batches(columns, near=near):
+            for batch in reader.batches(columns, near=near, bytes_max=self._call.settings.batch_bytes):
                 self._call.check()
                 offset = batch.column(names.offset)
                 within = pc.and_(pc.greater_equal(offset, offsets.begin), pc.less(offset, offsets.end))

@@ -6,7 +6,7 @@ Not here: rows of a state (`state`), records of the output (`emission`). Source:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from pyarrow import types
 
 from odfabric_engine_spark.incremental.canonical import one_array, ordered_bits, row_bytes
 from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 
 _POSITION = "position"
 
@@ -47,6 +48,17 @@ class Delta:
             return parts[0]
         rows = pa.concat_tables([part.rows for part in parts]).combine_chunks()
         return cls(rows, np.concatenate([part.weights for part in parts]))
+
+    @classmethod
+    def joined_within(cls, parts: Iterable[Delta], size: TransactionSize) -> Delta:
+        """Changes one after the other, as they come. Raises LimitExceeded as soon as they are more than may be in hand."""
+        found: list[Delta] = []
+        in_hand = 0
+        for part in parts:
+            found.append(part)
+            in_hand += part.rows.nbytes
+            size.check(in_hand)
+        return cls.joined(found)
 
     def slice(self, begin: int, count: int) -> Delta:
         """Consecutive rows."""

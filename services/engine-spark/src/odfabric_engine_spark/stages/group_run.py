@@ -93,7 +93,7 @@ class GroupRun:
     def records(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Records:
         """What the result changes by, in order. Raises InvalidData, and what Spark raises on an expression."""
         plan = self._plan
-        below = Delta.joined(list(mapped(plan.aggregate.rows, deltas, self._call)))
+        below = Delta.joined_within(mapped(plan.aggregate.rows, deltas, self._call), self._size)
         rows, weights = below.rows, below.weights
         if first and plan.stage.always:
             rows = pa.concat_tables([rows, _own_row(rows.schema)])

@@ -15,6 +15,7 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.row_mapping import RowMapping
+from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.result_rows import ResultTooLarge, collected
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.query import LinearStage
@@ -27,9 +28,12 @@ def linear_mapping(catalyst: Catalyst, stage: LinearStage) -> RowMapping:
     return RowMapping.of(catalyst, stage.plan, output_columns(catalyst, stage.output))
 
 
-def run_linear(mapping: RowMapping, deltas: Sequence[Delta], call: EngineCall) -> Delta:
-    """What the result changes by; equal rows may come more than once. What Spark raises on an expression passes through."""
-    return Delta.joined(list(mapped(mapping, deltas, call)))
+def run_linear(mapping: RowMapping, deltas: Sequence[Delta], call: EngineCall, size: TransactionSize) -> Delta:
+    """What the result changes by; equal rows may come more than once.
+
+    Raises LimitExceeded. What Spark raises on an expression passes through.
+    """
+    return Delta.joined_within(mapped(mapping, deltas, call), size)
 
 
 def mapped(mapping: RowMapping, deltas: Sequence[Delta], call: EngineCall) -> Iterator[Delta]:

@@ -7,7 +7,7 @@ incremental method, sections 2 to 6.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +19,7 @@ import pyarrow as pa
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Plan
 from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.result_rows import ResultTooLarge, collected
 from odfabric_engine_spark.stages.binding import Side, counted_rows, tagged
 from odfabric_engine_spark.stages.delta import Delta, added_up
@@ -101,12 +102,15 @@ _EVERY_KEY = np.zeros(1, dtype=np.uint64)
 class RowsRun:
     """Runs of one stage. `states` are the rows of its leaves, None for a leaf that needs none."""
 
-    def __init__(self, plan: RowsPlan, states: Sequence[RowState | None], call: EngineCall) -> None:
+    def __init__(
+        self, plan: RowsPlan, states: Sequence[RowState | None], call: EngineCall, size: TransactionSize
+    ) -> None:
         self._plan = plan
         self._stage = plan.stage
         self._states = dict(zip(plan.stage.leaves, states, strict=True))
         self._known: dict[StageLeaf, RowState] = {}
         self._call = call
+        self._size = size
         self._storing: Future[Any] | None = None
 
     def apply(self, deltas: Sequence[Delta], marks: Watermarks, *, first: bool) -> Delta:
@@ -195,20 +199,23 @@ class RowsRun:
         at_once = max(min(settings.cores, work.rows // max(settings.stage_rows_each, 1)), 1)
         # Where there is a row over nothing, each part would have one.
         count = 1 if self._plan.always else at_once * self._rounds(work)
-        ahead: dict[KeyPart, list[BoundRows]] = {}
         waiting = [KeyPart(number, count) for number in reversed(range(count))]
-        found: list[Delta] = []
+        return Delta.joined_within(self._in_rounds(waiting, work, at_once), self._size)
+
+    def _in_rounds(self, waiting: list[KeyPart], work: _Work, at_once: int) -> Iterator[Delta]:
+        ahead: dict[KeyPart, list[BoundRows]] = {}
         while waiting:
             bound = self._next(waiting, ahead, work, at_once)
             try:
-                found.append(self._changes(list(bound.values()), work.sides))
+                changes = self._changes(list(bound.values()), work.sides)
             except ResultTooLarge:
                 parts = list(bound)
                 if len(parts) == 1 and not self._is_divisible(parts[0], work):
                     raise result_too_large(self._call) from None
                 waiting += reversed(parts if len(parts) > 1 else parts[0].divided(2))
                 at_once = 1
-        return Delta.joined(found)
+            else:
+                yield changes
 
     def _rounds(self, work: _Work) -> int:
         """In how many rounds parts are computed. Parts differ in size: one that does not fit any more would have been bound in vain."""

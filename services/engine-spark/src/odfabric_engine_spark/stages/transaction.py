@@ -222,7 +222,7 @@ class StagedTransaction:
             elif isinstance(running, RowsRun):
                 done.append(running.apply(deltas, run.marks, first=self._first))
             else:
-                done.append(run_linear(running, deltas, self._call))
+                done.append(run_linear(running, deltas, self._call, self._size))
             in_hand.add(done[-1].rows)
         result = done[-1]
         identity = one_array(result.rows.column(len(self._query.columns))) if self._query.has_identity else None
@@ -295,7 +295,7 @@ class StagedTransaction:
             else None
             for at, leaf in enumerate(stage.leaves)
         ]
-        return RowsRun(self._query.rows[number], found, self._call)
+        return RowsRun(self._query.rows[number], found, self._call, self._size)
 
     def _output_by_position(self) -> pa.Schema:
         """The columns of the output in its types, as relations between stages know them."""

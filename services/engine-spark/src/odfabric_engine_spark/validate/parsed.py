@@ -261,19 +261,18 @@ class ParsedGate:
             raise LimitExceeded(
                 "the query text is too long", limit="query_bytes_max", maximum=self._settings.query_bytes_max
             )
-        another = second_statement(sql)
-        sql = without_last_semicolon(sql)
+        sql, whole = without_last_semicolon(sql), sql
         if not sql.strip():
             raise Refused([refusal("empty", "the query is empty", hint="write SELECT ..")])
-        if another is not None:
-            raise Refused([_another(sql, another)])
         deep = too_deep(sql, self._settings.query_levels_max)
         if deep is not None:
             raise Refused([deep])
         try:
             return self._catalyst.parse(sql)
         except (PySparkException, Py4JError) as error:
-            raise spark_refused(error) from error
+            # What the parser takes is one statement, whatever it looks like here: its comments are nested.
+            another = second_statement(whole)
+            raise Refused([_another(whole, another)]) if another is not None else spark_refused(error) from error
 
     def _judge_plan(self, found: _Node, names: set[str]) -> Iterator[InvalidQuery]:
         node, name = found.node, found.name

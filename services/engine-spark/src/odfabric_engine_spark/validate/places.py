@@ -1,8 +1,8 @@
 """Where in a statement something stands that Spark names without a place, and where the statement ends.
 
 Owns a look at the words of a text: names, texts, numbers, signs; nothing of what they mean. Invariant: a place lies within the
-statement, at the beginning of a word that the parser sees - never in a comment or in the middle of a text. Not here: places of nodes,
-which Spark knows (`refusal`).
+statement, at the beginning of a word, and nothing is refused by what is found here: comments within comments are not told apart. Not
+here: places of nodes, which Spark knows (`refusal`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 # A text or comment without an end takes all that follows: the parser refuses it by itself.
 _WORDS = re.compile(
     r"""
-      (?P<skipped> \s++ | --[^\n]*+ | /\*(?:[^*]|\*(?!/))*+(?:\*/|\Z) )
+      (?P<skipped> \s++ | --(?:\\\n|[^\n])*+ | /\*(?:[^*]|\*(?!/))*+(?:\*/|\Z) )
     | (?P<text> \br'[^']*+(?:'|\Z) | \br"[^"]*+(?:"|\Z) | '(?:[^'\\]|\\.)*+(?:'|\\?\Z) | "(?:[^"\\]|\\.)*+(?:"|\\?\Z) )
     | (?P<quoted> `[^`]*+(?:`|\Z) )
     | (?P<plain> [\w$]++ )

@@ -89,7 +89,7 @@ def _problem(error: PySparkException | Py4JError) -> InvalidQuery | None:
     known = _CONDITION.search(text)
     if known is None and not isinstance(error, AnalysisException | ParseException | IllegalArgumentException):
         return None
-    condition, message = (_UNNAMED, text.splitlines()[0]) if known is None else known.groups()
+    condition, message = (_UNNAMED, next(iter(text.splitlines()), "")) if known is None else known.groups()
     line_of = AT_LINE.search(text)
     line, column = (int(line_of[1]), int(line_of[2]) + 1) if line_of else (None, None)
     message, hint = _told(condition, message)
