@@ -139,7 +139,7 @@ class RowsBench:
 
     def add(self, state: RowState, new: pa.Table) -> RowState:
         """The state with new rows."""
-        state.add(new)
+        state.add_run(state.as_run(new))
         return state
 
 

@@ -46,7 +46,7 @@ def rows_of(path: Path, kept: StoredCheckpoint | None = None) -> RowState:
 
 def added(state: RowState, hashes: range) -> RowState:
     columns = [list(hashes), [1] * len(hashes), [f"text {each}" for each in hashes], [["a", None]] * len(hashes)]
-    state.add(pa.table(columns, schema=state.schema))
+    state.add_run(state.as_run(pa.table(columns, schema=state.schema)))
     return state
 
 

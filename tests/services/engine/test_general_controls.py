@@ -111,7 +111,7 @@ def _nobody_waits_for_a_partner(patch: pytest.MonkeyPatch) -> None:
 
 
 def _state_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RowState, "add", lambda *_: None)
+    patch.setattr(RowState, "add_run", lambda *_: None)
 
 
 def _withdrawals_count_as_rows(patch: pytest.MonkeyPatch) -> None:

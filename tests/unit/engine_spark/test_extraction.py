@@ -52,7 +52,7 @@ def prepared(
     work = StateWork(scratch=folder, piece_rows=3, added_bytes_max=1 << 20, check=lambda: None)
     state = RowState(SCHEMA, timed=False, work=work)
     for rows in before:
-        state.add(table(rows, state))
+        state.add_run(state.as_run(table(rows, state)))
     added = state.in_file(state.as_run(table(new, state)))
     assert added.file is not None
     path = folder / "keys"

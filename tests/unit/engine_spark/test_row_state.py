@@ -149,7 +149,7 @@ def test_a_state_is_its_net_rows(
     for number, (what, argument) in enumerate(steps):
         if what == "add":
             added = table([row for row in argument if dropped_to is None or (row[2] or 99) > dropped_to], timed=timed)
-            state.add(added)
+            state.add_run(state.as_run(added))
             model.add(added)
         elif what == "look up":
             assert net(state.of_keys(pa.array(sorted(argument), pa.uint64()))) == model.net(argument)
@@ -191,7 +191,7 @@ def test_bytes_do_not_depend_on_how_rows_were_added(
     def bytes_of(parts: Sequence[pa.Table], added_bytes_max: int, *, prepare: bool = False) -> list[bytes]:
         state = RowState(ROWS, timed=True, work=work(tmp_path, added_bytes_max=added_bytes_max))
         for part in parts:
-            state.add(part)
+            state.add_run(state.as_run(part))
             if prepare:
                 state.prepare()
         return [
@@ -208,9 +208,9 @@ def test_bytes_do_not_depend_on_how_rows_were_added(
 
 def test_owed_rows_stay_and_cancel_a_later_arrival(tmp_path: Path) -> None:
     state = RowState(ROWS, timed=False, work=work(tmp_path))
-    state.add(table([(1, -1, None, 1, 1, 1)], timed=False))
+    state.add_run(state.as_run(table([(1, -1, None, 1, 1, 1)], timed=False)))
     assert state.of_keys(pa.array([1], pa.uint64())).column(WEIGHT).to_pylist() == [-1]
-    state.add(table([(1, 1, None, 1, 1, 1)], timed=False))
+    state.add_run(state.as_run(table([(1, 1, None, 1, 1, 1)], timed=False)))
     assert state.of_keys(pa.array([1], pa.uint64())).num_rows == 0
     assert state.sealed(whole=False) == []
 
@@ -219,7 +219,7 @@ def test_closed_runs_are_given_up_whole_and_half_closed_ones_are_rewritten(tmp_p
     state = RowState(ROWS, timed=True, work=work(tmp_path))
     runs: list[Run] = []
     for number, times in enumerate(([10, 11], [12, 50], [60, 61])):
-        state.add(table([(number + 1, 1, closes, 0, 0, 0) for closes in times], timed=True))
+        state.add_run(state.as_run(table([(number + 1, 1, closes, 0, 0, 0) for closes in times], timed=True)))
         runs = stored(state.sealed(whole=False), state.stored_schema, number)
         state = RowState(ROWS, timed=True, work=work(tmp_path), runs=runs)
     state.drop_closed(20)
@@ -267,7 +267,7 @@ def test_a_look_up_touches_what_it_asks_for(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("v", pa.int64())])
     state = RowState(schema, timed=False, work=work(tmp_path))
     hashes = np.arange(500, dtype=np.uint64)
-    state.add(pa.table([hashes, np.ones(500, dtype=np.int64), np.arange(500)], schema=state.schema))
+    state.add_run(state.as_run(pa.table([hashes, np.ones(500, dtype=np.int64), np.arange(500)], schema=state.schema)))
     (run,) = stored(state.sealed(whole=False), state.stored_schema, 0)
     run.batches = opened = Opened(run.batches)
     found = RowState(schema, timed=False, work=work(tmp_path), runs=[run]).of_keys(pa.array([7, 499, 7], pa.uint64()))

@@ -126,12 +126,8 @@ class RowState:
         rows = ((piece.hashes, piece.rows) for piece in self._pieces([run]))
         return open_written(write_run(self.stored_schema, self._work.scratch, rows), self.stored_schema)
 
-    def add(self, rows: pa.Table) -> None:
-        """Adds weighted rows: columns as in `schema`."""
-        self.add_run(self.as_run(rows))
-
     def as_run(self, rows: pa.Table) -> Run:
-        """What `add` would add."""
+        """Weighted rows as `add_run` takes them: columns as in `schema`. Any thread."""
         named = rows.select(self.schema.names).cast(self.schema)
         named = named.filter(pc.not_equal(named.column(WEIGHT), 0)).combine_chunks()
         hashes = one_array(named.column(HASH)).to_numpy()
