@@ -136,9 +136,13 @@ class IncompatibleSchema(InvalidInput):
 
 
 class InvalidQuery(InvalidInput):
-    """SQL is refused; `place` has line and column, `place.rule` the reason's id."""
+    """SQL is refused; `place` has line and column, `place.rule` the reason's id.
+
+    `statement` is the text in which they count, where whoever refuses knows it; it is not told.
+    """
 
     code = "invalid-query"
+    statement: str | None = None
 
 
 class SourceNotFound(InvalidInput):

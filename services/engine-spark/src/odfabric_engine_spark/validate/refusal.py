@@ -53,18 +53,11 @@ class Refused(Exception):
         return InvalidQuery(first.message, place=replace(first.place, field=f"queries[{step}]"), hint=first.hint)
 
 
-class _Placed(InvalidQuery):
-    """A refusal whose line and column count in `text`, which may be that of an earlier step: its plan is part of those of later ones."""
-
-    def __init__(self, message: str, *, place: Place, hint: str | None, text: str) -> None:
-        super().__init__(message, place=place, hint=hint)
-        self.text = text
-
-
 def _in_step(problem: InvalidQuery, step: int, queries: Sequence[str]) -> tuple[int, InvalidQuery]:
     texts = [without_last_semicolon(query) for query in queries]
-    if isinstance(problem, _Placed) and problem.text != texts[step] and problem.text in texts:
-        return texts.index(problem.text), problem
+    if problem.statement in texts and problem.statement != texts[step]:
+        # The plan of an earlier step is part of those of later ones.
+        return texts.index(problem.statement), problem
     if problem.place.line is not None and problem.place.column is not None:
         return step, problem
     line, column = place_of(texts[step], problem.message)
@@ -75,12 +68,11 @@ def _in_step(problem: InvalidQuery, step: int, queries: Sequence[str]) -> tuple[
 
 def refusal(rule: str, message: str, *, hint: str | None, at: TreeNode | None = None) -> InvalidQuery:
     """A refusal that points at a node of a plan. `hint` is what to write instead."""
-    if at is None:
-        return InvalidQuery(message, place=Place(rule=rule), hint=hint)
-    line, column = _position(at)
-    text = at.origin().sqlText()
-    place = Place(line=line, column=column, rule=rule)
-    return _Placed(message, place=place, hint=hint, text=str(text.get()) if text.isDefined() else "")
+    line, column = (None, None) if at is None else _position(at)
+    problem = InvalidQuery(message, place=Place(line=line, column=column, rule=rule), hint=hint)
+    text = None if at is None else at.origin().sqlText()
+    problem.statement = str(text.get()) if text is not None and text.isDefined() else None
+    return problem
 
 
 def same_name(name: str) -> InvalidQuery:
