@@ -73,7 +73,11 @@ def _value_of(c: Composer, x: Relation, y: Relation) -> Item:
             order = then("r.event_time", *(f"r.{each}" for each, _ in y.firm))
             first = r.choice(["LIMIT 1", "LIMIT 1", "LIMIT 1 OFFSET 1"])
             return f"(SELECT r.{name} FROM {y.text} r WHERE r.{b} = l.{a} ORDER BY r.{name} DESC{order} {first})", kind
-        group = r.choice(["", "", f" GROUP BY r.{b}"])
+        form = r.choice(["all", "all", "group", "row"])
+        if form == "row":
+            rows = f"(SELECT r.{b} AS b, {call} AS m FROM {y.text} r GROUP BY r.{b})"
+            return f"(SELECT q.m FROM {rows} q WHERE q.b = l.{a})", kind
+        group = f" GROUP BY r.{b}" if form == "group" else ""
         return f"(SELECT {call} FROM {y.text} r WHERE r.{b} = l.{a}{group})", kind
     return f"(SELECT {call} FROM {y.text} r)", kind
 

@@ -142,6 +142,12 @@ SUBQUERIES = {
     "value of a group": Shape(
         "ab", "SELECT event_time, k, v, (SELECT count(*) FROM b WHERE b.k = a.k AND w > 0 GROUP BY b.k) AS m FROM a"
     ),
+    "value of a row that has no second": Shape(
+        "ab",
+        "SELECT event_time, k, z, v, (SELECT n FROM (SELECT k, z, count(*) AS n FROM b GROUP BY k, z) q "
+        "WHERE q.k = a.k AND q.z = a.z) AS n FROM a WHERE coalesce((SELECT m FROM (SELECT z, max(w) AS m FROM b GROUP BY z) q "
+        "WHERE q.z = a.z), 1) >= (SELECT DISTINCT min(w) FROM b)",
+    ),
     "first of all, together": groups(
         "a",
         "SELECT max(q.event_time) AS event_time, avg(q.v) AS m, count(*) AS n FROM "

@@ -8,8 +8,6 @@ Source: ruling on the traps of incremental queries.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from py4j.protocol import Py4JError
 
 from odfabric.errors import InvalidQuery
@@ -29,16 +27,15 @@ from odfabric_engine_spark.catalyst import (
     without_alias,
 )
 from odfabric_engine_spark.normalise.domains import with_equalities_hidden, with_equalities_shown
-from odfabric_engine_spark.normalise.first_rows import takes_one
 from odfabric_engine_spark.normalise.memberships import Memberships, is_not_in
 from odfabric_engine_spark.normalise.rebuild import map_expression, map_expressions, subqueries_of, with_children
+from odfabric_engine_spark.normalise.single_values import with_single_values
 from odfabric_engine_spark.normalise.window_functions import window
 from odfabric_engine_spark.stages.joins import MATCHED, join_kind
 from odfabric_engine_spark.validate.refusal import Refused, refusal, text_of
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 _HOLDERS = frozenset({"Project", "Filter", "Join", "Aggregate"})
-_ROW_KEEPING = frozenset({"Project", "Filter"})
 
 
 class Subqueries:
@@ -56,10 +53,9 @@ class Subqueries:
             raise Refused([_not_here(found[0])])
         if simple_name(node) == "Join" and join_kind(node) in MATCHED:
             return self.joined(self._as_filter(node))
-        node = Memberships(self._catalyst, node).settled()
+        node = Memberships(self._catalyst, with_single_values(self._catalyst, node)).settled()
         if simple_name(node) == "Aggregate":
             return self._around_aggregate(node)
-        self._check(node)
         node = Memberships(self._catalyst, node).with_nulls()
         alone = self._without_single_values(node)
         left = subqueries_of(self._catalyst, alone)
@@ -87,11 +83,6 @@ class Subqueries:
         if simple_name(plan) == "LateralJoin":
             raise Refused([_too_correlated(node.right())])
         return self._plain(plan, set(children(node)))
-
-    def _check(self, node: Plan) -> None:
-        problems = list(_value_problems(self._catalyst, node))
-        if problems:
-            raise Refused(problems)
 
     def _without_single_values(self, node: Plan) -> Plan:
         """Each uncorrelated single value is a column that a join with its one row adds."""
@@ -245,52 +236,6 @@ class Subqueries:
 def _is_single_value(part: Expression) -> bool:
     """Whether an expression is a single value that is the same for all rows."""
     return simple_name(part) == "ScalarSubquery" and bool(part.outerAttrs().isEmpty())
-
-
-def _value_problems(catalyst: Catalyst, node: Plan) -> Iterator[InvalidQuery]:
-    for part in subqueries_of(catalyst, node):
-        if simple_name(part) == "ScalarSubquery" and not _has_one_row(part.plan()):
-            yield refusal(
-                "subquery-rows",
-                f"{text_of(part)} can have more than one row",
-                at=part,
-                hint="aggregate it: (select max(..) from ..), or take one: (select .. order by .. limit 1)",
-            )
-
-
-def _has_one_row(plan: Plan) -> bool:
-    """Whether a plan has at most one row by construction."""
-    if takes_one(plan):
-        return True
-    while simple_name(plan) in _ROW_KEEPING:
-        (plan,) = children(plan)
-    if simple_name(plan) == "Aggregate":
-        (below,) = children(plan)
-        return all(_is_one_value(group, below) for group in items(plan.groupingExpressions()))
-    return simple_name(plan) == "OneRowRelation"
-
-
-def _is_one_value(column: Expression, plan: Plan) -> bool:
-    """Whether a column of a plan has one value for a row that a subquery is asked for: that of something outside of it."""
-    while simple_name(plan) in _ROW_KEEPING and is_attribute(column):
-        if simple_name(plan) == "Filter" and any(_fixes(part, column) for part in conjuncts(plan.condition())):
-            return True
-        if simple_name(plan) == "Project":
-            named = next((each for each in items(plan.projectList()) if expr_id(each) == expr_id(column)), column)
-            column = without_alias(named)
-        (plan,) = children(plan)
-    return bool(column.foldable())
-
-
-def _fixes(condition: Expression, column: Expression) -> bool:
-    """Whether a condition is that a column equals what has no column of the same relation."""
-    if simple_name(condition) not in ("EqualTo", "EqualNullSafe"):
-        return False
-    sides = children(condition)
-    return any(
-        one.semanticEquals(column) and not any(is_attribute(part) for part in walk_expression(other))
-        for one, other in (sides, sides[::-1])
-    )
 
 
 def _not_here(part: Expression) -> InvalidQuery:
