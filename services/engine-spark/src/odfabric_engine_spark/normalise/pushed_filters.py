@@ -8,9 +8,19 @@ below it stays over all rows. Not here: which conditions there are.
 
 from __future__ import annotations
 
-from odfabric_engine_spark.catalyst import Catalyst, Plan, children, expr_id, output_of
+from odfabric_engine_spark.catalyst import (
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    expr_id,
+    is_attribute,
+    items,
+    output_of,
+    simple_name,
+)
 from odfabric_engine_spark.incremental.input_table import marked_leaf
-from odfabric_engine_spark.normalise.rebuild import with_children
+from odfabric_engine_spark.normalise.rebuild import map_expressions, with_children
 from odfabric_engine_spark.normalise.timed import is_timed_filter
 
 _RULES = ("EliminateOuterJoin", "BooleanSimplification", "PushDownPredicates", "ReorderJoin")
@@ -22,8 +32,39 @@ is one: in FROM a, b, c the first two may have none, and a join without a key to
 def with_filters_pushed(catalyst: Catalyst, plan: Plan) -> Plan:
     """The same rows, filtered as early as Spark would filter them."""
     waiting: dict[int, Plan] = {}
-    pushed = catalyst.settled(_set_apart(catalyst, plan, waiting), *_RULES)
+    pushed = catalyst.settled(_set_apart(catalyst, _with_columns_for_conditions(catalyst, plan), waiting), *_RULES)
     return _put_back(catalyst, pushed, waiting) if waiting else pushed
+
+
+def _with_columns_for_conditions(catalyst: Catalyst, node: Plan) -> Plan:
+    """The plan in which conditions that are grouped by are columns of what is grouped.
+
+    Else the rules make one condition of NOT and the group below it, and nothing says any more that it is one of the group.
+    """
+    node = with_children(catalyst, node, [_with_columns_for_conditions(catalyst, child) for child in children(node)])
+    if simple_name(node) != "Aggregate":
+        return node
+    groups = [each for each in items(node.groupingExpressions()) if _is_condition(each)]
+    if not groups:
+        return node
+    columns = [catalyst.named(group, f"condition{index}") for index, group in enumerate(groups)]
+
+    def replace(part: Expression) -> Expression | None:
+        if simple_name(part) == "AggregateExpression":
+            return part
+        known = (column for column, group in zip(columns, groups, strict=True) if part.semanticEquals(group))
+        column = next(known, None)
+        return None if column is None else column.toAttribute()
+
+    (below,) = children(node)
+    grouped = map_expressions(catalyst, node, replace)
+    return grouped.withNewChildren(
+        catalyst.seq([catalyst.logical.Project(catalyst.seq([*output_of(below), *columns]), below)])
+    )
+
+
+def _is_condition(group: Expression) -> bool:
+    return not is_attribute(group) and not group.foldable() and str(group.dataType().typeName()) == "boolean"
 
 
 def _set_apart(catalyst: Catalyst, node: Plan, waiting: dict[int, Plan]) -> Plan:
