@@ -94,6 +94,7 @@ SAME = [
     "select a.k, a.v, q.w from a join lateral (select w, z from b where b.k = a.k and b.w < a.v) q on q.z = a.z",
     "select a.k, q.w from a left join lateral (select w, n from b where b.k = a.k) q on q.n > a.v",
     "select a.k, q.n, q.t from a, lateral (select n, sum(w) t from b where b.k = a.k group by n) q",
+    "select a.k, q.w, q.x from a, lateral (select w, x from (select w, a.z from b) b, lateral (select x from c where c.z = b.z) r) q where a.k = 1",
 ]  # fmt: skip
 MORE = [
     "select a.k, a.v, b.w from a, b where a.k = b.k and a.v < b.w",
@@ -463,6 +464,11 @@ REFUSED = [
     ("with q as (select v from a order by v limit 3) select v from q order by v limit 1", "limit", 1, 64),
     ("with b as (select * from a) select k from b", "relation", 1, 1),
     ("select k, exists (select 1 from b where b.k = a.k) e, count(*) c from a group by rollup(k)", "query-form", 1, 11),
+    ("select a.k, q.w, q.s from a, lateral (select w, s from (select a.n + w w, b.z from b where b.k = a.k) b, lateral (select sum(x) s from c where c.z = b.z and c.x > b.w) r) q", "subquery", 1, 115),
+    ("select k, v from a where exists (select 1 from (select z, w + a.n u from b where b.k = a.k) q where u < (select count(*) + 2 from c where c.z = q.z and c.x > q.u))", "subquery", 1, 106),
+    ("select k, v from (select k, v, map(coalesce(k, 0), v) xm from a) where (select sum(w) from b where xm[1] > b.k) > 2", "subquery", 1, 73),
+    ("select x.k, q.w from (select k, map(coalesce(k, 0), v) xm from a) x, lateral (select sum(w) w from b where xm[1] = b.k) q", "subquery", 1, 79),
+    ("select k from (select k, map(coalesce(k, 0), v) xm from a) x where exists (select sum(w) w from b where xm[1] > b.k)", "subquery", 1, 76),
 ]  # fmt: skip
 
 

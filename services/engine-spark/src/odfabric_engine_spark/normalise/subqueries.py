@@ -9,6 +9,7 @@ Source: ruling on the traps of incremental queries.
 from __future__ import annotations
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.catalyst import (
@@ -18,6 +19,7 @@ from odfabric_engine_spark.catalyst import (
     children,
     conjuncts,
     expr_id,
+    expressions_of,
     inner_plan,
     is_attribute,
     items,
@@ -78,11 +80,11 @@ class Subqueries:
         try:
             plan = self._apply("PullupCorrelatedPredicates", with_equalities_hidden(self._catalyst, node))
             plan = self._apply("RewriteLateralSubquery", plan)
-        except Py4JError:
+        except (Py4JError, PySparkException):
             raise Refused([_too_correlated(node.right())]) from None
         if simple_name(plan) == "LateralJoin":
             raise Refused([_too_correlated(node.right())])
-        return self._plain(plan, set(children(node)))
+        return self._plain(plan, set(children(node)), node.right())
 
     def _without_single_values(self, node: Plan) -> Plan:
         """Each uncorrelated single value is a column that a join with its one row adds."""
@@ -117,15 +119,21 @@ class Subqueries:
             plan = map_expressions(self._catalyst, plan, lambda part: self._as_correlated(part, children(node)[0]))
             plan = self._apply("RewriteCorrelatedScalarSubquery", plan)
             plan = self._apply("RewritePredicateSubquery", plan)
-        except Py4JError:
+        except (Py4JError, PySparkException):
             raise Refused([_too_correlated(at)]) from None
         done = set(children(node))
         if self._is_unfinished(plan, done):
             raise Refused([_too_correlated(at)])
-        return self._plain(plan, done)
+        return self._plain(plan, done, at)
 
-    def _plain(self, plan: Plan, done: set[Plan]) -> Plan:
-        """What Spark's rules have made above plans that are done."""
+    def _plain(self, plan: Plan, done: set[Plan], at: Expression) -> Plan:
+        """What Spark's rules have made above plans that are done. Raises Refused.
+
+        The rules compare the values that a subquery reads, which Spark cannot do with maps; the plan is then not resolved. And the rules may take the values for which a subquery is computed from a copy of the relation outside of it. If that reads a row
+        further outside, the copy is joined with that row too, and on the side of an outer join where it has nulls.
+        """
+        if not plan.resolved() or any(_asks_outside(each) and _times(each, plan) > 1 for each in done):
+            raise Refused([_too_correlated(at)])
         return self._with_plain_nodes(with_equalities_shown(self._catalyst, plan, done), done)
 
     def _with_plain_nodes(self, plan: Plan, done: set[Plan]) -> Plan:
@@ -233,6 +241,17 @@ class Subqueries:
         return any(inner_plan(part) is not None for part in walk_expression(expression))
 
 
+def _asks_outside(plan: Plan) -> bool:
+    """Whether a plan reads columns of a row outside of it: it stands in a subquery itself."""
+    own = (part for each in expressions_of(plan) for part in walk_expression(each))
+    return any(simple_name(part) == "OuterReference" for part in own) or any(map(_asks_outside, children(plan)))
+
+
+def _times(part: Plan, plan: Plan) -> int:
+    """How often a plan is part of another."""
+    return 1 if plan == part else sum(_times(part, child) for child in children(plan))
+
+
 def _is_single_value(part: Expression) -> bool:
     """Whether an expression is a single value that is the same for all rows."""
     return simple_name(part) == "ScalarSubquery" and bool(part.outerAttrs().isEmpty())
@@ -248,6 +267,6 @@ def _too_correlated(part: Expression) -> InvalidQuery:
     return refusal(
         "subquery",
         f"the subquery cannot be written as a join: {text_of(part)}",
-        at=part,
+        at=inner_plan(part) or part,
         hint="write it as a join, or compute it in a step of its own",
     )
