@@ -29,17 +29,18 @@ _BYTES_MAX = (1 << 31) - 1
 
 def row_bytes(columns: Sequence[pa.Array]) -> pa.Array:
     """One byte string per row. ArrowException where they are more than 2 GiB together."""
-    encoded: list[pa.Array] = []
+    parts: list[pa.Array | pa.Scalar] = []
     waiting: list[pa.Array] = []
     for column in columns:
         if _is_fixed(column.type) and not column.null_count:
             waiting.append(column)
             continue
-        encoded += [_encode_fixed(waiting)] if waiting else []
-        encoded.append(_encode(column))
+        parts += [_encode_fixed(waiting)] if waiting else []
+        # Each join copies all bytes, so texts are joined with what stands beside them.
+        parts += _parts_of_text(column) if _is_bytes(column.type) and not column.null_count else [_encode(column)]
         waiting = []
-    encoded += [_encode_fixed(waiting)] if waiting else []
-    return encoded[0] if len(encoded) == 1 else pc.binary_join_element_wise(*encoded, _NOTHING)
+    parts += [_encode_fixed(waiting)] if waiting else []
+    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, _NOTHING)
 
 
 def table_bytes(table: pa.Table) -> pa.Array:
@@ -51,6 +52,9 @@ def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """A column in one piece."""
     if isinstance(column, pa.Array):
         return column
+    if column.num_chunks == 1 and not types.is_nested(column.type):
+        # Of lists a part has the items of the whole; what has no items is read as it lies.
+        return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
@@ -91,8 +95,22 @@ def _is_bytes(data_type: pa.DataType) -> bool:
 
 
 def _encode_text(array: pa.Array) -> pa.Array:
-    escaped = pc.replace_substring(array.cast(pa.binary()), pattern=_ZERO_BYTE[0], replacement=_ZERO_BYTE[1])
-    return pc.binary_join_element_wise(escaped, _END, _NOTHING)
+    return pc.binary_join_element_wise(_escaped(array), _END, _NOTHING)
+
+
+def _parts_of_text(array: pa.Array) -> list[pa.Array | pa.Scalar]:
+    """What to join for texts without nulls."""
+    return [_VALUE, _escaped(array), _END]
+
+
+def _escaped(array: pa.Array) -> pa.Array:
+    """Texts in which the end of a text can be told from a zero byte; few have one."""
+    plain = array.cast(pa.binary())
+    offsets = np.frombuffer(plain.buffers()[1] or b"", dtype=np.int32)[plain.offset : plain.offset + len(plain) + 1]
+    content = np.frombuffer(plain.buffers()[2] or b"", dtype=np.uint8)
+    if not len(plain) or content[offsets[0] : offsets[-1]].all():
+        return plain
+    return pc.replace_substring(plain, pattern=_ZERO_BYTE[0], replacement=_ZERO_BYTE[1])
 
 
 def _is_fixed(data_type: pa.DataType) -> bool:

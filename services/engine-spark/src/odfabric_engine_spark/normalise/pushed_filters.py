@@ -21,7 +21,9 @@ from odfabric_engine_spark.catalyst import (
 )
 from odfabric_engine_spark.incremental.input_table import marked_leaf
 from odfabric_engine_spark.normalise.rebuild import map_expressions, with_children
+from odfabric_engine_spark.normalise.results_apart import with_results_apart
 from odfabric_engine_spark.normalise.timed import is_timed_filter
+from odfabric_engine_spark.validate.special_times import check_special_times
 
 _RULES = ("EliminateOuterJoin", "BooleanSimplification", "PushDownPredicates", "ReorderJoin")
 """An outer join whose rows without a partner are filtered out is an inner one, which lets conditions pass to both sides. What all
@@ -30,9 +32,11 @@ is one: in FROM a, b, c the first two may have none, and a join without a key to
 
 
 def with_filters_pushed(catalyst: Catalyst, plan: Plan) -> Plan:
-    """The same rows, filtered as early as Spark would filter them."""
+    """The same rows, filtered as early as Spark would filter them. Raises Refused if a condition reads the clock down there."""
     waiting: dict[int, Plan] = {}
-    pushed = catalyst.settled(_set_apart(catalyst, _with_columns_for_conditions(catalyst, plan), waiting), *_RULES)
+    plan = _with_columns_for_conditions(catalyst, with_results_apart(catalyst, plan))
+    pushed = catalyst.settled(_set_apart(catalyst, plan, waiting), *_RULES)
+    check_special_times(pushed)
     return _put_back(catalyst, pushed, waiting) if waiting else pushed
 
 

@@ -73,7 +73,8 @@ def _order(rows: pa.Table, leads: Longs, operations: Longs, event_time: str) -> 
     at = times.cast(pa.int32() if types.is_date32(times.type) else pa.int64()).fill_null(0).to_numpy().astype(np.int64)
     known = times.is_valid().to_numpy(zero_copy_only=False)
     adds = operations != int(OperationType.RETRACT)
-    order: Longs = np.lexsort((adds, at, known))
+    # What all rows have alike orders nothing: of a first run that is all but the time.
+    order: Longs = np.lexsort([key for key in (adds, at, known) if key is at or (key.any() and not key.all())])
     differs = np.zeros(len(order) - 1, dtype=bool)
     for key in (adds[order], at[order], known[order]):
         differs |= key[1:] != key[:-1]

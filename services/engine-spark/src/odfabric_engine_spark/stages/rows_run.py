@@ -43,22 +43,35 @@ class Watermarks:
 
 @dataclass(frozen=True, slots=True)
 class _Incoming:
-    """New rows of a leaf, equal ones added up, with their keys. A leaf without state has no keys."""
+    """New rows of a leaf, equal ones added up, in the order of the hashes of their keys. A leaf without state has no keys.
+
+    So the rows of a part of the keys follow one another, and need not be looked for nor copied.
+    """
 
     delta: Delta
     hashes: Hashes
     closes: pa.Array | None
 
+    @classmethod
+    def sorted(cls, delta: Delta, hashes: Hashes, closes: pa.Array | None) -> _Incoming:
+        """Of rows in any order."""
+        if (hashes[1:] >= hashes[:-1]).all():
+            return cls(delta, hashes, closes)
+        order = np.argsort(hashes, kind="stable")
+        rows = Delta(delta.rows.take(pa.array(order)), delta.weights[order])
+        return cls(rows, hashes[order], None if closes is None else closes.take(pa.array(order)))
+
     def chosen(self, part: KeyPart) -> Delta:
         """The rows of a part of the keys."""
         if not len(self.hashes):
-            return self.delta if part.is_first else self.delta.take(np.zeros(0, dtype=np.int64))
-        return self.delta.take(part.positions(self.hashes))
+            return self.delta if part.is_first else self.delta.slice(0, 0)
+        span = part.span(self.hashes)
+        return self.delta.slice(span.start, span.stop - span.start)
 
 
 @dataclass(frozen=True)
 class _Touched:
-    """Keys of an island that have to be computed, some more than once. `moved`: the watermark closes some of them."""
+    """Keys of an island that have to be computed, some more than once; each of `parts` ascends. `moved`: the watermark closes some."""
 
     parts: tuple[Hashes, ...]
     moved: bool
@@ -71,8 +84,8 @@ class _Touched:
 
     def has_several(self, part: KeyPart) -> bool:
         """Whether several of them are in a part, so that some may be in one half, some in the other."""
-        within = [hashes[part.positions(hashes)] for hashes in self.parts]
-        ends = [end for hashes in within if len(hashes) for end in (hashes.min(), hashes.max())]
+        within = [hashes[part.span(hashes)] for hashes in self.parts]
+        ends = [end for hashes in within if len(hashes) for end in (hashes[0], hashes[-1])]
         return bool(ends) and min(ends) < max(ends)
 
 
@@ -323,7 +336,7 @@ class RowsRun:
             return _Incoming(net, _NO_KEYS, None)
         # The same types as those of the state, down to what of a struct may be null.
         net = Delta(net.rows.cast(leaf.schema), net.weights)
-        return _Incoming(net, *self._plan.keys[leaf].evaluate(net.rows))
+        return _Incoming.sorted(net, *self._plan.keys[leaf].evaluate(net.rows))
 
     def _touched(self, island: Island, incoming: dict[StageLeaf, _Incoming], marks: Watermarks) -> _Touched:
         if any(len(incoming[leaf].delta) for leaf in island.wholes):
@@ -367,7 +380,7 @@ class RowsRun:
         bound: dict[StageLeaf, BoundRows] = {}
         for island, keys in zip(self._stage.islands, work.touched, strict=True):
             # Of keys that bring no old rows along it does not matter which they are.
-            hashes = keys.hashes[part.positions(keys.hashes)] if self._known else _NO_KEYS
+            hashes = keys.hashes[part.span(keys.hashes)] if self._known else _NO_KEYS
             for leaf in island.leaves:
                 bound[leaf] = self._bound(leaf, work.incoming[leaf].chosen(part), hashes, alone=leaf is work.alone)
             for leaf in island.wholes:

@@ -45,8 +45,20 @@ class KeyPart:
             return np.arange(len(hashes))
         return np.nonzero(parts_of(hashes, self.count) == self.number)[0]
 
+    def span(self, hashes: Hashes) -> slice:
+        """Where some hashes that ascend lie in it."""
+        return slice(_first_in(self.number, self.count, hashes), _first_in(self.number + 1, self.count, hashes))
+
 
 ALL_KEYS = KeyPart(0, 1)
+
+
+def _first_in(number: int, count: int, hashes: Hashes) -> int:
+    """The position of the first of some ascending hashes that lies in a part or behind it."""
+    if number >= count:
+        return len(hashes)
+    least = -(-(number << 32) // count) << 32
+    return int(np.searchsorted(hashes, np.uint64(least)))
 
 
 def parts_of(hashes: Hashes, count: int) -> Longs:

@@ -59,20 +59,19 @@ def pieces(runs: Sequence[Run], rows_max: int, *, bytes_max: int = PIECE_BYTES_M
 
 def netted(keyed: KeyedRows, *, each_netted: bool) -> tuple[Hashes, pa.Table]:
     """Net rows. `each_netted`: the rows of each source are net already, so keys of one source need no second look."""
-    order = np.argsort(keyed.hashes, kind="stable")
+    order = _order_of(keyed.hashes)
     hashes = keyed.hashes[order]
     mixed = mixed_keys(hashes, keyed.sources[order] if each_netted else None)
     if not mixed.any():
-        # Parts of the keys follow one another, so what they add mostly is in order.
-        return hashes, keyed.rows if (hashes == keyed.hashes).all() else keyed.rows.take(pa.array(order))
+        return hashes, _taken(keyed.rows, order)
     kept, weights = _summed(keyed, order[mixed])
     alone = order[~mixed]
     positions = np.concatenate([alone, kept])
     own = keyed.rows.column(WEIGHT).to_numpy()
     weights = np.concatenate([own[alone], weights])
-    order = np.argsort(keyed.hashes[positions], kind="stable")
+    order = _order_of(keyed.hashes[positions])
     positions = positions[order]
-    rows = keyed.rows.take(pa.array(positions))
+    rows = _taken(keyed.rows, positions)
     return keyed.hashes[positions], rows.set_column(0, rows.schema.field(0), pa.array(weights[order]))
 
 
@@ -89,17 +88,35 @@ def mixed_keys(hashes: Hashes, sources: Longs | None) -> npt.NDArray[np.bool_]:
 
 def _summed(keyed: KeyedRows, positions: Longs) -> tuple[Longs, Longs]:
     """One position of each row with its net weight, in the order of hashes and canonical bytes."""
-    rows = keyed.rows.take(pa.array(positions)).combine_chunks()
+    rows = _taken(keyed.rows, positions).combine_chunks()
     known = bytes_of(rows)
     hashes = keyed.hashes[positions]
     table = pa.table({"hash": hashes, "bytes": known})
     order = pc.sort_indices(table, sort_keys=[("hash", "ascending"), ("bytes", "ascending")]).to_numpy()
-    hashes, known = hashes[order], known.take(pa.array(order))
+    if not _is_whole(order, len(known)):
+        hashes, known = hashes[order], known.take(pa.array(order))
     other = pc.not_equal(known.slice(1), known.slice(0, len(known) - 1)).to_numpy(zero_copy_only=False)
     starts = np.nonzero(np.append(True, (hashes[1:] != hashes[:-1]) | other))[0]
     weights = np.add.reduceat(rows.column(0).to_numpy()[order], starts)
     kept = weights != 0
     return positions[order[starts[kept]]], weights[kept]
+
+
+def _order_of(hashes: Hashes) -> Longs:
+    """The order in which hashes ascend; what is added in a transaction mostly comes in order."""
+    if (hashes[1:] >= hashes[:-1]).all():
+        return np.arange(len(hashes))
+    return np.argsort(hashes, kind="stable")
+
+
+def _taken(rows: pa.Table, positions: Longs) -> pa.Table:
+    """Rows at different positions; if these are all of them in their order nothing is copied."""
+    return rows if _is_whole(positions, rows.num_rows) else rows.take(pa.array(positions))
+
+
+def _is_whole(positions: Longs, count: int) -> bool:
+    """Whether different positions are all there are, in their order."""
+    return len(positions) == count and bool((positions[1:] > positions[:-1]).all())
 
 
 def bytes_of(rows: pa.Table) -> pa.Array:

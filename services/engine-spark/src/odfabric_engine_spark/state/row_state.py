@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.state.key_ends import read_ends
@@ -129,7 +128,10 @@ class RowState:
     def as_run(self, rows: pa.Table) -> Run:
         """Weighted rows as `add_run` takes them: columns as in `schema`. Any thread."""
         named = rows.select(self.schema.names).cast(self.schema)
-        named = named.filter(pc.not_equal(named.column(WEIGHT), 0)).combine_chunks()
+        weights = named.column(WEIGHT).to_numpy()
+        if not weights.all():
+            named = named.filter(pa.array(weights != 0))
+        named = named.combine_chunks()
         hashes = one_array(named.column(HASH)).to_numpy()
         rows = named.drop_columns([HASH])
         return Run.of(*netted(gathered([(hashes, rows)]), each_netted=False))

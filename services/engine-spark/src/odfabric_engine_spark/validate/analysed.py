@@ -7,11 +7,8 @@ order of rows (`row_order`), which operators can run incrementally (`incremental
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
-
-from py4j.protocol import Py4JError
 
 from odfabric.errors import InvalidQuery, LimitExceeded
 from odfabric_engine_spark.catalyst import (
@@ -33,6 +30,7 @@ from odfabric_engine_spark.validate.functions import REASONS, Verdict, expressio
 from odfabric_engine_spark.validate.parsed import ON_TOP, Mode
 from odfabric_engine_spark.validate.refusal import COLLATIONS, PLAIN_FORMS, Refused, in_order, refusal, shown, text_of
 from odfabric_engine_spark.validate.row_order import Place, columns_looked_at, holds_floats, order_problems, place_below
+from odfabric_engine_spark.validate.special_times import special_time
 
 _REPLACEABLE = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
 _NODES = frozenset(
@@ -66,8 +64,6 @@ _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "Offset"})
 _DATA_NODES = frozenset({"LogicalRDD", "LogicalRelation"})
 _SPARKS_OWN = frozenset({"code", "unknown"})
 """Reasons that do not count within what Spark itself puts in the place of an allowed function."""
-_TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
-_SPECIAL_TIME = re.compile(r"\s*(?:now|today|tomorrow|yesterday)\b.*", re.IGNORECASE | re.DOTALL)
 _OPTION_READERS = frozenset(
     {"JsonToStructs", "StructsToJson", "CsvToStructs", "StructsToCsv", "SchemaOfJson", "SchemaOfCsv"}
 )
@@ -211,27 +207,13 @@ def _is_random(node: Expression, name: str) -> bool:
 
 
 def _judge_cast(node: Expression) -> Iterator[InvalidQuery]:
-    """Constants such as 'now' become the time of the run when they are cast, however they are spelt."""
     target = str(node.dataType().json())
     if "collat" in target:
         message = f"{text_of(node)} is not allowed: collations are not allowed"
         yield refusal("function-type", message, at=node, hint=COLLATIONS)
-    child = node.child()
-    if str(node.dataType().typeName()) not in _TIMES or not child.foldable():
-        return
-    if not str(child.dataType().typeName()).startswith("string"):
-        return
-    try:
-        value = child.eval(None)
-    except Py4JError:
-        return  # the constant cannot be evaluated, so neither can the query
-    if value is not None and _SPECIAL_TIME.fullmatch(value.toString()):
-        yield refusal(
-            "special-time",
-            f"{text_of(node)} depends on the time at which the query runs",
-            at=node,
-            hint="write the time out",
-        )
+    problem = special_time(node)
+    if problem is not None:
+        yield problem
 
 
 def _judge_options(node: Expression) -> Iterator[InvalidQuery]:
