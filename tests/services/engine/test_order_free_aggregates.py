@@ -30,6 +30,7 @@ OTHERS = (
     "listagg(z, '+') within group (order by d desc)", "sort_array(collect_union(l))", "array_max(collect_list(d))",
     "avg(v * 3002399751580331 + n)",
     "hex(count_min_sketch(n, 0.5d, 0.5d, 1))", "approx_count_distinct(d)",
+    "array_contains(collect_set(n), 3L)", "arrays_overlap(collect_list(n), array(2L, 7L))", "size(cast(collect_set(n) as array<string>))",
 )  # fmt: skip
 """Results of these, too, may not depend on the order of rows, nor on which zero or NaN comes first."""
 

@@ -175,6 +175,28 @@ FOREIGN = [
         "SELECT window.start AS event_time, SUM(v) AS s FROM `my.trades` GROUP BY WINDOW(event_time, '1 hour')",
     ),
     (
+        "flink",
+        "SELECT TUMBLE_START(`event_time`, INTERVAL '1' DAY) as event_time, a.`k`, count(*) n FROM a "
+        "GROUP BY TUMBLE(`event_time`, INTERVAL '1' DAY), a.`k`",
+        "GROUP BY WINDOW(`event_time`, '1 day'), a.`k`",
+    ),
+    (
+        "flink",
+        "SELECT window_end as event_time, sum(v) s FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(`event_time`), "
+        "INTERVAL '10' MINUTES)) GROUP BY window_start, window_end",
+        "FROM a GROUP BY WINDOW(`event_time`, '10 minute')",
+    ),
+    (
+        "risingwave",
+        "select window_start as event_time, sum(v) s from tumble(a, \"event_time\", interval '1 hour') group by window_start",
+        "FROM a GROUP BY WINDOW(`event_time`, '1 hour')",
+    ),
+    (
+        "risingwave",
+        "select event_time, cast(price as int) p, substr(k, 2, 3) s, greatest(v, 1) g from a",
+        "CAST(price AS INT) AS p, SUBSTRING(k, 2, 3) AS s, GREATEST(v, 1) AS g",
+    ),
+    (
         "datafusion",
         "select event_time, op, k as city, v * 10 as population_x10 from \"my.trades\" where k like 'A%'",
         "SELECT event_time, op, k AS city, v * 10 AS population_x10 FROM `my.trades` WHERE k LIKE 'A%'",
@@ -206,6 +228,9 @@ UNSOUND = [
     ("datafusion", "select event_time, v / 2 h from a", "division"),
     ("datafusion", "select event_time, concat(k, k) c from a", "concat of NULL"),
     ("datafusion", "select event_time, now() n from a", "not known to mean the same"),
+    ("datafusion", "select event_time, substr(k, -2) c from a", "counts from the end"),
+    ("risingwave", "select event_time, substr(k, v) c from a", "a number above 0"),
+    ("flink", "select event_time, greatest(v, 1) g from a", "NULL in Flink"),
     ("risingwave", "select event_time, extract(dow from event_time) d from a", "EXTRACT(DOW"),
     ("flink", "select TUMBLE_END(event_time, INTERVAL '2' MONTH) event_time from a group by TUMBLE(event_time, INTERVAL '2' MONTH)", "no windows of 2 month"),
     ("flink", "select * from TABLE(TUMBLE(TABLE a, DESCRIPTOR(event_time), INTERVAL '1' HOUR))", "groups by window_start"),

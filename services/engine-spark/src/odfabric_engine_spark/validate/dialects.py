@@ -62,6 +62,7 @@ _CALENDAR = frozenset({"MONTH", "QUARTER", "YEAR"})
 _WINDOW_COLUMNS = {"window_start": "START", "window_end": "END", "window_time": "ROWTIME"}
 _MONTH_NOTE = "windows of months are groups that are corrected as they grow, not emitted once when the month is over"
 _AVG_NOTE = "avg of integers gives a fraction in Spark"
+_ROUNDED_NOTE = "a fraction that is cast to an integer is cut in Spark, not rounded"
 _WHOLE_NOTE = "the result is that over all rows of the inputs, not over one interval at a time"
 
 
@@ -95,6 +96,11 @@ def translate(query: str, engine: str) -> Translation:
         tree = statements[0]
         notes = list(dict.fromkeys(_rewritten(tree)))
         _check(tree)
+        _check_corners(tree, engine)
+        if engine == "risingwave" and any(
+            each.to.is_type(*exp.DataType.INTEGER_TYPES) for each in tree.find_all(exp.Cast)
+        ):
+            notes.append(_ROUNDED_NOTE)
         if engine == "datafusion" and any(True for _ in tree.find_all(exp.Join, exp.Group, exp.AggFunc, exp.Window)):
             notes.append(_WHOLE_NOTE)
         if engine == "flink" and tree.find(exp.Avg):
@@ -199,7 +205,7 @@ def _window(arguments: Sequence[exp.Expr], kind: str, bound: str) -> tuple[exp.E
         texts = ", ".join(f"'{n} {u.lower()}'" for n, u in reversed(sizes))
         start, end, notes = "window.start", "window.end", []
         if not bound:
-            return sqlglot.parse_one(f"window({time}, {texts})"), notes
+            return sqlglot.parse_one(f"window({time}, {texts})", read="spark"), notes
     forms = {"": start, "START": start, "END": end, "ROWTIME": f"{end} - INTERVAL '1' MILLISECOND"}
     if bound not in forms:
         raise Untranslatable(f"{kind}_{bound} has no form in Spark")
@@ -229,6 +235,24 @@ def _check(tree: exp.Query) -> None:
             raise Untranslatable(f"{shown(_written(node))} is not known to mean the same in Spark")
         if isinstance(node, exp.Extract) and node.name.upper() not in _EXTRACTED:
             raise Untranslatable(f"EXTRACT({node.name} ..) counts otherwise in Spark")
+
+
+def _check_corners(tree: exp.Query, engine: str) -> None:
+    """Raises Untranslatable for functions on the list that mean something else for some arguments."""
+    for node in tree.walk():
+        if engine == "flink" and isinstance(node, exp.Greatest | exp.Least):
+            raise Untranslatable(
+                f"{shown(_written(node))} is NULL in Flink if any argument is, which Spark passes over"
+            )
+        if engine != "flink" and isinstance(node, exp.Substring) and not _counts_from_one(node):
+            raise Untranslatable(
+                f"{shown(_written(node))} counts from the end in Spark where the start is below 1: write it with a number above 0"
+            )
+
+
+def _counts_from_one(text: exp.Substring) -> bool:
+    start = text.args.get("start")
+    return isinstance(start, exp.Literal) and not start.is_string and start.this.isdecimal() and int(start.this) > 0
 
 
 def _written(node: exp.Expr) -> str:
