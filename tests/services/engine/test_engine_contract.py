@@ -177,6 +177,18 @@ def asked(one: Input, query: str, name: str, begin: int, end: int) -> TransformR
     )
 
 
+def test_rows_that_come_too_late_are_told_in_the_log(engine: EngineUnderTest, compat: ContractEngine) -> None:
+    """The contract has no place for how many."""
+    one = Input(folder_of(engine, "late"), "a", PLAIN)
+    one.add([(A, 0, "x", 1)], watermark=3 * HOUR, at=1000).add([(A, 0, "late", 2), (A, 4 * HOUR, "y", 3)], at=2000)
+    one.slices[:] = [replace(each, path=f"late/{each.path}") for each in one.slices]
+    told = len(engine.log.read_text())
+    query = WINDOWED.replace("select", "select /*+ lateness('1 hour') */", 1)
+    compat.execute_transform(asked(one, query, "late", 0, 2), progress=ignore)
+    assert pq.read_table(engine.exchange / "late/data-2").column("k").to_pylist() == ["x"]
+    assert "1 rows came too late" in engine.log.read_text()[told:]
+
+
 def contract_request(
     engine: EngineUnderTest, name: str, query: str = LINEAR, **changes: Any
 ) -> contract.TransformRequest:

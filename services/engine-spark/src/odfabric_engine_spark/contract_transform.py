@@ -8,6 +8,7 @@ Source: specification facts, "Transforms" 3 and 4; rulings on checkpoints.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from odfabric.errors import InvalidRequest
@@ -22,12 +23,17 @@ from odfabric_engine_spark.contract_blocks import read_block, steps_of_blocks
 from odfabric_engine_spark.incremental.execute import execute_transform
 from odfabric_engine_spark.state.checkpoint import InputPosition, read_checkpoint
 
+_log = logging.getLogger(__name__)
+
 
 def execute_contract_transform(
     request: contract.TransformRequest, call: EngineCall
 ) -> contract.TransformResponseSuccess:
     """Runs one transaction. Raises as `execute_transform` does, and InvalidRequest for what contradicts itself."""
     result = execute_transform(_as_ours(request, call), call)
+    if result.late_rows_dropped:
+        # The contract has no place for it.
+        _log.warning("%d rows came too late for %s and were dropped", result.late_rows_dropped, request.dataset_alias)
     return contract.TransformResponseSuccess(
         new_offset_interval=None if result.offsets is None else result.offsets.to_wire(),
         new_watermark=result.watermark,

@@ -9,6 +9,7 @@ the output that versions make (`aggregate_run`). Source: semantics of transforms
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,6 +29,8 @@ from odfabric_engine_spark.incremental.slots import Values, merge_values
 from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.state.key_part import KeyPart
 from odfabric_engine_spark.state.run import Run
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,9 @@ class GroupVersions:
         events = self._events(work, sums)
         versions, before, after = self._play(work, sums, events)
         groups, values = self._kept(work, sums)
+        owed = int((work.values.rows[: len(sums.keys)] < 0).sum())
+        if owed:
+            _log.warning("%d groups have more rows withdrawn than added: they are not given until these come", owed)
         told = np.nonzero(after >= 0)[0]
         rows, row_of = self._rows(work, versions)
         owners = events[told, 0]

@@ -8,7 +8,7 @@ section 5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +27,14 @@ Tags = npt.NDArray[np.int8]
 
 @dataclass(frozen=True, slots=True)
 class BoundRows:
-    """Rows of one leaf; `tags` say whether they are there before the transaction, after it, or both."""
+    """Rows of one leaf; `tags` say whether they are there before the transaction, after it, or both.
+
+    `owed` are rows that the transaction withdraws though they are not there, None if there are none.
+    """
 
     rows: pa.Table
     tags: Tags
+    owed: pa.Table | None = None
 
     def __len__(self) -> int:
         return len(self.tags)
@@ -47,7 +51,8 @@ def new_rows(delta: Delta) -> BoundRows:
 
 def first_rows(delta: Delta) -> BoundRows:
     """Rows of a leaf whose state is empty: what is withdrawn is owed."""
-    return counted(delta.rows, np.zeros(len(delta), dtype=np.int64), delta.weights)
+    bound = counted(delta.rows, np.zeros(len(delta), dtype=np.int64), delta.weights)
+    return replace(bound, owed=_where(delta.rows, delta.weights < 0))
 
 
 def old_and_new_rows(old: pa.Table, delta: Delta, *, alone: bool) -> BoundRows:
@@ -59,11 +64,16 @@ def old_and_new_rows(old: pa.Table, delta: Delta, *, alone: bool) -> BoundRows:
     if (weights < 0).any() or (delta.weights < 0).any():
         positions, (before, change) = net_weights(rows, [before, change])
         rows = rows.take(pa.array(positions))
-    after = np.maximum(before + change, 0)
-    before = np.maximum(before, 0)
+    after = before + change
+    owed = _where(rows, (after < 0) & (change < 0))
+    before, after = np.maximum(before, 0), np.maximum(after, 0)
     if alone:
         before, after = np.maximum(before - after, 0), np.maximum(after - before, 0)
-    return counted(rows, before, after)
+    return replace(counted(rows, before, after), owed=owed)
+
+
+def _where(rows: pa.Table, mask: npt.NDArray[np.bool_]) -> pa.Table | None:
+    return rows.filter(pa.array(mask)) if mask.any() else None
 
 
 def counted(rows: pa.Table, before: Longs, after: Longs) -> BoundRows:

@@ -7,7 +7,7 @@ incremental method, sections 2 to 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
@@ -125,6 +125,8 @@ class RowsRun:
         self._call = call
         self._size = size
         self._storing: Future[Any] | None = None
+        self.owed: list[tuple[StageLeaf, pa.Table]] = []
+        """Rows that the last change withdraws though they are not there, as far as the engine's own process has looked them up."""
 
     def apply(self, deltas: Sequence[Delta], marks: Watermarks, *, first: bool) -> Delta:
         """What the result changes by; equal rows may come more than once. Until `stored` the states lag behind.
@@ -132,6 +134,7 @@ class RowsRun:
         `first`: there was no transaction before, so nothing has been given yet.
         Raises LimitExceeded; what Spark raises on an expression passes through.
         """
+        self.owed = []
         if first and self._withdraws(deltas):
             # Rows that no state owes are told as they come. Before them there is what a query has over nothing.
             nothing = [delta.take(np.zeros(0, dtype=np.int64)) for delta in deltas]
@@ -228,7 +231,13 @@ class RowsRun:
                 waiting += reversed(parts if len(parts) > 1 else parts[0].divided(2))
                 at_once = 1
             else:
+                self._note_owed(bound.values())
                 yield changes
+
+    def _note_owed(self, parts: Iterable[Sequence[BoundRows]]) -> None:
+        for rows in parts:
+            found = zip(self._stage.leaves, rows, strict=True)
+            self.owed += [(leaf, each.owed) for leaf, each in found if each.owed is not None]
 
     def _rounds(self, work: _Work) -> int:
         """In how many rounds parts are computed. Parts differ in size: one that does not fit any more would have been bound in vain."""

@@ -39,6 +39,7 @@ from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.emission import records
 from odfabric_engine_spark.stages.group_run import GroupRun
 from odfabric_engine_spark.stages.linear_run import run_linear
+from odfabric_engine_spark.stages.owed_rows import WithdrawnRows, log_owed_rows
 from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, StagedQuery
 from odfabric_engine_spark.stages.rows_run import RowsRun, Watermarks
 from odfabric_engine_spark.stages.values import StageLeaf
@@ -137,6 +138,7 @@ class StagedTransaction:
             consolidated=consolidated,
         )
         self._dropped: dict[str, list[Longs]] = defaultdict(list)
+        self._withdrawn: dict[StageLeaf, WithdrawnRows] = {}
         self._states = states
         self._runs = [self._run_of(number, states) for number in range(len(query.stages))]
 
@@ -221,6 +223,8 @@ class StagedTransaction:
                 done.append(running.changes(deltas, run.marks, first=self._first))
             elif isinstance(running, RowsRun):
                 done.append(running.apply(deltas, run.marks, first=self._first))
+                for leaf, rows in running.owed:
+                    log_owed_rows(str(leaf.source), rows, self._withdrawn.get(leaf))
             else:
                 done.append(run_linear(running, deltas, self._call, self._size))
             in_hand.add(done[-1].rows)
@@ -255,6 +259,8 @@ class StagedTransaction:
         weights = weights_of(one_array(table.column(operation)).to_numpy()).astype(np.int64)
         columns = [one_array(table.column(str(column.name()))) for column in leaf.columns]
         delta = Delta.of(columns, weights)
+        offsets = one_array(table.column(self._tables[str(leaf.source)].vocabulary.offset)).to_numpy()
+        self._withdrawn[leaf] = WithdrawnRows.of(delta, offsets)
         if self._query.lateness is None:
             return delta
         bounds = np.array([self._query.lateness.bound_us(step.own_before_us) for step in steps], dtype=np.int64)
@@ -262,7 +268,6 @@ class StagedTransaction:
             leaf, delta.rows, np.repeat(bounds, [sum(piece.num_rows for piece in pieces) for pieces in parts])
         )
         if late.any():
-            offsets = one_array(table.column(self._tables[str(leaf.source)].vocabulary.offset)).to_numpy()
             self._dropped[str(leaf.source)].append(offsets[late])
         return delta.take(np.nonzero(~late)[0])
 
