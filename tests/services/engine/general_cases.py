@@ -59,6 +59,9 @@ CROWD = 1_100
 CROWDED_SHARE = float(os.environ.get("ODF_LAW_CROWDED", "0.03"))
 """Share of the cases that have such an input."""
 
+TIMELESS_SHARE = float(os.environ.get("ODF_LAW_TIMELESS", "0.05"))
+"""Share of the cases in which rows of inputs may lack the event time, as those of derivative datasets may."""
+
 Row = tuple[Any, ...]
 
 
@@ -70,10 +73,12 @@ class Table:
     columns: Mapping[str, str]
     times: str = "timestamp"
     """The type of its event time."""
+    timeless: bool = False
+    """Whether rows may lack it."""
 
     @property
     def schema(self) -> pa.Schema:
-        event_time = pa.field("event_time", ARROW[self.times], nullable=False)
+        event_time = pa.field("event_time", ARROW[self.times], nullable=self.timeless)
         return input_schema(
             *(pa.field(name, ARROW[kind]) for name, kind in self.columns.items()), event_time=event_time
         )
@@ -150,7 +155,11 @@ class GeneralCase:
 def case_of(r: Random, query: GeneralQuery, tables: Sequence[Table], *, dense: bool | None = None) -> GeneralCase:
     """A case for a query: random changelogs of its inputs, cut at random."""
     dense = r.random() < 0.6 if dense is None else dense
+    timeless = Random(_next(r)).random() < TIMELESS_SHARE
     well_formed, punctual = r.random() < 0.92, r.random() < 0.35
+    if timeless:
+        # A row without a time is neither late nor in time.
+        punctual, tables = False, [replace(each, timeless=True) for each in tables]
     # A row at the very end of a session still joins it, so one that is in time for that comes later.
     after_ms = int(any("session_window" in text for _, text in query.statements))
     maker = _Changelogs(r, dense=dense, well_formed=well_formed, punctual=punctual, after_ms=after_ms)
@@ -162,6 +171,14 @@ def case_of(r: Random, query: GeneralQuery, tables: Sequence[Table], *, dense: b
         if not _meets_itself(query, tables[at].alias):
             blocks[at] = _crowded(r, blocks[at], withdrawn=not punctual)
     return GeneralCase(query, tuple(tables), tuple(blocks), cuts, well_formed, punctual, sizes)
+
+
+def _next(r: Random) -> float:
+    """The number that comes next, which still comes: cases keep their numbers."""
+    state = r.getstate()
+    found = r.random()
+    r.setstate(state)
+    return found
 
 
 def _meets_itself(query: GeneralQuery, alias: str) -> bool:
@@ -274,6 +291,8 @@ class _Changelogs:
     def _row(self, table: Table, earliest: int) -> Row:
         r = self._r
         moment = START + r.randrange(4 if self._dense else 9) * (HOUR // 2) + r.choice([0, 0, 0, 1])
+        if table.timeless and r.random() < 0.2:
+            return (None, *(self._value(kind) for kind in table.columns.values()))
         event_time: Any = max(moment, earliest) if self._punctual else moment
         if table.times == "date":
             days = -(-event_time // DAY) if self._punctual else event_time // HOUR

@@ -6,7 +6,7 @@ import pytest
 
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.model.engine import QueryInput, QueryProblem, ValidateRequest, ValidateResult
-from odfabric.model.metadata import SqlQueryStep, TransformSql
+from odfabric.model.metadata import SqlQueryStep, TemporalTable, TransformSql
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.validate.dialects import DIALECTS, Untranslatable, translate
@@ -18,7 +18,12 @@ DDL = "k STRING, v INT, price DECIMAL(18, 2), t TIMESTAMP"
 
 
 def judged(
-    call: EngineCall, *queries: str, engine: str = "spark", ddl: str = DDL, vocabulary: DatasetVocabulary | None = None
+    call: EngineCall,
+    *queries: str,
+    engine: str = "spark",
+    ddl: str = DDL,
+    vocabulary: DatasetVocabulary | None = None,
+    temporal: tuple[TemporalTable, ...] | None = None,
 ) -> ValidateResult:
     *early, last = queries
     steps = (*(SqlQueryStep(alias=f"s{n}", query=sql) for n, sql in enumerate(early)), SqlQueryStep(query=last))
@@ -26,7 +31,7 @@ def judged(
     inputs = tuple(
         QueryInput(alias=alias, vocabulary=names, data_schema=None, ddl=ddl) for alias in ("a", "b", "my.trades")
     )
-    transform = TransformSql(engine=engine, queries=steps)
+    transform = TransformSql(engine=engine, queries=steps, temporal_tables=temporal)
     return judge_query(ValidateRequest(vocabulary=DatasetVocabulary(), transform=transform, inputs=inputs), call)
 
 
@@ -217,6 +222,29 @@ def test_a_query_of_another_engine_is_refused_with_one_that_is_accepted(
     assert judged(engine_call, problem.suggestion).problems == ()
 
 
+LOOK_UP = "select a.event_time, a.k, r.`price` from a {side} join `my.trades` for system_time as of a.event_time as r on a.k = r.k"
+
+
+@pytest.mark.parametrize("side", ["", "left"])
+def test_a_look_up_in_a_table_of_versions_is_translated(engine_call: EngineCall, side: str) -> None:
+    versions = (TemporalTable(name="my.trades", primary_key=("k",)),)
+    (problem,) = judged(engine_call, LOOK_UP.format(side=side), engine="flink", temporal=versions).problems
+    assert problem.suggestion is not None
+    assert f"{side.upper()} JOIN LATERAL ( SELECT * FROM `my.trades` AS `r`".strip() in " ".join(
+        problem.suggestion.split()
+    )
+    assert "`temporalTables`" in (problem.hint or "")
+    found = judged(engine_call, problem.suggestion, temporal=versions)
+    assert found.problems == ()
+    assert ("timed", "lateral join", (), 0) in operators(found)
+
+
+def test_a_look_up_by_other_columns_than_the_primary_key_is_not_offered(engine_call: EngineCall) -> None:
+    versions = (TemporalTable(name="my.trades", primary_key=("k", "v")),)
+    (problem,) = judged(engine_call, LOOK_UP.format(side=""), engine="flink", temporal=versions).problems
+    assert problem.suggestion is None
+
+
 def test_every_step_gets_its_own_translation(engine_call: EngineCall) -> None:
     found = judged(
         engine_call, 'select event_time, "k" from a', "select event_time, k::string k from s0", engine="datafusion"
@@ -234,7 +262,8 @@ UNSOUND = [
     ("risingwave", "select event_time, extract(dow from event_time) d from a", "EXTRACT(DOW"),
     ("flink", "select TUMBLE_END(event_time, INTERVAL '2' MONTH) event_time from a group by TUMBLE(event_time, INTERVAL '2' MONTH)", "no windows of 2 month"),
     ("flink", "select * from TABLE(TUMBLE(TABLE a, DESCRIPTOR(event_time), INTERVAL '1' HOUR))", "groups by window_start"),
-    ("flink", "select a.event_time, r.v from a join `my.trades` for system_time as of a.event_time as r on a.k = r.k", "JOIN LATERAL"),
+    ("flink", "select a.event_time, r.v from a join `my.trades` for system_time as of a.event_time as r on a.k = r.k and r.v > 1", "JOIN LATERAL"),
+    ("flink", "select a.event_time, r.v from a right join b for system_time as of a.event_time as r on a.k = r.k", "JOIN LATERAL"),
     ("datafusion", "insert into a values (1)", "one query"),
     ("datafusion", "select 1; select 2", "one query"),
     ("datafusion", "select event_time from a where ((v", "cannot be read"),

@@ -72,7 +72,8 @@ def _foreign(request: ValidateRequest, call: EngineCall) -> ValidateResult:
             hint = f"write it in Spark SQL, with `engine: {ENGINE_NAME}`: {why.reason}"
             return _problems(_problem(refused, hint, number, line=why.line, column=why.column))
     queries = tuple(SqlQueryStep(alias=step.alias, query=one.query) for step, one in zip(steps, found, strict=True))
-    judged = validate_query(replace(request, transform=TransformSql(engine=ENGINE_NAME, queries=queries)), call)
+    own = TransformSql(engine=ENGINE_NAME, queries=queries, temporal_tables=transform.temporal_tables)
+    judged = validate_query(replace(request, transform=own), call)
     if judged.problems:
         first = judged.problems[0]
         hint = f"translated into Spark SQL it is refused as well: {first.message}" + (

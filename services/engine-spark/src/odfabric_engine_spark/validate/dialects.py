@@ -62,6 +62,9 @@ _CALENDAR = frozenset({"MONTH", "QUARTER", "YEAR"})
 _WINDOW_COLUMNS = {"window_start": "START", "window_end": "END", "window_time": "ROWTIME"}
 _MONTH_NOTE = "windows of months are groups that are corrected as they grow, not emitted once when the month is over"
 _AVG_NOTE = "avg of integers gives a fraction in Spark"
+_LOOK_UP_NOTE = "the table of versions stands in `temporalTables` with its primary key, and its event time has the name of the time it is joined by"
+_MADE_HERE = "made here"
+"""A mark of nodes that are Spark's already."""
 _ROUNDED_NOTE = "a fraction that is cast to an integer is cut in Spark, not rounded"
 _WHOLE_NOTE = "the result is that over all rows of the inputs, not over one interval at a time"
 
@@ -94,7 +97,7 @@ def translate(query: str, engine: str) -> Translation:
         if len(statements) != 1 or not isinstance(statements[0], exp.Query):
             raise Untranslatable("one query, SELECT .. or WITH .. SELECT .., is translated")
         tree = statements[0]
-        notes = list(dict.fromkeys(_rewritten(tree)))
+        notes = list(dict.fromkeys([*_rewritten(tree), *_looked_up(tree)]))
         _check(tree)
         _check_corners(tree, engine)
         if engine == "risingwave" and any(
@@ -223,9 +226,42 @@ def _interval(value: exp.Expr) -> tuple[str, str]:
     return number, unit
 
 
+def _looked_up(tree: exp.Query) -> Iterator[str]:
+    """Puts look-ups in the place of joins FOR SYSTEM_TIME AS OF; yields notes. Whether they compare the primary key is judged later."""
+    for join in list(tree.find_all(exp.Join)):
+        table, condition = join.this, join.args.get("on")
+        version = table.args.get("version")
+        if version is None:
+            continue
+        if not isinstance(version.expression, exp.Column) or str(version.args.get("kind")).upper() != "AS OF":
+            raise Untranslatable(_REASONS["Version"])
+        if join.side.upper() not in ("", "LEFT") or condition is None or not _compares_columns(condition):
+            raise Untranslatable(f"{_REASONS['Version']}; only keys that are equal are looked up")
+        name = exp.to_identifier(table.alias_or_name, quoted=True)
+        plain = exp.Table(this=table.this.copy(), alias=exp.TableAlias(this=name.copy()))
+        own_time = exp.Column(this=version.expression.this.copy(), table=name.copy())
+        versions = exp.select("*").from_(plain).where(condition.copy(), own_time <= version.expression.copy())
+        versions = versions.order_by(own_time.desc()).limit(1)
+        lateral = exp.Lateral(this=exp.Subquery(this=versions), alias=exp.TableAlias(this=name))
+        lateral.meta[_MADE_HERE] = True
+        join.set("this", lateral)
+        join.set("on", exp.true())
+        yield _LOOK_UP_NOTE
+
+
+def _compares_columns(condition: exp.Expr) -> bool:
+    """Whether a condition says that columns of named tables are equal, and nothing else."""
+    if isinstance(condition, exp.And):
+        return _compares_columns(condition.left) and _compares_columns(condition.right)
+    sides = (condition.left, condition.right) if isinstance(condition, exp.EQ) else ()
+    return bool(sides) and all(isinstance(each, exp.Column) and each.table for each in sides)
+
+
 def _check(tree: exp.Query) -> None:
     """Raises Untranslatable for the first construct that is not known to mean the same."""
-    for node in tree.walk():
+    for node in tree.walk(prune=lambda each: _MADE_HERE in each.meta):
+        if _MADE_HERE in node.meta:
+            continue
         name = type(node).__name__
         if name in _REASONS:
             raise Untranslatable(_REASONS[name])
