@@ -47,6 +47,26 @@ REQUESTS = {
         "select window.end as event_time, sum(d) as s, max(k) as last_k"
         " from input group by window(event_time, '2 hours', '1 hour')"
     ),
+    "sessions": (
+        "select session_window.start as event_time, k, count(*) as n, sum(f) as s"
+        " from input group by session_window(event_time, '10 minutes'), k"
+    ),
+    "three of each": (
+        "select event_time, k, v, f from (select *, row_number() over (partition by k order by f desc) as place from input)"
+        " where place <= 3"
+    ),
+    "moments and places": (
+        "select max(event_time) as event_time, k, stddev(f) as s, corr(f, v) as c, percentile(f, 0.3) as p,"
+        " count(distinct v) as n, sort_array(collect_set(v % 9)) as l, max_by(f, v) as m from input group by rollup(k)"
+    ),
+    "the one before": (
+        "select i.event_time, i.k, i.v, e.v as before from input i left join lateral (select v, event_time from input j"
+        " where j.k = i.k and j.event_time < i.event_time order by j.event_time desc limit 1) e"
+    ),
+    "greatest and not below": (
+        "select event_time, k, v from input i where not exists (select 1 from input j where j.k = i.k and j.v > i.v)"
+        " except select event_time, k, v from input where f < (select avg(f) from input)"
+    ),
 }
 """Add a query here, and it is held to the law: the same request gives the same logical hash, whatever the machine."""
 
