@@ -12,7 +12,7 @@ import typer
 
 from odfabric.cli.backend import PushFile, check_file, media_type_of
 from odfabric.cli.context import backend_of, context_of
-from odfabric.errors import InvalidRequest, Place
+from odfabric.errors import InvalidRequest, OdfError, Place
 from odfabric.model.instant import Instant
 
 LOG_BLOCKS = 25
@@ -153,10 +153,16 @@ def pull(
     output = context_of(context).output
     results = []
     with backend_of(context_of(context), output) as backend:
-        for ref in refs:
+        for number, ref in enumerate(refs, 1):
             url = ref if "://" in ref else None
             target = name or (ref.rstrip("/").rpartition("/")[2] if url else ref)
-            pulled = backend.pull(target, url=url, recursive=recursive, fetch_uncacheable=fetch_uncacheable)
+            try:
+                pulled = backend.pull(target, url=url, recursive=recursive, fetch_uncacheable=fetch_uncacheable)
+            except OdfError:
+                if len(refs) > 1:
+                    left = f"; not tried: {', '.join(refs[number:])}" if refs[number:] else ""
+                    output.say(f"{target} was not pulled{left}")
+                raise
             results.append(pulled)
             if not output.as_json:
                 what = "up to date" if pulled["upToDate"] else _new_rows(pulled) + _dropped_rows(pulled)

@@ -213,6 +213,17 @@ SPARKS_OWN = [
     ("select event_time, v from A", "relation", (1, 27), "did you mean `a`? Upper and lower case"),
     ("select event_time, foo(v) x from a", "function-unknown", (1, 20), "other functions"),
     ("select event_time, upperr(k) x from a", "function-unknown", (1, 20), "did you mean upper?"),
+    ("select event_time, safe_divide(v, 2) x from a", "function-unknown", (1, 20), "try_divide(a, b)"),
+    ("select distinct on (k) event_time, v from a", "function-unknown", (1, 17), "QUALIFY row_number()"),
+    ("select event_time, count(distinct v) over (partition by k) n from a",
+     "distinct-window-function-unsupported", (1, 20), "size(collect_set(..)"),
+    ("select event_time, median(v) over (partition by k order by event_time rows 4 preceding) n from a",
+     "invalid-window-spec-for-aggregation-func", (1, 20), "leave out ORDER BY and the frame"),
+    ("select event_time, v * DECIMAL '0.19' x from a", "unsupported-typed-literal", (1, 24), "0.19BD"),
+    ("select event_time from a where event_time > DATE '2026-02-30'", "invalid-typed-literal", (1, 45), "'2026-02-28'"),
+    ("select q.* from (select event_time, v from a) q (x)", "assignment-arity-mismatch", (1, 17), "as many names"),
+    ("select event_time, size(collect_set(v) over (partition by k order by event_time range interval 1 day preceding)) n from a",
+     "function-order", (1, 25), "count(distinct ..)"),
 ]  # fmt: skip
 
 

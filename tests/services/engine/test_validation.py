@@ -145,6 +145,22 @@ def test_operators_that_keep_rows_by_key_are_told_with_their_keys(
     assert operator in operators(judged(engine_call, query))
 
 
+LATERALS = [
+    ("select a.event_time, l.w from a, lateral (select v + 1 as w) l", "linear"),
+    (
+        "select a.event_time, l.v from a left join lateral (select v from b where b.k = a.k order by b.v limit 1) l on true",
+        "keyed",
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "operator_class"), LATERALS)
+def test_a_lateral_is_of_the_class_of_what_it_does(engine_call: EngineCall, query: str, operator_class: str) -> None:
+    found = judged(engine_call, query)
+    assert found.operator_class == operator_class
+    assert (operator_class, "lateral join", (), 0) in operators(found)
+
+
 def test_a_refused_query_has_problems_and_no_operators(engine_call: EngineCall) -> None:
     found = judged(engine_call, "select event_time, rand() r from a")
     assert found.problems

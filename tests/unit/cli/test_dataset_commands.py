@@ -66,6 +66,11 @@ def test_init_twice_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (tmp_path / "w/node.token").read_text() == token
 
 
+def test_of_several_pulls_the_one_that_fails_is_named(odf: Command) -> None:
+    odf("pull", "nowhere", "readings", "elsewhere", code=1)
+    assert "nowhere was not pulled; not tried: readings, elsewhere" in odf.err
+
+
 def test_list_names_datasets(odf: Command) -> None:
     (listed,) = odf.json("list")  # type: ignore[misc]
     assert set(listed) == {"id", "alias", "kind", "head"}

@@ -122,8 +122,14 @@ def window_problems(node: Plan) -> Iterator[InvalidQuery]:
                 "function-order",
                 f"{text} depends on the order of rows that tie",
                 at=call.expression,
-                hint="write the frame: rows between unbounded preceding and current row (or unbounded following)",
+                hint=_of_a_frame(call),
             )
+
+
+def _of_a_frame(call: _Call) -> str:
+    if simple_name(call.function) in LISTS and not call.from_start:
+        return "ask for the rows of the range by themselves: (select count(distinct ..) from .. j where j.k = i.k and j.event_time between .. and ..)"
+    return "write the frame: rows between unbounded preceding and current row (or unbounded following)"
 
 
 def _is_decided(call: _Call) -> bool:

@@ -41,7 +41,6 @@ _NAMES = {
     "Deduplicate": "distinct",
     "Join": "join",
     "LateralJoin": "lateral join",
-    "AsOfJoin": "as-of join",
     "Window": "window function",
     "Except": "except",
     "Intersect": "intersect",
@@ -51,7 +50,8 @@ _NAMES = {
     "GlobalLimit": "limit",
 }
 _LINEAR_NODES = frozenset({"Project", "Filter", "Generate", "Union", "Expand", "Unpivot"})
-_TIMED_NODES = frozenset({"LateralJoin", "AsOfJoin"})
+_AS_THE_WHOLE = frozenset({"LateralJoin"})
+"""A look-up in a table of versions makes the whole query timed, another one keyed, one in the row itself leaves it linear."""
 _WINDOW_PARTS = frozenset({"Project", "Filter", "Expand"})
 _HOLDERS = frozenset({"Project", "Filter", "Aggregate", "Join"})
 _SUBQUERY = "Subquery"
@@ -71,7 +71,7 @@ def operators_of(plan: Plan, steps: Sequence[SqlQueryStep], *, operator_class: s
 
     A group by a window is timed only if the query as a whole is: over another column than the event time it is a plain key.
     """
-    found = [_described(each, steps, timed=operator_class == TIMED) for each in _operators(plan)]
+    found = [_described(each, steps, whole=operator_class or KEYED) for each in _operators(plan)]
     # One clause may be several nodes of a plan, and a step that is read twice is in it twice.
     told = {(one.step, one.line or 0, one.column or 0, one.name, one.keys, one.detail): one for one in found}
     return tuple(sorted(told.values(), key=lambda one: (one.step, one.line or 0, one.column or 0)))
@@ -106,13 +106,13 @@ def _start_of(node: Plan) -> int | None:
     return int(start.get()) if start.isDefined() else None
 
 
-def _described(found: _Found, steps: Sequence[SqlQueryStep], *, timed: bool) -> QueryOperator:
+def _described(found: _Found, steps: Sequence[SqlQueryStep], *, whole: str) -> QueryOperator:
     node, name = found.node, found.name
     origin = found.at.origin()
     line, start = origin.line(), origin.startPosition()
     keys = tuple(_keys(node, name))
     return QueryOperator(
-        operator_class=_class_of(node, name, timed=timed),
+        operator_class=_class_of(node, name, whole=whole),
         name=_NAMES.get(name, _SUBQUERY.lower()),
         keys=keys,
         detail=_detail(node, name),
@@ -122,13 +122,13 @@ def _described(found: _Found, steps: Sequence[SqlQueryStep], *, timed: bool) -> 
     )
 
 
-def _class_of(node: Plan, name: str, *, timed: bool) -> str:
+def _class_of(node: Plan, name: str, *, whole: str) -> str:
     if name in _LINEAR_NODES:
         return LINEAR
-    if name in _TIMED_NODES:
-        return TIMED
+    if name in _AS_THE_WHOLE:
+        return whole
     windowed = name == "Aggregate" and any(_is_window(each) for each in items(node.groupingExpressions()))
-    return TIMED if windowed and timed else KEYED
+    return TIMED if windowed and whole == TIMED else KEYED
 
 
 def _keys(node: Plan, name: str) -> Iterator[str]:

@@ -339,12 +339,13 @@ class ParsedGate:
         verdict, reason = functions().verdict(name)
         if verdict is Verdict.REFUSED and not (reason == "order" and self._mode is Mode.QUERY):
             why, _ = REASONS[reason]
+            known = functions().elsewhere(name) if reason == "unknown" else None
             similar = functions().similar(name) if reason == "unknown" else None
             yield refusal(
                 f"function-{reason}",
                 f"the function {shown(name)} is not allowed: {why}",
                 at=node,
-                hint=f"did you mean {similar}?" if similar else functions().instead(name, reason),
+                hint=known or (f"did you mean {similar}?" if similar else functions().instead(name, reason)),
             )
 
 

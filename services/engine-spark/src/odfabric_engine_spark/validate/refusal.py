@@ -19,8 +19,7 @@ from odfabric_engine_spark.validate.places import place_of, without_last_semicol
 
 SQL_CHARACTERS_SHOWN_MAX = 80
 
-AT_LINE = re.compile(r"\(?line (\d+),? pos(?:ition)? (\d+)")
-"""Where Spark says that something stands; its positions count from 0."""
+_AT_LINE = re.compile(r"\(?line (\d+),? (pos|position) (\d+)")
 
 
 PLAIN_FORMS = "write it with SELECT, WHERE, GROUP BY, joins, unions and window functions"
@@ -108,13 +107,18 @@ def text_of(expression: Expression) -> str:
     return shown(source_text(expression) or str(expression.sql()))
 
 
+def place_told(text: str) -> tuple[int | None, int | None]:
+    """Line and column from 1 where Spark says that something stands: its "position" counts from 1, its "pos" from 0."""
+    found = _AT_LINE.search(text)
+    return (None, None) if found is None else (int(found[1]), int(found[3]) + (found[2] == "pos"))
+
+
 def data_problem(error: BaseException) -> BaseException:
     """What a row did to an expression, with the expression's place; the same error if it is of another kind."""
     known = as_odf_error(error)
     if not isinstance(known, InvalidData) or known is error:
         return error
-    found = AT_LINE.search(spark_text(error))
-    line, column = (int(found[1]), int(found[2])) if found else (None, None)
+    line, column = place_told(spark_text(error))
     return InvalidData(known.message, place=Place(line=line, column=column), hint=known.hint)
 
 

@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 
 from odfabric.errors import InvalidQuery, Place
 from odfabric_engine_spark.failures import MESSAGE_CHARACTERS_MAX, spark_text
-from odfabric_engine_spark.validate.refusal import AT_LINE, PLAIN_FORMS, Refused, refusal
+from odfabric_engine_spark.validate.refusal import PLAIN_FORMS, Refused, place_told, refusal
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*?)(?:\s*SQLSTATE: [0-9A-Z]{5}|\n|$)", re.DOTALL)
 _ADVICE = re.compile(
@@ -35,6 +35,7 @@ _UNNAMED = "STATEMENT"
 _CAST = "make them of one type: cast(.. as ..)"
 _NUMBER = "write the column instead of its number"
 _HINTS: Mapping[str, str] = {
+    "ASSIGNMENT_ARITY_MISMATCH": "give as many names as there are columns",
     "AMBIGUOUS_REFERENCE": "say of which table it is",
     "CANNOT_PARSE_INTERVAL": "write an interval such as '1 day' or '90 minutes'",
     "DATATYPE_MISMATCH": "give it values of the types that it takes: cast(.. as ..)",
@@ -47,6 +48,7 @@ _HINTS: Mapping[str, str] = {
     "DATATYPE_MISMATCH.NON_FOLDABLE_INPUT": "write a constant there",
     "DATATYPE_MISMATCH.SPECIFIED_WINDOW_FRAME_WRONG_COMPARISON": "write the earlier bound first",
     "DATATYPE_MISMATCH.VALUE_OUT_OF_RANGE": "write a value within that range",
+    "DISTINCT_WINDOW_FUNCTION_UNSUPPORTED": "count the members of a set: size(collect_set(..) over (partition by ..))",
     "GROUP_BY_POS_AGGREGATE": _NUMBER,
     "GROUP_BY_POS_OUT_OF_RANGE": _NUMBER,
     "INCOMPATIBLE_COLUMN_TYPE": "cast the columns of all branches to one type",
@@ -56,6 +58,8 @@ _HINTS: Mapping[str, str] = {
     "INVALID_LAMBDA_FUNCTION_CALL": "write as many names before -> as the function gives values",
     "INVALID_SUBQUERY_EXPRESSION": "select one column in the subquery, or struct(..) of several",
     "INVALID_WHERE_CONDITION": "write what is asked of aggregates behind HAVING, or in a query around this one",
+    "INVALID_TYPED_LITERAL": "write one that there is: DATE '2026-02-28', TIMESTAMP '2026-02-28 12:00:00', INTERVAL '1' DAY",
+    "INVALID_WINDOW_SPEC_FOR_AGGREGATION_FUNC": "leave out ORDER BY and the frame, or join the rows of the frame and group",
     "MISSING_AGGREGATION": "add it to GROUP BY, or aggregate it: max(..), or max_by(.., event_time) for the latest",
     "MISSING_GROUP_BY": "add GROUP BY, or aggregate all columns",
     "NESTED_AGGREGATE_FUNCTION": "aggregate twice: select sum(n) .. from (select count(*) n .. group by ..)",
@@ -67,6 +71,7 @@ _HINTS: Mapping[str, str] = {
     "UNRESOLVED_COLUMN": "name a column of the tables in FROM",
     "UNRESOLVED_ROUTINE": "write it with other functions of Spark SQL",
     "UNRESOLVED_USING_COLUMN_FOR_JOIN": "write ON with a column of each side: on a.x = b.y",
+    "UNSUPPORTED_TYPED_LITERAL": "write a number such as 0.19BD, or cast('0.19' as decimal(10, 2))",
     "UNSUPPORTED_DATATYPE": "write a type of Spark SQL: int, bigint, double, decimal(12, 2), string, date, timestamp, ..",
     "UNSUPPORTED_GROUPING_EXPRESSION": "group by rollup(..), cube(..) or grouping sets (..)",
     "WINDOW_FUNCTION_FRAME_NOT_ORDERED": "order the window: over (partition by .. order by ..)",
@@ -90,8 +95,7 @@ def _problem(error: PySparkException | Py4JError) -> InvalidQuery | None:
     if known is None and not isinstance(error, AnalysisException | ParseException | IllegalArgumentException):
         return None
     condition, message = (_UNNAMED, next(iter(text.splitlines()), "")) if known is None else known.groups()
-    line_of = AT_LINE.search(text)
-    line, column = (int(line_of[1]), int(line_of[2]) + 1) if line_of else (None, None)
+    line, column = place_told(text)
     message, hint = _told(condition, message)
     for inner, shown in _INNER.items():
         message = message.replace(inner, shown)
