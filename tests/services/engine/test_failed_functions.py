@@ -49,3 +49,10 @@ def test_a_wrong_argument_is_told_as_wrong_data(engine_call: EngineCall, call: s
     assert caught.value.hint
     assert "\tat " not in caught.value.message
     assert not list(engine_call.exchange.root.glob("out-*")), "something was left of it"
+
+
+def test_a_pattern_of_times_that_spark_does_not_have_is_named(engine_call: EngineCall) -> None:
+    one = Input(engine_call.exchange.root, "a", input_schema()).add([(A, 0)])
+    with pytest.raises(InvalidData, match=r"^Fail to recognize 'YYYY-MM-DD' pattern") as caught:
+        Derivative("select event_time, to_char(event_time, 'YYYY-MM-DD') x from a", [one], engine_call).pull()
+    assert "yyyy-MM-dd" in (caught.value.hint or "")

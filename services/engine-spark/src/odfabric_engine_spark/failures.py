@@ -74,8 +74,14 @@ _OF_EXECUTORS = (
 )
 """What Spark says when a task could not be finished on any executor, however often it was tried."""
 
-_CONDITION = re.compile(r"\[([A-Z0-9_]+)(?:\.[A-Z0-9_]+)*\]\s*(.*?)(?:\s*SQLSTATE: ([0-9A-Z]{5})|\n|$)", re.DOTALL)
+_CONDITION = re.compile(
+    r"\[([A-Z0-9_]+)(?:\.[A-Z0-9_]+)*\]\s*(.*?)(?:\s*SQLSTATE: ([0-9A-Z]{5})|(?<!:)\n|$)", re.DOTALL
+)
+"""A line that ends with a colon says nothing without the next one."""
+_OF_OLD_VERSIONS = re.compile(r"You may get a different result due to the upgrading to Spark >= [\d.]+:\s*")
 MESSAGE_CHARACTERS_MAX = 500
+_BY_VERSION = "INCONSISTENT_BEHAVIOR_CROSS_VERSION"
+_PATTERNS = "write patterns of times as yyyy-MM-dd HH:mm:ss, or correct the row"
 _CORRECT = "correct the row or the query that reads it"
 
 
@@ -100,7 +106,7 @@ def as_odf_error(error: BaseException) -> OdfError | None:
     if found is not None and _is_of_data(
         found
     ):  # first, for such a message quotes values, which may read like anything below
-        return InvalidData(_message(found), hint=_CORRECT)
+        return InvalidData(_message(found), hint=_PATTERNS if found[1] == _BY_VERSION else _CORRECT)
     if reason := next((reason for reason in _OF_THE_MACHINE if reason in text), None):
         return Determinate(f"the engine's machine failed: {reason}")
     if any(reason in text for reason in _OF_EXECUTORS):
@@ -153,7 +159,8 @@ def _is_of_data(found: re.Match[str]) -> bool:
 
 
 def _message(found: re.Match[str]) -> str:
-    message = re.sub(r"\s*(?:If necessary|Use `try|To return NULL|Set \"?spark).*", "", found[2], flags=re.DOTALL)
+    message = _OF_OLD_VERSIONS.sub("", found[2])
+    message = re.sub(r"\s*(?:If necessary|Use `try|To return NULL|Set \"?spark).*", "", message, flags=re.DOTALL)
     return message.strip()[:MESSAGE_CHARACTERS_MAX]
 
 
