@@ -1,6 +1,6 @@
 """The laws L1 to L5 of transforms over all operators.
 
-`ODF_LAW_CASES` says how many random compositions run (default 25). From 100 on every named shape of `general_shapes` runs too, once
+`ODF_LAW_CASES` says how many random compositions run (default 15). From 100 on every named shape of `general_shapes` runs too, once
 per hundred, and both judges judge every transaction; below, every third shape runs. `ODF_LAW_SEED` moves all to other numbers. A
 failure names its case; `ODF_LAW_ONLY` runs that alone, for instance `composed:123` or
 `left:4;left:5`. A case is 2 to 6 transactions.
@@ -29,7 +29,7 @@ from tests.services.engine.transforming import Derivative
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 
-CASES = int(os.environ.get("ODF_LAW_CASES", "25"))
+CASES = int(os.environ.get("ODF_LAW_CASES", "15"))
 SEED = int(os.environ.get("ODF_LAW_SEED", "0"))
 ONLY = os.environ.get("ODF_LAW_ONLY")
 THOROUGH = CASES >= 100 or ONLY is not None

@@ -1,6 +1,6 @@
 """Subqueries in subqueries mean what plain Spark says, or are refused: random statements over random rows.
 
-`ODF_NESTED_CASES` says how many statements (default 30), `ODF_NESTED_SEED` which.
+`ODF_NESTED_CASES` says how many statements (default 20), `ODF_NESTED_SEED` which.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.services.engine.normalising import Queries, random_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 
-CASES = int(os.environ.get("ODF_NESTED_CASES", "30"))
+CASES = int(os.environ.get("ODF_NESTED_CASES", "20"))
 SEED = int(os.environ.get("ODF_NESTED_SEED", "0"))
 ROWS = 12
 """Of each input: three of them are crossed."""

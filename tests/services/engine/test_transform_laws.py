@@ -1,6 +1,6 @@
 """The laws L1 to L5 of transforms over random queries, changelogs and slicings, and proof that breaking the engine shows.
 
-`ODF_LAW_CASES` sets the number of random cases (default 120). Each case runs 2 to 5 transactions.
+`ODF_LAW_CASES` sets the number of random cases (default 80). Each case runs 2 to 5 transactions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.services.engine.law_check import Lab, LawBroken, check, own_lab
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 
-CASES = int(os.environ.get("ODF_LAW_CASES", "120"))
+CASES = int(os.environ.get("ODF_LAW_CASES", "80"))
 BATCH = 10
 AT_ONCE = 2
 """Cases that run side by side: one alone leaves half of two cores idle."""
