@@ -35,8 +35,8 @@ _UNNAMED = "STATEMENT"
 _CAST = "make them of one type: cast(.. as ..)"
 _NUMBER = "write the column instead of its number"
 _HINTS: Mapping[str, str] = {
-    "ASSIGNMENT_ARITY_MISMATCH": "give as many names as there are columns",
     "AMBIGUOUS_REFERENCE": "say of which table it is",
+    "ASSIGNMENT_ARITY_MISMATCH": "give as many names as there are columns",
     "CANNOT_PARSE_INTERVAL": "write an interval such as '1 day' or '90 minutes'",
     "DATATYPE_MISMATCH": "give it values of the types that it takes: cast(.. as ..)",
     "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES": _CAST,
@@ -57,8 +57,8 @@ _HINTS: Mapping[str, str] = {
     "INVALID_INLINE_TABLE": "write rows of as many values as there are columns",
     "INVALID_LAMBDA_FUNCTION_CALL": "write as many names before -> as the function gives values",
     "INVALID_SUBQUERY_EXPRESSION": "select one column in the subquery, or struct(..) of several",
-    "INVALID_WHERE_CONDITION": "write what is asked of aggregates behind HAVING, or in a query around this one",
     "INVALID_TYPED_LITERAL": "write one that there is: DATE '2026-02-28', TIMESTAMP '2026-02-28 12:00:00', INTERVAL '1' DAY",
+    "INVALID_WHERE_CONDITION": "write what is asked of aggregates behind HAVING, or in a query around this one",
     "INVALID_WINDOW_SPEC_FOR_AGGREGATION_FUNC": "leave out ORDER BY and the frame, or join the rows of the frame and group",
     "MISSING_AGGREGATION": "add it to GROUP BY, or aggregate it: max(..), or max_by(.., event_time) for the latest",
     "MISSING_GROUP_BY": "add GROUP BY, or aggregate all columns",
@@ -71,9 +71,9 @@ _HINTS: Mapping[str, str] = {
     "UNRESOLVED_COLUMN": "name a column of the tables in FROM",
     "UNRESOLVED_ROUTINE": "write it with other functions of Spark SQL",
     "UNRESOLVED_USING_COLUMN_FOR_JOIN": "write ON with a column of each side: on a.x = b.y",
-    "UNSUPPORTED_TYPED_LITERAL": "write a number such as 0.19BD, or cast('0.19' as decimal(10, 2))",
     "UNSUPPORTED_DATATYPE": "write a type of Spark SQL: int, bigint, double, decimal(12, 2), string, date, timestamp, ..",
     "UNSUPPORTED_GROUPING_EXPRESSION": "group by rollup(..), cube(..) or grouping sets (..)",
+    "UNSUPPORTED_TYPED_LITERAL": "write a number such as 0.19BD, or cast('0.19' as decimal(10, 2))",
     "WINDOW_FUNCTION_FRAME_NOT_ORDERED": "order the window: over (partition by .. order by ..)",
     "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE": "write it behind QUALIFY, or in a query around this one",
     "WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE": "write over (partition by .. order by ..) behind it",
