@@ -75,6 +75,7 @@ FEW_ROWS = 10
 RUNS = 7
 RUNS_OF_ALL = 3
 """Of what reads the whole history."""
+WARM_ROUNDS = 4
 ITEMS = 1_000_000
 CITIES = 5_000
 SLICE_ROWS = 100_000
@@ -234,6 +235,18 @@ def seconds(work: Callable[[], object], runs: int) -> float:
     return statistics.median(found)
 
 
+def in_turn(works: list[Callable[[], object]]) -> list[float]:
+    """The median of each over some rounds, after some that are not counted."""
+    found: list[list[float]] = [[] for _ in works]
+    for round_ in range(WARM_ROUNDS + RUNS_OF_ALL):
+        for work, times in zip(works, found, strict=True):
+            started = time.perf_counter()
+            work()
+            if round_ >= WARM_ROUNDS:
+                times.append(time.perf_counter() - started)
+    return [statistics.median(times) for times in found]
+
+
 @contextmanager
 def bench(**changes: Any) -> Iterator[Bench]:
     """A started Spark; `changes` are settings of the engine."""
@@ -252,11 +265,10 @@ def measure(work: Bench, name: str, sql: str) -> None:
     started = time.perf_counter()
     before = work.remember(work.transform(sql, first, None))
     cold = time.perf_counter() - started
-    # Plain Spark is warm too when it is timed: Java compiles what it runs often.
-    loading = seconds(lambda: work.transform(sql, first, None), RUNS_OF_ALL)
+    # In turn, so that both are as warm: Java compiles what it runs often, and they share much of it.
+    loading, plain = in_turn([lambda: work.transform(sql, first, None), lambda: work.plain(name, sql)])
     iteration = seconds(lambda: work.transform(sql, Reading(history, end, items=False), before), RUNS)
     few = seconds(lambda: work.transform(sql, Reading(history, history + FEW_ROWS, items=False), before), RUNS)
-    plain = seconds(lambda: work.plain(name, sql), RUNS_OF_ALL)
     size_mib = (work.folder / before).stat().st_size / 2**20
     print(
         f"{name:<13} after {history:>10,} rows: {NEW_ROWS:,} more {iteration * 1000:5.0f} ms, {FEW_ROWS} more {few * 1000:4.0f} ms; "

@@ -9,6 +9,7 @@ leaves no file. Readers find columns by name and take any integer width for offs
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -61,7 +62,10 @@ _NANOS_OF_UNIT = {"s": NANOS_PER_SECOND, "ms": NANOS_PER_MILLI, "us": 1_000, "ns
 
 
 class SliceWriter:
-    """One slice file being written, as a context manager: an error inside it, or in it, removes the file."""
+    """One slice file being written, as a context manager: an error inside it, or in it, removes the file.
+
+    A row group is encoded while the rows of the next one come; an error of it comes with one of the next rows, or at the end.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         """Begin a file of a schema from `formats.slice_schema`. OSError passes through.
@@ -75,6 +79,8 @@ class SliceWriter:
         self._waiting_rows = 0
         self._group: list[pa.RecordBatch] = []
         self._group_bytes = 0
+        self._beside: ThreadPoolExecutor | None = None
+        self._encoding: Future[None] | None = None
         try:
             self._writer = pq.ParquetWriter(path, self._schema, **_PROPERTIES)
         except pa.ArrowException as error:
@@ -99,11 +105,17 @@ class SliceWriter:
         try:
             if kind is None:
                 self._form_blocks(at_least=1)
-                self._write_group()
+                self._await_encoded()
+                self._encode(self._group)
+            elif self._encoding is not None:
+                wait([self._encoding])
             self._writer.close()
         except BaseException:
             self._path.unlink(missing_ok=True)
             raise
+        finally:
+            if self._beside is not None:
+                self._beside.shutdown()
         if kind is not None:
             self._path.unlink(missing_ok=True)
 
@@ -126,9 +138,21 @@ class SliceWriter:
             self._write_group()
 
     def _write_group(self) -> None:
-        if self._group:
-            self._writer.write_table(pa.Table.from_batches(self._group), row_group_size=ROW_GROUP_ROWS_MAX)
-            self._group, self._group_bytes = [], 0
+        self._await_encoded()
+        if self._beside is None:
+            self._beside = ThreadPoolExecutor(1)
+        self._encoding = self._beside.submit(self._encode, self._group)
+        self._group, self._group_bytes = [], 0
+
+    def _encode(self, group: list[pa.RecordBatch]) -> None:
+        if group:
+            self._writer.write_table(pa.Table.from_batches(group), row_group_size=ROW_GROUP_ROWS_MAX)
+
+    def _await_encoded(self) -> None:
+        """Waits for the row group before. Raises what encoding it raised."""
+        encoding, self._encoding = self._encoding, None
+        if encoding is not None:
+            encoding.result()
 
 
 class SliceReader:

@@ -24,11 +24,18 @@ def groups_of(path: Path, name: str = "groups") -> pa.Table | None:
     schema = pa.schema([field for field in stored if field.name not in (WEIGHT, CLOSES)])
     work = StateWork(scratch=path.parent, piece_rows=1_000, added_bytes_max=1 << 20, check=lambda: None)
     kept = read_checkpoint(path, name=path.name)
-    if ".values" in name:
+    if ".values" in name or ".leaf" in name:
         rows = kept.rows(name, schema, timed=end_column is not None, work=work)
-        return pa.concat_tables(rows.everything(1_000))
+        found = list(rows.everything(1_000))
+        return pa.concat_tables(found) if found else None
     groups = kept.groups(name, schema, (), end_column=end_column, work=work)
     return pa.concat_tables(groups.everything(1_000))
+
+
+def rows_left(path: Path) -> dict[str, int]:
+    """How many rows or groups each state of a checkpoint has, if it has any; the checkpoint stands alone."""
+    found = {name: groups_of(path, name) for name in read_checkpoint(path, name=path.name).state_names}
+    return {name: table.num_rows for name, table in found.items() if table is not None}
 
 
 def contents_of(path: Path) -> Mapping[str, object]:

@@ -31,8 +31,8 @@ EVENT_TIME_LAST = 0.25
 """Share of queries that name the event time after all other columns."""
 
 
-def composed_case(number: int) -> GeneralCase:
-    """The case of a number."""
+def composed_case(number: int, history: int = 0) -> GeneralCase:
+    """The case of a number; `history` chooses another changelog for the same query."""
     r = Random(number)
     tables = _tables(r)
     composer = Composer(r, tables, OPERATORS)
@@ -56,7 +56,7 @@ def composed_case(number: int) -> GeneralCase:
         final_only=made.final_only,
         row_wise=made.row_wise,
     )
-    return case_of(r, query, used)
+    return case_of(Random(f"{number} {history}") if history else r, query, used)
 
 
 def _used_steps(text: str, steps: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -25,8 +25,8 @@ LATER = "greatest(a.event_time, b.event_time) AS event_time"
 DAILY = "date_trunc('DAY', event_time) AS event_time"
 
 
-def shape_case(name: str, number: int) -> GeneralCase:
-    """A case of a shape."""
+def shape_case(name: str, number: int, history: int = 0) -> GeneralCase:
+    """A case of a shape; `history` chooses another changelog for the same query."""
     r = Random(f"{name} {number}")
     shape = SHAPES[name]
     tables = [Table(alias, {**_COLUMNS[alias], **shape.more}, shape.times) for alias in shape.inputs]
@@ -41,7 +41,7 @@ def shape_case(name: str, number: int) -> GeneralCase:
         final_only=shape.final_only,
         row_wise=shape.row_wise,
     )
-    return case_of(r, query, tables)
+    return case_of(Random(f"{name} {number} {history}") if history else r, query, tables)
 
 
 def _tumbling(source: str, *, columns: str = "q.k", calls: str = "count(*) AS n, sum(q.v) AS s") -> str:

@@ -3,7 +3,8 @@
 `ODF_LAW_CASES` says how many random compositions run (default 15). From 100 on every named shape of `general_shapes` runs too, once
 per hundred, and both judges judge every transaction; below, every third shape runs. `ODF_LAW_SEED` moves all to other numbers. A
 failure names its case; `ODF_LAW_ONLY` runs that alone, for instance `composed:123` or
-`left:4;left:5`. A case is 2 to 6 transactions.
+`left:4;left:5`. A case is 2 to 6 transactions. `ODF_LAW_HISTORIES` gives each query so many changelogs, each a case
+(`composed:123+4` is the fourth after the first): judging a query takes longer than a case of it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 
 CASES = int(os.environ.get("ODF_LAW_CASES", "15"))
 SEED = int(os.environ.get("ODF_LAW_SEED", "0"))
+HISTORIES = int(os.environ.get("ODF_LAW_HISTORIES", "1"))
 ONLY = os.environ.get("ODF_LAW_ONLY")
 THOROUGH = CASES >= 100 or ONLY is not None
 SHAPES_EVERY = 3
@@ -48,9 +50,12 @@ AGAIN_EVERY = 4
 
 
 def case_named(name: str) -> GeneralCase:
-    """The case of a name such as `composed:5`."""
-    kind, _, number = name.rpartition(":")
-    return composed_case(int(number)) if kind == "composed" else shape_case(kind, int(number))
+    """The case of a name such as `composed:5`, or `composed:5+3` for another history of its query."""
+    kind, _, numbers = name.rpartition(":")
+    number, _, history = numbers.partition("+")
+    if kind == "composed":
+        return composed_case(int(number), int(history or 0))
+    return shape_case(kind, int(number), int(history or 0))
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,11 @@ def _check_named(name: str, lab: Lab, tally: Tally) -> _Done:
         return _Done(name, own, None, f"{name}: {type(error).__name__}: {error}\n{case}")
 
 
+def _check_histories(name: str, lab: Lab, tally: Tally) -> list[_Done]:
+    """One after the other, so that only the first waits for the plan of the query."""
+    return [_check_named(f"{name}+{history}" if history else name, lab, tally) for history in range(HISTORIES)]
+
+
 def _again(done: _Done, sizes: dict[str, int]) -> str | None:
     assert done.derivative is not None
     try:
@@ -88,7 +98,8 @@ def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
         with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(AT_ONCE) as pool:
             patch.setitem(gate.GATE_CONF, "spark.sql.shuffle.partitions", str(chance.randint(1, 3)))
             patch.setitem(gate.GATE_CONF, PLANNED, "1m")
-            done = list(pool.map(lambda name: _check_named(name, lab, tally), names[begin : begin + BATCH]))
+            found_by_query = pool.map(lambda name: _check_histories(name, lab, tally), names[begin : begin + BATCH])
+            done = [one for each in found_by_query for one in each]
             found = [one.problem for one in done if one.problem is not None]
             patch.setitem(gate.GATE_CONF, "spark.sql.shuffle.partitions", str(chance.randint(4, 6)))
             patch.setitem(gate.GATE_CONF, PLANNED, "0b")
@@ -98,7 +109,12 @@ def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
         yield from found
         anomalies += len(found)
         took = monotonic() - started
-        print(f"{tally.cases} of {len(names)} cases, {took:.0f} s, {anomalies} anomalies", *found, sep="\n", flush=True)
+        print(
+            f"{tally.cases} of {len(names) * HISTORIES} cases, {took:.0f} s, {anomalies} anomalies",
+            *found,
+            sep="\n",
+            flush=True,
+        )
 
 
 def _names() -> list[str]:

@@ -115,7 +115,10 @@ class Derivative:
         name: str = "out",
         settings: Mapping[str, int] | None = None,
         temporal_tables: Sequence[TemporalTable] = (),
+        whole_checkpoints: bool = False,
     ) -> None:
+        """`whole_checkpoints`: as a coordinator of the reference, which hands over one file without its hash."""
+        self.whole_checkpoints = whole_checkpoints
         steps = [(None, query)] if isinstance(query, str) else query
         queries = tuple(SqlQueryStep(alias=alias, query=sql) for alias, sql in steps)
         self.transform = TransformSql(engine="spark", queries=queries, temporal_tables=tuple(temporal_tables) or None)
@@ -143,7 +146,7 @@ class Derivative:
             checkpoint_paths=tuple(checkpoints.values()),
             new_checkpoint_path=f"{self.name}-checkpoint-{number}",
             new_data_path=f"{self.name}-data-{number}",
-            checkpoint_hashes=tuple(checkpoints),
+            checkpoint_hashes=() if self.whole_checkpoints else tuple(checkpoints),
         )
 
     def _checkpoints(self) -> dict[Multihash, str]:

@@ -92,7 +92,7 @@ def stored(sealed: Sequence[Run | WrittenRun], schema: pa.Schema, number: int) -
 
 
 def content(written: WrittenRun, part: str) -> bytes:
-    return b"".join(written.parts[part].pieces())
+    return written.parts[part].mapped().to_pybytes()
 
 
 class Model:

@@ -22,18 +22,38 @@ from odfabric_engine_spark.incremental.exact import Longs
 Operations = npt.NDArray[np.int32]
 
 
+_TAKEN_ROWS = 1 << 18
+"""Rows that are put in order at once: those before are written meanwhile, and not all are in memory twice."""
+
+
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Rows of the output with their operation types, in order."""
+    """Rows of the output with their operation types, in order: those of `source`, at `places` if they lie in another order there."""
 
     operations: Operations
-    rows: pa.Table
+    source: pa.Table
+    places: Longs | None = None
+
+    @classmethod
+    def ordered(cls, operations: Operations, source: pa.Table, places: Longs) -> Records:
+        """Of rows that are still to be put in order."""
+        return cls(operations, source.combine_chunks(), places)
+
+    @property
+    def rows(self) -> pa.Table:
+        """The rows in their order."""
+        return self.source if self.places is None else self.source.take(pa.array(self.places))
 
     def batches(self, operation_name: str) -> Iterator[pa.RecordBatch]:
         """As batches, the operation first."""
-        arrays = [pa.array(self.operations), *self.rows.columns]
-        names = [operation_name, *self.rows.column_names]
-        yield from pa.Table.from_arrays(arrays, names=names).to_batches()
+        for begin in range(0, len(self.operations), _TAKEN_ROWS):
+            part = slice(begin, begin + _TAKEN_ROWS)
+            if self.places is None:
+                rows = self.source.slice(begin, _TAKEN_ROWS)
+            else:
+                rows = self.source.take(pa.array(self.places[part]))
+            arrays = [pa.array(self.operations[part]), *rows.columns]
+            yield from pa.Table.from_arrays(arrays, names=[operation_name, *rows.column_names]).to_batches()
 
     @classmethod
     def joined(cls, parts: Sequence[Records], schema: pa.Schema) -> Records:
@@ -117,7 +137,7 @@ def interleaved(rows: pa.Table, leads: Longs, partners: Longs, operations: Longs
     kinds = np.empty(total, dtype=np.int32)
     positions[places], kinds[places] = leads, operations
     positions[places[paired] - 1], kinds[places[paired] - 1] = partners[paired], OperationType.CORRECT_FROM
-    return Records(kinds, rows.take(pa.array(positions)))
+    return Records.ordered(kinds, rows, positions)
 
 
 def _differ(rows: pa.Table, one: Longs, other: Longs) -> npt.NDArray[np.bool_]:

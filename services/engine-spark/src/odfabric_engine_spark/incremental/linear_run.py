@@ -78,12 +78,14 @@ def images(query: LinearQuery, shape: OutputShape, leaf_rows: list[pa.Table]) ->
     bound = bind(query.catalyst, query.plan, frames)
     table = arrow_of(projection(query.catalyst, bound, output_of(query.plan)))
     branches, offsets = _longs(table, BRANCH), _longs(table, OFFSET)
-    order = np.lexsort((offsets, branches))
     operation = shape.vocabulary.operation_type if shape.op_selected else OPERATION
     if shape.op_selected:
         _check_operations(table, operation)
-    rows = as_output(table, shape.rows).take(pa.array(order))
-    return Images(branches[order], offsets[order], _longs(table, operation)[order], rows)
+    rows, operations = as_output(table, shape.rows), _longs(table, operation)
+    if ((branches[1:] > branches[:-1]) | ((branches[1:] == branches[:-1]) & (offsets[1:] >= offsets[:-1]))).all():
+        return Images(branches, offsets, operations, rows)
+    order = np.lexsort((offsets, branches))
+    return Images(branches[order], offsets[order], operations[order], rows.take(pa.array(order)))
 
 
 def open_pair(found: Images) -> int:
@@ -118,8 +120,10 @@ def records(found: Images) -> Records:
     for index in np.nonzero(paired & ~simple)[0]:
         begin, middle = int(starts[index]), int(starts[index + 1])
         _mend_many(found, begin, middle, middle + int(counts[index + 1]), plain, kept)
+    if kept.all():
+        return Records(plain, found.rows)
     at = np.nonzero(kept)[0]
-    return Records(plain[at], found.rows.take(pa.array(at)))
+    return Records.ordered(plain[at], found.rows, at)
 
 
 def _mend_simple(found: Images, first: Longs, second: Longs, operations: Operations, kept: Mask) -> None:

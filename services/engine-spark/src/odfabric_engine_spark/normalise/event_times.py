@@ -46,7 +46,7 @@ class EventTimes:
             case "GetStructField":
                 return value.ordinal() in (WINDOW_START, WINDOW_END) and self.is_timed_window(value.child(), plan)
             case "PreciseTimestampConversion":
-                end = _end_of_window_time(value)
+                end = end_of_window_time(value)
                 return end is not None and self.is_event_time(end, plan)
             case _:
                 return False
@@ -104,8 +104,8 @@ def _shows(plan: Plan, column: Expression) -> bool:
     return any(expr_id(each) == expr_id(column) for each in output_of(plan))
 
 
-def _end_of_window_time(value: Expression) -> Expression | None:
-    """The end of the window whose last moment `window_time` gives, None for another expression."""
+def end_of_window_time(value: Expression) -> Expression | None:
+    """The end of the window whose last moment `window_time` gives, None for another PreciseTimestampConversion."""
     (moment,) = children(value)
     if simple_name(moment) != "Subtract":
         return None

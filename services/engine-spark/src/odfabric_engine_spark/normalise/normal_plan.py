@@ -28,7 +28,7 @@ from odfabric_engine_spark.normalise.rebuild import map_inner_plans, with_childr
 from odfabric_engine_spark.normalise.subqueries import Subqueries
 from odfabric_engine_spark.normalise.temporal import without_lateral
 from odfabric_engine_spark.normalise.timed import has_timed_filter, with_timed_windows
-from odfabric_engine_spark.normalise.waiting_joins import with_waiting_joins
+from odfabric_engine_spark.normalise.waiting_joins import has_bounded_join, with_waiting_joins
 from odfabric_engine_spark.normalise.window_functions import with_total_order
 from odfabric_engine_spark.validate.lateness import no_lateness
 from odfabric_engine_spark.validate.spark_refusals import spark_refused
@@ -46,12 +46,13 @@ _SET_OPERATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class NormalQuery:
-    """A query as a normal plan. `timed`: part of it waits for the watermark."""
+    """A query as a normal plan. `timed`: part of it waits for the watermark. `times` are the event times of its plans."""
 
     catalyst: Catalyst
     plan: Plan
     lateness_us: int | None
     timed: bool
+    times: EventTimes
 
 
 def normal_plan(
@@ -72,9 +73,9 @@ def normal_plan(
     plan = with_waiting_joins(catalyst, plan, times)
     check_normal(catalyst, plan)
     timed = has_timed_filter(plan)
-    if query.lateness is not None and not timed:
+    if query.lateness is not None and not (timed or has_bounded_join(catalyst, plan, times)):
         raise no_lateness(query.lateness)
-    return NormalQuery(catalyst, plan, None if query.lateness is None else query.lateness.us, timed)
+    return NormalQuery(catalyst, plan, None if query.lateness is None else query.lateness.us, timed, times)
 
 
 class _Plain:

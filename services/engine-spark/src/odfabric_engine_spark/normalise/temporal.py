@@ -24,6 +24,9 @@ from odfabric_engine_spark.normalise.timed import wait_for
 from odfabric_engine_spark.normalise.window_functions import ascending, completed, over_rows, window
 from odfabric_engine_spark.validate.refusal import Refused, refusal
 
+LOOKED_UP = "__odf_looked_up"
+"""The column in which each row has its version. It is made over the union of rows and versions, in that order, by key, time and side."""
+
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 
 
@@ -66,7 +69,7 @@ class _Joiner:
         keys, (time, side, version), own = columns[:count], columns[count : count + 3], columns[count + 3 : end]
         order = [ascending(self._catalyst, time), ascending(self._catalyst, side)]
         order += [self._reversed(one, column) for one, column in zip(self._order, columns[end:], strict=True)]
-        found = self._catalyst.named(over_rows(self._catalyst, self._last(version), keys, order), "found")
+        found = self._catalyst.named(over_rows(self._catalyst, self._last(version), keys, order), LOOKED_UP)
         column = found.toAttribute()
         conditions = [self._catalyst.expressions.EqualTo(side, self._row_side)]
         if not is_outer:

@@ -1,7 +1,7 @@
 """Outer joins over two event times: a row without a partner waits until none can come.
 
 Owns reading from the condition of a join by when a partner of a row must have come, and the filter that lets rows without one
-wait. Invariant: pairs are given at once; a row that waits is given when the watermark has reached the last instant at which a
+wait; also by when each row of a join has met all its partners, where both event times bound each other. Invariant: pairs are given at once; a row that waits is given when the watermark has reached the last instant at which a
 partner in time could be. Joins whose condition does not bound one event time by the other give all rows at once and correct
 them; an equality of event times is a key like any other. Not here: the filter's place in time (`timed`). Source: semantics of transforms, section 4.
 """
@@ -54,14 +54,30 @@ def with_waiting_joins(catalyst: Catalyst, plan: Plan, times: EventTimes) -> Pla
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
-    """A partner's time `partner` is never later than `instant`, which is over the row that waits."""
+class Bound:
+    """A partner's time `partner` is never later than `instant`, over the row that may have it: its event time and `wait_us`."""
 
     instant: Expression
     partner: Attribute
+    wait_us: int
 
 
-def _decided(catalyst: Catalyst, bound: _Bound, kind: str) -> Expression:
+def bounds_of_join(catalyst: Catalyst, join: Plan, times: EventTimes) -> tuple[Bound, Bound] | None:
+    """By when rows of the left and the right side of a join have had all their partners; None if one of them never can be sure."""
+    if not join.condition().isDefined():
+        return None
+    left, right = (_Reader(catalyst, join, side, times).bound() for side in (0, 1))
+    return None if left is None or right is None else (left, right)
+
+
+def has_bounded_join(catalyst: Catalyst, plan: Plan, times: EventTimes) -> bool:
+    """Whether both sides of some join know by when their partners have come."""
+    if simple_name(plan) == "Join" and bounds_of_join(catalyst, plan, times) is not None:
+        return True
+    return any(has_bounded_join(catalyst, child, times) for child in children(plan))
+
+
+def _decided(catalyst: Catalyst, bound: Bound, kind: str) -> Expression:
     """Rows that do not wait: they have a partner, or no time at which one could come."""
     timeless = catalyst.expressions.IsNull(bound.instant)
     if kind == "LeftAnti":
@@ -78,7 +94,7 @@ class _Reader:
         self._own, self._other = children(join)[side], children(join)[1 - side]
         self._times = times
 
-    def bound(self) -> _Bound | None:
+    def bound(self) -> Bound | None:
         """By when a partner must have come; None if the condition does not say."""
         for lesser, greater in _comparisons(self._catalyst, self._condition):
             partner, own = self._time_of(lesser, self._other), self._time_of(greater, self._own)
@@ -86,7 +102,7 @@ class _Reader:
                 continue
             early, late = self._shift_us(lesser, partner), self._shift_us(greater, own)
             if early is not None and late is not None:
-                return _Bound(self._shifted(own, late - early), partner)
+                return Bound(self._shifted(own, late - early), partner, late - early)
         return None
 
     def _time_of(self, expression: Expression, side: Plan) -> Attribute | None:

@@ -16,6 +16,7 @@ from odfabric.model.operation import OperationType
 from odfabric_engine_spark.incremental.canonical import one_array, table_bytes
 from odfabric_engine_spark.incremental.changes import Records, interleaved
 from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.stages.delta import net_weights
 
 _NO_IDENTITY = -1
@@ -23,6 +24,8 @@ _NO_IDENTITY = -1
 
 def records(rows: pa.Table, weights: Longs, identities: pa.Array | None, event_time: str) -> Records:
     """Records of changed rows. `identities` are longs, null for a row that has none; `rows` are those of the output."""
+    if (weights == 1).all():
+        return _all_new(rows, event_time)
     positions, signs = _net(rows, weights)
     old, new = _pairs(positions, signs, identities)
     paired = np.isin(np.arange(len(positions)), np.concatenate([old, new]))
@@ -37,6 +40,12 @@ def records(rows: pa.Table, weights: Longs, identities: pa.Array | None, event_t
     )
     order = _order(rows, leads, operations, event_time)
     return interleaved(rows, leads[order], partners[order], operations[order])
+
+
+def _all_new(rows: pa.Table, event_time: str) -> Records:
+    """Records of rows that all come for the first time, as in a first run: nothing is compared, nothing copied."""
+    operations = np.full(rows.num_rows, int(OperationType.APPEND), dtype=np.int32)
+    return Records.ordered(operations, rows, _order(rows, None, operations, event_time))
 
 
 def _net(rows: pa.Table, weights: Longs) -> tuple[Longs, Longs]:
@@ -65,24 +74,28 @@ def _pairs(positions: Longs, signs: Longs, identities: pa.Array | None) -> tuple
     return places[two], places[two + 1]
 
 
-def _order(rows: pa.Table, leads: Longs, operations: Longs, event_time: str) -> Longs:
-    """By event time, nulls first, then by the row; what is withdrawn before what is added."""
-    if not len(leads):
-        return leads
-    times = one_array(rows.column(event_time)).take(pa.array(leads))
+def _order(rows: pa.Table, leads: Longs | None, operations: Longs, event_time: str) -> Longs:
+    """By event time, nulls first, then by the row; what is withdrawn before what is added. `leads` None: all rows."""
+    if not len(operations):
+        return np.zeros(0, dtype=np.int64)
+    times = one_array(rows.column(event_time))
+    times = times if leads is None else times.take(pa.array(leads))
     at = times.cast(pa.int32() if types.is_date32(times.type) else pa.int64()).fill_null(0).to_numpy().astype(np.int64)
     known = times.is_valid().to_numpy(zero_copy_only=False)
     adds = operations != int(OperationType.RETRACT)
     # What all rows have alike orders nothing: of a first run that is all but the time.
-    order: Longs = np.lexsort([key for key in (adds, at, known) if key is at or (key.any() and not key.all())])
+    keys = [key for key in (adds, at, known) if key is at or (key.any() and not key.all())]
+    order: Longs = stable_order(at) if len(keys) == 1 else np.lexsort(keys)
     differs = np.zeros(len(order) - 1, dtype=bool)
-    for key in (adds[order], at[order], known[order]):
-        differs |= key[1:] != key[:-1]
+    for key in (adds, at, known):
+        if key is at or not key.all():
+            differs |= np.diff(key[order]) != 0
     # Most rows have a time of their own, and encoding rows in order to compare them costs more than all the rest.
     tied = np.nonzero(np.append(False, ~differs) | np.append(~differs, False))[0]
     if len(tied):
         groups = np.append(0, np.cumsum(differs))[tied]
-        order[tied] = order[tied[_by_row(rows.take(pa.array(leads[order[tied]])), groups)]]
+        places = order[tied] if leads is None else leads[order[tied]]
+        order[tied] = order[tied[_by_row(rows.take(pa.array(places)), groups)]]
     return order
 
 

@@ -26,6 +26,8 @@ from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.stages.delta import Delta
+from odfabric_engine_spark.stages.forgetting import StageForgets
+from odfabric_engine_spark.stages.forgotten_rows import Bounds
 from odfabric_engine_spark.stages.linear_run import mapped, output_columns
 from odfabric_engine_spark.stages.query import GroupStage
 from odfabric_engine_spark.stages.rows_run import Watermarks
@@ -86,9 +88,10 @@ class GroupRun:
         """What the runs have left so far, the groups under `name`."""
         return self._run.named_states(name)
 
-    def drop_closed(self, to_us: int) -> None:
-        """Forgets groups that closed at an instant or before: rows for them are dropped from now on."""
-        self._run.drop_closed(to_us)
+    def forget(self, rules: StageForgets, bounds: Bounds) -> None:
+        """Forgets groups that nothing can need again: rows that could change them are dropped from now on."""
+        if rules.groups_us is not None:
+            self._run.drop_closed(bounds.after_us - rules.groups_us)
 
     def records(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Records:
         """What the result changes by, in order. Raises InvalidData, and what Spark raises on an expression."""

@@ -26,6 +26,18 @@ from odfabric_engine_spark.incremental.accumulable import can_accumulate
 from odfabric_engine_spark.incremental.classify import has_inner_plan
 from odfabric_engine_spark.incremental.input_table import leaf_alias, marked_leaf
 from odfabric_engine_spark.incremental.window import is_session_window
+from odfabric_engine_spark.normalise.event_times import EventTimes
+from odfabric_engine_spark.normalise.waiting_joins import Bound, bounds_of_join
+from odfabric_engine_spark.stages.closings import is_look_up
+from odfabric_engine_spark.stages.cores import (
+    Core,
+    PartnerRows,
+    cores_of,
+    note_times_of_key,
+    partner_rows,
+    session_rows,
+    version_rows,
+)
 from odfabric_engine_spark.stages.joins import (
     JOINS,
     LEFT_KEPT,
@@ -47,10 +59,12 @@ _Pair = tuple[EqualPair, Component | None, Component | None]
 class Inference:
     """Interprets one plan; `stages` are what has been cut off so far, `inputs` the uses of inputs from left to right."""
 
-    def __init__(self, catalyst: Catalyst) -> None:
+    def __init__(self, catalyst: Catalyst, limited: EventTimes | None = None) -> None:
+        """`limited` are the event times of a query whose rows may come only so late: what ends by them stands in stages of its own."""
         self.stages: list[Stage] = []
         self.inputs: list[StageLeaf] = []
         self._catalyst = catalyst
+        self._limited = limited
         self._tracer = Tracer(catalyst)
 
     def run(self, plan: Plan) -> tuple[Stage, ...]:
@@ -118,10 +132,13 @@ class Inference:
     def _add_stage(self, node: Node, value: Value, output: tuple[Attribute, ...]) -> None:
         if self._absorbed(node, output):
             return
+        if self._limited is not None:
+            for island in value.islands:
+                note_times_of_key(self._catalyst, self._limited, island)
         if value.free and not _closes(node):
             self.stages.append(LinearStage(self._plan_of(node), node.leaves(), output))
         else:
-            self.stages.append(RowsStage(self._plan_of(node), node.leaves(), output, value.islands))
+            self.stages.append(RowsStage(self._plan_of(node), node.leaves(), output, value.islands, cores_of(node)))
 
     def _plan_of(self, node: Node) -> Plan:
         """The plan of a stage, a marked relation in the place of each leaf."""
@@ -171,17 +188,18 @@ class Inference:
         node, value = self._of(child, None if needed is None else [*needed, *references(plan.condition())])
         if timed is None:
             return Node(plan, [node]), value
-        if _closes(node):
+        if not self._close(timed.instant, value):
             node, value = self._cut(node, value)
-        if not self._close(timed.instant, node, value):
-            node, value = self._cut(node, value)
-            self._close(timed.instant, node, value)
+            self._close(timed.instant, value)
         return Node(plan, [node]), value
 
-    def _close(self, instant: Expression, node: Node, value: Value) -> bool:
-        """Notes on the leaves when their rows become final; False if some row cannot tell."""
+    def _close(self, instant: Expression, value: Value) -> bool:
+        """Notes on the leaves when their rows become final; False if some row cannot tell, or waits for something else already."""
         component = self._tracer.column(instant, value)
         if component is None:
+            # A row without a partner, in which the instant is null, does not wait.
+            component = self._tracer.column(instant, Value(value.islands, value.partly))
+        if component is None or any(leaf.closes for leaf in component):
             return False
         for island in value.islands:
             if not any(leaf in component for leaf in island.leaves):
@@ -209,10 +227,11 @@ class Inference:
                     columns[expr_id(attribute)] = found
         return Node(plan, [node]), Value(value.islands, columns)
 
-    def _union(self, plan: Plan) -> tuple[Node, Value]:
-        """Branches keep their own keys; a column is known if it is in all of them."""
+    def _union(self, plan: Plan, *, mapped: bool = False) -> tuple[Node, Value]:
+        """Branches keep their own keys; a column is known if it is in all of them. `mapped`: in each of them rows are mapped alone."""
         branches = children(plan)
         found = [self._of(child) for child in branches]
+        found = [self._mapped(*each) for each in found] if mapped else found
         columns: dict[int, Component] = {}
         outputs = [output_of(child) for child in branches]
         for position, attribute in enumerate(output_of(plan)):
@@ -228,14 +247,17 @@ class Inference:
         node, value = self._of(children(plan)[0])
         if can_accumulate(self._catalyst, plan):
             return self._group_stage(plan, node, value, timed)
+        by_sessions = timed is not None and any(map(is_session_window, items(plan.groupingExpressions())))
         if timed is not None and _closes(node):
             node, value = self._cut(node, value)
+        elif by_sessions and self._limited is not None:
+            node, value = self._mapped(node, value)
         grouping = items(plan.groupingExpressions())
         keys = [each for each in grouping if not is_session_window(each)]
         node, value, traced = self._keyed(node, value, keys)
-        if timed is not None and not self._close(timed.below(self._catalyst, plan), node, value):
+        if timed is not None and not self._close(timed.below(self._catalyst, plan), value):
             node, value, traced = self._keyed(*self._cut(node, value), keys)
-            self._close(timed.below(self._catalyst, plan), node, value)
+            self._close(timed.below(self._catalyst, plan), value)
         island = _joined(value, [component for _, component in traced], always=not grouping)
         columns: dict[int, Component] = {}
         for named in items(plan.aggregateExpressions()):
@@ -243,7 +265,11 @@ class Inference:
             if found is not None:
                 columns[expr_id(named)] = found
         own = Node(plan, [node])
-        return (own if timed is None else Node(timed.plan, [own])), Value([island], columns)
+        if timed is not None:
+            own = Node(timed.plan, [own])
+        if timed is not None and by_sessions and self._limited is not None:
+            own.core = session_rows(self._catalyst, timed, Value([island], {}))
+        return own, Value([island], columns)
 
     def _group_stage(self, plan: Plan, node: Node, value: Value, timed: TimedFilter | None) -> tuple[Node, Value]:
         if not value.free or _closes(node):
@@ -255,19 +281,33 @@ class Inference:
         return self._leaf("stage", len(self.stages) - 1, plan, None)
 
     def _window(self, plan: Plan) -> tuple[Node, Value]:
-        node, value = self._of(children(plan)[0])
+        (below,) = children(plan)
+        looks_up = self._limited is not None and is_look_up(plan)
+        node, value, core = self._looked_up(plan, below) if looks_up else (*self._of(below), None)
         node, value, traced = self._keyed(node, value, items(plan.partitionSpec()))
         columns = dict(value.columns)
         for key, component in traced:
             if is_attribute(key):
                 columns[expr_id(key)] = component
         island = _joined(value, [component for _, component in traced], always=False)
-        return Node(plan, [node]), Value([island], columns)
+        return Node(plan, [node], core=core if node.leaf is None else None), Value([island], columns)
+
+    def _looked_up(self, plan: Plan, below: Plan) -> tuple[Node, Value, Core | None]:
+        """The union of rows and versions below a look-up, perhaps under a choice of its columns."""
+        if simple_name(below) == "Project":
+            node, value, core = self._looked_up(plan, children(below)[0])
+            return Node(below, [node]), value, core
+        if simple_name(below) != "Union":
+            return (*self._of(below), None)
+        node, value = self._union(below, mapped=True)
+        return node, value, version_rows(self._catalyst, plan, node, value)
 
     def _keyed(
         self, node: Node, value: Value, keys: Sequence[Expression]
     ) -> tuple[Node, Value, list[tuple[Expression, Component]]]:
         """The keys that survive below an operator over whole groups of rows; if none does, what is below is cut off."""
+        if self._limited is not None and cores_of(node):
+            node, value = self._cut(node, value)
         traced = self._traced(keys, value)
         if not traced and (keys or not value.free):
             node, value = self._cut(node, value)
@@ -307,8 +347,31 @@ class Inference:
         return expression.withNewChildren(self._catalyst.seq(replaced))
 
     def _join(self, plan: Plan) -> tuple[Node, Value]:
+        left, right = (self._of(child) for child in children(plan))
+        if self._limited is None:
+            return self._sides_joined(plan, left, right, None)
+        bounds = bounds_of_join(self._catalyst, plan, self._limited)
+        if bounds is None:
+            return self._sides_joined(plan, self._apart(*left), self._apart(*right), None)
+        return self._sides_joined(plan, self._mapped(*left), self._mapped(*right), bounds)
+
+    def _apart(self, node: Node, value: Value) -> tuple[Node, Value]:
+        """A core keeps its stage for itself."""
+        return self._cut(node, value) if cores_of(node) else (node, value)
+
+    def _mapped(self, node: Node, value: Value) -> tuple[Node, Value]:
+        """A relation of which each row is mapped alone in this stage."""
+        return (node, value) if value.free else self._cut(node, value)
+
+    def _sides_joined(
+        self,
+        plan: Plan,
+        left_side: tuple[Node, Value],
+        right_side: tuple[Node, Value],
+        bounds: tuple[Bound, Bound] | None,
+    ) -> tuple[Node, Value]:
         kind = join_kind(plan)
-        (left, left_value), (right, right_value) = (self._of(child) for child in children(plan))
+        (left, left_value), (right, right_value) = left_side, right_side
         pairs = equal_pairs(plan)
         traced = self._pairs(pairs, left_value, right_value)
         if not _whole(traced) and pairs:
@@ -324,7 +387,7 @@ class Inference:
         _mark_linear(kind, left_value, right_value)
         whole = _whole(traced)
         if not whole:
-            return self._join_without_key(plan, kind, (left, left_value), (right, right_value))
+            return self._join_without_key(plan, (left, left_value), (right, right_value), bounds)
         components = [{**one, **other} for _, one, other in whole]
         island = _joined(Value([*left_value.islands, *right_value.islands], {}), components, always=False)
         columns: dict[int, Component] = {}
@@ -335,7 +398,12 @@ class Inference:
         carried: list[tuple[Expression, Component]] = []
         for (pair, _, _), component in zip(whole, components, strict=True):
             carried += self._carried(kind, pair, component, columns)
-        return Node(plan, [left, right]), Value([island], columns, carried)
+        core = self._core(bounds, left_value, right_value)
+        partly = {**left_value.columns, **right_value.columns}
+        return Node(plan, [left, right], core=core), Value([island], columns, carried, partly)
+
+    def _core(self, bounds: tuple[Bound, Bound] | None, left: Value, right: Value) -> PartnerRows | None:
+        return None if bounds is None else partner_rows(self._tracer, bounds, left, right)
 
     def _pairs(self, pairs: Sequence[EqualPair], left: Value, right: Value) -> list[_Pair]:
         comparable = [pair for pair in pairs if can_be_compared(pair)]
@@ -357,14 +425,22 @@ class Inference:
         return [(side, component) for side in kept]
 
     def _join_without_key(
-        self, plan: Plan, kind: str, left: tuple[Node, Value], right: tuple[Node, Value]
+        self,
+        plan: Plan,
+        left: tuple[Node, Value],
+        right: tuple[Node, Value],
+        bounds: tuple[Bound, Bound] | None,
     ) -> tuple[Node, Value]:
         """One side's rows meet all rows of the other: they are kept whole, and the other side keeps its keys."""
+        kind = join_kind(plan)
         if kind == "FullOuter":
             value = Value([*left[1].islands, *right[1].islands], {})
             # Of a side that has a row without any input there is one, whether it meets another or not.
             always = any(island.always for island in value.islands)
-            return Node(plan, [left[0], right[0]]), Value([_joined(value, [], always=always)], {})
+            core = self._core(bounds, left[1], right[1])
+            partly = {**left[1].columns, **right[1].columns}
+            island = _joined(value, [], always=always)
+            return Node(plan, [left[0], right[0]], core=core), Value([island], {}, partly=partly)
         kept, other = (left, right) if kind in LEFT_KEPT else (right, left)
         node, value = self._cut(*other)
         wholes = node.leaves()
@@ -374,8 +450,9 @@ class Inference:
             Island(island.leaves, island.components, [*island.wholes, *wholes], island.always)
             for island in kept[1].islands
         ]
-        sides = [kept[0], node] if kind in LEFT_KEPT else [node, kept[0]]
-        return Node(plan, sides), Value(islands, kept[1].columns, kept[1].carried)
+        sides = [(kept[0], kept[1]), (node, value)] if kind in LEFT_KEPT else [(node, value), (kept[0], kept[1])]
+        core = self._core(bounds, *(value for _, value in sides))
+        return Node(plan, [side for side, _ in sides], core=core), Value(islands, kept[1].columns, kept[1].carried)
 
 
 def can_be_compared(pair: EqualPair) -> bool:

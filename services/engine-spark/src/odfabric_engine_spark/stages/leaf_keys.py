@@ -28,10 +28,10 @@ class LeafKeys:
     @classmethod
     def of(cls, catalyst: Catalyst, leaf: StageLeaf, expressions: Sequence[Expression]) -> LeafKeys:
         """Of a leaf under the components of its island."""
-        return cls(RowExpressions.of(catalyst, leaf.columns, (*expressions, *leaf.closes)), len(expressions))
+        return cls(RowExpressions.of(catalyst, leaf.columns, (*expressions, *leaf.ends)), len(expressions))
 
     def evaluate(self, rows: pa.Table) -> tuple[Hashes, pa.Array | None]:
-        """Hashes of the keys, and microseconds at which rows close (null: never), None if the leaf does not wait."""
+        """Hashes of the keys, and microseconds at which rows close (null: never), None if the leaf has no such instant."""
         found = self.values.evaluate(rows)
         hashes = key_hashes(found[: self.width], rows.num_rows)
         return hashes, micros_of(found[-1]) if len(found) > self.width else None

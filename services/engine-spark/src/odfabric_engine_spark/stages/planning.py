@@ -7,6 +7,7 @@ made once. Invariant: a plan that passes here has a rule for every node. Source:
 from __future__ import annotations
 
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, output_of, simple_name
+from odfabric_engine_spark.normalise.event_times import EventTimes
 from odfabric_engine_spark.normalise.timed import has_timed_filter
 from odfabric_engine_spark.stages.completeness import check_session_gaps, longest_wait_us
 from odfabric_engine_spark.stages.group_run import GroupPlan
@@ -19,7 +20,7 @@ from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStag
 from odfabric_engine_spark.stages.rows_plan import RowsPlan
 
 
-def staged_query(catalyst: Catalyst, plan: Plan, lateness_us: int | None) -> StagedQuery:
+def staged_query(catalyst: Catalyst, plan: Plan, times: EventTimes, lateness_us: int | None) -> StagedQuery:
     """The stages of a normal plan; `lateness_us` is None if rows may come however late. Raises Refused."""
     # A side of a join that is handed round is a job of its own, and few rows lie in one task already.
     catalyst.session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
@@ -28,7 +29,7 @@ def staged_query(catalyst: Catalyst, plan: Plan, lateness_us: int | None) -> Sta
     check_session_gaps(catalyst, plan)
     pruned = _pruned(catalyst, plan)
     found = identified(catalyst, pruned)
-    inference = Inference(catalyst)
+    inference = Inference(catalyst, None if lateness_us is None else times)
     stages = inference.run(found.plan)
     check_kept_types(stages)
     groups = {index: GroupPlan(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, GroupStage)}
@@ -38,7 +39,9 @@ def staged_query(catalyst: Catalyst, plan: Plan, lateness_us: int | None) -> Sta
     }
     lateness = None
     if lateness_us is not None:
-        lateness = Lateness.of(catalyst, found.plan, inference.inputs, stages, lateness_us)
+        lateness = Lateness.of(
+            catalyst, found.plan, times, inputs=inference.inputs, stages=stages, limit_us=lateness_us
+        )
     return StagedQuery(
         catalyst=catalyst,
         plan=plan,

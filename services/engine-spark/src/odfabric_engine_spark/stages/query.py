@@ -15,6 +15,7 @@ from odfabric_engine_spark.stages.values import Island, StageLeaf
 
 if TYPE_CHECKING:
     from odfabric_engine_spark.incremental.row_mapping import RowMapping
+    from odfabric_engine_spark.stages.cores import Core
     from odfabric_engine_spark.stages.group_run import GroupPlan
     from odfabric_engine_spark.stages.lateness import Lateness
     from odfabric_engine_spark.stages.rows_plan import RowsPlan
@@ -34,12 +35,16 @@ class LinearStage:
 
 @dataclass(slots=True)
 class RowsStage:
-    """Rows by key: the query is run over the rows of the keys that a transaction touches, before and after it."""
+    """Rows by key: the query is run over the rows of the keys that a transaction touches, before and after it.
+
+    `cores` are parts that end by times of single rows, known under a finite lateness.
+    """
 
     plan: Plan
     leaves: list[StageLeaf]
     output: tuple[Attribute, ...]
     islands: list[Island]
+    cores: list[Core]
 
 
 @dataclass(slots=True)

@@ -19,11 +19,14 @@ import pyarrow as pa
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Plan
 from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.result_rows import ResultTooLarge, collected
 from odfabric_engine_spark.stages.binding import Side, counted_rows, tagged
 from odfabric_engine_spark.stages.delta import Delta, added_up
 from odfabric_engine_spark.stages.extraction import AFTER, BEFORE, BoundRows, first_rows, new_rows, old_and_new_rows
+from odfabric_engine_spark.stages.forgetting import StageForgets
+from odfabric_engine_spark.stages.forgotten_rows import Bounds, ForgottenRows
 from odfabric_engine_spark.stages.linear_run import result_too_large
 from odfabric_engine_spark.stages.rows_plan import RowsPlan
 from odfabric_engine_spark.stages.stage_tasks import StageTasks, TouchedLeaf, key_too_large
@@ -57,7 +60,7 @@ class _Incoming:
         """Of rows in any order."""
         if (hashes[1:] >= hashes[:-1]).all():
             return cls(delta, hashes, closes)
-        order = np.argsort(hashes, kind="stable")
+        order = stable_order(hashes)
         rows = Delta(delta.rows.take(pa.array(order)), delta.weights[order])
         return cls(rows, hashes[order], None if closes is None else closes.take(pa.array(order)))
 
@@ -332,12 +335,10 @@ class RowsRun:
             for each in filter(None, self._states.values()):
                 each.prepare()
 
-    def drop_closed(self, to_us: int) -> None:
-        """Forgets rows that closed at an instant or before: rows for their keys are dropped from now on."""
+    def forget(self, rules: StageForgets, bounds: Bounds) -> None:
+        """Forgets what nothing can need again: rows that could change it are dropped from now on."""
         self.stored()
-        for state in self._states.values():
-            if state is not None:
-                state.drop_closed(to_us)
+        ForgottenRows(self._states, self._call.settings.stage_rows_max, self._call.check).forget(rules, bounds)
 
     def _incoming(self, leaf: StageLeaf, delta: Delta) -> _Incoming:
         net = added_up(delta)

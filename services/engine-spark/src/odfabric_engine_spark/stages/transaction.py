@@ -37,6 +37,7 @@ from odfabric_engine_spark.stages.binding import constant_rows
 from odfabric_engine_spark.stages.completeness import open_sessions_from, open_windows_from, session_gaps_us
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.emission import records
+from odfabric_engine_spark.stages.forgotten_rows import Bounds
 from odfabric_engine_spark.stages.group_run import GroupRun
 from odfabric_engine_spark.stages.linear_run import run_linear
 from odfabric_engine_spark.stages.owed_rows import WithdrawnRows, log_owed_rows
@@ -163,7 +164,7 @@ class StagedTransaction:
             self._call.progress("stages", done, len(runs))
             yield self._advance(run)
             self._first = False
-            self._forget(run.marks.after_us)
+            self._forget(run.marks)
         for running in self._rows_runs:
             running.stored()
 
@@ -176,15 +177,17 @@ class StagedTransaction:
     def _rows_runs(self) -> list[RowsRun]:
         return [running for running in self._runs if isinstance(running, RowsRun)]
 
-    def _forget(self, watermark_us: int | None) -> None:
-        """Rows of times for which no row is taken any more."""
+    def _forget(self, marks: Watermarks) -> None:
+        """What no row can need that is taken from now on."""
         lateness = self._query.lateness
-        if lateness is None or watermark_us is None:
+        if lateness is None or marks.after_us is None:
             return
-        for number in lateness.forgetful:
+        before_us = None if marks.before_us is None else lateness.bound_us(marks.before_us)
+        bounds = Bounds(before_us, lateness.bound_us(marks.after_us))
+        for number, rules in lateness.forgets.items():
             running = self._runs[number]
             if not isinstance(running, RowMapping):
-                running.drop_closed(lateness.bound_us(watermark_us))
+                running.forget(rules, bounds)
 
     def open_from(self, watermark: Instant | None) -> Instant | None:
         """The least event time that a row can have which still waits for the watermark to go on."""
@@ -219,7 +222,7 @@ class StagedTransaction:
             if isinstance(running, GroupRun):
                 if number == last:
                     found = running.records(deltas, run.marks, first=self._first)
-                    return Records(found.operations, self._as_output(found.rows))
+                    return Records(found.operations, self._as_output(found.source), found.places)
                 done.append(running.changes(deltas, run.marks, first=self._first))
             elif isinstance(running, RowsRun):
                 done.append(running.apply(deltas, run.marks, first=self._first))
@@ -295,7 +298,7 @@ class StagedTransaction:
         if isinstance(stage, LinearStage):
             return self._query.linear[number]
         found = [
-            states.rows(rows_name(number, at), leaf.schema, timed=bool(leaf.closes))
+            states.rows(rows_name(number, at), leaf.schema, timed=bool(leaf.ends))
             if leaf in self._query.rows[number].kept
             else None
             for at, leaf in enumerate(stage.leaves)
@@ -332,7 +335,8 @@ def state_columns(query: StagedQuery) -> list[str]:
             found += value_columns(groups_name(number), query.groups[number].shape.accumulators)
         elif isinstance(stage, RowsStage):
             for at, leaf in enumerate(stage.leaves):
-                found.append(f"{rows_name(number, at)}: {leaf.kind} {leaf.source} {leaf.schema}")
+                ends = " final" if leaf.ends and not leaf.closes else ""
+                found.append(f"{rows_name(number, at)}: {leaf.kind} {leaf.source} {leaf.schema}{ends}")
     return found
 
 

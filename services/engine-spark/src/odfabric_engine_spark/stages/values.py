@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -29,14 +30,17 @@ from odfabric_engine_spark.incremental.classify import arrow_type
 from odfabric_engine_spark.incremental.group_keys import has_bytes
 from odfabric_engine_spark.local_rows import loose
 
+if TYPE_CHECKING:
+    from odfabric_engine_spark.stages.cores import Core
+
 
 @dataclass(eq=False)
 class StageLeaf:
     """One place of a stage at which rows come in. Leaves are told apart by identity: columns of copies may share ids.
 
     `kind` is `input` (rows of the input `source`), `stage` (changes of the stage number `source`) or `constant`. `closes` is
-    the instant at which a row becomes final, if the stage waits for it. `whole`: all its rows meet every key. `linear`: on the
-    way to the result each of its rows is mapped alone.
+    the instant at which a row becomes final, if the stage waits for it; `final` is that of a row which nothing waits for, under a
+    finite lateness. `whole`: all its rows meet every key. `linear`: on the way to the result each of its rows is mapped alone.
     """
 
     kind: str
@@ -44,6 +48,7 @@ class StageLeaf:
     plan: Plan
     columns: tuple[Attribute, ...]
     closes: list[Expression] = field(default_factory=list)
+    final: Expression | None = None
     whole: bool = False
     linear: bool = True
 
@@ -51,6 +56,11 @@ class StageLeaf:
     def schema(self) -> pa.Schema:
         """Its rows as they go from stage to stage."""
         return stage_schema(self.columns)
+
+    @property
+    def ends(self) -> list[Expression]:
+        """The instant that a state keeps with its rows, if any."""
+        return self.closes or ([] if self.final is None else [self.final])
 
 
 Component = dict[StageLeaf, Expression]
@@ -72,11 +82,12 @@ class Island:
 
 @dataclass(slots=True)
 class Node:
-    """A plan node with its children, cut at leaves."""
+    """A plan node with its children, cut at leaves; `core` is what it brings together by times of single rows."""
 
     plan: Plan
     children: list[Node]
     leaf: StageLeaf | None = None
+    core: Core | None = None
 
     def leaves(self) -> list[StageLeaf]:
         """From left to right."""
@@ -90,12 +101,14 @@ class Value:
     """A relation: its islands, and where the values of its columns come from.
 
     `columns`: for a column id the expression over each contributing leaf's row, for columns that are never made null by an
-    outer join. `carried`: expressions over the relation's columns whose value is a component.
+    outer join. `partly`: the same for those that one makes null in rows without a partner. `carried`: expressions over the
+    relation's columns whose value is a component.
     """
 
     islands: list[Island]
     columns: dict[int, Component]
     carried: list[tuple[Expression, Component]] = field(default_factory=list)
+    partly: dict[int, Component] = field(default_factory=dict)
 
     @property
     def leaves(self) -> list[StageLeaf]:

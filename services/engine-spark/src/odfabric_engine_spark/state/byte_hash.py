@@ -8,6 +8,7 @@ Not here: which bytes stand for a key (`incremental.canonical`).
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from odfabric_engine_spark.state.run import Hashes
@@ -29,9 +30,19 @@ def _hashes(encoded: pa.Array) -> Hashes:
     content = np.frombuffer(encoded.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
     starts = (offsets[:-1] - offsets[0]).astype(np.int64)
     lengths = np.diff(offsets).astype(np.int64)
+    if (lengths == lengths[0]).all():
+        return _mixed(_polynomials(content.reshape(len(lengths), -1)) + lengths.astype(np.uint64) * np.uint64(_MIX[0]))
     positions = np.arange(len(content), dtype=np.int64) - np.repeat(starts, lengths)
     terms = (content.astype(np.uint64) + np.uint64(1)) * _powers(int(lengths.max()))[positions]
     return _mixed(np.add.reduceat(terms, starts) + lengths.astype(np.uint64) * np.uint64(_MIX[0]))
+
+
+def _polynomials(content: npt.NDArray[np.uint8]) -> Hashes:
+    """Those of strings that are equally long, one in each row."""
+    found: Hashes = np.zeros(len(content), dtype=np.uint64)
+    for column, power in zip(content.T, _powers(content.shape[1]), strict=True):
+        found += (column.astype(np.uint64) + np.uint64(1)) * power
+    return found
 
 
 def _powers(count: int) -> Hashes:

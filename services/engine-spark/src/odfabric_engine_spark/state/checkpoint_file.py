@@ -54,8 +54,7 @@ def write_file(path: Path, header: Mapping[str, Any], parts: Mapping[str, Writte
     with path.open("wb") as file:
         file.write(start.ljust(_aligned(len(start)), b"\0"))
         for part in parts.values():
-            for piece in part.pieces():
-                file.write(piece)
+            part.copy_to(file)
             file.write(bytes(_aligned(part.size) - part.size))
 
 

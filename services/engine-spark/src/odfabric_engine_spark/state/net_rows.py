@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric_engine_spark.incremental.canonical import one_array, row_bytes
+from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Longs, Run
 
 
@@ -59,7 +60,7 @@ def pieces(runs: Sequence[Run], rows_max: int, *, bytes_max: int = PIECE_BYTES_M
 
 def netted(keyed: KeyedRows, *, each_netted: bool) -> tuple[Hashes, pa.Table]:
     """Net rows. `each_netted`: the rows of each source are net already, so keys of one source need no second look."""
-    order = _order_of(keyed.hashes)
+    order = stable_order(keyed.hashes)
     hashes = keyed.hashes[order]
     mixed = mixed_keys(hashes, keyed.sources[order] if each_netted else None)
     if not mixed.any():
@@ -69,7 +70,7 @@ def netted(keyed: KeyedRows, *, each_netted: bool) -> tuple[Hashes, pa.Table]:
     positions = np.concatenate([alone, kept])
     own = keyed.rows.column(WEIGHT).to_numpy()
     weights = np.concatenate([own[alone], weights])
-    order = _order_of(keyed.hashes[positions])
+    order = stable_order(keyed.hashes[positions])
     positions = positions[order]
     rows = _taken(keyed.rows, positions)
     return keyed.hashes[positions], rows.set_column(0, rows.schema.field(0), pa.array(weights[order]))
@@ -100,13 +101,6 @@ def _summed(keyed: KeyedRows, positions: Longs) -> tuple[Longs, Longs]:
     weights = np.add.reduceat(rows.column(0).to_numpy()[order], starts)
     kept = weights != 0
     return positions[order[starts[kept]]], weights[kept]
-
-
-def _order_of(hashes: Hashes) -> Longs:
-    """The order in which hashes ascend; what is added in a transaction mostly comes in order."""
-    if (hashes[1:] >= hashes[:-1]).all():
-        return np.arange(len(hashes))
-    return np.argsort(hashes, kind="stable")
 
 
 def _taken(rows: pa.Table, positions: Longs) -> pa.Table:

@@ -42,7 +42,7 @@ def parse_lateness(parameters: list[object]) -> int | None:
 
 
 def no_lateness(lateness: Lateness) -> Refused:
-    """A lateness of a query in which no row waits."""
-    message = "a lateness needs something that waits: a window over the event time, a temporal join or an outer join over times"
-    hint = "leave the hint out: no row of this query waits, so none comes too late"
+    """A lateness of a query in which nothing is ever final."""
+    message = "a lateness needs something that ends: a window over the event time, a temporal join, or a join within a span of event times"
+    hint = "leave the hint out: nothing in this query ends, so no row comes too late"
     return Refused([refusal("hint", message, at=lateness.at, hint=hint)], step=lateness.step)

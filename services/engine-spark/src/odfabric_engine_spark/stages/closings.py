@@ -1,0 +1,157 @@
+"""At which instants rows of the inputs are final, as expressions over these rows.
+
+Owns finding what ends in a plan (windows, look-ups, joins within a span of event times), and the way of its instants down to the
+inputs. Invariant: a row of an input changes nothing that ended before the least of its instants. Not here: by when a row is
+dropped (`lateness`) or forgotten (`forgetting`). Source: rulings on steps and on lateness.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from odfabric_engine_spark.catalyst import (
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    expr_id,
+    is_attribute,
+    items,
+    simple_name,
+)
+from odfabric_engine_spark.incremental.input_table import leaf_alias
+from odfabric_engine_spark.incremental.trace import leaves_of, substitute
+from odfabric_engine_spark.normalise.event_times import EventTimes, sources_of
+from odfabric_engine_spark.normalise.temporal import LOOKED_UP
+from odfabric_engine_spark.normalise.waiting_joins import bounds_of_join
+from odfabric_engine_spark.stages.timed import timed_filter
+from odfabric_engine_spark.stages.values import StageLeaf, references
+
+
+def closings(
+    catalyst: Catalyst, plan: Plan, times: EventTimes, inputs: Sequence[StageLeaf]
+) -> dict[StageLeaf, list[Expression]]:
+    """The different instants of each use of an input that has any; `inputs` are the uses from left to right."""
+    found: dict[StageLeaf, list[Expression]] = defaultdict(list)
+    for number, instant in _closings(catalyst, plan, times, 0):
+        known = found[inputs[number]]
+        known += [] if any(each.semanticEquals(instant) for each in known) else [instant]
+    return dict(found)
+
+
+@dataclass(frozen=True, slots=True)
+class InputInstant:
+    """An instant of a plan's rows over the rows of one use of an input that they are made of, or that they meet.
+
+    Rows of a plan have it, or up to `earlier_us` less: that of partners which are not at the same time.
+    """
+
+    number: int
+    instant: Expression
+    earlier_us: int
+
+
+def instants_of_inputs(
+    catalyst: Catalyst, instant: Expression, plan: Plan, times: EventTimes
+) -> Iterator[InputInstant]:
+    """An instant over a plan's rows over each use of an input that can tell it; uses are numbered from left to right."""
+    if leaf_alias(plan) is not None:
+        yield InputInstant(0, instant, 0)
+        return
+    below = list(_numbered(plan, 0))
+    for column in references(instant):
+        sources = [(value, at, 0) for value, at in _sources(column, plan)]
+        for value, at, earlier_us in [*sources, *_at_partners(catalyst, column, plan, times)]:
+            child, first = below[at]
+            own = substitute(catalyst, instant, {expr_id(column): value})
+            for each in instants_of_inputs(catalyst, own, child, times):
+                yield InputInstant(first + each.number, each.instant, each.earlier_us + earlier_us)
+
+
+def _sources(column: Expression, plan: Plan) -> list[tuple[Expression, int]]:
+    """As `sources_of`; rows that look up versions have the time of the union of both, for no version is later than its row."""
+    if is_look_up(plan):
+        time = time_of_look_up(plan)
+        own, other = (_of_rows(each, children(plan)[0]) for each in (column, time))
+        if own is not None and other is not None and own.semanticEquals(other):
+            return [(time, 0)]
+    return sources_of(column, plan)
+
+
+def _of_rows(value: Expression, plan: Plan) -> Expression | None:
+    """A column of the union of rows and versions in the branch of the rows, as far down as each row is taken as it is."""
+    while simple_name(plan) in ("Project", "Union"):
+        found = sources_of(value, plan) if is_attribute(value) else []
+        if not found:
+            break
+        value, plan = found[0][0], children(plan)[0]
+    return value if is_attribute(value) else None
+
+
+def _at_partners(
+    catalyst: Catalyst, column: Expression, plan: Plan, times: EventTimes
+) -> Iterator[tuple[Expression, int, int]]:
+    """The time of a join's other side if a column is that of one side, and how much earlier than it the column may be."""
+    bounds = bounds_of_join(catalyst, plan, times) if simple_name(plan) == "Join" else None
+    if bounds is None:
+        return
+    for at, (own, other) in enumerate((bounds, bounds[::-1])):
+        # The partner of a partner is the row itself.
+        if expr_id(other.partner) == expr_id(column) and own.partner.dataType().sameType(column.dataType()):
+            yield own.partner, 1 - at, max(own.wait_us, 0)
+
+
+def is_look_up(plan: Plan) -> bool:
+    """Whether a node gives rows their versions."""
+    if simple_name(plan) != "Window":
+        return False
+    return any(str(named.name()) == LOOKED_UP for named in items(plan.windowExpressions()))
+
+
+def time_of_look_up(plan: Plan) -> Expression:
+    """The times of rows and versions, over their union."""
+    return items(plan.orderSpec())[0].child()
+
+
+def _closings(catalyst: Catalyst, node: Plan, times: EventTimes, begin: int) -> Iterator[tuple[int, Expression]]:
+    """Instants with the numbers of their leaves, which are numbered from `begin`."""
+    if leaf_alias(node) is not None:
+        return
+    for instant, plan in _ends_at(catalyst, node, times):
+        yield from _at_leaves(catalyst, instant, plan, begin)
+    for child, first in _numbered(node, begin):
+        yield from _closings(catalyst, child, times, first)
+
+
+def _ends_at(catalyst: Catalyst, node: Plan, times: EventTimes) -> Iterator[tuple[Expression, Plan]]:
+    """What ends at a node itself: an instant over the rows of a plan."""
+    name = simple_name(node)
+    timed = timed_filter(node) if name == "Filter" else None
+    if timed is not None:
+        yield timed.instant, node.child()
+    elif name == "Join":
+        for bound in bounds_of_join(catalyst, node, times) or ():
+            yield bound.instant, node
+    elif is_look_up(node):
+        yield time_of_look_up(node), children(node)[0]
+
+
+def _at_leaves(catalyst: Catalyst, instant: Expression, node: Plan, begin: int) -> Iterator[tuple[int, Expression]]:
+    if leaf_alias(node) is not None:
+        yield begin, instant
+        return
+    below = list(_numbered(node, begin))
+    # An instant is made of one event time; one without is null.
+    for column in references(instant):
+        for value, at in sources_of(column, node):
+            child, first = below[at]
+            yield from _at_leaves(catalyst, substitute(catalyst, instant, {expr_id(column): value}), child, first)
+
+
+def _numbered(node: Plan, begin: int) -> Iterator[tuple[Plan, int]]:
+    """The children of a node, each with the number of its first leaf."""
+    for child in children(node):
+        yield child, begin
+        begin += len(leaves_of(child))
