@@ -7,7 +7,7 @@ incremental method, sections 2 to 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,13 +21,13 @@ from odfabric_engine_spark.catalyst import Plan
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
-from odfabric_engine_spark.result_rows import ResultTooLarge, collected
+from odfabric_engine_spark.result_rows import collected
 from odfabric_engine_spark.stages.binding import Side, counted_rows, tagged
 from odfabric_engine_spark.stages.delta import Delta, added_up
 from odfabric_engine_spark.stages.extraction import AFTER, BEFORE, BoundRows, first_rows, new_rows, old_and_new_rows
 from odfabric_engine_spark.stages.forgetting import StageForgets
 from odfabric_engine_spark.stages.forgotten_rows import Bounds, ForgottenRows
-from odfabric_engine_spark.stages.linear_run import result_too_large
+from odfabric_engine_spark.stages.rounds import Round, Rounds, rounds_of
 from odfabric_engine_spark.stages.rows_plan import RowsPlan
 from odfabric_engine_spark.stages.stage_tasks import StageTasks, TouchedLeaf, key_too_large
 from odfabric_engine_spark.stages.values import Island, StageLeaf
@@ -106,9 +106,10 @@ class _Work:
     alone: StageLeaf | None
     sides: list[Side]
 
+    def has_several(self, part: KeyPart) -> bool:
+        """Whether several keys of some island are in a part."""
+        return any(each.has_several(part) for each in self.touched)
 
-_PLANNED_SHARE = 0.75
-"""How much of what may be computed at once is planned for."""
 
 _NO_KEYS = np.zeros(0, dtype=np.uint64)
 _EVERY_KEY = np.zeros(1, dtype=np.uint64)
@@ -217,63 +218,22 @@ class RowsRun:
         settings = self._call.settings
         at_once = max(min(settings.cores, work.rows // max(settings.stage_rows_each, 1)), 1)
         # Where there is a row over nothing, each part would have one.
-        count = 1 if self._plan.always else at_once * self._rounds(work)
-        waiting = [KeyPart(number, count) for number in reversed(range(count))]
-        return Delta.joined_within(self._in_rounds(waiting, work, at_once), self._size)
-
-    def _in_rounds(self, waiting: list[KeyPart], work: _Work, at_once: int) -> Iterator[Delta]:
-        ahead: dict[KeyPart, list[BoundRows]] = {}
-        while waiting:
-            bound = self._next(waiting, ahead, work, at_once)
-            try:
-                changes = self._changes(list(bound.values()), work.sides)
-            except ResultTooLarge:
-                parts = list(bound)
-                if len(parts) == 1 and not self._is_divisible(parts[0], work):
-                    raise result_too_large(self._call) from None
-                waiting += reversed(parts if len(parts) > 1 else parts[0].divided(2))
-                at_once = 1
-            else:
-                self._note_owed(bound.values())
-                yield changes
+        in_one = self._plan.always
+        count = 1 if in_one else at_once * rounds_of(self._call, rows=work.rows, size=work.bytes, at_once=at_once)
+        rounds = Rounds.of(
+            self._call,
+            [KeyPart(number, count) for number in range(count)],
+            bind=lambda part: self._bound_rows(part, work),
+            hand_over=self._handed_over,
+            is_divisible=lambda part: not in_one and part.divisible and work.has_several(part),
+            at_once=at_once,
+        )
+        return Delta.joined_within(rounds.computed(lambda each: self._changes(each, work.sides)), self._size)
 
     def _note_owed(self, parts: Iterable[Sequence[BoundRows]]) -> None:
         for rows in parts:
             found = zip(self._stage.leaves, rows, strict=True)
             self.owed += [(leaf, each.owed) for leaf, each in found if each.owed is not None]
-
-    def _rounds(self, work: _Work) -> int:
-        """In how many rounds parts are computed. Parts differ in size: one that does not fit any more would have been bound in vain."""
-        settings = self._call.settings
-        by_rows = work.rows // (int(_PLANNED_SHARE * 2 * settings.stage_rows_max) + 1)
-        by_bytes = work.bytes // (int(_PLANNED_SHARE * settings.stage_bytes_max) + 1)
-        return 1 + max(by_rows, by_bytes)
-
-    def _next(
-        self, waiting: list[KeyPart], ahead: dict[KeyPart, list[BoundRows]], work: _Work, at_once: int
-    ) -> dict[KeyPart, list[BoundRows]]:
-        """Takes parts that fit into memory together, at most so many, with their rows; one that was bound and waits is `ahead`."""
-        found: dict[KeyPart, list[BoundRows]] = {}
-        rows_left, bytes_left = 2 * self._call.settings.stage_rows_max, self._call.settings.stage_bytes_max
-        while waiting and len(found) < at_once:
-            self._call.check()
-            part = waiting.pop()
-            bound = ahead.pop(part, None) or self._bound_rows(part, work)
-            rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
-            fits = rows <= rows_left and size <= bytes_left
-            if not fits and found:
-                waiting.append(part)
-                ahead[part] = bound
-                break
-            if not fits and self._is_divisible(part, work):
-                waiting += reversed(part.divided(2))
-                continue
-            found[part] = bound
-            rows_left, bytes_left = rows_left - rows, bytes_left - size
-        return found
-
-    def _is_divisible(self, part: KeyPart, work: _Work) -> bool:
-        return not self._plan.always and part.divisible and any(each.has_several(part) for each in work.touched)
 
     def _by_tasks(self, work: _Work) -> Delta:
         """All keys at once: tasks look up old rows, Spark runs the plan over them, tasks make the difference."""
@@ -397,21 +357,28 @@ class RowsRun:
                 bound[leaf] = self._bound(leaf, work.incoming[leaf].delta, _EVERY_KEY, alone=False)
         return [bound[leaf] for leaf in self._stage.leaves]
 
-    def _changes(self, parts: Sequence[Sequence[BoundRows]], sides: Sequence[Side]) -> Delta:
-        """What parts of the keys change, each in a task of its own."""
-        settings = self._call.settings
+    def _handed_over(self, parts: list[list[BoundRows]]) -> list[list[Plan]]:
+        """The rows of parts as Spark has them. Raises LimitExceeded."""
+        bytes_max = self._call.settings.bound_bytes_max
         sources: list[list[Plan]] = []
-        in_one_task = True
         for bound in parts:
             rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
-            if size > settings.bound_bytes_max:
-                raise key_too_large(rows, settings.bound_bytes_max)
-            in_one_task &= not self._plan.always or rows <= settings.stage_rows_each
+            if size > bytes_max:
+                raise key_too_large(rows, bytes_max)
             if rows or self._plan.always:
                 sources.append([tagged(self._plan.catalyst, each) for each in bound])
-        if not sources:
-            return Delta.none(self._plan.output_schema)
-        found = counted_rows(collected(self._plan.bound.changes(sources, sides, in_one_task=in_one_task)))
+        return sources
+
+    def _changes(self, round_: Round, sides: Sequence[Side]) -> Delta:
+        """What parts of the keys change, each in a task of its own."""
+        found = Delta.none(self._plan.output_schema)
+        if round_.sources:
+            rows_each = self._call.settings.stage_rows_each
+            rows = [sum(map(len, bound)) for bound in round_.bound.values()]
+            in_one_task = not self._plan.always or max(rows) <= rows_each
+            changes = self._plan.bound.changes(round_.sources, sides, in_one_task=in_one_task)
+            found = counted_rows(collected(changes))
+        self._note_owed(round_.bound.values())
         return found if len(sides) == 1 else added_up(found)
 
     def _bound(self, leaf: StageLeaf, delta: Delta, hashes: Hashes, *, alone: bool) -> BoundRows:
