@@ -142,7 +142,7 @@ class EngineSettings:
     migration_rows_max: int = 50_000_000
     """Most rows of a result that is compared with another one after a change of its query; each costs 24 bytes of memory."""
     transform_piece_rows: int = 250_000
-    """Rows that a query without aggregates maps at once."""
+    """Rows that a query without aggregates maps at once, on each core."""
     transform_piece_bytes: int = 128 * MIB
     """Size of the rows that a query maps, or reads to aggregate them, at once, however few they are."""
 

@@ -7,7 +7,7 @@ incremental method, sections 2 to 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.catalyst import Plan
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
@@ -27,7 +26,7 @@ from odfabric_engine_spark.stages.delta import Delta, added_up
 from odfabric_engine_spark.stages.extraction import AFTER, BEFORE, BoundRows, first_rows, new_rows, old_and_new_rows
 from odfabric_engine_spark.stages.forgetting import StageForgets
 from odfabric_engine_spark.stages.forgotten_rows import Bounds, ForgottenRows
-from odfabric_engine_spark.stages.rounds import Round, Rounds, rounds_of
+from odfabric_engine_spark.stages.parts_at_once import PartWork, computed, count_of
 from odfabric_engine_spark.stages.rows_plan import RowsPlan
 from odfabric_engine_spark.stages.stage_tasks import StageTasks, TouchedLeaf, key_too_large
 from odfabric_engine_spark.stages.values import Island, StageLeaf
@@ -109,6 +108,14 @@ class _Work:
     def has_several(self, part: KeyPart) -> bool:
         """Whether several keys of some island are in a part."""
         return any(each.has_several(part) for each in self.touched)
+
+
+@dataclass(frozen=True, slots=True)
+class _PartChange:
+    """What a part of the keys changes, and rows that it withdraws though they are not there."""
+
+    delta: Delta
+    owed: list[tuple[StageLeaf, pa.Table]]
 
 
 _NO_KEYS = np.zeros(0, dtype=np.uint64)
@@ -219,21 +226,23 @@ class RowsRun:
         at_once = max(min(settings.cores, work.rows // max(settings.stage_rows_each, 1)), 1)
         # Where there is a row over nothing, each part would have one.
         in_one = self._plan.always
-        count = 1 if in_one else at_once * rounds_of(self._call, rows=work.rows, size=work.bytes, at_once=at_once)
-        rounds = Rounds.of(
+        count = 1 if in_one else count_of(self._call, rows=work.rows, size=work.bytes, at_once=at_once)
+        parts = [KeyPart(number, count) for number in range(count)]
+        found = computed(
             self._call,
-            [KeyPart(number, count) for number in range(count)],
-            bind=lambda part: self._bound_rows(part, work),
-            hand_over=self._handed_over,
-            is_divisible=lambda part: not in_one and part.divisible and work.has_several(part),
-            at_once=at_once,
+            parts,
+            PartWork(
+                bind=lambda part: self._bound_rows(part, work),
+                compute=lambda bound: self._changes(bound, work.sides),
+                is_divisible=lambda part: not in_one and part.divisible and work.has_several(part),
+            ),
+            at_once=1 if in_one else at_once,
         )
-        return Delta.joined_within(rounds.computed(lambda each: self._changes(each, work.sides)), self._size)
+        return Delta.joined_within((self._noted(each) for each in found), self._size)
 
-    def _note_owed(self, parts: Iterable[Sequence[BoundRows]]) -> None:
-        for rows in parts:
-            found = zip(self._stage.leaves, rows, strict=True)
-            self.owed += [(leaf, each.owed) for leaf, each in found if each.owed is not None]
+    def _noted(self, change: _PartChange) -> Delta:
+        self.owed += change.owed
+        return change.delta
 
     def _by_tasks(self, work: _Work) -> Delta:
         """All keys at once: tasks look up old rows, Spark runs the plan over them, tasks make the difference."""
@@ -357,29 +366,22 @@ class RowsRun:
                 bound[leaf] = self._bound(leaf, work.incoming[leaf].delta, _EVERY_KEY, alone=False)
         return [bound[leaf] for leaf in self._stage.leaves]
 
-    def _handed_over(self, parts: list[list[BoundRows]]) -> list[list[Plan]]:
-        """The rows of parts as Spark has them. Raises LimitExceeded."""
-        bytes_max = self._call.settings.bound_bytes_max
-        sources: list[list[Plan]] = []
-        for bound in parts:
-            rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
-            if size > bytes_max:
-                raise key_too_large(rows, bytes_max)
-            if rows or self._plan.always:
-                sources.append([tagged(self._plan.catalyst, each) for each in bound])
-        return sources
-
-    def _changes(self, round_: Round, sides: Sequence[Side]) -> Delta:
-        """What parts of the keys change, each in a task of its own."""
+    def _changes(self, bound: Sequence[BoundRows], sides: Sequence[Side]) -> _PartChange:
+        """What a part of the keys changes, in one task. Raises LimitExceeded."""
+        settings, catalyst = self._call.settings, self._plan.catalyst
+        rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
+        if size > settings.bound_bytes_max:
+            raise key_too_large(rows, settings.bound_bytes_max)
         found = Delta.none(self._plan.output_schema)
-        if round_.sources:
-            rows_each = self._call.settings.stage_rows_each
-            rows = [sum(map(len, bound)) for bound in round_.bound.values()]
-            in_one_task = not self._plan.always or max(rows) <= rows_each
-            changes = self._plan.bound.changes(round_.sources, sides, in_one_task=in_one_task)
+        if rows or self._plan.always:
+            in_one_task = not self._plan.always or rows <= settings.stage_rows_each
+            sources = [tagged(catalyst, each) for each in bound]
+            changes = self._plan.bound.changes([sources], sides, in_one_task=in_one_task)
             found = counted_rows(collected(changes))
-        self._note_owed(round_.bound.values())
-        return found if len(sides) == 1 else added_up(found)
+        owed = [
+            (leaf, each.owed) for leaf, each in zip(self._stage.leaves, bound, strict=True) if each.owed is not None
+        ]
+        return _PartChange(found if len(sides) == 1 else added_up(found), owed)
 
     def _bound(self, leaf: StageLeaf, delta: Delta, hashes: Hashes, *, alone: bool) -> BoundRows:
         """Old and new rows of a leaf; old rows that stay are left out of a leaf that is alone."""
