@@ -1,8 +1,8 @@
 """Work in threads whose results come in order.
 
 Owns that no more is under way, or waits to be taken, than there are threads. Invariant: results come in the order of what they are made
-of; the first failure ends all. It pays where NumPy and Arrow do the work, which let other threads run meanwhile. Not here: tasks of
-Spark.
+of; the first failure ends all. It pays where NumPy and Arrow do the work, or Spark, which let other threads run meanwhile. Not here:
+parts that are divided on the way (`stages.parts_at_once`).
 """
 
 from __future__ import annotations

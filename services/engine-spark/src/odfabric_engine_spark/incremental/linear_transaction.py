@@ -6,15 +6,14 @@ pieces, by their number or by their bytes, does not change the records. Not here
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
 from pyspark.util import inheritable_thread_target
 
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.in_turn import in_turn
 from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.classify import LinearQuery
 from odfabric_engine_spark.incremental.input_table import InputTable
@@ -36,39 +35,27 @@ def linear_records(
         yield _as_records(images(query, shape, whole), shape)
         return
     nothing = [_marked(query, leaf, rows.together(leaf, []), tables) for leaf in leaves]
+    at_once = call.settings.cores
     done = 0
     for leaf in leaves:
         waiting: Images | None = None
-        pieces = rows.pieces(leaf, rows_max=rows_max, bytes_max=max(bytes_max // (call.settings.cores + 1), 1))
-        given = ([*nothing[:leaf], _marked(query, leaf, piece, tables), *nothing[leaf + 1 :]] for piece in pieces)
-        for taken, found in _mapped(query, shape, given, call):
+        pieces = rows.pieces(leaf, rows_max=rows_max, bytes_max=max(bytes_max // (at_once + 1), 1))
+
+        def mapped(piece: pa.Table, leaf: int = leaf) -> tuple[int, Images]:
+            """What a piece becomes, with the number of its rows."""
+            given = [*nothing[:leaf], _marked(query, leaf, piece, tables), *nothing[leaf + 1 :]]
+            return piece.num_rows, images(query, shape, given)
+
+        # Jobs of other threads belong to the call as its own do, so that they end with it.
+        of_call = inheritable_thread_target(call.session)(mapped)
+        for count, found in in_turn(of_call, pieces, at_once=at_once):
             call.progress("map", done, total)
             found = found if waiting is None else waiting.then(found)
             ready, waiting = found.split(len(found) if shape.op_selected else open_pair(found))
             yield _as_records(ready, shape)
-            done += taken[leaf].num_rows
+            done += count
         if waiting is not None:
             yield _as_records(waiting, shape)
-
-
-def _mapped(
-    query: LinearQuery, shape: OutputShape, pieces: Iterator[list[pa.Table]], call: EngineCall
-) -> Iterator[tuple[list[pa.Table], Images]]:
-    """Pieces and what they are mapped to, in order; while one is mapped the next one is read and handed over."""
-    run = inheritable_thread_target(call.session)(images)
-    in_hand: deque[tuple[list[pa.Table], Future[Images]]] = deque()
-    threads = ThreadPoolExecutor(call.settings.cores)
-    try:
-        for piece in pieces:
-            in_hand.append((piece, threads.submit(run, query, shape, piece)))
-            if len(in_hand) > call.settings.cores:
-                taken, found = in_hand.popleft()
-                yield taken, found.result()
-        while in_hand:
-            taken, found = in_hand.popleft()
-            yield taken, found.result()
-    finally:
-        threads.shutdown(cancel_futures=True)
 
 
 def _all_rows(rows: LeafRows, leaves: Sequence[int], bytes_max: int) -> list[pa.Table] | None:
