@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +24,7 @@ JOIN = "select a.event_time, a.k, a.v, b.v as w from a join b on a.k = b.k"
 TOP = "select event_time, k, v from (select *, row_number() over (partition by k order by v) n from a) where n <= 2"
 KEYS = 60
 TEXT = "some text of a hundred characters " * 3
+_GROUP = "spark.jobGroup.id"
 _MAX_RESULT = "spark.driver.maxResultSize"
 
 
@@ -38,15 +41,28 @@ def inputs(engine_call: EngineCall) -> list[Input]:
     return [a, b]
 
 
+@dataclass
+class Jobs:
+    """The jobs of stages: how many there were, by which threads, and as whose."""
+
+    count: int = 0
+    threads: set[str] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+
+    def clear(self) -> None:
+        self.count, self.threads, self.groups = 0, set(), set()
+
+
 @pytest.fixture
-def branches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Of how many parts each job was made."""
-    found: list[int] = []
+def jobs(engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    found = Jobs()
     plain = BoundPlan.changes
 
-    def counting(self: BoundPlan, sources: Any, *rest: Any, **more: Any) -> Any:
-        found.append(len(sources))
-        return plain(self, sources, *rest, **more)
+    def counting(self: BoundPlan, *rest: Any, **more: Any) -> Any:
+        found.count += 1
+        found.threads.add(threading.current_thread().name)
+        found.groups.add(str(engine_call.session.sparkContext.getLocalProperty(_GROUP)))
+        return plain(self, *rest, **more)
 
     monkeypatch.setattr(BoundPlan, "changes", counting)
     return found
@@ -76,52 +92,68 @@ def results_of_at_most(call: EngineCall, size: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("query", [JOIN, TOP])
 def test_parts_at_once_leave_the_same_bytes(
-    query: str, inputs: list[Input], engine_call: EngineCall, branches: list[int]
+    query: str, inputs: list[Input], engine_call: EngineCall, jobs: Jobs
 ) -> None:
     whole = pulled(query, inputs, engine_call, "whole", {})
-    assert set(branches) == {1}
-    branches.clear()
+    assert len(jobs.threads) == 1
+    jobs.clear()
     cores = {"cores": 3, "stage_rows_each": 20}
-    for name, settings in {"at-once": cores, "in-rounds": {**cores, "stage_rows_max": 50}}.items():
+    counts = []
+    for name, settings in {"at-once": cores, "small": {**cores, "stage_rows_max": 50}}.items():
+        jobs.clear()
         parts = pulled(query, inputs, engine_call, name, settings)
         assert bytes_of(parts) == bytes_of(whole)
-        assert max(branches) == 3
-    assert len(branches) > 4
+        assert len(jobs.threads) >= 3
+        counts.append(jobs.count)
+    assert counts[0] < counts[1]
+
+
+def test_jobs_of_other_threads_belong_to_the_call(inputs: list[Input], engine_call: EngineCall, jobs: Jobs) -> None:
+    """So they end with it, and the next call finds no tasks of it."""
+    context = engine_call.session.sparkContext
+    context.setJobGroup("a call", "engine call", interruptOnCancel=True)
+    try:
+        pulled(JOIN, inputs, engine_call, "out", {"cores": 3, "stage_rows_each": 20})
+    finally:
+        context.setLocalProperty(_GROUP, None)  # type: ignore[arg-type]
+    assert jobs.groups == {"a call"}
+    assert len(jobs.threads) >= 3
 
 
 @pytest.mark.parametrize("query", [JOIN, TOP])
 def test_old_rows_that_keys_bring_along_are_work_too(
-    query: str, inputs: list[Input], engine_call: EngineCall, branches: list[int]
+    query: str, inputs: list[Input], engine_call: EngineCall, jobs: Jobs
 ) -> None:
-    """Few new rows of keys with many: their old rows are what all cores have to do with, round by round."""
+    """Few new rows of keys with many: their old rows are what all cores have to do with."""
     for key in range(0, KEYS, 2):
         inputs[0].add([(A, HOUR + key, key, f"new {TEXT}")])
     upto = len(inputs[0].steps)
     used = inputs if query == JOIN else inputs[:1]
     cores = {"cores": 3, "stage_rows_each": 80}
-    ways = {"whole": {}, "at-once": cores, "in-rounds": {**cores, "stage_rows_max": 70}}
-    found = []
+    ways = {"whole": {}, "at-once": cores, "small": {**cores, "stage_rows_max": 70}}
+    found, counts = [], []
     for name, settings in ways.items():
         derived = Derivative(query, used, engine_call, name=name, settings=settings)
         done = [derived.pull([2] * len(used))]
-        branches.clear()
+        jobs.clear()
         done.append(derived.pull([upto, 2][: len(used)]))
-        assert max(branches) == (3 if settings else 1)
-        assert (len(branches) > 1) == (name == "in-rounds")
+        assert len(jobs.threads) == (3 if settings else 1)
+        counts.append(jobs.count)
         found.append(bytes_of(done))
+    assert counts[0] == 1 < counts[1] < counts[2]
     assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("settings", [{}, {"cores": 2, "stage_rows_each": 20}])
 def test_a_result_that_is_too_large_comes_in_smaller_parts(
-    settings: dict[str, int], inputs: list[Input], engine_call: EngineCall, branches: list[int]
+    settings: dict[str, int], inputs: list[Input], engine_call: EngineCall, jobs: Jobs
 ) -> None:
     whole = pulled(JOIN, inputs, engine_call, "whole", {})
     with results_of_at_most(engine_call, "24k"):
-        branches.clear()
+        jobs.clear()
         parts = pulled(JOIN, inputs, engine_call, "parts", settings)
     assert bytes_of(parts) == bytes_of(whole)
-    assert len(branches) > 6
+    assert jobs.count > 6
 
 
 def test_a_result_of_one_key_that_is_too_large_is_refused(inputs: list[Input], engine_call: EngineCall) -> None:

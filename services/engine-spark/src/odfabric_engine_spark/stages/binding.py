@@ -73,18 +73,16 @@ class BoundPlan:
         self._root = self._node(plan)
         self._results: dict[int, Any] = {}
 
-    def changes(self, sources: Sequence[Sequence[Plan]], sides: Sequence[Side], *, in_one_task: bool) -> DataFrame:
+    def changes(self, sources: Sequence[Plan], sides: Sequence[Side], *, in_one_task: bool) -> DataFrame:
         """What the sides give, and in a last column what each row counts.
 
-        `sources` are the rows of the leaves, then tags, for each part of the keys. `in_one_task`: a side of a part is one task,
-        without shuffles, each of which takes longer than all the work of few rows.
+        `sources` are the rows of the leaves, then tags. `in_one_task`: a side is one task, without shuffles, each of which takes
+        longer than all the work of few rows.
         """
-        parts: list[Plan] = []
-        for own in sources:
-            relations = [leaf.relation(source) for leaf, source in zip(self._leaves, own, strict=True)]
-            if in_one_task:
-                relations = [self._in_one_task(each) for each in relations]
-            parts += [self._side(_Bound(relations, in_one_task), side) for side in sides]
+        relations = [leaf.relation(source) for leaf, source in zip(self._leaves, sources, strict=True)]
+        if in_one_task:
+            relations = [self._in_one_task(each) for each in relations]
+        parts = [self._side(_Bound(relations, in_one_task), side) for side in sides]
         union = self._catalyst.logical.Union
         whole = parts[0] if len(parts) == 1 else union(self._catalyst.seq(parts), False, False)
         return self._catalyst.data_frame(whole)

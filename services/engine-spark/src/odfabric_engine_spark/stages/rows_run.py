@@ -256,7 +256,7 @@ class RowsRun:
                 known[leaf] if leaf in known else tagged(self._plan.catalyst, new_rows(work.incoming[leaf].delta))
                 for leaf in self._stage.leaves
             ]
-            changes = self._plan.bound.changes([sources], work.sides, in_one_task=False)
+            changes = self._plan.bound.changes(sources, work.sides, in_one_task=False)
             found = tasks.changes(changes, rows=max(extracted.rows, work.rows), both_sides=len(work.sides) > 1)
         finally:
             tasks.close()
@@ -376,7 +376,7 @@ class RowsRun:
         if rows or self._plan.always:
             in_one_task = not self._plan.always or rows <= settings.stage_rows_each
             sources = [tagged(catalyst, each) for each in bound]
-            changes = self._plan.bound.changes([sources], sides, in_one_task=in_one_task)
+            changes = self._plan.bound.changes(sources, sides, in_one_task=in_one_task)
             found = counted_rows(collected(changes))
         owed = [
             (leaf, each.owed) for leaf, each in zip(self._stage.leaves, bound, strict=True) if each.owed is not None
