@@ -8,7 +8,7 @@ parts that are divided on the way (`stages.parts_at_once`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -16,8 +16,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def in_turn(work: Callable[[Item], Result], items: Iterable[Item], *, at_once: int) -> Iterator[Result]:
-    """`work` of each item; of one at a time none is done by another thread. What `work` and `items` raise passes through."""
+def in_turn(work: Callable[[Item], Result], items: Iterable[Item], *, at_once: int) -> Generator[Result]:
+    """`work` of each item; of one at a time none is done by another thread. Closed, it leaves nothing running.
+
+    What `work` and `items` raise passes through.
+    """
     if at_once <= 1:
         yield from map(work, items)
         return

@@ -7,7 +7,7 @@ nor state. Not here: what a run does (`aggregate_run`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,7 +101,7 @@ class AggregateTransaction:
         self._size = size
         self._call = call
 
-    def records(self, line: Timeline) -> Iterator[Records]:
+    def records(self, line: Timeline) -> Generator[Records]:
         """The records of all steps in order. Raises InvalidData, and what Spark raises on an expression."""
         runs = list(self._runs(line))
         done, total = 0, sum(run.rows for run in runs)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JError
@@ -185,7 +186,7 @@ def _aggregate_run(
     )
 
 
-def _write(transaction: _Transaction, call: EngineCall, found: Iterator[Records]) -> OffsetRange | None:
+def _write(transaction: _Transaction, call: EngineCall, found: Generator[Records]) -> OffsetRange | None:
     request = transaction.request
     shape = SliceShape(
         schema=transaction.shape.slice,
@@ -195,7 +196,9 @@ def _write(transaction: _Transaction, call: EngineCall, found: Iterator[Records]
     )
     operation = request.vocabulary.operation_type
     batches = (batch for records in found for batch in records.batches(operation))
-    return write_batches(call, batches, shape, output=call.exchange.output(request.new_data_path)).offsets
+    # However this ends, nothing that makes records runs afterwards.
+    with closing(found):
+        return write_batches(call, batches, shape, output=call.exchange.output(request.new_data_path)).offsets
 
 
 def _finish(transaction: _Transaction, call: EngineCall, outcome: _Outcome) -> TransformResult:

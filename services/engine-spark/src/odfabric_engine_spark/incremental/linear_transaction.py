@@ -6,7 +6,9 @@ pieces, by their number or by their bytes, does not change the records. Not here
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +26,7 @@ from odfabric_engine_spark.incremental.output import OutputShape
 
 def linear_records(
     query: LinearQuery, shape: OutputShape, rows: LeafRows, tables: Mapping[str, InputTable], call: EngineCall
-) -> Iterator[Records]:
+) -> Generator[Records]:
     """The records of all new rows in order. Raises InvalidData, and what Spark raises on an expression."""
     leaves = range(len(query.leaves))
     rows_max, bytes_max = call.settings.transform_piece_rows, call.settings.transform_piece_bytes
@@ -46,14 +48,15 @@ def linear_records(
             given = [*nothing[:leaf], _marked(query, leaf, piece, tables), *nothing[leaf + 1 :]]
             return piece.num_rows, images(query, shape, given)
 
-        # Jobs of other threads belong to the call as its own do, so that they end with it.
-        of_call = inheritable_thread_target(call.session)(mapped)
-        for count, found in in_turn(of_call, pieces, at_once=at_once):
-            call.progress("map", done, total)
-            found = found if waiting is None else waiting.then(found)
-            ready, waiting = found.split(len(found) if shape.op_selected else open_pair(found))
-            yield _as_records(ready, shape)
-            done += count
+        # Jobs of other threads belong to the call as its own do, so that they end with it; each has properties of its own.
+        of_call = (inheritable_thread_target(call.session)(partial(mapped, piece)) for piece in pieces)
+        with closing(in_turn(lambda work: work(), of_call, at_once=at_once)) as found_in_turn:
+            for count, found in found_in_turn:
+                call.progress("map", done, total)
+                together = found if waiting is None else waiting.then(found)
+                ready, waiting = together.split(len(together) if shape.op_selected else open_pair(together))
+                yield _as_records(ready, shape)
+                done += count
         if waiting is not None:
             yield _as_records(waiting, shape)
 

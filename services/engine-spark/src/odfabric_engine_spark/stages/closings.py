@@ -23,6 +23,7 @@ from odfabric_engine_spark.catalyst import (
 )
 from odfabric_engine_spark.incremental.input_table import leaf_alias
 from odfabric_engine_spark.incremental.trace import leaves_of, substitute
+from odfabric_engine_spark.incremental.window import is_session_window
 from odfabric_engine_spark.normalise.event_times import EventTimes, sources_of
 from odfabric_engine_spark.normalise.temporal import LOOKED_UP
 from odfabric_engine_spark.normalise.waiting_joins import bounds_of_join
@@ -71,12 +72,20 @@ def instants_of_inputs(
 
 
 def _sources(column: Expression, plan: Plan) -> list[tuple[Expression, int]]:
-    """As `sources_of`; rows that look up versions have the time of the union of both, for no version is later than its row."""
+    """As `sources_of`, where a row of an input changes only rows that have its own instant; nothing else.
+
+    Rows that look up versions have the time of the union of both, for no version is later than its row. Other window functions change
+    rows of their whole partition. A session begins long before its last row, and ends anew with each.
+    """
+    if simple_name(plan) == "Aggregate" and any(map(is_session_window, items(plan.groupingExpressions()))):
+        return []
     if is_look_up(plan):
         time = time_of_look_up(plan)
         own, other = (_of_rows(each, children(plan)[0]) for each in (column, time))
         if own is not None and other is not None and own.semanticEquals(other):
             return [(time, 0)]
+    elif simple_name(plan) == "Window" and not any(column.semanticEquals(key) for key in items(plan.partitionSpec())):
+        return []
     return sources_of(column, plan)
 
 

@@ -75,7 +75,7 @@ def partner_rows(tracer: Tracer, bounds: tuple[Bound, Bound], left: Value, right
     for bound, value in zip(bounds, (left, right), strict=True):
         finals = tracer.column(bound.instant, value)
         leaves = _leaves(value)
-        if finals is None or not _note_finals(finals, leaves):
+        if finals is None or any(leaf.closes for leaf in leaves) or not _note_finals(finals, leaves):
             return None
         sides.append(leaves)
     return PartnerRows((sides[0], sides[1]), (bounds[0].wait_us, bounds[1].wait_us))

@@ -53,6 +53,11 @@ class StageForgets:
     sessions: list[SessionRule] = field(default_factory=list)
     versions: list[VersionRule] = field(default_factory=list)
 
+    def rows_at(self, leaves: Sequence[StageLeaf], reach_us: int) -> None:
+        """Rows of leaves that are forgotten by their instant; of two reaches the longer one counts."""
+        for leaf in leaves:
+            self.rows_us[leaf] = max(reach_us, self.rows_us.get(leaf, reach_us))
+
     @property
     def anything(self) -> bool:
         return self.groups_us is not None or bool(self.rows_us or self.sessions or self.versions)
@@ -93,7 +98,7 @@ class _Rules:
             for island in stage.islands:
                 reach_us = self._reach(island.leaves) if _ends_by_key(island) else None
                 if reach_us is not None:
-                    found.rows_us |= dict.fromkeys(island.leaves, reach_us)
+                    found.rows_at(island.leaves, reach_us)
         return found
 
     def _of_groups(self, stage: GroupStage) -> int | None:
@@ -114,7 +119,7 @@ class _Rules:
         else:
             reach_us = self._reach((*core.rows, core.versions))
             if reach_us is not None:
-                found.rows_us |= dict.fromkeys(core.rows, reach_us)
+                found.rows_at(core.rows, reach_us)
                 values = RowExpressions.of(
                     self._catalyst,
                     core.versions.columns,
@@ -128,8 +133,8 @@ class _Rules:
         left_us, right_us = self._reach(left), self._reach(right)
         if left_us is None or right_us is None:
             return
-        found.rows_us |= dict.fromkeys(left, max(left_us, right_us + right_waits_us))
-        found.rows_us |= dict.fromkeys(right, max(right_us, left_us + left_waits_us))
+        found.rows_at(left, max(left_us, right_us + right_waits_us))
+        found.rows_at(right, max(right_us, left_us + left_waits_us))
 
     def _reach(self, leaves: Sequence[StageLeaf]) -> int | None:
         """How long before the bound rows of leaves may be final and yet in time; None if that is not known."""

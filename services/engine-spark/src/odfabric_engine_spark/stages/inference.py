@@ -199,7 +199,7 @@ class Inference:
         if component is None:
             # A row without a partner, in which the instant is null, does not wait.
             component = self._tracer.column(instant, Value(value.islands, value.partly))
-        if component is None or any(leaf.closes for leaf in component):
+        if component is None or any(leaf.closes or _is_final_at_another(leaf, component[leaf]) for leaf in component):
             return False
         for island in value.islands:
             if not any(leaf in component for leaf in island.leaves):
@@ -476,6 +476,11 @@ def _mark_linear(kind: str, left: Value, right: Value) -> None:
         if not alone:
             for leaf in value.leaves:
                 leaf.linear = False
+
+
+def _is_final_at_another(leaf: StageLeaf, instant: Expression) -> bool:
+    """Whether a state keeps another instant with the rows already: a row may have partners for longer than it waits for a version."""
+    return leaf.final is not None and not leaf.final.semanticEquals(instant)
 
 
 def _closes(node: Node) -> bool:

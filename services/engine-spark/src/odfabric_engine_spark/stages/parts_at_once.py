@@ -7,9 +7,11 @@ threads belong to the call as its own do, so that they end with it. Not here: wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass
+from threading import Lock
 from typing import Generic, TypeVar
 
 from pyspark.util import inheritable_thread_target
@@ -40,12 +42,18 @@ class PartWork(Generic[ResultT]):
     is_divisible: Callable[[KeyPart], bool]
 
 
-def computed(call: EngineCall, parts: Sequence[KeyPart], work: PartWork[ResultT], *, at_once: int) -> Iterator[ResultT]:
-    """What the parts give, in no order. Raises LimitExceeded, and what binding and computing raise."""
+def computed(
+    call: EngineCall, parts: Sequence[KeyPart], work: PartWork[ResultT], *, at_once: int
+) -> Generator[ResultT]:
+    """What the parts give, in no order; closed, it leaves nothing running. Raises LimitExceeded, and what binding and computing raise.
+
+    After a result that was too large parts are computed one after the other.
+    """
     waiting = list(parts)[::-1]
+    alone = Lock()
     if at_once == 1:
         while waiting:
-            found = _computed(call, waiting.pop(), work, at_once)
+            found = _computed(call, waiting.pop(), work, at_once, alone)
             if isinstance(found, _Halves):
                 waiting += reversed(found.parts)
             else:
@@ -53,16 +61,19 @@ def computed(call: EngineCall, parts: Sequence[KeyPart], work: PartWork[ResultT]
         return
     in_hand: set[Future[ResultT | _Halves]] = set()
     threads = ThreadPoolExecutor(at_once)
-    run = inheritable_thread_target(call.session)(_computed)
+    width = at_once
     try:
         while waiting or in_hand:
-            while waiting and len(in_hand) < at_once:
-                in_hand.add(threads.submit(run, call, waiting.pop(), work, at_once))
+            while waiting and len(in_hand) < width:
+                # Each with properties of its own: threads that share them would overwrite what Spark notes there.
+                run = inheritable_thread_target(call.session)(_computed)
+                in_hand.add(threads.submit(run, call, waiting.pop(), work, at_once, alone))
             done, in_hand = wait(in_hand, return_when=FIRST_COMPLETED)
             for future in done:
                 result = future.result()
                 if isinstance(result, _Halves):
                     waiting += reversed(result.parts)
+                    width = 1 if result.after_computing else width
                 else:
                     yield result
     finally:
@@ -83,12 +94,13 @@ def count_of(call: EngineCall, *, rows: int, size: int, at_once: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Halves:
-    """What a part is to be computed as."""
+    """What a part is to be computed as. `after_computing`: its result was too large."""
 
     parts: list[KeyPart]
+    after_computing: bool = False
 
 
-def _computed(call: EngineCall, part: KeyPart, work: PartWork[ResultT], at_once: int) -> ResultT | _Halves:
+def _computed(call: EngineCall, part: KeyPart, work: PartWork[ResultT], at_once: int, alone: Lock) -> ResultT | _Halves:
     call.check()
     bound = work.bind(part)
     rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
@@ -97,8 +109,10 @@ def _computed(call: EngineCall, part: KeyPart, work: PartWork[ResultT], at_once:
     if too_large and work.is_divisible(part):
         return _Halves(part.divided(2))
     try:
-        return work.compute(bound)
+        # Of parts that are too large and cannot be divided one is computed at a time.
+        with alone if too_large else nullcontext():
+            return work.compute(bound)
     except ResultTooLarge:
         if not work.is_divisible(part):
             raise result_too_large(call) from None
-        return _Halves(part.divided(2))
+        return _Halves(part.divided(2), after_computing=True)

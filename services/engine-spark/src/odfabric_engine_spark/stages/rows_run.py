@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -238,7 +239,9 @@ class RowsRun:
             ),
             at_once=1 if in_one else at_once,
         )
-        return Delta.joined_within((self._noted(each) for each in found), self._size)
+        # However this ends, nothing of it runs afterwards.
+        with closing(found):
+            return Delta.joined_within((self._noted(each) for each in found), self._size)
 
     def _noted(self, change: _PartChange) -> Delta:
         self.owed += change.owed

@@ -8,7 +8,7 @@ depend on where transactions begin; with several inputs only the net result is p
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -157,7 +157,7 @@ class StagedTransaction:
         """How many rows of the inputs came too late for some place that reads them."""
         return sum(len(np.unique(np.concatenate(offsets))) for offsets in self._dropped.values())
 
-    def records(self, line: Timeline) -> Iterator[Records]:
+    def records(self, line: Timeline) -> Generator[Records]:
         """The records of all steps in order. Raises InvalidData, LimitExceeded, what Spark raises on an expression."""
         runs = list(self._cut(line))
         for done, run in enumerate(runs):

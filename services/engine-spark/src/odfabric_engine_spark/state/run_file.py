@@ -8,8 +8,8 @@ run is checked before it is used, for a file may come from elsewhere. Not here: 
 from __future__ import annotations
 
 import io
-import os
 import secrets
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,16 +65,10 @@ class WrittenPart(io.RawIOBase):
         return len(taken)
 
     def copy_to(self, file: IO[bytes]) -> None:
-        """Appends all bytes to a file, those on disk without a detour through this process. OSError passes through."""
-        file.flush()
-        left = self.size - self._waiting_bytes
-        if left:
+        """Appends all bytes to a file. OSError passes through."""
+        if self.size > self._waiting_bytes:
             with self._path.open("rb") as source:
-                while left:
-                    copied = os.sendfile(file.fileno(), source.fileno(), None, left)
-                    if not copied:
-                        raise OSError(f"{self._path.name} lacks {left} bytes")
-                    left -= copied
+                shutil.copyfileobj(source, file, _PIECE_BYTES)
         file.writelines(self._waiting)
 
     def mapped(self) -> pa.Buffer:
