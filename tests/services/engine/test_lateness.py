@@ -273,9 +273,9 @@ def test_what_nothing_needs_again_is_forgotten(name: str, engine_call: EngineCal
     derived = Derivative(
         _limited(shape.sql), inputs, engine_call, temporal_tables=shape.lookups, whole_checkpoints=True
     )
-    for hour in range(0, 50, 5):
+    for hour in range(0, 50, 10):
         for one in inputs:
-            one.add([(A, (hour + at) * HOUR, "x", at) for at in range(5)], watermark=(hour + 5) * HOUR, at=hour)
+            one.add([(A, (hour + at) * HOUR, "x", at) for at in range(10)], watermark=(hour + 10) * HOUR, at=hour)
         derived.pull()
     left = rows_left(derived.transactions[-1].checkpoint_path)
     if name in OF_ALL_TIMES:
