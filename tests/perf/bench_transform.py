@@ -75,7 +75,8 @@ FEW_ROWS = 10
 RUNS = 7
 RUNS_OF_ALL = 3
 """Of what reads the whole history."""
-WARM_ROUNDS = 4
+WARM_ROUNDS = 7
+"""Rounds of the whole history that are not counted: so many it takes until Java has compiled both."""
 ITEMS = 1_000_000
 CITIES = 5_000
 SLICE_ROWS = 100_000
