@@ -8,7 +8,7 @@ dropped (`lateness`) or forgotten (`forgetting`). Source: rulings on steps and o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from odfabric_engine_spark.catalyst import (
@@ -58,21 +58,40 @@ def instants_of_inputs(
     catalyst: Catalyst, instant: Expression, plan: Plan, times: EventTimes
 ) -> Iterator[InputInstant]:
     """An instant over a plan's rows over each use of an input that can tell it; uses are numbered from left to right."""
+
+    def met(column: Expression, node: Plan) -> list[_Source]:
+        return [*_sources(column, node), *_at_partners(catalyst, column, node, times)]
+
+    return _at_inputs(catalyst, instant, plan, met)
+
+
+_Source = tuple[Expression, int, int]
+"""What a column is over a child, which child that is, and how much earlier than it the column may be."""
+
+
+def _at_inputs(
+    catalyst: Catalyst, instant: Expression, plan: Plan, sources: Callable[[Expression, Plan], list[_Source]]
+) -> Iterator[InputInstant]:
+    """An instant over the uses of inputs that it comes from by the given sources of columns."""
     if leaf_alias(plan) is not None:
         yield InputInstant(0, instant, 0)
         return
     below = list(_numbered(plan, 0))
+    # An instant is made of one event time; one without is null.
     for column in references(instant):
-        sources = [(value, at, 0) for value, at in _sources(column, plan)]
-        for value, at, earlier_us in [*sources, *_at_partners(catalyst, column, plan, times)]:
+        for value, at, earlier_us in sources(column, plan):
             child, first = below[at]
             own = substitute(catalyst, instant, {expr_id(column): value})
-            for each in instants_of_inputs(catalyst, own, child, times):
+            for each in _at_inputs(catalyst, own, child, sources):
                 yield InputInstant(first + each.number, each.instant, each.earlier_us + earlier_us)
 
 
-def _sources(column: Expression, plan: Plan) -> list[tuple[Expression, int]]:
-    """As `sources_of`, where a row of an input changes only rows that have its own instant; nothing else.
+def _own_sources(column: Expression, plan: Plan) -> list[_Source]:
+    return [(value, at, 0) for value, at in sources_of(column, plan)]
+
+
+def _sources(column: Expression, plan: Plan) -> list[_Source]:
+    """As `_own_sources`, where a row of an input changes only rows that have its own instant; nothing else.
 
     Rows that look up versions have the time of the union of both, for no version is later than its row. Other window functions change
     rows of their whole partition. A session begins long before its last row, and ends anew with each.
@@ -83,10 +102,10 @@ def _sources(column: Expression, plan: Plan) -> list[tuple[Expression, int]]:
         time = time_of_look_up(plan)
         own, other = (_of_rows(each, children(plan)[0]) for each in (column, time))
         if own is not None and other is not None and own.semanticEquals(other):
-            return [(time, 0)]
+            return [(time, 0, 0)]
     elif simple_name(plan) == "Window" and not any(column.semanticEquals(key) for key in items(plan.partitionSpec())):
         return []
-    return sources_of(column, plan)
+    return _own_sources(column, plan)
 
 
 def _of_rows(value: Expression, plan: Plan) -> Expression | None:
@@ -99,9 +118,7 @@ def _of_rows(value: Expression, plan: Plan) -> Expression | None:
     return value if is_attribute(value) else None
 
 
-def _at_partners(
-    catalyst: Catalyst, column: Expression, plan: Plan, times: EventTimes
-) -> Iterator[tuple[Expression, int, int]]:
+def _at_partners(catalyst: Catalyst, column: Expression, plan: Plan, times: EventTimes) -> Iterator[_Source]:
     """The time of a join's other side if a column is that of one side, and how much earlier than it the column may be."""
     bounds = bounds_of_join(catalyst, plan, times) if simple_name(plan) == "Join" else None
     if bounds is None:
@@ -129,7 +146,8 @@ def _closings(catalyst: Catalyst, node: Plan, times: EventTimes, begin: int) -> 
     if leaf_alias(node) is not None:
         return
     for instant, plan in _ends_at(catalyst, node, times):
-        yield from _at_leaves(catalyst, instant, plan, begin)
+        for each in _at_inputs(catalyst, instant, plan, _own_sources):
+            yield begin + each.number, each.instant
     for child, first in _numbered(node, begin):
         yield from _closings(catalyst, child, times, first)
 
@@ -145,18 +163,6 @@ def _ends_at(catalyst: Catalyst, node: Plan, times: EventTimes) -> Iterator[tupl
             yield bound.instant, node
     elif is_look_up(node):
         yield time_of_look_up(node), children(node)[0]
-
-
-def _at_leaves(catalyst: Catalyst, instant: Expression, node: Plan, begin: int) -> Iterator[tuple[int, Expression]]:
-    if leaf_alias(node) is not None:
-        yield begin, instant
-        return
-    below = list(_numbered(node, begin))
-    # An instant is made of one event time; one without is null.
-    for column in references(instant):
-        for value, at in sources_of(column, node):
-            child, first = below[at]
-            yield from _at_leaves(catalyst, substitute(catalyst, instant, {expr_id(column): value}), child, first)
 
 
 def _numbered(node: Plan, begin: int) -> Iterator[tuple[Plan, int]]:

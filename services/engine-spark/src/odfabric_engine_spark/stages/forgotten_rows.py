@@ -14,15 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import types
 
-from odfabric_engine_spark.incremental.canonical import one_array, row_bytes
-from odfabric_engine_spark.incremental.group_keys import normal_floats
+from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.slots import Mask
 from odfabric_engine_spark.stages.forgetting import SessionRule, StageForgets, VersionRule
+from odfabric_engine_spark.stages.key_hash import key_bytes
 from odfabric_engine_spark.stages.values import StageLeaf
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Longs, distinct
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Longs, distinct, hashes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,9 @@ class ForgottenRows:
         for hashes in self._pieces(states, above_us, to_us):
             found = [_timed(state.of_keys(pa.array(hashes))) for state in states]
             ends = np.concatenate([_longs(rows, CLOSES) for rows in found])
-            over = _sessions_over(np.concatenate([_hashes(rows) for rows in found]), ends, rule.gap_us, to_us)
+            over = _sessions_over(
+                np.concatenate([hashes_of(rows.column(HASH)) for rows in found]), ends, rule.gap_us, to_us
+            )
             begins = np.cumsum([0, *(rows.num_rows for rows in found)])
             for state, rows, begin in zip(states, found, begins[:-1], strict=True):
                 _withdraw(state, rows.filter(pa.array(over[begin : begin + rows.num_rows])))
@@ -78,8 +79,7 @@ class ForgottenRows:
 
     def _pieces(self, states: list[RowState], above_us: int | None, to_us: int) -> Iterator[Hashes]:
         """Hashes of keys with rows that pass the bound, about as many together as have `rows_max` rows."""
-        closing = [one_array(state.closing(above_us, to_us)).to_numpy().astype(np.uint64) for state in states]
-        hashes = distinct(*closing)
+        hashes = distinct(*(hashes_of(state.closing(above_us, to_us)) for state in states))
         if not len(hashes):
             return
         ends = np.cumsum(np.sum([state.counts(hashes) for state in states], axis=0))
@@ -106,8 +106,7 @@ def _never_found(rule: VersionRule, rows: pa.Table) -> Mask:
     *keys, passes = rule.values.evaluate(rows.drop_columns([HASH, WEIGHT, CLOSES]))
     counts = pc.fill_null(passes.cast(pa.bool_()), False).to_numpy(zero_copy_only=False)
     counts &= _longs(rows, WEIGHT) > 0
-    normal = [normal_floats(key) if types.is_floating(key.type) else key for key in keys]
-    numbers = row_bytes(normal).dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    numbers = key_bytes(keys).dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
     times = _longs(rows, CLOSES)
     latest = np.full(int(numbers.max(initial=-1)) + 1, np.iinfo(np.int64).min)
     np.maximum.at(latest, numbers[counts], times[counts])
@@ -129,9 +128,4 @@ def _timed(rows: pa.Table) -> pa.Table:
 
 def _longs(rows: pa.Table, name: str) -> Longs:
     found: Longs = one_array(rows.column(name)).to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
-
-
-def _hashes(rows: pa.Table) -> Hashes:
-    found: Hashes = one_array(rows.column(HASH)).to_numpy(zero_copy_only=False).astype(np.uint64)
     return found

@@ -24,14 +24,18 @@ _PIECE_ROWS = 1 << 17
 """Rows whose bytes are in memory at once, for each thread."""
 
 
+def key_bytes(columns: Sequence[pa.Array]) -> pa.Array:
+    """The bytes of keys, of at least one column: keys that Spark takes for equal have equal ones."""
+    return row_bytes([normal_floats(column) if types.is_floating(column.type) else column for column in columns])
+
+
 def key_hashes(columns: Sequence[pa.Array], rows: int) -> Hashes:
     """One hash per row; without columns all rows have the same key."""
     if not columns:
         return np.zeros(rows, dtype=np.uint64)
-    normal = [normal_floats(column) if types.is_floating(column.type) else column for column in columns]
 
     def piece(begin: int) -> Hashes:
-        return byte_hashes(row_bytes([column.slice(begin, _PIECE_ROWS) for column in normal]))
+        return byte_hashes(key_bytes([column.slice(begin, _PIECE_ROWS) for column in columns]))
 
     if rows <= _PIECE_ROWS:
         return piece(0)

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.result_rows import collected
@@ -33,7 +32,7 @@ from odfabric_engine_spark.stages.stage_tasks import StageTasks, TouchedLeaf, ke
 from odfabric_engine_spark.stages.values import Island, StageLeaf
 from odfabric_engine_spark.state.key_part import KeyPart
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Run, distinct
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Run, distinct, hashes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,12 +335,12 @@ class RowsRun:
         state = self._known.get(leaf)
         if not leaf.closes or state is None or marks.after_us is None or marks.after_us == marks.before_us:
             return _NO_KEYS
-        return _hashes(state.closing(marks.before_us, marks.after_us))
+        return hashes_of(state.closing(marks.before_us, marks.after_us))
 
     def _all_hashes(self, leaf: StageLeaf) -> Hashes:
         state = self._known.get(leaf)
         pieces = () if state is None else state.everything(self._call.settings.stage_rows_max)
-        return distinct(*(_hashes(piece.column(HASH)) for piece in pieces))
+        return distinct(*(hashes_of(piece.column(HASH)) for piece in pieces))
 
     def _alone(
         self, incoming: dict[StageLeaf, _Incoming], touched: Sequence[_Touched], *, first: bool
@@ -394,11 +393,6 @@ class RowsRun:
         if state is None:
             return first_rows(delta)
         return old_and_new_rows(state.of_keys(pa.array(hashes)), delta, alone=alone)
-
-
-def _hashes(column: pa.Array | pa.ChunkedArray) -> Hashes:
-    found: Hashes = one_array(column).to_numpy(zero_copy_only=False).astype(np.uint64)
-    return found
 
 
 def _stored(incoming: _Incoming, state: RowState) -> pa.Table:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.state.key_ends import read_ends
 from odfabric_engine_spark.state.net_rows import KeyedRows, gathered, netted, pieces
-from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Longs, Run, RunFile, distinct
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Longs, Run, RunFile, distinct, hashes_of
 from odfabric_engine_spark.state.run_file import WrittenRun, open_written, write_run
 from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
 from odfabric_engine_spark.state.tiers import merges
@@ -68,7 +68,7 @@ class RowState:
 
     def of_keys(self, hashes: pa.Array | pa.ChunkedArray) -> pa.Table:
         """Net rows of some keys, by hash, then by canonical bytes; also those that are owed (weight below zero)."""
-        wanted = distinct(one_array(hashes).to_numpy(zero_copy_only=False).astype(np.uint64))
+        wanted = distinct(hashes_of(hashes))
         found = [(run.hashes[at], run.take(at)) for run in self._runs if len(at := run.find(wanted))]
         if not found:
             return self.schema.empty_table()

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from odfabric_engine_spark.incremental.canonical import one_array
+
 HASH = "__odf_hash"
 WEIGHT = "__odf_weight"
 CLOSES = "__odf_closes"
@@ -180,6 +182,12 @@ class Run:
             taken.append(self.batches[number].slice(begin - start, min(end, stop) - begin))
             begin, number = stop, number + 1
         return pa.Table.from_batches(taken, schema=self.schema)
+
+
+def hashes_of(column: pa.Array | pa.ChunkedArray) -> Hashes:
+    """A column of hashes as numbers."""
+    found: Hashes = one_array(column).to_numpy(zero_copy_only=False).astype(np.uint64)
+    return found
 
 
 def distinct(*parts: Hashes) -> Hashes:
