@@ -18,6 +18,7 @@ from odfabric.model.metadata import SqlQueryStep
 from odfabric_engine_spark.catalyst import Catalyst, Plan, analysed, children, simple_name
 from odfabric_engine_spark.incremental.input_table import InputTable, hide_columns
 from odfabric_engine_spark.normalise.rebuild import map_inner_plans
+from odfabric_engine_spark.normalise.times_without_day import with_days
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.analysed import AnalysedGate
 from odfabric_engine_spark.validate.gate import gated_session
@@ -65,7 +66,7 @@ def resolve_steps(
             raise Refused(refused.problems, step=number) from None
         lateness += [] if parsed.lateness is None else [replace(parsed.lateness, step=number)]
         done[step.alias or ""] = plan
-    return ResolvedQuery(catalyst, plan, min(lateness, key=lambda each: each.us, default=None))
+    return ResolvedQuery(catalyst, with_days(catalyst, plan), min(lateness, key=lambda each: each.us, default=None))
 
 
 class _Resolver:

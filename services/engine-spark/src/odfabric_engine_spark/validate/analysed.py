@@ -30,7 +30,7 @@ from odfabric_engine_spark.validate.functions import REASONS, Verdict, expressio
 from odfabric_engine_spark.validate.parsed import ON_TOP, Mode
 from odfabric_engine_spark.validate.refusal import COLLATIONS, PLAIN_FORMS, Refused, in_order, refusal, shown, text_of
 from odfabric_engine_spark.validate.row_order import Place, columns_looked_at, holds_floats, order_problems, place_below
-from odfabric_engine_spark.validate.special_times import special_time
+from odfabric_engine_spark.validate.special_times import special_time, unguarded_times
 
 _REPLACEABLE = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
 _NODES = frozenset(
@@ -180,6 +180,9 @@ class AnalysedGate:
             yield from _judge_cast(node)
         elif name in _OPTION_READERS:
             yield from _judge_options(node)
+            yield from _without_guard(node, name)
+        elif name == "VariantGet":
+            yield from _without_guard(node, name)
         elif self._mode is not Mode.QUERY:
             yield from order_problems(node, name, place, in_transform=self._mode is Mode.TRANSFORM)
 
@@ -212,6 +215,13 @@ def _judge_cast(node: Expression) -> Iterator[InvalidQuery]:
         message = f"{text_of(node)} is not allowed: collations are not allowed"
         yield refusal("function-type", message, at=node, hint=COLLATIONS)
     problem = special_time(node)
+    if problem is not None:
+        yield problem
+    yield from _without_guard(node, "Cast")
+
+
+def _without_guard(node: Expression, name: str) -> Iterator[InvalidQuery]:
+    problem = unguarded_times(node, name)
     if problem is not None:
         yield problem
 

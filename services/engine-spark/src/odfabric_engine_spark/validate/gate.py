@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric_engine_spark.catalyst import Catalyst, analysed
+from odfabric_engine_spark.normalise.times_without_day import with_days
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.analysed import AnalysedGate
 from odfabric_engine_spark.validate.output_columns import column_problems, name_problems, refusals
@@ -65,7 +66,8 @@ def run_gated_steps(
         gate = GatedSession(session, mode=mode, settings=settings, with_data=True)
         for name, frame in tables.items():
             gate.add_table(name, frame)
-        return rehomed(gate.run_steps(steps), session)
+        catalyst = Catalyst(session)
+        return catalyst.data_frame(with_days(catalyst, analysed(gate.run_steps(steps))))
     except Refused as refused:
         raise refused.error([step.query for step in steps]) from None
 

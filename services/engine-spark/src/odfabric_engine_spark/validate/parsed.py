@@ -46,6 +46,7 @@ from odfabric_engine_spark.validate.refusal import (
     source_text,
 )
 from odfabric_engine_spark.validate.spark_refusals import spark_refused
+from odfabric_engine_spark.validate.special_times import names_no_day
 
 
 class Mode(Enum):
@@ -199,7 +200,7 @@ _HINTS_OF_PLANS = frozenset(
 )
 """Hints that say how to compute, not what: they may stand in a query, and the gate's session leaves them out of its plan."""
 _TIME_LITERAL = re.compile(
-    r"(?:date|timestamp(?:_ltz|_ntz)?)\s*(?P<quote>['\"])\s*(?:[+-]?\d[^\\]*|epoch\s*)(?P=quote)",
+    r"(?:date|timestamp(?:_ltz|_ntz)?)\s*(?P<quote>['\"])\s*(?:(?!\d{1,2}:)[+-]?\d[^\\]*|epoch\s*)(?P=quote)",
     re.IGNORECASE | re.DOTALL,
 )
 _TIME_TYPES = frozenset({"date", "timestamp", "timestamp_ntz"})
@@ -440,11 +441,28 @@ def _judge_table_function(node: Plan) -> Iterator[InvalidQuery]:
 
 
 def _judge_inline_table(node: Plan) -> Iterator[InvalidQuery]:
-    """VALUES is evaluated while it is resolved, so a name in it can only be a function without parentheses."""
+    """VALUES is evaluated while it is resolved: a name in it can only be a function without parentheses, a time needs its day."""
     for row in expressions_of(node):
         if simple_name(row) == "UnresolvedAttribute":
             message = f"VALUES holds constants only, not {shown(source_text(row))}"
             yield refusal("values", message, at=row, hint="quote a text: 'text'")
+    for column in zip(*(items(row) for row in items(node.rows())), strict=False):
+        are_texts = all(_is_literal(value, "string", "void") for value in column)
+        for value in column:
+            within = [part for part in walk_expression(value) if _is_literal(part, "string")]
+            # A text in a column of texts stays one; else it may become a time while VALUES are evaluated.
+            for literal in within[1:] if are_texts else within:
+                yield from _judge_text_of_values(literal)
+
+
+def _judge_text_of_values(literal: Expression) -> Iterator[InvalidQuery]:
+    if names_no_day(str(literal.value().toString())):
+        message = f"{shown(source_text(literal))} may be taken for a time of the day on which the query runs"
+        yield refusal("special-time", message, at=literal, hint="write the day too: '2020-01-31 12:00:00'")
+
+
+def _is_literal(expression: Expression, *types: str) -> bool:
+    return simple_name(expression) == "Literal" and str(expression.dataType().typeName()) in types
 
 
 def _judge_pivot(node: Plan) -> Iterator[InvalidQuery]:

@@ -1,23 +1,38 @@
-"""Constants that name the time of the run: 'now', 'today' and their like, cast to a time.
+"""Constants that name the time of the run: 'now', 'today' and their like, or a time of day without a day, cast to a time.
 
 Owns finding them. Spark puts the clock in their place wherever the text is a constant once its optimizer begins, which also is so of
 a constant that comes from a subquery when conditions have been moved down (`normalise.pushed_filters`). So plans are looked at as
-written and as they are handed to Spark. Invariant: no plan of a transform reads the clock. Source: security properties S1.3.
+written and as they are handed to Spark. Invariant: no plan of a transform reads the clock. Not here: times of day that rows bring (`normalise.times_without_day`). Source: security
+properties S1.3.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from py4j.protocol import Py4JError
 
 from odfabric.errors import InvalidQuery
-from odfabric_engine_spark.catalyst import Expression, Plan, children, expressions_of, simple_name, walk_expression
+from odfabric_engine_spark.catalyst import (
+    Expression,
+    Plan,
+    children,
+    expressions_of,
+    items,
+    simple_name,
+    walk_expression,
+)
 from odfabric_engine_spark.validate.refusal import Refused, refusal, text_of
 
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 _SPECIAL_TIME = re.compile(r"\s*(?:now|today|tomorrow|yesterday)\b.*", re.IGNORECASE | re.DOTALL)
+_TIMESTAMP = '"timestamp"'
+_FORMAT = "timestampformat"
+_PARSERS = frozenset({"JsonToStructs", "CsvToStructs"})
+_TIME_OF_DAY = re.compile(r"[^!-~]*(?:T|[0-9]{0,2}:).*", re.DOTALL)
 
 
 def special_time(cast: Expression) -> InvalidQuery | None:
@@ -31,10 +46,56 @@ def special_time(cast: Expression) -> InvalidQuery | None:
         value = child.eval(None)
     except Py4JError:
         return None  # the constant cannot be evaluated, so neither can the query
-    if value is None or not _SPECIAL_TIME.fullmatch(value.toString()):
+    if value is None:
+        return None
+    text = value.toString()
+    if str(cast.dataType().typeName()) == "timestamp" and names_no_day(text):
+        message = f"{text_of(cast)} is of the day on which the query runs"
+        return refusal("special-time", message, at=cast, hint="write the day too: '2020-01-31 12:00:00'")
+    if not _SPECIAL_TIME.fullmatch(text):
         return None
     message = f"{text_of(cast)} depends on the time at which the query runs"
     return refusal("special-time", message, at=cast, hint="write the time out")
+
+
+def names_no_day(text: str) -> bool:
+    """Whether Spark would take a text for a time of the day on which it runs, or for no time at all."""
+    return _TIME_OF_DAY.fullmatch(text) is not None
+
+
+def unguarded_times(node: Expression, name: str) -> InvalidQuery | None:
+    """What is wrong with an expression that makes timestamps of texts where no guard can stand; None if nothing is."""
+    if name == "Cast":
+        if not _makes_times(
+            json.loads(node.child().dataType().json()), json.loads(node.dataType().json()), inside=False
+        ):
+            return None
+        hint = "cast each text by itself: transform(list, x -> cast(x AS TIMESTAMP))"
+    elif name in _PARSERS:
+        options = {str(option).lower() for option in items(node.options().keys().toSeq())}
+        if _TIMESTAMP not in str(node.dataType().json()) or _FORMAT in options:
+            return None
+        hint = "read it as STRING and cast it, or say how it looks: map('timestampFormat', 'yyyy-MM-dd HH:mm:ss')"
+    elif name == "VariantGet" and _TIMESTAMP in str(node.dataType().json()):
+        hint = "take it out as 'string' and cast it"
+    else:
+        return None
+    message = f"{text_of(node)} is not allowed: Spark takes a text without a day for a time of the day on which the query runs"
+    return refusal("special-time", message, at=node, hint=hint)
+
+
+def _makes_times(source: Any, target: Any, *, inside: bool = True) -> bool:
+    """Whether a cast between two types makes timestamps of texts; `inside`: of texts within values."""
+    if source == "variant":
+        return _TIMESTAMP in json.dumps(target)
+    if not isinstance(target, dict) or not isinstance(source, dict):
+        return inside and target == "timestamp" and str(source).startswith("string")
+    pairs = [(source.get(name), target.get(name)) for name in ("elementType", "keyType", "valueType")]
+    pairs += [
+        (one["type"], other["type"])
+        for one, other in zip(source.get("fields", ()), target.get("fields", ()), strict=False)
+    ]
+    return any(_makes_times(one, other) for one, other in pairs)
 
 
 def check_special_times(plan: Plan) -> None:
