@@ -46,6 +46,7 @@ class Catalyst:
         self.expressions = classes.expressions
         self._sessions: Any = classes.classic.SparkSession
         self._companions = classes.companions
+        self._replaceable = classes.replaceable
 
     def parse(self, sql: str) -> Plan:
         """The parsed plan of exactly one query. Raises Spark's ParseException for anything else."""
@@ -138,6 +139,13 @@ class Catalyst:
         """Whether a JVM object is an instance of a class or trait."""
         return self._reader.is_a(value, class_name)
 
+    def is_replaceable(self, expression: Expression) -> bool:
+        """Whether the optimizer puts another expression, its `replacement`, in its place."""
+        name = class_name(expression)
+        if name not in self._replaceable:
+            self._replaceable[name] = self.is_a(expression, f"{_EXPRESSIONS}RuntimeReplaceable")
+        return self._replaceable[name]
+
     @property
     def _reader(self) -> TreeReader:
         return reader_of(self._java_session._gateway_client)
@@ -159,13 +167,17 @@ class _Package:
 
 
 class _Classes:
-    """Classes of one JVM that all planners use; `companions` are those of Scala classes by their full names."""
+    """Classes of one JVM that all planners use; `companions` are those of Scala classes by their full names.
+
+    `replaceable` tells of classes of expressions, by their full names, whether the optimizer replaces them.
+    """
 
     def __init__(self, client: GatewayClient) -> None:
         self.logical = _Package("org.apache.spark.sql.catalyst.plans.logical", client)
         self.expressions = _Package("org.apache.spark.sql.catalyst.expressions", client)
         self.classic = _Package("org.apache.spark.sql.classic", client)
         self.companions: dict[str, Any] = {}
+        self.replaceable: dict[str, bool] = {}
 
 
 _classes_of = cache(_Classes)

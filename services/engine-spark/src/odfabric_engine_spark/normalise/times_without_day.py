@@ -10,13 +10,12 @@ from __future__ import annotations
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, simple_name, walk_expression
 from odfabric_engine_spark.normalise.rebuild import map_expression, map_expressions, map_inner_plans, with_children
 from odfabric_engine_spark.normalise.template import from_template
+from odfabric_engine_spark.validate.special_times import TIME_OF_DAY
 
-_REPLACEABLE = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
 _PATTERNS = ("CAST", "RUNTIME_REPLACEABLE")
 _OF_DAY = frozenset({"Hour", "Minute", "Second", "SecondWithFraction"})
 """Functions of which the day of their argument is no part."""
-_GUARD = "if(rlike(text, '^[^!-~]*(T|[0-9]{0,2}:)'), concat('without a day: ', text), text)"
-"""A year has four digits at least, so what begins like this never names a day. Spark skips what is no printable character."""
+_GUARD = f"if(rlike(text, '^{TIME_OF_DAY}'), concat('without a day: ', text), text)"
 
 
 def with_days(catalyst: Catalyst, plan: Plan) -> Plan:
@@ -25,11 +24,10 @@ def with_days(catalyst: Catalyst, plan: Plan) -> Plan:
 
 
 class _Guards:
-    """Sets guards into plans. `replaceable`: of which classes Spark puts other expressions in the place."""
+    """Sets guards into plans."""
 
     def __init__(self, catalyst: Catalyst) -> None:
         self._catalyst = catalyst
-        self._replaceable: dict[str, bool] = {}
         patterns = catalyst.companion("org.apache.spark.sql.catalyst.trees.TreePattern")
         self._patterns = [getattr(patterns, name)() for name in _PATTERNS]
 
@@ -52,7 +50,7 @@ class _Guards:
             (text,) = children(cast)
             guarded = from_template(self._catalyst, _GUARD, {"text": text})
             return cast.withNewChildren(self._catalyst.seq([guarded]))
-        if self._is_replaceable(part, name):
+        if self._catalyst.is_replaceable(part):
             replacement = part.replacement()
             if _casts(replacement) > sum(map(_casts, children(part))):
                 return map_expression(self._catalyst, replacement, self._guarded)
@@ -63,11 +61,6 @@ class _Guards:
         (text,) = children(cast)
         changed = map_expression(self._catalyst, text, self._guarded)
         return cast if changed is text else cast.withNewChildren(self._catalyst.seq([changed]))
-
-    def _is_replaceable(self, part: Expression, name: str) -> bool:
-        if name not in self._replaceable:
-            self._replaceable[name] = self._catalyst.is_a(part, _REPLACEABLE)
-        return self._replaceable[name]
 
 
 def _casts(expression: Expression) -> int:

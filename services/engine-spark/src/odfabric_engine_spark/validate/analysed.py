@@ -32,7 +32,6 @@ from odfabric_engine_spark.validate.refusal import COLLATIONS, PLAIN_FORMS, Refu
 from odfabric_engine_spark.validate.row_order import Place, columns_looked_at, holds_floats, order_problems, place_below
 from odfabric_engine_spark.validate.special_times import special_time, unguarded_times
 
-_REPLACEABLE = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
 _NODES = frozenset(
     [
         "Project",
@@ -106,7 +105,6 @@ class AnalysedGate:
         self._catalyst = catalyst
         self._mode = mode
         self._settings = settings
-        self._replaceable: dict[str, bool] = {}
 
     def check(self, plan: Plan, *, with_data: bool = False) -> None:
         """Raises Refused with all that is refused, LimitExceeded; `with_data` admits leaves that hold rows."""
@@ -145,15 +143,9 @@ class AnalysedGate:
                     stack.append((inside, None, may_order))
                 for position, child in enumerate(children_of(node, name)):
                     stack.append((child, place_below(self._catalyst, node, name, place, position), False))
-                if self._is_replaceable(node, full_name):
+                if self._catalyst.is_replaceable(node):  # what takes its place is judged too
                     stack.append((node.replacement(), replace(place, made=True), False))
         return in_order(found)
-
-    def _is_replaceable(self, node: Expression, full_name: str) -> bool:
-        """Whether the optimizer puts another expression in its place, which is then judged too."""
-        if full_name not in self._replaceable:
-            self._replaceable[full_name] = self._catalyst.is_a(node, _REPLACEABLE)
-        return self._replaceable[full_name]
 
     def _judge_plan(self, node: Plan, name: str, *, with_data: bool) -> Iterator[InvalidQuery]:
         if name in _NODES or (with_data and name in _DATA_NODES):
@@ -180,9 +172,9 @@ class AnalysedGate:
             yield from _judge_cast(node)
         elif name in _OPTION_READERS:
             yield from _judge_options(node)
-            yield from _without_guard(node, name)
+            yield from unguarded_times(node, name)
         elif name == "VariantGet":
-            yield from _without_guard(node, name)
+            yield from unguarded_times(node, name)
         elif self._mode is not Mode.QUERY:
             yield from order_problems(node, name, place, in_transform=self._mode is Mode.TRANSFORM)
 
@@ -217,13 +209,7 @@ def _judge_cast(node: Expression) -> Iterator[InvalidQuery]:
     problem = special_time(node)
     if problem is not None:
         yield problem
-    yield from _without_guard(node, "Cast")
-
-
-def _without_guard(node: Expression, name: str) -> Iterator[InvalidQuery]:
-    problem = unguarded_times(node, name)
-    if problem is not None:
-        yield problem
+    yield from unguarded_times(node, "Cast")
 
 
 def _judge_options(node: Expression) -> Iterator[InvalidQuery]:

@@ -200,7 +200,7 @@ _HINTS_OF_PLANS = frozenset(
 )
 """Hints that say how to compute, not what: they may stand in a query, and the gate's session leaves them out of its plan."""
 _TIME_LITERAL = re.compile(
-    r"(?:date|timestamp(?:_ltz|_ntz)?)\s*(?P<quote>['\"])\s*(?:(?!\d{1,2}:)[+-]?\d[^\\]*|epoch\s*)(?P=quote)",
+    r"(?:date|timestamp(?:_ltz|_ntz)?)\s*(?P<quote>['\"])(?P<text>\s*(?:[+-]?\d[^\\]*|epoch\s*))(?P=quote)",
     re.IGNORECASE | re.DOTALL,
 )
 _TIME_TYPES = frozenset({"date", "timestamp", "timestamp_ntz"})
@@ -483,7 +483,8 @@ def _judge_literal(node: Expression) -> Iterator[InvalidQuery]:
     if type_name not in _TIME_TYPES:
         return
     text = source_text(node)
-    if not _TIME_LITERAL.fullmatch(text):
+    written = _TIME_LITERAL.fullmatch(text)
+    if written is None or names_no_day(written["text"]):
         yield refusal(
             "special-time",
             f"{shown(text)} depends on the time at which the query runs",

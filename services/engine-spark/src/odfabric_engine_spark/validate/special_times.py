@@ -2,8 +2,8 @@
 
 Owns finding them. Spark puts the clock in their place wherever the text is a constant once its optimizer begins, which also is so of
 a constant that comes from a subquery when conditions have been moved down (`normalise.pushed_filters`). So plans are looked at as
-written and as they are handed to Spark. Invariant: no plan of a transform reads the clock. Not here: times of day that rows bring (`normalise.times_without_day`). Source: security
-properties S1.3.
+written and as they are handed to Spark. Invariant: no plan of a transform reads the clock. Not here: times of day that rows
+bring (`normalise.times_without_day`). Source: security properties S1.3.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ _SPECIAL_TIME = re.compile(r"\s*(?:now|today|tomorrow|yesterday)\b.*", re.IGNORE
 _TIMESTAMP = '"timestamp"'
 _FORMAT = "timestampformat"
 _PARSERS = frozenset({"JsonToStructs", "CsvToStructs"})
-_TIME_OF_DAY = re.compile(r"[^!-~]*(?:T|[0-9]{0,2}:).*", re.DOTALL)
+TIME_OF_DAY = "[^!-~]*(?:T|[0-9]{0,2}:)"
+"""How a text begins that names a time but no day: a year has four digits at least. A regular expression of Python and of Spark.
+
+Spark skips what is no printable character.
+"""
 
 
 def special_time(cast: Expression) -> InvalidQuery | None:
@@ -60,28 +64,26 @@ def special_time(cast: Expression) -> InvalidQuery | None:
 
 def names_no_day(text: str) -> bool:
     """Whether Spark would take a text for a time of the day on which it runs, or for no time at all."""
-    return _TIME_OF_DAY.fullmatch(text) is not None
+    return re.match(TIME_OF_DAY, text) is not None
 
 
-def unguarded_times(node: Expression, name: str) -> InvalidQuery | None:
-    """What is wrong with an expression that makes timestamps of texts where no guard can stand; None if nothing is."""
+def unguarded_times(node: Expression, name: str) -> Iterator[InvalidQuery]:
+    """What is wrong with an expression that makes timestamps of texts where no guard can stand."""
+    made = str(node.dataType().json())
+    if _TIMESTAMP not in made:
+        return
     if name == "Cast":
-        if not _makes_times(
-            json.loads(node.child().dataType().json()), json.loads(node.dataType().json()), inside=False
-        ):
-            return None
+        if not _makes_times(json.loads(node.child().dataType().json()), json.loads(made), inside=False):
+            return
         hint = "cast each text by itself: transform(list, x -> cast(x AS TIMESTAMP))"
-    elif name in _PARSERS:
-        options = {str(option).lower() for option in items(node.options().keys().toSeq())}
-        if _TIMESTAMP not in str(node.dataType().json()) or _FORMAT in options:
-            return None
-        hint = "read it as STRING and cast it, or say how it looks: map('timestampFormat', 'yyyy-MM-dd HH:mm:ss')"
-    elif name == "VariantGet" and _TIMESTAMP in str(node.dataType().json()):
+    elif name == "VariantGet":
         hint = "take it out as 'string' and cast it"
+    elif name not in _PARSERS or any(str(option).lower() == _FORMAT for option in items(node.options().keys().toSeq())):
+        return
     else:
-        return None
+        hint = "read it as STRING and cast it, or say how it looks: map('timestampFormat', 'yyyy-MM-dd HH:mm:ss')"
     message = f"{text_of(node)} is not allowed: Spark takes a text without a day for a time of the day on which the query runs"
-    return refusal("special-time", message, at=node, hint=hint)
+    yield refusal("special-time", message, at=node, hint=hint)
 
 
 def _makes_times(source: Any, target: Any, *, inside: bool = True) -> bool:
