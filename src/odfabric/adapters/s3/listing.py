@@ -27,20 +27,17 @@ def keys_in_order(prefix: str, pages: Callable[[str], Iterator[list[str]]]) -> I
 
 
 def in_order_of_texts(texts: Iterable[str]) -> Iterator[str]:
-    """The texts in order, if they came in order of themselves or of their names without the slash."""
+    """The texts in order, if they came in order of themselves or of their names without the slash, sorted page by page or not."""
     waiting: list[str] = []
+    reached = ""
     for text in texts:
-        # What comes later than a folder's name and still sorts before the folder begins with that name.
-        while waiting and not _may_follow(waiting[0], text):
-            yield heapq.heappop(waiting)
         heapq.heappush(waiting, text)
+        # In either order what follows is greater than every name so far; only folders of names that it begins with may be greater still.
+        reached = max(reached, text.removesuffix("/"))
+        while waiting and waiting[0] <= reached:
+            yield heapq.heappop(waiting)
     while waiting:
         yield heapq.heappop(waiting)
-
-
-def _may_follow(first: str, text: str) -> bool:
-    """Whether something from `text` on may sort before `first`, the least of those that wait."""
-    return text < first or (first.endswith("/") and text.startswith(first[:-1]))
 
 
 def page_of(answer: dict[str, Any]) -> Page:
