@@ -1,6 +1,7 @@
 """Runs the table of requests once, in a Spark of its own configuration: `python -m tests.services.engine.determinism_run FOLDER CONFIGURATION`.
 
-Prints a JSON object: name of a request to the logical hashes of its transactions. `test_determinism` compares them.
+Prints a JSON object: the clocks of Python and of Spark (seconds since 1970), and name of a request to the logical hashes of its
+transactions. `test_determinism` compares them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import os
 import random
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -23,6 +25,7 @@ from odfabric_engine_spark.jvm import find_java, start_jvm
 from odfabric_engine_spark.session import SparkProcess, attach, request_session
 from odfabric_engine_spark.settings import EngineSettings
 from tests.services.engine.transforming import CF, CT, HOUR, A, Derivative, Input, R, input_schema
+from tests.support.another_day import java_on_another_day
 from tests.support.class_archive import archive_flags
 
 REQUESTS = {
@@ -35,6 +38,11 @@ REQUESTS = {
         "select event_time, hour(event_time) as h, date_trunc('DAY', event_time) as day, cast(event_time as date) as date,"
         " cast(event_time as string) as text, date_format(event_time, 'EEEE d MMMM yyyy HH:mm') as written,"
         " to_timestamp(cast(event_time as string)) as again, timestamp '2024-03-31 02:30:00' as spring from input"
+    ),
+    "times without a day": (
+        "select event_time, try_cast(concat(abs(v) % 24, ':30') as timestamp) as none, hour(concat(abs(v) % 24, ':30')) as hour,"
+        " try_to_timestamp(concat('T', abs(v) % 24)) as neither, try_to_timestamp(concat(abs(v) % 24, ':30'), 'H:mm') as in_1970"
+        " from input"
     ),
     "keyed sum of floats": "select max(event_time) as event_time, k, sum(f) as s, avg(f) as m, count(*) as n, min(f) as lo, max(f) as hi from input group by k",
     "keyed sum of decimals": "select max(event_time) as event_time, v % 50 as g, sum(d) as s, avg(d) as m, count(d) as n from input group by v % 50",
@@ -92,6 +100,8 @@ class Configuration:
     in_memory_rows: int = 500_000
     planned_bytes: int = 1 << 20
     by_spark: bool = False
+    days: int = 0
+    """How far ahead the clock is."""
     java: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -141,7 +151,10 @@ def started(configuration: Configuration, folder: Path) -> tuple[SparkProcess, E
         state_piece_rows=10 * configuration.in_memory_rows,
     )
     options = [*archive_flags(), *configuration.java]
-    jvm = start_jvm(find_java(os.environ), memory_mib=1024, options=options, wait_s_max=120)
+    java = find_java(os.environ)
+    if configuration.days:
+        java = java_on_another_day(java, folder / "java", configuration.days)
+    jvm = start_jvm(java, memory_mib=1024, options=options, wait_s_max=120)
     spark = attach(jvm, settings)
     session = request_session(spark.session)
     session.conf.set("spark.sql.adaptive.enabled", str(configuration.adaptive).lower())
@@ -176,9 +189,10 @@ def decimals(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 def main() -> None:
     folder, configuration = Path(sys.argv[1]), Configuration.from_json(sys.argv[2])
     spark, call = started(configuration, folder)
+    clocks = [time.time(), call.session.sql("select double(current_timestamp())").collect()[0][0]]
     found = hashes(call, folder)
     spark.stop()
-    print(json.dumps(found))
+    print(json.dumps({"clocks": clocks, "hashes": found}))
 
 
 if __name__ == "__main__":

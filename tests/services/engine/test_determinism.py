@@ -1,4 +1,5 @@
-"""Law L5: the same request gives the same logical hash, whatever cores, partitions, plans, locale, zone and memory the engine has."""
+"""Law L5: the same request gives the same logical hash, whatever cores, partitions, plans, locale, zone and memory the engine has, and
+on whatever day."""
 
 from __future__ import annotations
 
@@ -6,11 +7,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.services.engine.determinism_run import REQUESTS, Configuration
+from tests.support.another_day import CAN_MOVE_CLOCKS, environment_on_another_day
 from tests.support.quick_jvm import QUICK_JVM
 
 pytestmark = pytest.mark.spark
@@ -25,6 +28,9 @@ def of_a_host(language: str, country: str, zone: str) -> dict[str, str]:
     return {"TZ": zone, "LANG": locale, "LC_ALL": locale, "_JAVA_OPTIONS": java, "JDK_JAVA_OPTIONS": java}
 
 
+ANOTHER_DAY = 400 if CAN_MOVE_CLOCKS else 0
+"""Other machines run the same configurations today."""
+
 CONFIGURATIONS = {
     "plain": Configuration(java=tuple(QUICK_JVM.split())),
     "everything else": Configuration(
@@ -36,6 +42,7 @@ CONFIGURATIONS = {
         in_memory_rows=100,
         planned_bytes=0,
         by_spark=True,
+        days=ANOTHER_DAY,
         java=("-Duser.timezone=Asia/Kolkata",),
         environment=of_a_host("tr", "TR", "Asia/Kolkata"),
     ),
@@ -46,9 +53,12 @@ CONFIGURATIONS = {
     "Germany": Configuration(
         java=("-Duser.timezone=Europe/Berlin",), environment=of_a_host("de", "DE", "Europe/Berlin")
     ),
+    "in a year": Configuration(days=ANOTHER_DAY),
     "little memory": Configuration(cores=2, shuffle_partitions=3, batch_rows=10, in_memory_rows=60, planned_bytes=0),
 }
 """The first is what the others are compared with; they run on the virtual machine that users get."""
+
+DAY_S = 86_400
 
 IN_CI = 2
 ALL = "ODF_LAW_CASES" in os.environ
@@ -64,10 +74,14 @@ def hashes(configuration: Configuration, folder: Path) -> dict[str, list[str]]:
         str(folder),
         configuration.to_json(),
     ]
-    environment = {**os.environ, **configuration.environment, "PYTHONPATH": str(ROOT)}
+    moved = environment_on_another_day(configuration.days) if configuration.days else {}
+    environment = {**os.environ, **configuration.environment, **moved, "PYTHONPATH": str(ROOT)}
     ran = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False, cwd=ROOT, env=environment)
     assert ran.returncode == 0, ran.stderr[-3000:]
-    found: dict[str, list[str]] = json.loads(ran.stdout.splitlines()[-1])
+    told = json.loads(ran.stdout.splitlines()[-1])
+    ahead = [(clock - time.time()) / DAY_S for clock in told["clocks"]]
+    assert ahead == pytest.approx([configuration.days] * 2, abs=0.5), "the clocks did not move as they should"
+    found: dict[str, list[str]] = told["hashes"]
     return found
 
 
