@@ -4,7 +4,8 @@
 
 Starts: from the start of the process to its ready file, with and without the archive of classes. Calls: a linear transform of 64 new
 rows through gRPC, alone and four at once, against the bare Spark job (read, project, collect) in a warm session of this process.
-Abuse: the same call before and after one that was ended at its time; one that takes all memory ends the engine.
+Abuse: the same call before and after each call of `tests/services/engine/test_limits.py` that asks for too much (the first call after
+it, and the median of the others); last one that takes all memory, which ends the engine.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ import pyarrow as pa
 
 from odfabric.adapters.grpc_engine.engine import GrpcEngine
 from odfabric.errors import OdfError
-from odfabric.model.engine import QueryRequest, TransformRequest
+from odfabric.model.engine import TransformRequest
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.class_archive import start_making_if_missing
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.session import request_session, start_spark
 from odfabric_engine_spark.settings import EngineSettings
 from tests.services.engine.engine_process import EngineUnderTest
+from tests.services.engine.test_limits import ABUSE, ask
 from tests.services.engine.transforming import A, Derivative, Input, input_schema
 
 ROWS = 64
 AT_ONCE = 4
 QUERY = "select event_time, k, v * 2 as v2 from input where v >= 0"
 SCHEMA = input_schema(pa.field("k", pa.string()), pa.field("v", pa.int64()))
-ENDED_BY_TIME = "SELECT count(*) AS n FROM range(100000000000) WHERE id % 7 = 3"
 ENDED_BY_MEMORY = "SELECT count(DISTINCT x) AS n FROM (SELECT explode(sequence(1, 200000000)) AS x)"
 """It takes the process with it: whoever owns the engine starts another."""
 
@@ -80,10 +81,12 @@ def measure_calls(folder: Path, cache: Path, calls: int) -> None:
             show(f"transform of {ROWS} rows, {sandbox}", before)
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 show(f"  {AT_ONCE} at once", list(pool.map(timer(one), range(calls))))
-            abuse(client, ENDED_BY_TIME)
-            after = timed(one, calls)
-            show("  after calls that were ended by time", after)
-            print(f"  ratio of medians {statistics.median(after) / statistics.median(before):.2f}")
+            for name, (sql, _) in ABUSE.items():
+                abuse(client, sql)
+                first, *after = timed(one, calls)
+                show(f"  after {name}", after)
+                usual = statistics.median(before)
+                print(f"  against before: first call {first / usual:.2f}, median {statistics.median(after) / usual:.2f}")
             abuse(client, ENDED_BY_MEMORY)
         engine.stop()
     bare(folder, calls)
@@ -116,13 +119,10 @@ def numbered(request: TransformRequest, number: int) -> TransformRequest:
 
 
 def abuse(client: GrpcEngine, sql: str) -> None:
-    request = QueryRequest(
-        sql=sql, inputs=(), skip=0, limit=10, bytes_max=1 << 20, wall_ms_max=3_000, output_path="answer"
-    )
     try:
-        client.query(request, progress=lambda _: None)
+        client.query(replace(ask(sql), wall_ms_max=3_000), progress=lambda _: None)
     except OdfError as error:
-        print(f"  ended: {error}")
+        print(f"  ended: {str(error)[:100]}")
 
 
 def bare(folder: Path, calls: int) -> None:
