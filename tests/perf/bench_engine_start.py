@@ -86,7 +86,9 @@ def measure_calls(folder: Path, cache: Path, calls: int) -> None:
                 first, *after = timed(one, calls)
                 show(f"  after {name}", after)
                 usual = statistics.median(before)
-                print(f"  against before: first call {first / usual:.2f}, median {statistics.median(after) / usual:.2f}")
+                print(
+                    f"  against before: first call {first / usual:.2f}, median {statistics.median(after) / usual:.2f}"
+                )
             abuse(client, ENDED_BY_MEMORY)
         engine.stop()
     bare(folder, calls)

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odfabric_engine_spark.incremental.canonical import row_bytes
-from odfabric_engine_spark.incremental.number_runs import by_group
 from odfabric_engine_spark.incremental.slots import Values, merge_values
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -76,13 +75,3 @@ def test_parts_together_are_parts_one_after_the_other(parts: list[list[Entry]], 
     assert together.groups.tolist() == one_by_one.groups.tolist()
     assert together.values.equals(one_by_one.values)
     assert together.counts.tolist() == one_by_one.counts.tolist()
-
-
-@pytest.mark.parametrize("greatest", [3, (1 << 16) - 1, 1 << 16, 1 << 40])
-def test_rows_of_a_group_keep_their_order(greatest: int) -> None:
-    groups = np.random.default_rng(greatest).choice(np.array([0, 1, greatest - 1, greatest]), 500)
-    order = by_group(groups)
-    assert list(zip(groups[order].tolist(), order.tolist(), strict=True)) == sorted(
-        zip(groups.tolist(), range(500), strict=True)
-    )
-    assert len(by_group(groups[:0])) == 0

@@ -1,4 +1,4 @@
-"""Positions in order: the same as one sort gives, however many cores take part."""
+"""Positions in order: the same as one stable sort gives, however numbers are packed."""
 
 from __future__ import annotations
 
@@ -8,15 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric_engine_spark.incremental import stable_order as module
-from odfabric_engine_spark.incremental.stable_order import stable_order
+from odfabric_engine_spark.incremental.stable_order import order_by, stable_order
+
+NUMBERS = st.lists(st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1), max_size=200)
 
 
-@given(st.lists(st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1), max_size=200), st.sampled_from([1, 2, 3, 8]))
-def test_equal_numbers_keep_their_order(numbers: list[int], cores: int) -> None:
+@given(NUMBERS)
+def test_equal_numbers_keep_their_order(numbers: list[int]) -> None:
     keys = np.array(numbers, dtype=np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_ALONE_MAX", 4)
-        patch.setattr(module.pa, "cpu_count", lambda: cores)
+        patch.setattr(module, "_FEW", 0)
+        found = stable_order(keys)
+    assert found.tolist() == np.argsort(keys, kind="stable").tolist()
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=2, max_size=200), st.integers(0, 2**40))
+def test_numbers_that_differ_in_their_last_bits_only(numbers: list[tuple[int, int]], between: int) -> None:
+    keys = np.array([high * (2**61) + low * between for high, low in numbers], dtype=np.uint64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FEW", 0)
         found = stable_order(keys)
     assert found.tolist() == np.argsort(keys, kind="stable").tolist()
 
@@ -24,3 +34,15 @@ def test_equal_numbers_keep_their_order(numbers: list[int], cores: int) -> None:
 def test_large_unsigned_numbers_come_last() -> None:
     keys = np.array([2**64 - 1, 0, 2**63, 1] * 100_000, dtype=np.uint64)
     assert (stable_order(keys) == np.argsort(keys, kind="stable")).all()
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint16, np.int32, np.int64])
+def test_numbers_of_any_width(kind: type[np.signedinteger]) -> None:
+    keys = np.random.default_rng(3).integers(np.iinfo(kind).min, np.iinfo(kind).max, 50_000).astype(kind)
+    assert (stable_order(keys) == np.argsort(keys, kind="stable")).all()
+
+
+@given(st.lists(st.tuples(st.integers(-2, 2), st.integers(-(2**63), 2**63 - 1)), max_size=100))
+def test_two_numbers_order_as_one_after_the_other(pairs: list[tuple[int, int]]) -> None:
+    major, minor = (np.array([pair[at] for pair in pairs], dtype=np.int64) for at in (0, 1))
+    assert order_by(major, minor).tolist() == np.lexsort((minor, major)).tolist()

@@ -19,6 +19,7 @@ import pyarrow as pa
 from odfabric.errors import LimitExceeded
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.incremental.canonical import table_bytes
+from odfabric_engine_spark.incremental.stable_order import stable_order
 
 _DIGEST_BYTES = 16
 _ADD_UP_ROWS = 1 << 20
@@ -107,7 +108,7 @@ def _picked(
 
 def _rank(values: npt.NDArray[np.int64]) -> Counts:
     """How many equal values stand before each."""
-    order = np.argsort(values, kind="stable")
+    order = stable_order(values)
     ordered = values[order]
     starts = (
         np.nonzero(np.append(True, ordered[1:] != ordered[:-1]))[0] if len(ordered) else np.zeros(0, dtype=np.int64)

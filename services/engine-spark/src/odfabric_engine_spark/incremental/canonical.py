@@ -146,8 +146,19 @@ def _zero(data_type: pa.DataType) -> pa.Scalar:
     return pa.scalar(Decimal(0) if types.is_decimal(data_type) else 0, data_type)
 
 
+def has_integers_in_order(data_type: pa.DataType) -> bool:
+    """Whether `integers_in_order` takes its values."""
+    return bool(
+        types.is_signed_integer(data_type)
+        or types.is_floating(data_type)
+        or types.is_boolean(data_type)
+        or types.is_date32(data_type)
+        or types.is_timestamp(data_type)
+    )
+
+
 def integers_in_order(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Integers in the order of the values, for numbers of 64 bits, truth values, dates and timestamps without nulls."""
+    """Integers in the order of the values, for numbers of up to 64 bits, truth values, dates and timestamps without nulls."""
     if types.is_boolean(array.type):
         array = array.cast(pa.int8())
     elif types.is_date32(array.type):

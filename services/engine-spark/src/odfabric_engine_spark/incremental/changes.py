@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.incremental.canonical import table_bytes
 from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.incremental.stable_order import order_by
 
 Operations = npt.NDArray[np.int32]
 
@@ -122,7 +123,7 @@ def _returned(rows: pa.Table, old: Longs, new: Longs, steps: Longs) -> bool:
 
 def _first(codes: Longs, later: npt.NDArray[np.bool_], often: Longs) -> Longs:
     """Places of the first `often` of each code, what is `later` after all else."""
-    by_code = np.lexsort((later, codes))
+    by_code = order_by(codes, later)
     ordered = codes[by_code]
     starts = np.searchsorted(ordered, ordered, side="left")
     return by_code[np.arange(len(ordered)) - starts < often[ordered]]

@@ -19,6 +19,7 @@ from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupVa
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.slots import Mask
+from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 from odfabric_engine_spark.state.key_part import ALL_KEYS, KeyPart
 from odfabric_engine_spark.state.latest_rows import KEY, latest, latest_positions
@@ -205,7 +206,7 @@ class GroupState:
 
     def _at(self, positions: Longs, names: list[str]) -> pa.Table:
         """Some columns of groups, in the order of the positions."""
-        order = np.argsort(positions, kind="stable")
+        order = stable_order(positions)
         ascending = positions[order]
         bounds = np.searchsorted(ascending, np.append(self._starts, np.iinfo(np.int64).max))
         schema = pa.schema([self.stored_schema.field(name) for name in names])

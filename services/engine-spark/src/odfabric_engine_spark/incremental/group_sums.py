@@ -20,8 +20,9 @@ from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupVa
 from odfabric_engine_spark.incremental.canonical import one_array, ordered_bits, row_bytes
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import KeyColumn, normal_key_columns
-from odfabric_engine_spark.incremental.number_runs import by_group, first_places, run_starts
+from odfabric_engine_spark.incremental.number_runs import first_places, run_starts
 from odfabric_engine_spark.incremental.slots import Values, WeightedRows
+from odfabric_engine_spark.incremental.stable_order import order_by, stable_order
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 from odfabric_engine_spark.state.key_part import KeyPart, parts_of
 
@@ -85,7 +86,7 @@ class PartialSums:
             return {0: self}
         parts = parts_of(byte_hashes(self.keys), count)
         entry_parts = parts[self.groups]
-        keys, entries = by_group(parts), by_group(entry_parts)
+        keys, entries = stable_order(parts), stable_order(entry_parts)
         every = np.arange(count)
         begins, entry_begins = (
             [*np.searchsorted(each[order], every), len(order)]
@@ -137,7 +138,7 @@ class GroupedRows:
         steps = one_array(self._rows.column(STEP)).to_numpy().astype(np.int64)
         ends = None if end_column is None else times(self._key_columns[end_column])
         steps = effective_steps(steps, ends, marks)
-        order = np.lexsort((steps, self._groups)) if steps.any() else by_group(self._groups)
+        order = order_by(self._groups, steps)
         groups, steps = self._groups[order], steps[order]
         starts = run_starts(groups, steps)
         at = pa.array(order)
@@ -158,7 +159,7 @@ class GroupedRows:
     def parted(self, count: int) -> Iterator[tuple[int, pa.Table]]:
         """The rows of each of so many parts of the keys that has some, by number."""
         parts = parts_of(byte_hashes(self.keys), count)[self._groups]
-        order = by_group(parts)
+        order = stable_order(parts)
         rows = self._rows.take(pa.array(order))
         for begin, end in pairwise([*run_starts(parts[order]), len(order)]):
             yield int(parts[order[begin]]), rows.slice(begin, end - begin)
@@ -194,7 +195,7 @@ def added_up(parts: Sequence[PartialSums], accumulators: Accumulators) -> Partia
     begins = np.cumsum([0, *(len(part.keys) for part in parts[:-1])])
     groups = np.concatenate([places[begin + part.groups] for begin, part in zip(begins, parts, strict=True)])
     steps = np.concatenate([part.steps for part in parts])
-    order = np.lexsort((steps, groups))
+    order = order_by(groups, steps)
     starts = run_starts(groups[order], steps[order])
     entries = np.empty(len(order), dtype=np.int64)
     entries[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))

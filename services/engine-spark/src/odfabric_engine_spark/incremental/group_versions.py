@@ -26,6 +26,7 @@ from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.group_sums import ALWAYS, Marks, PartialSums, closing_steps, times
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.slots import Values, merge_values
+from odfabric_engine_spark.incremental.stable_order import order_by, stable_order
 from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.state.key_part import KeyPart
 from odfabric_engine_spark.state.run import Run
@@ -221,7 +222,7 @@ class GroupVersions:
             if (group, step) not in covered
         ]
         events = np.concatenate([rows, np.array(bare, dtype=np.int64).reshape(-1, 3)])
-        return events[np.lexsort((events[:, 1], events[:, 0]))]
+        return events[order_by(events[:, 0], events[:, 1])]
 
     def _play(self, work: _Work, sums: PartialSums, events: npt.NDArray[np.int64]) -> tuple[_Recorded, Longs, Longs]:
         """All versions, and for each event the version before and after it (-1: none, or not final)."""
@@ -294,7 +295,7 @@ def _rounds(groups: Longs) -> Iterator[Longs]:
     starts = run_starts(groups)
     lengths = np.diff(np.append(starts, len(groups)))
     ranks = np.arange(len(groups)) - np.repeat(starts, lengths)
-    order = np.argsort(ranks, kind="stable")
+    order = stable_order(ranks)
     bounds = np.searchsorted(ranks[order], np.arange(int(lengths.max(initial=0)) + 1))
     for begin, end in pairwise(bounds):
         yield order[begin:end]

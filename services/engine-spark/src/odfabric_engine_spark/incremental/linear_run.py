@@ -24,6 +24,7 @@ from odfabric_engine_spark.incremental.classify import LinearQuery
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.output import OutputShape, as_output
 from odfabric_engine_spark.incremental.slots import Mask
+from odfabric_engine_spark.incremental.stable_order import order_by
 from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.result_rows import arrow_of
 
@@ -84,7 +85,7 @@ def images(query: LinearQuery, shape: OutputShape, leaf_rows: list[pa.Table]) ->
     rows, operations = as_output(table, shape.rows), _longs(table, operation)
     if ((branches[1:] > branches[:-1]) | ((branches[1:] == branches[:-1]) & (offsets[1:] >= offsets[:-1]))).all():
         return Images(branches, offsets, operations, rows)
-    order = np.lexsort((offsets, branches))
+    order = order_by(branches, offsets)
     return Images(branches[order], offsets[order], operations[order], rows.take(pa.array(order)))
 
 

@@ -1,6 +1,6 @@
 """Runs of equal numbers in arrays.
 
-Owns the orders that bring rows of a group together, and where groups begin. Invariant: rows of one group keep their order.
+Owns where groups begin, and where a number comes first. Not here: the order that brings rows of a group together (`stable_order`).
 """
 
 from __future__ import annotations
@@ -8,12 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from odfabric_engine_spark.incremental.exact import Longs
-
-
-def by_group(groups: Longs) -> Longs:
-    """The order by group. Few groups are sorted in one pass, as NumPy does with short integers."""
-    few = len(groups) > 0 and groups.min() >= 0 and groups.max() <= np.iinfo(np.uint16).max
-    return np.argsort(groups.astype(np.uint16) if few else groups, kind="stable")
 
 
 def run_starts(*columns: Longs) -> Longs:

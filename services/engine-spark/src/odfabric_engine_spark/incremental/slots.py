@@ -20,6 +20,7 @@ from pyarrow import types
 
 from odfabric_engine_spark.incremental.canonical import (
     floats_of_bits,
+    has_integers_in_order,
     integers_in_order,
     one_array,
     ordered_bits,
@@ -39,7 +40,8 @@ from odfabric_engine_spark.incremental.exact import (
     units_to_decimal,
     unpack_units,
 )
-from odfabric_engine_spark.incremental.number_runs import by_group, run_starts
+from odfabric_engine_spark.incremental.number_runs import run_starts
+from odfabric_engine_spark.incremental.stable_order import order_by, stable_order
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -350,7 +352,7 @@ class Values:
             self.groups, self.values, self.counts = merged
             return
         all_groups = np.concatenate([self.groups[rest], merged[0]])
-        order = np.argsort(all_groups, kind="stable")
+        order = stable_order(all_groups)
         self.groups = all_groups[order]
         self.values = pa.concat_arrays([self.values.filter(pa.array(rest)), merged[1]]).take(pa.array(order))
         self.counts = np.concatenate([self.counts[rest], merged[2]])[order]
@@ -455,7 +457,7 @@ class ValuesSlot:
 
 def merge_values(groups: Longs, values: pa.Array, counts: Longs) -> tuple[Longs, pa.Array, Longs]:
     """Equal values of a group added up, zeros left out, in order."""
-    if not _are_numbers(values.type):
+    if not has_integers_in_order(values.type):
         return _merged_by_arrow(groups, values, counts)
     numbers = integers_in_order(values)
     order = _value_order(groups, numbers)
@@ -470,21 +472,12 @@ def merge_values(groups: Longs, values: pa.Array, counts: Longs) -> tuple[Longs,
     return groups[kept], values.filter(pa.array(kept)), counts[kept]
 
 
-def _are_numbers(data_type: pa.DataType) -> bool:
-    return bool(
-        types.is_signed_integer(data_type)
-        or types.is_boolean(data_type)
-        or types.is_date32(data_type)
-        or types.is_timestamp(data_type)
-    )
-
-
 def _value_order(groups: Longs, numbers: Longs) -> Longs | None:
     """The order by group and number, None if it is there already. Rows that are appended mostly come in the order of their times."""
     if _is_ascending(groups, numbers):
         return None
-    order = by_group(groups)
-    return order if _is_ascending(groups[order], numbers[order]) else np.lexsort((numbers, groups))
+    order = stable_order(groups)
+    return order if _is_ascending(groups[order], numbers[order]) else order_by(groups, numbers)
 
 
 def _is_ascending(groups: Longs, numbers: Longs) -> bool:
@@ -509,7 +502,7 @@ def _sum_by_exponent(mantissas: Longs, exponents: Longs, rows: WeightedRows) -> 
     if rows.group_count == 0:
         return object_array([])
     groups = rows.groups
-    order = np.lexsort((exponents, groups))
+    order = order_by(groups, exponents)
     groups, exponents = groups[order], exponents[order]
     mantissas, weights = mantissas[order], rows.weights[order]
     starts = run_starts(groups, exponents)

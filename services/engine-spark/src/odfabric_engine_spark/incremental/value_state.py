@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.slots import Values, ValuesSlot
+from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 from odfabric_engine_spark.state.latest_rows import KEY
 from odfabric_engine_spark.state.row_state import RowState
@@ -59,7 +60,7 @@ class ValueState:
         """What adds to the values of each key, of which none occurs twice; `ends` says when its group closes."""
         hashes = byte_hashes(keys)
         # Values of a group lie side by side, so it is groups that are sorted, of which there are fewer.
-        order = np.argsort(hashes, kind="stable")
+        order = stable_order(hashes)
         begins, ends_of = change.bounds()
         positions, owners = spans(begins[order], ends_of[order]), np.repeat(order, (ends_of - begins)[order])
         columns: dict[str, object] = {

@@ -14,6 +14,7 @@ import numpy as np
 
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, expr_id, simple_name
 from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.stable_order import order_by
 from odfabric_engine_spark.incremental.trace import substitute
 from odfabric_engine_spark.incremental.window import is_session_window, is_window_column
 from odfabric_engine_spark.normalise.event_times import sources_of, time_of_window
@@ -90,7 +91,7 @@ def open_sessions_from(state: RowState, gap_us: int, watermark_us: int) -> int |
     hashes = one_array(rows.column(HASH)).to_numpy()[known]
     if not len(ends):
         return None
-    order = np.lexsort((ends, hashes))
+    order = order_by(hashes, ends)
     ends, hashes = ends[order], hashes[order]
     apart = (hashes[1:] != hashes[:-1]) | (ends[:-1] <= ends[1:] - gap_us)
     firsts = np.nonzero(np.append(True, apart))[0]

@@ -15,6 +15,7 @@ from pyarrow import types
 
 from odfabric_engine_spark.incremental.canonical import one_array, ordered_bits, row_bytes
 from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 
 _POSITION = "position"
@@ -94,7 +95,7 @@ def net_weights(rows: pa.Table, weights: Sequence[Longs]) -> tuple[Longs, list[L
     sums = [(name, "min" if name == _POSITION else "sum") for name in numbered]
     grouped = table.group_by(names, use_threads=False).aggregate(sums)
     found = [one_array(grouped.column(f"{name}_{function}")).to_numpy() for name, function in sums]
-    order = np.argsort(found[0], kind="stable")
+    order = stable_order(found[0])
     return found[0][order], [each[order] for each in found[1:]]
 
 

@@ -16,7 +16,7 @@ from odfabric.model.operation import OperationType
 from odfabric_engine_spark.incremental.canonical import one_array, table_bytes
 from odfabric_engine_spark.incremental.changes import Records, interleaved
 from odfabric_engine_spark.incremental.exact import Longs
-from odfabric_engine_spark.incremental.stable_order import stable_order
+from odfabric_engine_spark.incremental.stable_order import order_by
 from odfabric_engine_spark.stages.delta import net_weights
 
 _NO_IDENTITY = -1
@@ -65,7 +65,7 @@ def _pairs(positions: Longs, signs: Longs, identities: pa.Array | None) -> tuple
     own = identities.take(pa.array(positions))
     known = np.nonzero(own.is_valid().to_numpy(zero_copy_only=False))[0]
     values = own.fill_null(_NO_IDENTITY).to_numpy()[known]
-    order = np.lexsort((signs[known], values))
+    order = order_by(values, signs[known])
     places, values = known[order], values[order]
     starts = np.nonzero(np.append(True, values[1:] != values[:-1]))[0] if len(values) else nothing
     lengths = np.diff(np.append(starts, len(values)))
@@ -85,7 +85,7 @@ def _order(rows: pa.Table, leads: Longs | None, operations: Longs, event_time: s
     adds = operations != int(OperationType.RETRACT)
     # What all rows have alike orders nothing: of a first run that is all but the time.
     keys = [key for key in (adds, at, known) if key is at or (key.any() and not key.all())]
-    order: Longs = stable_order(at) if len(keys) == 1 else np.lexsort(keys)
+    order = order_by(*reversed(keys))
     differs = np.zeros(len(order) - 1, dtype=bool)
     for key in (adds, at, known):
         if key is at or not key.all():

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.slots import Mask
+from odfabric_engine_spark.incremental.stable_order import order_by
 from odfabric_engine_spark.stages.forgetting import SessionRule, StageForgets, VersionRule
 from odfabric_engine_spark.stages.key_hash import key_bytes
 from odfabric_engine_spark.stages.values import StageLeaf
@@ -91,7 +92,7 @@ class ForgottenRows:
 
 def _sessions_over(hashes: Hashes, ends_us: Longs, gap_us: int, to_us: int) -> Mask:
     """Which rows belong to sessions that have ended at an instant or before. A row at the very end of a session still belongs to it."""
-    order = np.lexsort((ends_us, hashes))
+    order = order_by(hashes, ends_us)
     ends, keys = ends_us[order], hashes[order]
     first = np.append(True, (keys[1:] != keys[:-1]) | (ends[1:] - gap_us > ends[:-1]))[: len(ends)]
     session = np.cumsum(first) - 1

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.state.net_rows import KeyedRows, mixed_keys
 from odfabric_engine_spark.state.run import WEIGHT, Hashes, Longs
 
@@ -29,7 +30,7 @@ def latest(keyed: KeyedRows, *, with_gone: bool) -> tuple[Hashes, pa.Table]:
 
 def latest_positions(keyed: KeyedRows) -> Longs:
     """Where the newest row of each key is, by hash, then by key."""
-    order = np.argsort(keyed.hashes, kind="stable")
+    order = stable_order(keyed.hashes)
     mixed = mixed_keys(keyed.hashes[order], None)
     if not mixed.any():
         return order
@@ -42,5 +43,5 @@ def latest_positions(keyed: KeyedRows) -> Longs:
     other = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
     last = np.append((hashes[1:] != hashes[:-1]) | other, True)
     positions = np.concatenate([order[~mixed], several[inner[last]]])
-    sorted_again: Longs = positions[np.argsort(keyed.hashes[positions], kind="stable")]
+    sorted_again: Longs = positions[stable_order(keyed.hashes[positions])]
     return sorted_again

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric_engine_spark.incremental.canonical import one_array, row_bytes
+from odfabric_engine_spark.incremental.canonical import has_integers_in_order, integers_in_order, one_array, row_bytes
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Longs, Run
 
@@ -63,6 +63,8 @@ def netted(keyed: KeyedRows, *, each_netted: bool) -> tuple[Hashes, pa.Table]:
     order = stable_order(keyed.hashes)
     hashes = keyed.hashes[order]
     mixed = mixed_keys(hashes, keyed.sources[order] if each_netted else None)
+    if not each_netted and mixed.any():
+        mixed &= _unordered_keys(hashes, _taken(keyed.rows, order))
     if not mixed.any():
         return hashes, _taken(keyed.rows, order)
     kept, weights = _summed(keyed, order[mixed])
@@ -85,6 +87,26 @@ def mixed_keys(hashes: Hashes, sources: Longs | None) -> npt.NDArray[np.bool_]:
     if sources is None:
         return np.repeat(lengths > 1, lengths)
     return np.repeat(np.minimum.reduceat(sources, starts) != np.maximum.reduceat(sources, starts), lengths)
+
+
+def _unordered_keys(hashes: Hashes, rows: pa.Table) -> npt.NDArray[np.bool_]:
+    """Rows of keys whose rows do not ascend by their first columns already, as rows mostly do that come in the order of their times:
+    those that do are different, and are in the order of their bytes. Hashes are sorted.
+    """
+    undecided = np.nonzero(hashes[1:] == hashes[:-1])[0]
+    wrong = np.zeros(len(hashes), dtype=bool)
+    for name in told_apart_by(rows):
+        column = one_array(rows.column(name))
+        if column.null_count or not has_integers_in_order(column.type):
+            break
+        values = integers_in_order(column)
+        before, after = values[undecided], values[undecided + 1]
+        wrong[undecided[after < before]] = True
+        undecided = undecided[after == before]
+    wrong[undecided] = True
+    starts = np.nonzero(np.append(True, hashes[1:] != hashes[:-1]))[0] if len(hashes) else undecided
+    lengths = np.diff(np.append(starts, len(hashes)))
+    return np.repeat(np.logical_or.reduceat(wrong, starts), lengths)
 
 
 def _summed(keyed: KeyedRows, positions: Longs) -> tuple[Longs, Longs]:
@@ -115,7 +137,11 @@ def _is_whole(positions: Longs, count: int) -> bool:
 
 def bytes_of(rows: pa.Table) -> pa.Array:
     """What tells rows apart: the closing time comes last, for it is nothing but a function of the row."""
-    names = [name for name in rows.column_names if name not in (WEIGHT, CLOSES)]
-    names += [CLOSES] if CLOSES in rows.column_names else []
-    columns = [one_array(rows.column(name)) for name in names]
+    columns = [one_array(rows.column(name)) for name in told_apart_by(rows)]
     return row_bytes(columns) if columns else pa.array([b""] * rows.num_rows, pa.binary())
+
+
+def told_apart_by(rows: pa.Table) -> list[str]:
+    """The columns of `bytes_of` in their order."""
+    names = [name for name in rows.column_names if name not in (WEIGHT, CLOSES)]
+    return [*names, CLOSES] if CLOSES in rows.column_names else names

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.stable_order import stable_order
 
 HASH = "__odf_hash"
 WEIGHT = "__odf_weight"
@@ -40,7 +41,7 @@ class Closings:
         """Those of some rows in the order of their hashes."""
         valid = closes.is_valid().to_numpy(zero_copy_only=False)
         times: Longs = closes.drop_null().to_numpy(zero_copy_only=False)
-        order = np.argsort(times, kind="stable")
+        order = stable_order(times)
         times, hashes = times[order], hashes[valid][order]
         new = np.append(True, (times[1:] != times[:-1]) | (hashes[1:] != hashes[:-1]))[: len(times)]
         return cls(times[new], hashes[new], not valid.all())
