@@ -42,7 +42,19 @@ def test_numbers_of_any_width(kind: type[np.signedinteger]) -> None:
     assert (stable_order(keys) == np.argsort(keys, kind="stable")).all()
 
 
-@given(st.lists(st.tuples(st.integers(-2, 2), st.integers(-(2**63), 2**63 - 1)), max_size=100))
-def test_two_numbers_order_as_one_after_the_other(pairs: list[tuple[int, int]]) -> None:
-    major, minor = (np.array([pair[at] for pair in pairs], dtype=np.int64) for at in (0, 1))
-    assert order_by(major, minor).tolist() == np.lexsort((minor, major)).tolist()
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(-2, 2), st.integers(-(2**63), 2**63 - 1)), min_size=1, max_size=100),
+    st.sampled_from([0, 1, 40, 60]),
+)
+def test_several_numbers_order_as_one_after_the_other(rows: list[tuple[bool, int, int]], narrower: int) -> None:
+    columns = [
+        np.array([row[0] for row in rows]),
+        np.array([row[1] for row in rows], dtype=np.int8),
+        np.array([row[2] >> narrower for row in rows], dtype=np.int64),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FEW", 0)
+        found = order_by(*columns)
+        first_two = order_by(*columns[:2])
+    assert found.tolist() == np.lexsort(tuple(reversed(columns))).tolist()
+    assert first_two.tolist() == np.lexsort((columns[1], columns[0])).tolist()

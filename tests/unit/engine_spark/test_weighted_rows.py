@@ -64,6 +64,24 @@ def test_decimals(groups: list[list[tuple[Decimal | None, int]]]) -> None:
     ]
 
 
+near = st.sampled_from((0.0, -0.0, 0.1, -0.1, 1.0, math.nextafter(1.0, 0.0), -7.75, 3.3333333333333335))
+"""Floats of few exponents, so that rows are more than those."""
+
+
+@given(
+    groups=st.lists(
+        st.lists(st.tuples(near, st.sampled_from((1, 1, -1, 1 << 20))), min_size=20, max_size=30),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_many_floats_of_few_exponents(groups: list[list[tuple[float, int]]]) -> None:
+    sums = FloatSumSlot("f", 0).of_rows(weighted(groups, pa.float64()))
+    assert isinstance(sums, FloatSums)
+    exact = [sum(Fraction(value) * weight for value, weight in group) for group in groups]
+    assert list(sums.units) == [total * (1 << FLOAT_UNIT_BITS) for total in exact]
+
+
 @settings(max_examples=300, deadline=None)
 @given(groups=groups_of(doubles))
 @example(groups=[[(0.1, 1025)]])

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric.model.operation import OperationType
+from odfabric_engine_spark.incremental.by_column import joined, taken
 from odfabric_engine_spark.incremental.canonical import table_bytes
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.stable_order import order_by
@@ -43,7 +44,7 @@ class Records:
     @property
     def rows(self) -> pa.Table:
         """The rows in their order."""
-        return self.source if self.places is None else self.source.take(pa.array(self.places))
+        return self.source if self.places is None else taken(self.source, self.places)
 
     def batches(self, operation_name: str) -> Iterator[pa.RecordBatch]:
         """As batches, the operation first."""
@@ -52,16 +53,16 @@ class Records:
             if self.places is None:
                 rows = self.source.slice(begin, _TAKEN_ROWS)
             else:
-                rows = self.source.take(pa.array(self.places[part]))
+                rows = taken(self.source, self.places[part])
             arrays = [pa.array(self.operations[part]), *rows.columns]
             yield from pa.Table.from_arrays(arrays, names=[operation_name, *rows.column_names]).to_batches()
 
     @classmethod
     def joined(cls, parts: Sequence[Records], schema: pa.Schema) -> Records:
         """Records one after the other; `schema` is that of the rows if there are none."""
-        rows = pa.concat_tables([part.rows for part in parts] or [schema.empty_table()])
+        rows = joined([part.rows for part in parts] or [schema.empty_table()])
         operations = [np.zeros(0, dtype=np.int32), *(part.operations for part in parts)]
-        return cls(np.concatenate(operations), rows.combine_chunks())
+        return cls(np.concatenate(operations), rows)
 
 
 def changes(

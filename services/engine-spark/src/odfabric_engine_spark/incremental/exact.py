@@ -24,6 +24,8 @@ LOW_BITS = 27
 """Mantissas are summed in two halves .."""
 LOW_SUMS_MAX = 1 << 35
 """.. so that fewer of them than this cannot overflow, equal ones counted one by one."""
+EXACT_SUMS_MAX = 1 << (MANTISSA_BITS - LOW_BITS)
+"""Sums of so many halves are exact even as floats."""
 
 _WORD = (1 << 64) - 1
 _DOUBLE_UNIT = 1 << FLOAT_UNIT_BITS

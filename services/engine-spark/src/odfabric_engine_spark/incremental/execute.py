@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from odfabric.errors import InvalidData, InvalidRequest, Place
 from odfabric.model.engine import TransformRequest, TransformResult
 from odfabric.model.instant import Instant
-from odfabric.model.offsets import OffsetRange
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.evolution.meaning import says_the_same
 from odfabric_engine_spark.failures import as_odf_error
@@ -69,10 +70,9 @@ class _Transaction:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What an attempt has written and left: its states by name, and how far the output is complete (None: not at all)."""
+class _Left:
+    """What a transaction leaves: its states by name, and how far the output is complete (None: not at all)."""
 
-    offsets: OffsetRange | None
     states: Mapping[str, SealedState]
     late_rows_dropped: int
     complete_to: Instant | None
@@ -87,15 +87,14 @@ def execute_transform(request: TransformRequest, call: EngineCall) -> TransformR
     call.progress("validate")
     transaction = _prepare(request, call)
     try:
-        outcome = _attempt(transaction, call, consolidated=False)
+        return _attempt(transaction, call, consolidated=False)
     except (PySparkException, Py4JError, InvalidData) as error:
         if not _may_be_taken_back(transaction, call, error):
             raise data_problem(error) from None
         try:
-            outcome = _attempt(transaction, call, consolidated=True)
+            return _attempt(transaction, call, consolidated=True)
         except (PySparkException, Py4JError, InvalidData) as again:
             raise data_problem(again) from None
-    return _finish(transaction, call, outcome)
 
 
 def _prepare(request: TransformRequest, call: EngineCall) -> _Transaction:
@@ -112,13 +111,13 @@ def _prepare(request: TransformRequest, call: EngineCall) -> _Transaction:
     return _Transaction(request, tables, judged, shape, fingerprint, checkpoint, timeline(request.inputs, before))
 
 
-def _attempt(transaction: _Transaction, call: EngineCall, *, consolidated: bool) -> _Outcome:
+def _attempt(transaction: _Transaction, call: EngineCall, *, consolidated: bool) -> TransformResult:
     judged, request = transaction.judged, transaction.request
     query = judged.query
     if isinstance(query, LinearQuery):
         rows = _leaf_rows(transaction, call, consolidated=consolidated)
         found = linear_records(query, transaction.shape, rows, transaction.tables, call)
-        return _Outcome(_write(transaction, call, found), {}, 0, transaction.line.watermark)
+        return _write(transaction, call, found, lambda: _Left({}, 0, transaction.line.watermark))
     if isinstance(query, StagedQuery):
         return _attempt_staged(transaction, query, call, consolidated=consolidated)
     assert judged.aggregate is not None
@@ -133,13 +132,17 @@ def _attempt(transaction: _Transaction, call: EngineCall, *, consolidated: bool)
         size=TransactionSize(request.bytes_in_hand_max),
         call=call,
     )
-    offsets = _write(transaction, call, running.records(transaction.line))
-    event_time, line = transaction.request.vocabulary.event_time, transaction.line
-    complete_to = open_group_from(query, event_time, line.watermark)
-    return _Outcome(offsets, run.named_states(GROUPS), running.late_rows_dropped, complete_to)
+    complete_to = open_group_from(query, request.vocabulary.event_time, transaction.line.watermark)
+
+    def left() -> _Left:
+        return _Left(run.named_states(GROUPS), running.late_rows_dropped, complete_to)
+
+    return _write(transaction, call, running.records(transaction.line), left)
 
 
-def _attempt_staged(transaction: _Transaction, query: StagedQuery, call: EngineCall, *, consolidated: bool) -> _Outcome:
+def _attempt_staged(
+    transaction: _Transaction, query: StagedQuery, call: EngineCall, *, consolidated: bool
+) -> TransformResult:
     running = StagedTransaction(
         query,
         transaction.shape,
@@ -151,11 +154,14 @@ def _attempt_staged(transaction: _Transaction, query: StagedQuery, call: EngineC
         consolidated=consolidated,
         first=transaction.checkpoint is None,
     )
+
+    def left() -> _Left:
+        return _Left(running.states, running.late_rows_dropped, running.open_from(transaction.line.watermark))
+
     try:
-        offsets = _write(transaction, call, running.records(transaction.line))
+        return _write(transaction, call, running.records(transaction.line), left)
     finally:
         running.close()
-    return _Outcome(offsets, running.states, running.late_rows_dropped, running.open_from(transaction.line.watermark))
 
 
 def _leaf_rows(transaction: _Transaction, call: EngineCall, *, consolidated: bool) -> LeafRows:
@@ -186,7 +192,10 @@ def _aggregate_run(
     )
 
 
-def _write(transaction: _Transaction, call: EngineCall, found: Generator[Records]) -> OffsetRange | None:
+def _write(
+    transaction: _Transaction, call: EngineCall, found: Generator[Records], left: Callable[[], _Left]
+) -> TransformResult:
+    """Writes the slice of the records, and what they have `left` once all are there: the end of the slice is encoded meanwhile."""
     request = transaction.request
     shape = SliceShape(
         schema=transaction.shape.slice,
@@ -194,36 +203,49 @@ def _write(transaction: _Transaction, call: EngineCall, found: Generator[Records
         system_time=request.system_time,
         next_offset=request.next_offset,
     )
-    operation = request.vocabulary.operation_type
-    batches = (batch for records in found for batch in records.batches(operation))
-    # However this ends, nothing that makes records runs afterwards.
-    with closing(found):
-        return write_batches(call, batches, shape, output=call.exchange.output(request.new_data_path)).offsets
+    checkpoints: list[tuple[Checkpoint, int, Future[None]]] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for records in found:
+            yield from records.batches(request.vocabulary.operation_type)
+        after = left()
+        checkpoint = _checkpoint(transaction, after)
+        checkpoints.append(
+            (checkpoint, after.late_rows_dropped, beside.submit(_write_checkpoint, transaction, call, checkpoint))
+        )
+
+    # However this ends, nothing that makes records or writes runs afterwards.
+    with closing(found), ThreadPoolExecutor(1) as beside:
+        offsets = write_batches(call, batches(), shape, output=call.exchange.output(request.new_data_path)).offsets
+        call.progress("checkpoint")
+        ((checkpoint, late_rows_dropped, written),) = checkpoints
+        written.result()
+    return TransformResult(
+        offsets=offsets,
+        watermark=checkpoint.watermark,
+        data_schema=transaction.shape.data_schema,
+        late_rows_dropped=late_rows_dropped,
+    )
 
 
-def _finish(transaction: _Transaction, call: EngineCall, outcome: _Outcome) -> TransformResult:
+def _checkpoint(transaction: _Transaction, left: _Left) -> Checkpoint:
     request = transaction.request
-    known = (request.prev_watermark, _watermark_of(transaction.checkpoint), outcome.complete_to)
-    watermark = max((mark for mark in known if mark is not None), default=None)
+    known = (request.prev_watermark, _watermark_of(transaction.checkpoint), left.complete_to)
     positions = tuple(
         InputPosition(dataset_id=str(one.dataset_id), next_offset=one.offsets.end, watermark=mark)
         for one, mark in zip(request.inputs, transaction.line.after, strict=True)
     )
-    checkpoint = Checkpoint(
+    return Checkpoint(
         fingerprint=transaction.fingerprint,
         inputs=positions,
-        watermark=watermark,
-        states=outcome.states,
+        watermark=max((mark for mark in known if mark is not None), default=None),
+        states=left.states,
     )
-    call.progress("checkpoint")
-    path = call.exchange.output(request.new_checkpoint_path)
+
+
+def _write_checkpoint(transaction: _Transaction, call: EngineCall, checkpoint: Checkpoint) -> None:
+    path = call.exchange.output(transaction.request.new_checkpoint_path)
     write_checkpoint(path, checkpoint, after=transaction.checkpoint)
-    return TransformResult(
-        offsets=outcome.offsets,
-        watermark=watermark,
-        data_schema=transaction.shape.data_schema,
-        late_rows_dropped=outcome.late_rows_dropped,
-    )
 
 
 def _read_checkpoint(

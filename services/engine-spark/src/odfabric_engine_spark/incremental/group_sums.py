@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
+from odfabric_engine_spark.incremental.by_column import taken
 from odfabric_engine_spark.incremental.canonical import one_array, ordered_bits, row_bytes
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import KeyColumn, normal_key_columns
@@ -160,7 +161,7 @@ class GroupedRows:
         """The rows of each of so many parts of the keys that has some, by number."""
         parts = parts_of(byte_hashes(self.keys), count)[self._groups]
         order = stable_order(parts)
-        rows = self._rows.take(pa.array(order))
+        rows = taken(self._rows, order)
         for begin, end in pairwise([*run_starts(parts[order]), len(order)]):
             yield int(parts[order[begin]]), rows.slice(begin, end - begin)
 

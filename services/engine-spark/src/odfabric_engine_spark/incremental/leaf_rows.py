@@ -20,6 +20,7 @@ from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, expr_id, items, output_of, simple_name
+from odfabric_engine_spark.incremental.by_column import joined
 from odfabric_engine_spark.incremental.canonical import one_array, row_bytes
 from odfabric_engine_spark.incremental.input_rows import InputRows
 from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
@@ -80,7 +81,7 @@ class LeafRows:
 
     def together(self, leaf: int, pieces: Sequence[pa.Table]) -> pa.Table:
         """Pieces of a leaf as one table; without any it has the columns and no row."""
-        return pa.concat_tables([self._tables[self._leaves[leaf].alias].no_rows, *pieces]).combine_chunks()
+        return joined([self._tables[self._leaves[leaf].alias].no_rows, *pieces])
 
     def _open(self, leaf: int, offsets: OffsetRange) -> InputRows:
         alias = self._leaves[leaf].alias

@@ -18,6 +18,7 @@ from odfabric.errors import InvalidData, Place
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.catalyst import output_of
 from odfabric_engine_spark.incremental.binding import bind, projection
+from odfabric_engine_spark.incremental.by_column import taken
 from odfabric_engine_spark.incremental.canonical import one_array, table_bytes
 from odfabric_engine_spark.incremental.changes import Operations, Records
 from odfabric_engine_spark.incremental.classify import LinearQuery
@@ -86,7 +87,7 @@ def images(query: LinearQuery, shape: OutputShape, leaf_rows: list[pa.Table]) ->
     if ((branches[1:] > branches[:-1]) | ((branches[1:] == branches[:-1]) & (offsets[1:] >= offsets[:-1]))).all():
         return Images(branches, offsets, operations, rows)
     order = order_by(branches, offsets)
-    return Images(branches[order], offsets[order], operations[order], rows.take(pa.array(order)))
+    return Images(branches[order], offsets[order], operations[order], taken(rows, order))
 
 
 def open_pair(found: Images) -> int:

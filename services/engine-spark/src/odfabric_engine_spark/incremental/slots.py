@@ -26,6 +26,7 @@ from odfabric_engine_spark.incremental.canonical import (
     ordered_bits,
 )
 from odfabric_engine_spark.incremental.exact import (
+    EXACT_SUMS_MAX,
     FLOAT_UNIT_BITS,
     LOW_BITS,
     LOW_SUMS_MAX,
@@ -298,9 +299,10 @@ class FloatSumSlot:
         array = rows.values[self.input].cast(pa.float64())
         values = (pc.fill_null(array, 0.0) if array.null_count else array).to_numpy(zero_copy_only=False)
         finite = np.isfinite(values)
-        mantissas, exponents = float_parts(np.where(finite, values, 0.0))
+        if finite.all():
+            return FloatSums(_sum_by_exponent(*float_parts(values), rows), *self._nothing(rows.group_count))
         return FloatSums(
-            _sum_by_exponent(mantissas, exponents, rows),
+            _sum_by_exponent(*float_parts(np.where(finite, values, 0.0)), rows),
             _sum_longs(np.where(np.isnan(values), rows.weights, 0), rows.starts),
             _sum_longs(np.where(np.isposinf(values), rows.weights, 0), rows.starts),
             _sum_longs(np.where(np.isneginf(values), rows.weights, 0), rows.starts),
@@ -308,8 +310,10 @@ class FloatSumSlot:
 
     def zeros(self, count: int) -> FloatSums:
         """As Slot."""
-        nothing = np.zeros(count, dtype=np.int64)
-        return FloatSums(object_array([0] * count), nothing, nothing.copy(), nothing.copy())
+        return FloatSums(object_array([0] * count), *self._nothing(count))
+
+    def _nothing(self, count: int) -> tuple[Longs, Longs, Longs]:
+        return np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
 
     def load(self, arrays: Sequence[pa.Array], count: int) -> FloatSums:
         """As Slot."""
@@ -502,6 +506,10 @@ def _sum_by_exponent(mantissas: Longs, exponents: Longs, rows: WeightedRows) -> 
     if rows.group_count == 0:
         return object_array([])
     groups = rows.groups
+    least = int(exponents.min())
+    kinds = int(exponents.max()) - least + 1
+    if rows.group_count * kinds <= len(groups) and rows.times <= EXACT_SUMS_MAX:
+        return _sum_by_bins(mantissas, groups * kinds + (exponents - least), rows, kinds=kinds, least=least)
     order = order_by(groups, exponents)
     groups, exponents = groups[order], exponents[order]
     mantissas, weights = mantissas[order], rows.weights[order]
@@ -515,6 +523,18 @@ def _sum_by_exponent(mantissas: Longs, exponents: Longs, rows: WeightedRows) -> 
         low_sums = np.add.reduceat((mantissas & low) * weights, starts).astype(object)
         weighted = (high_sums << LOW_BITS) + low_sums
     return sum_float_parts(groups[starts], weighted, exponents[starts])
+
+
+def _sum_by_bins(mantissas: Longs, bins: Longs, rows: WeightedRows, *, kinds: int, least: int) -> Integers:
+    """The same where rows are more than `kinds` of exponents, from `least` on, for each group: nothing has to be sorted."""
+    count = rows.group_count * kinds
+    halves = (mantissas >> LOW_BITS, mantissas & ((1 << LOW_BITS) - 1))
+    high, low = (np.bincount(bins, half * rows.weights, count).astype(np.int64) for half in halves)
+    told = (high != 0) | (low != 0)
+    told[::kinds] = True  # a group whose sum is zero has a part too
+    places = np.nonzero(told)[0]
+    weighted = (high[places].astype(object) << LOW_BITS) + low[places].astype(object)
+    return sum_float_parts(places // kinds, weighted, places % kinds + least)
 
 
 def sum_float_parts(groups: Longs, mantissas: Integers, exponents: Longs) -> Integers:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
+from odfabric_engine_spark.incremental.by_column import joined, taken
 from odfabric_engine_spark.incremental.canonical import one_array, ordered_bits, row_bytes
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.stable_order import stable_order
@@ -47,8 +48,7 @@ class Delta:
         parts = [part for part in parts if len(part)] or list(parts[:1])
         if len(parts) == 1:
             return parts[0]
-        rows = pa.concat_tables([part.rows for part in parts]).combine_chunks()
-        return cls(rows, np.concatenate([part.weights for part in parts]))
+        return cls(joined([part.rows for part in parts]), np.concatenate([part.weights for part in parts]))
 
     @classmethod
     def joined_within(cls, parts: Iterable[Delta], size: TransactionSize) -> Delta:
@@ -69,7 +69,7 @@ class Delta:
         """Some of the rows."""
         if len(positions) == len(self):
             return self
-        return Delta(self.rows.take(pa.array(positions)), self.weights[positions])
+        return Delta(taken(self.rows, positions), self.weights[positions])
 
 
 def added_up(delta: Delta) -> Delta:
@@ -78,7 +78,7 @@ def added_up(delta: Delta) -> Delta:
         return delta
     positions, (weights,) = net_weights(delta.rows, [delta.weights])
     kept = weights != 0
-    return Delta(delta.rows.take(pa.array(positions[kept])), weights[kept])
+    return Delta(taken(delta.rows, positions[kept]), weights[kept])
 
 
 def net_weights(rows: pa.Table, weights: Sequence[Longs]) -> tuple[Longs, list[Longs]]:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from odfabric_engine_spark.incremental.by_column import joined, taken
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.stages.delta import Delta, net_weights
@@ -58,12 +59,12 @@ def first_rows(delta: Delta) -> BoundRows:
 def old_and_new_rows(old: pa.Table, delta: Delta, *, alone: bool) -> BoundRows:
     """What a state has of some keys, and what is added to them. `alone`: rows that stay are left out."""
     weights = one_array(old.column(WEIGHT)).to_numpy()
-    rows = pa.concat_tables([old.select(delta.rows.column_names), delta.rows]).combine_chunks()
+    rows = joined([old.select(delta.rows.column_names), delta.rows])
     nothing = np.zeros(len(delta), dtype=np.int64)
     before, change = np.concatenate([weights, nothing]), np.concatenate([np.zeros_like(weights), delta.weights])
     if (weights < 0).any() or (delta.weights < 0).any():
         positions, (before, change) = net_weights(rows, [before, change])
-        rows = rows.take(pa.array(positions))
+        rows = taken(rows, positions)
     after = before + change
     owed = _where(rows, (after < 0) & (change < 0))
     before, after = np.maximum(before, 0), np.maximum(after, 0)
@@ -85,4 +86,4 @@ def counted(rows: pa.Table, before: Longs, after: Longs) -> BoundRows:
     counts = np.concatenate([before - common, after - common, common])
     positions = np.repeat(np.tile(np.arange(len(before)), 3), counts)
     tags = np.repeat(np.repeat(np.array([BEFORE, AFTER, BOTH], dtype=np.int8), len(before)), counts)
-    return BoundRows(rows.take(pa.array(positions)), tags)
+    return BoundRows(taken(rows, positions), tags)

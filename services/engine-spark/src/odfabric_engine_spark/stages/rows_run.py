@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.incremental.by_column import taken
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.result_rows import collected
@@ -60,7 +61,7 @@ class _Incoming:
         if (hashes[1:] >= hashes[:-1]).all():
             return cls(delta, hashes, closes)
         order = stable_order(hashes)
-        rows = Delta(delta.rows.take(pa.array(order)), delta.weights[order])
+        rows = Delta(taken(delta.rows, order), delta.weights[order])
         return cls(rows, hashes[order], None if closes is None else closes.take(pa.array(order)))
 
     def chosen(self, part: KeyPart) -> Delta:

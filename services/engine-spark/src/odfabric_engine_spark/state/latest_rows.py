@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfabric_engine_spark.incremental.by_column import taken
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.state.net_rows import KeyedRows, mixed_keys
@@ -25,7 +26,7 @@ def latest(keyed: KeyedRows, *, with_gone: bool) -> tuple[Hashes, pa.Table]:
     if not with_gone:
         weights = one_array(keyed.rows.column(WEIGHT)).to_numpy()
         positions = positions[weights[positions] != 0]
-    return keyed.hashes[positions], keyed.rows.take(pa.array(positions))
+    return keyed.hashes[positions], taken(keyed.rows, positions)
 
 
 def latest_positions(keyed: KeyedRows) -> Longs:

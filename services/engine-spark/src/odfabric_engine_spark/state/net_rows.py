@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfabric_engine_spark.incremental.by_column import joined, taken
 from odfabric_engine_spark.incremental.canonical import has_integers_in_order, integers_in_order, one_array, row_bytes
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Longs, Run
@@ -33,7 +34,7 @@ def gathered(parts: Sequence[tuple[Hashes, pa.Table]]) -> KeyedRows:
     """Rows of several runs, oldest first."""
     return KeyedRows(
         np.concatenate([hashes for hashes, _ in parts]),
-        pa.concat_tables([rows for _, rows in parts]).combine_chunks(),
+        joined([rows for _, rows in parts]),
         np.repeat(np.arange(len(parts)), [len(hashes) for hashes, _ in parts]),
     )
 
@@ -127,7 +128,7 @@ def _summed(keyed: KeyedRows, positions: Longs) -> tuple[Longs, Longs]:
 
 def _taken(rows: pa.Table, positions: Longs) -> pa.Table:
     """Rows at different positions; if these are all of them in their order nothing is copied."""
-    return rows if _is_whole(positions, rows.num_rows) else rows.take(pa.array(positions))
+    return rows if _is_whole(positions, rows.num_rows) else taken(rows, positions)
 
 
 def _is_whole(positions: Longs, count: int) -> bool:
