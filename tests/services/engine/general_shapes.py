@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from random import Random
 
-from odfabric.model.metadata import TemporalTable
 from tests.services.engine.general_aggregates import BOTH_KNOW, LISTS, MOMENTS, greatest_by, listed, quantiles
 from tests.services.engine.general_cases import GeneralCase, GeneralQuery, Table, case_of
 from tests.services.engine.general_dialects import END_OF_SESSION, either, final, judged, step, then
+from tests.services.engine.general_lookup_shapes import LOOKUPS, OF_B, VERSION
 from tests.services.engine.general_subquery_shapes import SUBQUERIES
 from tests.services.engine.named_shape import LAST, Shape, groups
 
@@ -56,12 +56,6 @@ def _tumbling(source: str, *, columns: str = "q.k", calls: str = "count(*) AS n,
         f"GROUP BY {group}{listed} {closing}"
     )
 
-
-_VERSION = (
-    "(SELECT * FROM b WHERE b.k = a.k AND b.event_time <= a.event_time "
-    f"ORDER BY b.event_time DESC{then('b.k', 'b.z', 'b.w')} LIMIT 1) v"
-)
-_OF_B = (TemporalTable(name="b", primary_key=("k",)),)
 
 _JOINS = {
     "inner": Shape("ab", f"SELECT {LATER}, a.k, a.v, b.w FROM a JOIN b ON a.k = b.k", ("k",)),
@@ -466,21 +460,6 @@ _TIMED = {
         "ab",
         f"{_tumbling('a', calls='count(*) AS n')} UNION ALL SELECT event_time, k, count(*) OVER (PARTITION BY k) FROM b",
     ),
-    "temporal": Shape(
-        "ab",
-        either(
-            f"SELECT a.event_time, a.k, a.v, v.w FROM a JOIN LATERAL {_VERSION}",
-            f"SELECT a.event_time, a.k, a.v, v.w FROM a JOIN LATERAL {_VERSION} ON TRUE",
-        )
-        + final(" WHERE", "a.event_time"),
-        temporal=_OF_B,
-    ),
-    "temporal, left": Shape(
-        "ab",
-        f"SELECT a.event_time, a.k, a.v, v.w FROM a LEFT JOIN LATERAL {_VERSION} ON TRUE"
-        + final(" WHERE", "a.event_time"),
-        temporal=_OF_B,
-    ),
     "sums of one side, event time last": Shape(
         "ab",
         "SELECT a.k, a.v, q.s, a.event_time FROM a JOIN (SELECT k, sum(w) AS s FROM b GROUP BY k) q ON a.k = q.k",
@@ -499,25 +478,18 @@ _TIMED = {
         "SELECT coalesce(x.event_time, y.event_time) AS event_time, x.n, y.w FROM "
         "(SELECT max(event_time) AS event_time, count(DISTINCT k) AS n FROM a) x FULL JOIN b y ON x.n < y.w",
     ),
-    "temporal, of rows that a stage chose": Shape(
-        "ab",
-        "SELECT a.event_time, a.k, v.w, v.since FROM (SELECT event_time, k, v FROM a WHERE v <= (SELECT max(r.v) FROM a r WHERE r.z = a.z)) a "
-        f"LEFT JOIN LATERAL {_VERSION.replace('*', 'k, z, w, event_time, event_time AS since')} ON TRUE"
-        + final(" WHERE", "a.event_time"),
-        temporal=_OF_B,
-    ),
     "temporal, counted by hours": groups(
         "ab",
         _tumbling(
             "(SELECT a.event_time, a.k, v.w AS v FROM a LEFT JOIN LATERAL "
-            + _VERSION
+            + VERSION
             + " ON TRUE"
             + final(" WHERE", "a.event_time")
             + ")"
         ),
         "event_time",
         "k",
-        temporal=_OF_B,
+        temporal=OF_B,
     ),
 }
 
@@ -593,4 +565,4 @@ _AGGREGATES = {
     ),
 }
 
-SHAPES = {**_JOINS, **SUBQUERIES, **_GROUPS, **_AGGREGATES, **_SETS, **_OVER, **_TIMED, **_STEPS}
+SHAPES = {**_JOINS, **SUBQUERIES, **_GROUPS, **_AGGREGATES, **_SETS, **_OVER, **_TIMED, **LOOKUPS, **_STEPS}

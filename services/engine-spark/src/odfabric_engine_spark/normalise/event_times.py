@@ -25,7 +25,8 @@ from odfabric_engine_spark.incremental.window import is_session_window, is_windo
 
 WINDOW_START, WINDOW_END = 0, 1
 """Members of a window."""
-_PASSING = frozenset({"Filter", "Generate", "Window"})
+_PASSING = frozenset({"Distinct", "Filter", "Generate", "Window"})
+_OF_FIRST_SIDE = frozenset({"Except", "Intersect"})
 
 
 class EventTimes:
@@ -95,6 +96,8 @@ def sources_of(column: Expression, plan: Plan) -> list[tuple[Expression, int]]:
         if name == "Union":
             return [(output_of(child)[index], at) for at, child in enumerate(below)]
         return [(projection.apply(index), 0) for projection in items(plan.projections())]
+    if name in _OF_FIRST_SIDE:
+        return [(column, 0)] if _shows(below[0], column) else []
     if name in _PASSING or name == "Join":
         return [(column, at) for at, child in enumerate(below) if _shows(child, column)]
     return []

@@ -137,7 +137,7 @@ class LookupReader:
         return expressions, plan
 
     def _take(self, condition: Expression, lookup: Lookup, left: Plan) -> bool:
-        """Reads a condition on row and version; False if it compares neither a key nor the times."""
+        """Reads a condition on row and version; False if it compares neither a key nor the times. Raises Refused."""
         name = simple_name(condition)
         if name != "EqualTo" and name not in _COMPARISONS:
             return False
@@ -155,7 +155,7 @@ class LookupReader:
         if not self._times.is_event_time(_uncast(version), lookup.versions):
             return False
         if not self._times.is_event_time(_uncast(row), left):
-            return False
+            raise Refused([_computed_time(condition)])
         lookup.times.append((row, version))
         lookup.strict = _COMPARISONS[name]
         return True
@@ -236,6 +236,16 @@ def _other_condition(node: Plan, condition: Expression) -> InvalidQuery:
         f"a look-up compares its key and its event time with the row, not {text}",
         at=condition if source_text(condition) else node,
         hint=f"filter outside of LATERAL; the form is {FORM}",
+    )
+
+
+def _computed_time(condition: Expression) -> InvalidQuery:
+    """The time of the row is not one that its inputs have: how far the watermark is says nothing of it."""
+    return refusal(
+        _RULE,
+        f"a look-up waits for the watermark to pass the event time of the row, and that of {text_of(condition)} is computed",
+        at=condition,
+        hint="look up by the event time of an input, or the start or end of a window over it, and compute afterwards",
     )
 
 

@@ -183,7 +183,7 @@ class Inference:
     def _filter(self, plan: Plan, needed: Sequence[Attribute] | None) -> tuple[Node, Value]:
         (child,) = children(plan)
         timed = timed_filter(plan)
-        if timed is not None and simple_name(child) == "Aggregate":
+        if timed is not None and simple_name(child) == "Aggregate" and timed.closes_groups(self._catalyst, child):
             return self._aggregate(child, timed)
         node, value = self._of(child, None if needed is None else [*needed, *references(plan.condition())])
         if timed is None:

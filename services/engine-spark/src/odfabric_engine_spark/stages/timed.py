@@ -20,6 +20,7 @@ from odfabric_engine_spark.catalyst import (
 )
 from odfabric_engine_spark.incremental.trace import substitute
 from odfabric_engine_spark.incremental.window import is_session_window
+from odfabric_engine_spark.normalise.event_times import WINDOW_END
 from odfabric_engine_spark.normalise.timed import is_timed_filter, waiting_part
 from odfabric_engine_spark.stages.values import references
 
@@ -35,6 +36,13 @@ class TimedFilter:
         """The instant over the rows below the aggregate that the filter stands on."""
         known = {expr_id(named): without_alias(named) for named in items(aggregate.aggregateExpressions())}
         return substitute(catalyst, self.instant, known)
+
+    def closes_groups(self, catalyst: Catalyst, aggregate: Plan) -> bool:
+        """Whether it waits for the ends of windows by which the aggregate groups, not for a time that its rows have."""
+        end = self.below(catalyst, aggregate)
+        if simple_name(end) != "GetStructField" or end.ordinal() != WINDOW_END:
+            return False
+        return any(end.child().semanticEquals(without_alias(each)) for each in items(aggregate.groupingExpressions()))
 
     def position_of_window(self, catalyst: Catalyst, aggregate: Plan) -> int:
         """Which grouping column of the aggregate has the instant."""
