@@ -46,7 +46,9 @@ def shape_case(name: str, number: int, history: int = 0) -> GeneralCase:
 
 def _tumbling(source: str, *, columns: str = "q.k", calls: str = "count(*) AS n, sum(q.v) AS s") -> str:
     """Hours of a relation, per some columns of it."""
-    buckets = f"(SELECT h.*, time_bucket(INTERVAL 1 HOUR, CAST(h.event_time AS TIMESTAMP)) AS w0 FROM {source} h) q"
+    # A row without a time has no window in Spark.
+    start_of_hour = "time_bucket(INTERVAL 1 HOUR, CAST(h.event_time AS TIMESTAMP)) AS w0"
+    buckets = f"(SELECT h.*, {start_of_hour} FROM {source} h WHERE h.event_time IS NOT NULL) q"
     start = either("window.start", "q.w0")
     group = either("window(q.event_time, '1 hour')", "q.w0")
     closing = final("HAVING", "window.end", "q.w0 + INTERVAL 1 HOUR")
