@@ -203,49 +203,45 @@ def _write(
         system_time=request.system_time,
         next_offset=request.next_offset,
     )
-    checkpoints: list[tuple[Checkpoint, int, Future[None]]] = []
+    ends: list[tuple[_Left, Future[Checkpoint]]] = []
 
     def batches() -> Iterator[pa.RecordBatch]:
         for records in found:
             yield from records.batches(request.vocabulary.operation_type)
-        after = left()
-        checkpoint = _checkpoint(transaction, after)
-        checkpoints.append(
-            (checkpoint, after.late_rows_dropped, beside.submit(_write_checkpoint, transaction, call, checkpoint))
-        )
+        end = left()
+        ends.append((end, beside.submit(_write_checkpoint, transaction, call, end)))
 
     # However this ends, nothing that makes records or writes runs afterwards.
     with closing(found), ThreadPoolExecutor(1) as beside:
         offsets = write_batches(call, batches(), shape, output=call.exchange.output(request.new_data_path)).offsets
         call.progress("checkpoint")
-        ((checkpoint, late_rows_dropped, written),) = checkpoints
-        written.result()
+        ((end, written),) = ends
+        checkpoint = written.result()
     return TransformResult(
         offsets=offsets,
         watermark=checkpoint.watermark,
         data_schema=transaction.shape.data_schema,
-        late_rows_dropped=late_rows_dropped,
+        late_rows_dropped=end.late_rows_dropped,
     )
 
 
-def _checkpoint(transaction: _Transaction, left: _Left) -> Checkpoint:
+def _write_checkpoint(transaction: _Transaction, call: EngineCall, left: _Left) -> Checkpoint:
+    """Writes what a transaction has left, and gives it."""
     request = transaction.request
     known = (request.prev_watermark, _watermark_of(transaction.checkpoint), left.complete_to)
     positions = tuple(
         InputPosition(dataset_id=str(one.dataset_id), next_offset=one.offsets.end, watermark=mark)
         for one, mark in zip(request.inputs, transaction.line.after, strict=True)
     )
-    return Checkpoint(
+    checkpoint = Checkpoint(
         fingerprint=transaction.fingerprint,
         inputs=positions,
         watermark=max((mark for mark in known if mark is not None), default=None),
         states=left.states,
     )
-
-
-def _write_checkpoint(transaction: _Transaction, call: EngineCall, checkpoint: Checkpoint) -> None:
-    path = call.exchange.output(transaction.request.new_checkpoint_path)
+    path = call.exchange.output(request.new_checkpoint_path)
     write_checkpoint(path, checkpoint, after=transaction.checkpoint)
+    return checkpoint
 
 
 def _read_checkpoint(

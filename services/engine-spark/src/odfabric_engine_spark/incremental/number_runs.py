@@ -5,12 +5,15 @@ Owns where groups begin, and where a number comes first. Not here: the order tha
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from odfabric_engine_spark.incremental.exact import Longs
 
 
-def run_starts(*columns: Longs) -> Longs:
+def run_starts(*columns: npt.NDArray[Any]) -> Longs:
     """Where runs of equal values begin in sorted columns."""
     if not len(columns[0]):
         return np.zeros(0, dtype=np.int64)

@@ -478,10 +478,7 @@ def merge_values(groups: Longs, values: pa.Array, counts: Longs) -> tuple[Longs,
 
 def _value_order(groups: Longs, numbers: Longs) -> Longs | None:
     """The order by group and number, None if it is there already. Rows that are appended mostly come in the order of their times."""
-    if _is_ascending(groups, numbers):
-        return None
-    order = stable_order(groups)
-    return order if _is_ascending(groups[order], numbers[order]) else order_by(groups, numbers)
+    return None if _is_ascending(groups, numbers) else order_by(groups, numbers)
 
 
 def _is_ascending(groups: Longs, numbers: Longs) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.incremental.number_runs import run_starts
 
 _FEW = 1 << 12
 """Numbers up to which packing takes longer than it saves."""
@@ -90,7 +91,7 @@ def _sort_within(order: Longs, keys: npt.NDArray[Any], groups: npt.NDArray[np.ui
     wrong = np.append(False, ordered[1:] < ordered[:-1])
     if not wrong.any():
         return
-    starts = np.nonzero(np.append(True, groups[1:] != groups[:-1]))[0]
+    starts = run_starts(groups)
     lengths = np.diff(np.append(starts, len(groups)))
     mixed = np.repeat(np.logical_or.reduceat(wrong, starts), lengths)
     order[mixed] = order[mixed][np.argsort(ordered[mixed], kind="stable")]

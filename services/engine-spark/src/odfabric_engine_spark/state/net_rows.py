@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from odfabric_engine_spark.incremental.by_column import joined, taken
 from odfabric_engine_spark.incremental.canonical import has_integers_in_order, integers_in_order, one_array, row_bytes
+from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Longs, Run
 
@@ -63,11 +64,10 @@ def netted(keyed: KeyedRows, *, each_netted: bool) -> tuple[Hashes, pa.Table]:
     """Net rows. `each_netted`: the rows of each source are net already, so keys of one source need no second look."""
     order = stable_order(keyed.hashes)
     hashes = keyed.hashes[order]
-    mixed = mixed_keys(hashes, keyed.sources[order] if each_netted else None)
-    if not each_netted and mixed.any():
-        mixed &= _unordered_keys(hashes, _taken(keyed.rows, order))
+    rows = None if each_netted else _taken(keyed.rows, order)
+    mixed = mixed_keys(hashes, keyed.sources[order]) if rows is None else _unordered_keys(hashes, rows)
     if not mixed.any():
-        return hashes, _taken(keyed.rows, order)
+        return hashes, _taken(keyed.rows, order) if rows is None else rows
     kept, weights = _summed(keyed, order[mixed])
     alone = order[~mixed]
     positions = np.concatenate([alone, kept])
@@ -94,6 +94,8 @@ def _unordered_keys(hashes: Hashes, rows: pa.Table) -> npt.NDArray[np.bool_]:
     """Rows of keys whose rows do not ascend by their first columns already, as rows mostly do that come in the order of their times:
     those that do are different, and are in the order of their bytes. Hashes are sorted.
     """
+    if not len(hashes):
+        return np.zeros(0, dtype=bool)
     undecided = np.nonzero(hashes[1:] == hashes[:-1])[0]
     wrong = np.zeros(len(hashes), dtype=bool)
     for name in told_apart_by(rows):
@@ -105,9 +107,8 @@ def _unordered_keys(hashes: Hashes, rows: pa.Table) -> npt.NDArray[np.bool_]:
         wrong[undecided[after < before]] = True
         undecided = undecided[after == before]
     wrong[undecided] = True
-    starts = np.nonzero(np.append(True, hashes[1:] != hashes[:-1]))[0] if len(hashes) else undecided
-    lengths = np.diff(np.append(starts, len(hashes)))
-    return np.repeat(np.logical_or.reduceat(wrong, starts), lengths)
+    starts = run_starts(hashes)
+    return np.repeat(np.logical_or.reduceat(wrong, starts), np.diff(np.append(starts, len(hashes))))
 
 
 def _summed(keyed: KeyedRows, positions: Longs) -> tuple[Longs, Longs]:
