@@ -526,6 +526,9 @@ def _row_function(c: Composer, x: Relation, rest: str) -> Item:
     if x.times == "timestamp":
         near = "RANGE BETWEEN INTERVAL 1 HOUR PRECEDING AND CURRENT ROW"
         options.append((f"count({name}) OVER (PARTITION BY {partition} ORDER BY q.event_time {near})", "bigint"))
+        if kind == "int":
+            nearest = f"OVER (PARTITION BY {partition} ORDER BY q.event_time {near})"
+            options.append((either(f"size(collect_set({name}) {nearest})", f"count(DISTINCT {name}) {nearest}"), "int"))
     return r.choice(options)
 
 

@@ -297,6 +297,31 @@ _GROUPS = {
     "percentile": groups(
         "a", f"SELECT {LAST}, k, {either('percentile(v, 0.5)', 'quantile_cont(v, 0.5)')} AS p FROM a GROUP BY k", "k"
     ),
+    "sets that HAVING looks at": groups(
+        "a",
+        f"SELECT {LAST}, k, z FROM a GROUP BY k, z HAVING {either('size(collect_set(v))', 'count(DISTINCT v)')} > 1",
+        "k",
+        "z",
+    ),
+    "sets of sets": groups(
+        "a",
+        either(
+            f"SELECT {LAST}, k, max(size(s)) AS n, max(t) AS t FROM (SELECT {LAST}, k, z, collect_set(v) AS s, "
+            f"sort_array(collect_list(v)) AS l, array_min(l) AS t FROM a GROUP BY k, z) a GROUP BY k",
+            f"SELECT {LAST}, k, max(n) AS n, max(t) AS t FROM (SELECT {LAST}, k, z, count(DISTINCT v) AS n, "
+            "min(v) AS t FROM a GROUP BY k, z) a GROUP BY k",
+        ),
+        "k",
+    ),
+    "sets of a relation that is read twice": Shape(
+        "a",
+        either(
+            f"WITH q AS (SELECT {LAST}, k, z, collect_list(v) AS s FROM a GROUP BY k, z) "
+            "SELECT x.event_time, x.k, x.z, size(x.s) AS n, sort_array(y.s) AS s FROM q x JOIN q y ON x.k = y.k AND x.z <> y.z",
+            None,
+        ),
+        ("k",),
+    ),
     "set of values": groups(
         "a", either(f"SELECT {LAST}, k, sort_array(collect_set(v)) AS s FROM a GROUP BY k", None), "k"
     ),
@@ -558,6 +583,15 @@ _AGGREGATES = {
             None,
         ),
         more={"d": "double"},
+    ),
+    "sets and moments of frames": Shape(
+        "a",
+        either(
+            "SELECT event_time, k, z, v, size(collect_set(v) OVER w) AS n, sort_array(collect_list(z) OVER w) AS l, "
+            "covar_pop(v, k) OVER w AS c, sort_array(collect_list(v) OVER (PARTITION BY z ORDER BY event_time)) AS r "
+            "FROM a WINDOW w AS (PARTITION BY k ORDER BY event_time RANGE BETWEEN INTERVAL 1 HOUR PRECEDING AND CURRENT ROW)",
+            None,
+        ),
     ),
     "moments over rows": Shape(
         "a",

@@ -40,6 +40,16 @@ SUBQUERIES = {
         "AND z NOT IN (SELECT z FROM c WHERE x = 1) AND v >= (SELECT min(x) FROM c) GROUP BY k",
         "k",
     ),
+    "in and not in, counted": groups(
+        "ab",
+        either(
+            "SELECT max(event_time) AS event_time, k, count_if(v IN (SELECT w FROM b WHERE z = 'x')) AS n, "
+            "count_if(z = 'x' AND v NOT IN (SELECT w FROM b WHERE w > 0)) AS m FROM a GROUP BY k",
+            "SELECT max(event_time) AS event_time, k, count(*) FILTER (WHERE v IN (SELECT w FROM b WHERE z = 'x')) AS n, "
+            "count(*) FILTER (WHERE z = 'x' AND v NOT IN (SELECT w FROM b WHERE w > 0)) AS m FROM a GROUP BY k",
+        ),
+        "k",
+    ),
     "exists": Shape(
         "ab", "SELECT event_time, k, v FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.w > a.v)"
     ),

@@ -95,6 +95,10 @@ SAME = [
     "select a.k, q.w from a left join lateral (select w, n from b where b.k = a.k) q on q.n > a.v",
     "select a.k, q.n, q.t from a, lateral (select n, sum(w) t from b where b.k = a.k group by n) q",
     "select a.k, q.w, q.x from a, lateral (select w, x from (select w, a.z from b) b, lateral (select x from c where c.z = b.z) r) q where a.k = 1",
+    "with q as (select k, collect_set(v) s from a group by k) select x.k, size(x.s) c, sort_array(y.s) t from q x join q y on x.k = y.k",
+    "select k, max(size(s)) m from (select k, z, transform(collect_list(v), e -> e + 1) s from a group by k, z) group by k",
+    "select k, n, size(collect_set(v) over w) c, sort_array(collect_list(z) filter (where v > 1) over w) l from a window w as (partition by k order by n range between 1 preceding and current row)",
+    "select k, count_if(v in (select w from b)) c, count_if(z = 'x' and v not in (select w from b)) m from a group by k",
 ]  # fmt: skip
 MORE = [
     "select a.k, a.v, b.w from a, b where a.k = b.k and a.v < b.w",
@@ -150,6 +154,11 @@ MORE = [
     "select n, avg(d) filter (where v > 1) over (partition by k order by n range between 1 preceding and 1 following) s from a where d < 3",
     "select n, sum(d) filter (where v > 1) over (partition by k order by d) s from a where d < 3",
     "select n, sum(d) over (partition by k order by n range between current row and unbounded following) s from a where d < 3",
+    "select k, z from a group by k, z having size(collect_set(v)) > 1 and array_contains(collect_list(n), 3L)",
+    "select k, size(s) c, array_max(l) m from (select k, z, collect_set(v) s, collect_list(d) l from a group by k, z)",
+    "select k, size(l) c, array_sort(l) t from (select k, filter(array_agg(struct(v, n)), e -> e.v > 1) l from a group by k)",
+    "select * from (select k, z from a group by k, z order by size(collect_set(v)) desc, k, z limit 3)",
+    "select k, n, array_max(collect_list(v) over (partition by k order by n)) m from a",
     "select q.k, count(a.v) n from (values (1), (2), (9)) q(k) left join a on q.k = a.k group by q.k",
     "select a.k, q.c from a, lateral (select count(*) c from b where b.w < a.v) q",
     "select a.k, q.w from a, lateral (select (select max(w) from b) w) q",
@@ -238,6 +247,13 @@ TIES = [
         "select n, avg(d) over (order by n range between 1 preceding and current row) s from a where not isnan(d)",
         "select n, aggregate(sort_array(l), 0D, (t, e) -> t + e) / size(l) s from "
         "(select n, collect_list(d) over (order by n range between 1 preceding and current row) l from a where not isnan(d))",
+    ),
+    (
+        "select k, n, round(corr(v, n) over w, 9) c, round(stddev(v) filter (where z = 'x') over w, 9) s, round(regr_avgx(v, d) over w, 9) x, "
+        "round(regr_sxx(n, d) over w, 9) y from a where d < 3 window w as (partition by k order by n range between 1 preceding and 1 following)",
+        "select k, n, round(corr(v, n) over w, 9) c, round(stddev(if(z = 'x', v, null)) over w, 9) s, round(avg(if(v is null, null, d)) over w, 9) x, "
+        "round(var_pop(if(n is null, null, d)) over w * count(if(n is null, null, d)) over w, 9) y "
+        "from a where d < 3 window w as (partition by k order by n range between 1 preceding and 1 following)",
     ),
     (
         "select n, sum(d) over () s from a where not isnan(d)",
@@ -450,7 +466,7 @@ REFUSED = [
     ("select k, nth_value(v, 2) over (partition by k order by n) s from a", "function-order", 1, 11),
     ("select k, first_value(v) ignore nulls over (partition by k order by n) s from a", "function-order", 1, 11),
     ("select k, first_value(v) over (order by n range between unbounded preceding and 1 preceding) s from a", "function-order", 1, 11),
-    ("select k, stddev(d) over (order by n range between 1 preceding and current row) s from a", "float-order", 1, 11),
+    ("select k, size(collect_list(mp) over (order by k range between 1 preceding and current row)) s from m", "function-order", 1, 16),
     ("select *, row_number() over (partition by k order by event_time) r from m", "function-order", 1, 1),
     ("select mp, count(*) c from m group by mp", "group-type", 1, 39),
     ("select op, count(*) c from a group by op", "system-column", 1, 39),

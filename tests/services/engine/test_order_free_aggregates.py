@@ -247,9 +247,10 @@ def test_what_spark_fails_on_is_refused_at_once(engine_call: EngineCall) -> None
 OVER = [
     ("collect_list(v) over (partition by k)", "rows between"),
     ("collect_list(v) over (partition by k order by t)", "rows between"),
+    ("collect_list(v) over (partition by k order by v range 1 preceding)", "sort_array"),
+    ("collect_set(v) over (partition by k order by v range 1 preceding)[0]", "sort_array"),
     ("element_at(collect_set(v) over (partition by k), 1)", "sort_array"),
     ("sort_array(collect_set(d) over (partition by k))", "rows between"),
-    ("corr(v, d) over (partition by k order by v range 1 preceding)", "rows between"),
     ("any_value(v) over (partition by k)", "order by"),
 ]
 

@@ -144,7 +144,17 @@ REFUSED = [
     ("select max(event_time) event_time, k, first(v) f from a group by k", "function-order"),
     ("select event_time, collect_list(v) over (partition by k) l from a", "function-order"),
     ("select event_time, l[0] x from (select event_time, collect_set(v) over (partition by k) l from a)", "function-order"),
-    ("select event_time, size(collect_set(v) over (partition by k order by t)) n from a", "function-order"),
+    ("select max(event_time) event_time, s from (select event_time, k, collect_set(v) over (partition by k) s from a) group by s", "function-order"),
+    ("with q as (select max(event_time) event_time, k, collect_set(v) s from a group by k) "
+     "select x.event_time, size(x.s) n, y.s[0] m from q x join q y using (k)", "function-order"),
+    ("with q as (select max(event_time) event_time, k, collect_set(v) s from a group by k), r as (select event_time, k, s as u from q) "
+     "select event_time, size(u) n from r where exists (select 1 from q where q.k = r.k and q.s[0] = 3)", "function-order"),
+    ("with q as (select max(event_time) event_time, k, collect_set(v) s from a group by k) select * from q where size(s) > 2", "function-order"),
+    ("select event_time, s[0] m from (select max(event_time) event_time, collect_set(v) s from a group by k "
+     "union all select max(event_time) event_time, collect_set(v) s from a group by t)", "function-order"),
+    ("select max(event_time) event_time, s from (select max(event_time) event_time, k, collect_set(v) s from a group by k) group by s", "function-order"),
+    ("select event_time, size(s) n from (select max(event_time) event_time, k, collect_list(map(k, v)) s from a group by k)", "function-order"),
+    ("select event_time, size(s) n from (select max(event_time) event_time, k, transform(collect_list(d), x -> x * 0) s from a group by k)", "function-order"),
     ("select event_time, size(collect_set(d) over (partition by k)) n from a", "function-order"),
     ("select max(event_time) event_time, k, array_union(collect_set(v), array(1)) u from a group by k", "function-order"),
     ("select /*+ nothing(3) */ event_time, v from a", "hint"),
@@ -222,8 +232,6 @@ SPARKS_OWN = [
     ("select event_time, v * DECIMAL '0.19' x from a", "unsupported-typed-literal", (1, 24), "0.19BD"),
     ("select event_time from a where event_time > DATE '2026-02-30'", "invalid-typed-literal", (1, 45), "'2026-02-28'"),
     ("select q.* from (select event_time, v from a) q (x)", "assignment-arity-mismatch", (1, 17), "as many names"),
-    ("select event_time, size(collect_set(v) over (partition by k order by event_time range interval 1 day preceding)) n from a",
-     "function-order", (1, 25), "count(distinct ..)"),
 ]  # fmt: skip
 
 

@@ -135,6 +135,17 @@ class Catalyst:
             found = found.prepended(value)
         return found
 
+    def with_inlined_ctes(self, plan: Plan) -> Plan:
+        """A plan with the relations of WITH in the places where they are read; what makes a column keeps its id."""
+        return self.jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False, False).apply(plan)
+
+    def is_orderable(self, data_type: Any) -> bool:
+        """Whether values of a type have an order; maps have none."""
+        orderings = self.companion(f"{_EXPRESSIONS}RowOrdering")
+        # A struct is a list of fields too, which would be taken for a list of expressions; an array has the order of its items.
+        array_of = self.companion("org.apache.spark.sql.types.ArrayType")
+        return bool(orderings.isOrderable(array_of.apply(data_type)))
+
     def is_a(self, value: Any, class_name: str) -> bool:
         """Whether a JVM object is an instance of a class or trait."""
         return self._reader.is_a(value, class_name)

@@ -142,8 +142,7 @@ def calls_of(aggregate: Plan) -> Iterator[Expression]:
 def _simplified(catalyst: Catalyst, plan: Plan) -> Plan:
     """Without names and order: WITH inlined, aliases and views gone, DISTINCT as the aggregate that it is."""
     optimizer = "org.apache.spark.sql.catalyst.optimizer"
-    inline = catalyst.jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False, False)
-    plan = _without_names(catalyst, inline.apply(plan))
+    plan = _without_names(catalyst, catalyst.with_inlined_ctes(plan))
     return catalyst.companion(f"{optimizer}.ReplaceDistinctWithAggregate").apply(plan)
 
 

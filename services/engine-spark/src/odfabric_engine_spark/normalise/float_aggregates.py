@@ -19,7 +19,7 @@ from odfabric_engine_spark.normalise.floats import (
     with_one_zero,
 )
 from odfabric_engine_spark.normalise.folds import folded
-from odfabric_engine_spark.normalise.moving_sums import AVERAGE_OF_LIST, SUM_OF_LIST, with_sums_of_frames
+from odfabric_engine_spark.normalise.frames_of_values import AVERAGE_OF_LIST, SUM_OF_LIST, with_values_in_order
 from odfabric_engine_spark.normalise.rebuild import map_expressions, with_children
 from odfabric_engine_spark.normalise.template import from_template
 from odfabric_engine_spark.normalise.ties import without_ties
@@ -38,10 +38,10 @@ def with_exact_aggregates(catalyst: Catalyst, plan: Plan) -> Plan:
         return map_expressions(catalyst, node, lambda part: _exact(catalyst, part))
     if name == "Window":
         node = map_expressions(catalyst, node, lambda part: _over_rows(catalyst, part))
-        summed = with_sums_of_frames(catalyst, node)
-        if summed is node:
+        ordered = with_values_in_order(catalyst, node)
+        if ordered is node:
             return with_exact_longs(catalyst, node)
-        return with_children(catalyst, summed, [with_exact_longs(catalyst, children(summed)[0])])
+        return with_children(catalyst, ordered, [with_exact_longs(catalyst, children(ordered)[0])])
     return node
 
 

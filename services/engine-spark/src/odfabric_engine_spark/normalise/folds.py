@@ -30,6 +30,21 @@ _NAMES = frozenset({"UnresolvedAttribute", "UnresolvedNamedLambdaVariable"})
 
 def folded(catalyst: Catalyst, function: Expression, *, condition: Expression | None, distinct: bool) -> Expression:
     """A function as a fold over its inputs, those only for which the condition of its FILTER holds."""
+    return folded_list(catalyst, function, listed(catalyst, function, condition=condition, distinct=distinct))
+
+
+def listed(catalyst: Catalyst, function: Expression, *, condition: Expression | None, distinct: bool) -> Expression:
+    """The aggregate function that lists the inputs of a function, those only for which a condition holds, as structs."""
+    inputs = {f"x{position}": each for position, each in enumerate(children(function))}
+    members = ", ".join(f"'{name}', {name}" for name in inputs)
+    row = f"named_struct({members})"
+    if condition is not None:
+        row, inputs = f"if(counted, {row}, null)", {**inputs, "counted": condition}
+    return from_template(catalyst, f"collect_list({'distinct ' if distinct else ''}{row})", inputs)
+
+
+def folded_list(catalyst: Catalyst, function: Expression, values: Expression) -> Expression:
+    """A function as a fold over what `listed` makes of its inputs."""
     inputs = children(function)
     names = [f"x{position}" for position in range(len(inputs))]
     columns = [_column(catalyst, name, each) for name, each in zip(names, inputs, strict=True)]
@@ -41,20 +56,17 @@ def folded(catalyst: Catalyst, function: Expression, *, condition: Expression | 
     for position, update in enumerate(items(fold.updateExpressions())):
         parts[f"u{position}"] = _of_variables(catalyst, update, {**of_row, **of_total})
     parts["result"] = _of_variables(catalyst, fold.evaluateExpression(), of_total)
-    text = _text(names, len(buffer), filtered=condition is not None, distinct=distinct)
-    unresolved = map_expression(catalyst, catalyst.parse_expression(text), lambda part: _of_parts(part, parts))
-    operands = dict(zip(names, inputs, strict=True))
-    return from_template(catalyst, unresolved, operands if condition is None else {**operands, "counted": condition})
+    unresolved = map_expression(
+        catalyst, catalyst.parse_expression(_text(len(buffer))), lambda part: _of_parts(part, parts)
+    )
+    return from_template(catalyst, unresolved, {"values": values})
 
 
-def _text(names: Sequence[str], width: int, *, filtered: bool, distinct: bool) -> str:
-    members = ", ".join(f"'{name}', {name}" for name in names)
-    row = f"if(counted, named_struct({members}), null)" if filtered else f"named_struct({members})"
-    listed = f"distinct {row}" if distinct else row
+def _text(width: int) -> str:
     start = ", ".join(f"'b{position}', i{position}" for position in range(width))
     update = ", ".join(f"'b{position}', u{position}" for position in range(width))
     return (
-        f"aggregate(sort_array(collect_list({listed})), named_struct({start}), "
+        f"aggregate(sort_array(values), named_struct({start}), "
         f"({_TOTAL}, {_EACH}) -> named_struct({update}), {_TOTAL} -> result)"
     )
 

@@ -111,7 +111,7 @@ def _nodes(plan: Plan) -> Iterator[Plan]:
 def _node_problems(catalyst: Catalyst, node: Plan) -> Iterator[InvalidQuery]:
     name = simple_name(node)
     if name == "Window":
-        yield from window_problems(node)
+        yield from window_problems(catalyst, node)
         yield from _key_types(items(node.partitionSpec()), "partitioned by")
         if needs_order(node):
             yield from tie_problems(catalyst, children(node)[0], at=node)

@@ -201,7 +201,7 @@ def _conditions_of(expression: Expression) -> range:
     match simple_name(expression):
         case "CaseWhen":
             return range(0, below - 1, 2)
-        case "If":
+        case "If" | "CountIf":
             return range(1)
         case "AggregateExpression":
             return range(1, below)

@@ -25,6 +25,7 @@ from odfabric_engine_spark.normalise.limits import check_analysed, check_normal
 from odfabric_engine_spark.normalise.lookups import LookupReader
 from odfabric_engine_spark.normalise.pushed_filters import with_filters_pushed
 from odfabric_engine_spark.normalise.rebuild import map_inner_plans, with_children
+from odfabric_engine_spark.normalise.sorted_lists import with_sorted_lists
 from odfabric_engine_spark.normalise.subqueries import Subqueries
 from odfabric_engine_spark.normalise.temporal import without_lateral
 from odfabric_engine_spark.normalise.timed import has_timed_filter, with_timed_windows
@@ -60,15 +61,14 @@ def normal_plan(
 ) -> NormalQuery:
     """The normal plan of a resolved query; `temporal_tables` gives primary keys by name. Raises Refused."""
     catalyst = query.catalyst
-    inline = catalyst.jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False, False)
     try:
-        plan = inline.apply(query.plan)
+        plan = catalyst.with_inlined_ctes(query.plan)
         check_analysed(catalyst, plan, tables)
         times = EventTimes(tables)
         plan = _Plain(catalyst, times, temporal_tables).plain(plan)
     except Py4JError as error:
         raise spark_refused(error) from error
-    plan = with_filters_pushed(catalyst, plan)
+    plan = with_filters_pushed(catalyst, with_sorted_lists(catalyst, plan))
     plan = with_timed_windows(catalyst, with_exact_aggregates(catalyst, plan), times)
     plan = with_waiting_joins(catalyst, plan, times)
     check_normal(catalyst, plan)

@@ -27,7 +27,7 @@ from odfabric_engine_spark.catalyst import (
 from odfabric_engine_spark.normalise.floats import is_float_sum
 from odfabric_engine_spark.normalise.template import from_template
 from odfabric_engine_spark.validate.refusal import refusal, shown, text_of
-from odfabric_engine_spark.validate.row_order import LISTS, SUMS, holds_floats
+from odfabric_engine_spark.validate.row_order import LISTS, holds_floats
 
 _BY_PEERS = frozenset({"Rank", "DenseRank", "PercentRank", "CumeDist"})
 _BY_POSITION = frozenset({"RowNumber", "NTile", "Lag", "Lead", "CounterDiff", "CounterDiffWithStartTime"})
@@ -75,9 +75,9 @@ class _Call:
 
     @property
     def folds_frame(self) -> bool:
-        """Whether floats are added over a frame of values, which has no order of its own (`moving_sums`)."""
+        """Whether floats are added, or rows listed, over a frame of values, which has no order of its own (`frames_of_values`)."""
         open_frame = self.is_range and not (self.from_start and self.to_end) and not self.adds_to_peers
-        return open_frame and self.is_float_sum and simple_name(self.function) in SUMS
+        return open_frame and (self.is_float_sum or simple_name(self.function) in LISTS)
 
     @property
     def ignores_nulls(self) -> bool:
@@ -95,13 +95,20 @@ class _Call:
         return not self.is_range and not (self.from_start and self.to_end)
 
 
-def window_problems(node: Plan) -> Iterator[InvalidQuery]:
+def window_problems(catalyst: Catalyst, node: Plan) -> Iterator[InvalidQuery]:
     """What no order of rows can make certain in a Window node of an analysed plan."""
     ordered = not node.orderSpec().isEmpty()
     for call in _calls(node):
+        text, whole = text_of(call.expression), call.from_start and call.to_end
+        if call.folds_frame and not catalyst.is_orderable(call.expression.dataType()):
+            yield refusal(
+                "function-order",
+                f"{text} lists rows that tie, and its members have no order",
+                at=call.expression,
+                hint="list members of the maps, or map_entries(..) of them",
+            )
         if not call.needs_order:
             continue
-        text, whole = text_of(call.expression), call.from_start and call.to_end
         # Nobody looks at the order of a list without one, but equal lists have to be equal: so it is that of all columns.
         if not ordered and not (whole and (call.is_float_sum or simple_name(call.function) in LISTS)):
             yield refusal(
@@ -110,33 +117,20 @@ def window_problems(node: Plan) -> Iterator[InvalidQuery]:
                 at=call.expression,
                 hint="state it: over (partition by .. order by ..)",
             )
-        elif call.is_range and not whole and call.is_float_sum and not call.adds_to_peers:
-            yield refusal(
-                "float-order",
-                f"{text} adds floating point numbers of rows that tie, whose sum depends on their order",
-                at=call.expression,
-                hint="write the frame: rows between unbounded preceding and current row, or cast to decimal",
-            )
         elif call.is_range and not whole and not call.adds_to_peers and not _is_decided(call):
             yield refusal(
                 "function-order",
                 f"{text} depends on the order of rows that tie",
                 at=call.expression,
-                hint=_of_a_frame(call),
+                hint="write the frame: rows between unbounded preceding and current row (or unbounded following)",
             )
-
-
-def _of_a_frame(call: _Call) -> str:
-    if simple_name(call.function) in LISTS and not call.from_start:
-        return "ask for the rows of the range by themselves: (select count(distinct ..) from .. j where j.k = i.k and j.event_time between .. and ..)"
-    return "write the frame: rows between unbounded preceding and current row (or unbounded following)"
 
 
 def _is_decided(call: _Call) -> bool:
     """Whether the row that is taken is the same in a frame of rows as in one of peers."""
     name = simple_name(call.function)
     if name not in _PICKS:
-        return name not in LISTS
+        return True
     if call.ignores_nulls:
         return False
     lower, upper = simple_name(call.frame.lower()), simple_name(call.frame.upper())
@@ -146,7 +140,7 @@ def _is_decided(call: _Call) -> bool:
 
 
 def folds_frame(call: Expression) -> bool:
-    """Whether a WindowExpression adds floats over a frame of values."""
+    """Whether a WindowExpression adds floats, or lists rows, over a frame of values."""
     return _Call(call).folds_frame
 
 
@@ -244,10 +238,7 @@ def completed(
 
 def unordered_columns(catalyst: Catalyst, plan: Plan) -> list[Expression]:
     """Columns of a plan that have no order, such as maps."""
-    orderings = catalyst.companion(f"{_PACKAGE}.RowOrdering")
-    array_of = catalyst.companion("org.apache.spark.sql.types.ArrayType")
-    # A struct is a list of fields too, which would be taken for a list of expressions; an array has the order of its items.
-    return [column for column in output_of(plan) if not orderings.isOrderable(array_of.apply(column.dataType()))]
+    return [column for column in output_of(plan) if not catalyst.is_orderable(column.dataType())]
 
 
 def tie_problems(catalyst: Catalyst, plan: Plan, *, at: Plan) -> Iterator[InvalidQuery]:

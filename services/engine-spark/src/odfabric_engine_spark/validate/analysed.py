@@ -60,6 +60,7 @@ _NODES = frozenset(
     ]
 )
 _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "Offset"})
+_LISTING_NODES = frozenset({"Aggregate", "Window"})
 _DATA_NODES = frozenset({"LogicalRDD", "LogicalRelation"})
 _SPARKS_OWN = frozenset({"code", "unknown"})
 """Reasons that do not count within what Spark itself puts in the place of an allowed function."""
@@ -132,7 +133,7 @@ class AnalysedGate:
                     found.extend(self._judge_plan(node, name, with_data=with_data))
                 # An expression is deterministic only if all below it are, so one question is enough for most.
                 for each in expressions_of(node):
-                    settled = name == "Window" and looks_at.settles(each)
+                    settled = name in _LISTING_NODES and looks_at.settles(each, of_group=name == "Aggregate")
                     stack.append((each, Place(certain=each.deterministic(), settled=settled), False))
                 below = within or (may_order and name not in ON_TOP)
                 stack.extend((child, None, below) for child in children(node))
@@ -180,16 +181,22 @@ class AnalysedGate:
 
 
 class _LooksAt:
-    """At the order of which lists of windows a plan looks: what reads them stands in another node than what makes them."""
+    """At the order of which lists a plan looks: what reads them may stand in another node than what makes them."""
 
     def __init__(self, catalyst: Catalyst, plan: Plan) -> None:
         self._catalyst = catalyst
         self._plan = plan
         self._columns: frozenset[int] | None = None
 
-    def settles(self, named: Expression) -> bool:
-        """Whether nothing of the plan looks at the order of members of what is made. Of floats they may be zeros of both signs."""
-        if simple_name(named) != "Alias" or str(named.dataType().typeName()) != "array" or holds_floats(named):
+    def settles(self, named: Expression, *, of_group: bool) -> bool:
+        """Whether nothing of the plan looks at the order of members of what is made.
+
+        Those of groups are sorted then (`normalise.sorted_lists`), so they must have an order. Those of windows keep floats as
+        they are, which may be zeros of both signs.
+        """
+        if simple_name(named) != "Alias" or str(named.dataType().typeName()) != "array":
+            return False
+        if holds_floats(named) if not of_group else not self._catalyst.is_orderable(named.dataType()):
             return False
         if self._columns is None:
             self._columns = columns_looked_at(self._catalyst, self._plan)

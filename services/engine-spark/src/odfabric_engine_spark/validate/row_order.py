@@ -118,7 +118,24 @@ _MEMBER_BY_MEMBER = frozenset(
 _OF_SEVERAL = frozenset({"ArrayUnion", "ArrayIntersect", "ArrayExcept", "Concat"})
 """As those before, but of all their arguments."""
 
-_PASSING = frozenset({"Project", "Filter", "Window", "Aggregate", "Join", "SubqueryAlias", "Generate", "LateralJoin"})
+_PASSING = frozenset(
+    [
+        "Project",
+        "Filter",
+        "Window",
+        "Aggregate",
+        "Join",
+        "SubqueryAlias",
+        "Generate",
+        "LateralJoin",
+        "Sort",
+        "GlobalLimit",
+        "LocalLimit",
+        "Offset",
+        "WithCTE",
+        "CTERelationDef",
+    ]
+)
 """Nodes whose output has columns of their children only as they are, or as what their expressions make of them."""
 
 _FLOATS = frozenset({"float", "double"})
@@ -139,6 +156,8 @@ class Place:
     settled: bool = False
     window_has_order: bool | None = None
     """Whether the window has an order; None outside of windows."""
+    over_values: bool = False
+    """Whether a frame of the window is one of values, in which rows that tie have no order."""
 
 
 def place_below(catalyst: Catalyst, node: Expression, name: str, place: Place, position: int) -> Place:
@@ -155,27 +174,30 @@ def place_below(catalyst: Catalyst, node: Expression, name: str, place: Place, p
     if name == "WindowExpression":
         # Of floats a list may hold zeros of both signs, and those of a window are not made one.
         settled = position == 0 and place.settled and not holds_floats(node)
-        return replace(place, settled=settled, window_has_order=not node.windowSpec().orderSpec().isEmpty())
+        has_order = not node.windowSpec().orderSpec().isEmpty()
+        return replace(place, settled=settled, window_has_order=has_order, over_values=_is_over_values(node))
     return replace(place, settled=settled)
 
 
 def columns_looked_at(catalyst: Catalyst, plan: Plan) -> frozenset[int]:
     """Ids of the columns of which somebody sees in which order their members are, the result and subqueries included."""
     found = _ids(plan)
+    places_read: set[tuple[int, int]] = set()  # of relations of WITH, by relation and column
     stack: list[tuple[Plan | Expression, Place | None]] = [(plan, None)]
     while stack:
         node, place = stack.pop()
         name = simple_name(node)
         if place is None:
-            # What reads a column stands above the node that makes it, or in a subquery: both are seen before it.
+            # What reads a column stands above the node that makes it, or in a subquery: both are seen before it. So are
+            # readers of WITH, whose relations come last.
+            if name == "CTERelationRef":
+                places_read |= {(int(node.cteId()), at) for at, each in enumerate(_id_list(node)) if each in found}
+            elif name == "CTERelationDef":
+                found |= {each for at, each in enumerate(_id_list(node)) if (int(node.id()), at) in places_read}
             stack += [(child, None) for child in children(node)]
             for child in children(node) if name not in _PASSING else ():
                 found |= _ids(child)
-            for each in expressions_of(node):
-                if simple_name(each) == "Alias":
-                    stack.append((each, Place(certain=True, settled=expr_id(each) not in found)))
-                elif name != "Project":
-                    stack.append((each, Place(certain=True)))
+            stack += _places(node, name, found)
             continue
         if is_attribute(node) and not place.settled:
             found.add(expr_id(node))
@@ -188,8 +210,35 @@ def columns_looked_at(catalyst: Catalyst, plan: Plan) -> frozenset[int]:
     return frozenset(found)
 
 
+def _places(node: Plan, name: str, found: set[int]) -> Iterator[tuple[Expression, Place]]:
+    """The expressions of a plan node but those that pass a column on as it is."""
+    for each in expressions_of(node):
+        if simple_name(each) == "Alias":
+            yield each, Place(certain=True, settled=expr_id(each) not in found)
+        elif name not in ("Project", "CTERelationRef"):
+            yield each, Place(certain=True)
+
+
+def _id_list(plan: Plan) -> list[int]:
+    return [expr_id(column) for column in output_of(plan)]
+
+
 def _ids(plan: Plan) -> set[int]:
-    return {expr_id(column) for column in output_of(plan)}
+    return set(_id_list(plan))
+
+
+def looks_at_order(catalyst: Catalyst, named: Expression) -> bool:
+    """Whether a value holds members of a list that an aggregate function makes, in the order in which it made them."""
+    stack: list[tuple[Expression, Place]] = [(named, Place(certain=True))]
+    while stack:
+        node, place = stack.pop()
+        name = simple_name(node)
+        if name in LISTS and not place.settled:
+            return True
+        stack += [
+            (child, place_below(catalyst, node, name, place, at)) for at, child in enumerate(children_of(node, name))
+        ]
+    return False
 
 
 def order_problems(node: Expression, name: str, place: Place, *, in_transform: bool) -> Iterator[InvalidQuery]:
@@ -208,8 +257,9 @@ def order_problems(node: Expression, name: str, place: Place, *, in_transform: b
             hint = "use min(..), max(..), max_by(.., event_time), or first_value(..) over (partition by .. order by ..)"
             yield _by_order(node, hint=hint)
     elif name in LISTS:
-        # A list over a window has the window's order.
-        if not place.settled and not (name == "CollectList" and in_transform and place.window_has_order):
+        # A list over rows of a window has the window's order.
+        over_rows = place.window_has_order and not place.over_values
+        if not place.settled and not (name == "CollectList" and in_transform and over_rows):
             yield _by_order(node, hint=_ordered_list(node, place))
     elif name == "ListAgg":
         yield from _list_problems(node, in_transform=in_transform)
@@ -239,6 +289,12 @@ def _settles(catalyst: Catalyst, node: Expression, name: str, place: Place) -> b
     if name in _STOPPING:
         return all(_never_fails(catalyst, each) for each in walk_expression(node.function()))
     return name in _SETTLING or (name in _MEMBER_BY_MEMBER and place.settled)
+
+
+def _is_over_values(call: Expression) -> bool:
+    frame = call.windowSpec().frameSpecification()
+    whole = simple_name(frame.lower()) == "UnboundedPreceding" and simple_name(frame.upper()) == "UnboundedFollowing"
+    return not whole and simple_name(frame.frameType()) == "RangeFrame"
 
 
 def _is_list(expression: Expression) -> bool:
