@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from odfabric.model.metadata import SqlQueryStep
-from odfabric_engine_spark.catalyst import Catalyst, Plan, analysed, children, simple_name
+from odfabric_engine_spark.catalyst import Catalyst, Plan, analysed, children, output_of, simple_name
 from odfabric_engine_spark.incremental.input_table import InputTable, hide_columns
 from odfabric_engine_spark.normalise.rebuild import map_inner_plans
 from odfabric_engine_spark.normalise.times_without_day import with_days
@@ -87,7 +87,9 @@ class _Resolver:
         try:
             return analysed(self._catalyst.data_frame(self._substitute(named)))
         except (PySparkException, Py4JError) as error:
-            raise spark_refused(error) from error
+            columns = [name for table in self._tables.values() for name in table.spark.names]
+            columns += [str(column.name()) for plan in self._done.values() for column in output_of(plan)]
+            raise spark_refused(error, columns) from error
 
     def _substitute(self, node: Plan) -> Plan:
         name = simple_name(node)

@@ -131,6 +131,7 @@ class GatedSession:
         self._analysed = AnalysedGate(self._catalyst, mode=mode, settings=settings)
         self._with_data = with_data
         self._relations: set[str] = set()
+        self._columns: dict[str, None] = {}  # of all relations, in the order in which they came
 
     def add_table(self, name: str, frame: DataFrame) -> None:
         """Makes a table known. Raises Refused if the name is taken."""
@@ -139,6 +140,7 @@ class GatedSession:
         quoted = f"`{name.replace('`', '``')}`"
         rehomed(frame, self.session).createTempView(quoted)
         self._relations.add(name)
+        self._columns |= dict.fromkeys(frame.columns)
 
     def run_steps(self, steps: Sequence[SqlQueryStep]) -> DataFrame:
         """The lazy result of the last statement. Raises Refused, LimitExceeded."""
@@ -158,7 +160,7 @@ class GatedSession:
         try:
             frame = self._catalyst.data_frame(parsed.plan)
         except (PySparkException, Py4JError) as error:
-            raise spark_refused(error) from error
+            raise spark_refused(error, self._columns) from error
         self._analysed.check(analysed(frame), with_data=self._with_data)
         return frame
 

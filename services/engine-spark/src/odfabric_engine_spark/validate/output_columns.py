@@ -23,7 +23,7 @@ from odfabric_engine_spark.catalyst import (
     output_of,
     simple_name,
 )
-from odfabric_engine_spark.validate.refusal import is_placed, placed_part, refusal, shown
+from odfabric_engine_spark.validate.refusal import CASE, is_placed, placed_part, refusal, shown
 
 _PLAIN = (
     spark_types.BooleanType
@@ -128,11 +128,13 @@ def transform_column_problems(
     names = {field.name: field.dataType for field in schema.fields}
     event_time = vocabulary.event_time
     if event_time not in names:
+        other = next((name for name in names if name.casefold() == event_time.casefold()), None)
+        example = f"select the event time, for example `window.start as {event_time}`"
         yield ColumnProblem(
-            event_time,
+            other or event_time,
             "event-time",
             f"the result has no column {event_time}",
-            hint=f"select the event time, for example `window.start as {event_time}`",
+            hint=example if other is None else f"name {shown(other)} so: .. as {event_time}. {CASE}",
         )
     elif not isinstance(names[event_time], spark_types.DateType | spark_types.TimestampType):
         yield ColumnProblem(

@@ -38,6 +38,7 @@ from odfabric_engine_spark.validate.lateness import LATENESS_HINT, Lateness, par
 from odfabric_engine_spark.validate.nesting import too_deep
 from odfabric_engine_spark.validate.places import line_and_column, second_statement, without_last_semicolon
 from odfabric_engine_spark.validate.refusal import (
+    CASE,
     COLLATIONS,
     Refused,
     in_order,
@@ -405,7 +406,7 @@ def _ordering(node: Plan, name: str) -> InvalidQuery:
 def _meant(name: str, names: set[str]) -> str | None:
     """The hint for a name that is known in another case."""
     same = [each for each in sorted(names) if each.casefold() == name.casefold()]
-    return f"did you mean `{same[0]}`? Upper and lower case are told apart" if same else None
+    return f"did you mean `{same[0]}`? {CASE}" if same else None
 
 
 def _another(sql: str, at: int) -> InvalidQuery:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
 
 from odfabric.errors import InvalidQuery, Place
 from odfabric_engine_spark.failures import MESSAGE_CHARACTERS_MAX, spark_text
-from odfabric_engine_spark.validate.refusal import PLAIN_FORMS, Refused, place_told, refusal
+from odfabric_engine_spark.validate.refusal import CASE, PLAIN_FORMS, Refused, place_told, refusal
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*?)(?:\s*SQLSTATE: [0-9A-Z]{5}|\n|$)", re.DOTALL)
 _ADVICE = re.compile(
@@ -81,13 +81,13 @@ _HINTS: Mapping[str, str] = {
 """By condition, or by the first part of its name. Where the message says what is there, `_TOLD` makes a better one."""
 
 
-def spark_refused(error: PySparkException | Py4JError) -> BaseException:
-    """What Spark's parser or analyser refused; the same error if it is of another kind."""
-    problem = _problem(error)
+def spark_refused(error: PySparkException | Py4JError, columns: Iterable[str] = ()) -> BaseException:
+    """What Spark's parser or analyser refused; the same error if it is of another kind. `columns` are those that tables have."""
+    problem = _problem(error, columns)
     return error if problem is None else Refused([problem])
 
 
-def _problem(error: PySparkException | Py4JError) -> InvalidQuery | None:
+def _problem(error: PySparkException | Py4JError, columns: Iterable[str]) -> InvalidQuery | None:
     text = spark_text(error)
     if "StackOverflowError" in text:
         return refusal("too-deep", "the query is nested too deeply", hint="write it with fewer levels")
@@ -96,7 +96,7 @@ def _problem(error: PySparkException | Py4JError) -> InvalidQuery | None:
         return None
     condition, message = (_UNNAMED, next(iter(text.splitlines()), "")) if known is None else known.groups()
     line, column = place_told(text)
-    message, hint = _told(condition, message)
+    message, hint = _told(condition, message, columns)
     for inner, shown in _INNER.items():
         message = message.replace(inner, shown)
     return InvalidQuery(
@@ -106,13 +106,15 @@ def _problem(error: PySparkException | Py4JError) -> InvalidQuery | None:
     )
 
 
-def _told(condition: str, message: str) -> tuple[str, str | None]:
+def _told(condition: str, message: str, columns: Iterable[str]) -> tuple[str, str | None]:
     """The message, and a hint where it can be made of what the message says."""
     main = condition.partition(".")[0]
+    if main == "UNRESOLVED_COLUMN":
+        return _unknown_column(message, columns)
     return _TOLD[main](message) if main in _TOLD else (message, None)
 
 
-def _unknown_column(message: str) -> tuple[str, str | None]:
+def _unknown_column(message: str, columns: Iterable[str]) -> tuple[str, str | None]:
     suggestions = _SUGGESTIONS.search(message)
     unknown = _UNKNOWN.search(message)
     if unknown is None:
@@ -120,10 +122,12 @@ def _unknown_column(message: str) -> tuple[str, str | None]:
     names = [] if suggestions is None else [each.strip() for each in suggestions[1].split(", ")]
     told = f"unknown column {unknown[1]}"
     name = _last(unknown[1])
-    same = [each for each in names if _last(each).casefold() == name.casefold()]
+    # Spark suggests the nearest ones, letter by letter: a name in capitals is near to none.
+    others = [unknown[1].removesuffix(f"`{name}`") + f"`{each}`" for each in columns if each != name]
+    same = [each for each in (*names, *others) if _last(each).casefold() == name.casefold()]
     if same:
-        case = "" if _last(same[0]) == name else " Upper and lower case are told apart"
-        return told, f"did you mean {same[0]}?{case}"
+        apart = _last(same[0]) != name or (same[0] != unknown[1] and same[0].casefold() == unknown[1].casefold())
+        return told, f"did you mean {same[0]}?{f' {CASE}' if apart else ''}"
     near = difflib.get_close_matches(name, [_last(each) for each in names], n=1)
     # Spark puts the nearest first.
     first = [each for each in names if near and _last(each) == near[0]]
@@ -176,7 +180,11 @@ def _unnamed(message: str) -> tuple[str, str | None]:
 
 def _no_member(message: str) -> tuple[str, str | None]:
     found = re.match(r"No such struct field (`.*?`) in (.*?)\.?$", message)
-    return (message, None) if found is None else (f"no member {found[1]}", f"there are {found[2]}")
+    if found is None:
+        return message, None
+    members = [_last(each.strip()) for each in found[2].split(",")]
+    case = f". {CASE}" if _last(found[1]).casefold() in map(str.casefold, members) else ""
+    return f"no member {found[1]}", f"there are {found[2]}{case}"
 
 
 _TOLD: Mapping[str, Callable[[str], tuple[str, str | None]]] = {
@@ -184,6 +192,5 @@ _TOLD: Mapping[str, Callable[[str], tuple[str, str | None]]] = {
     "FIELD_NOT_FOUND": _no_member,
     "MISSING_AGGREGATION": _not_grouped,
     _UNNAMED: _unnamed,
-    "UNRESOLVED_COLUMN": _unknown_column,
     "WRONG_NUM_ARGS": _number_of_arguments,
 }
