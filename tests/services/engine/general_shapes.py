@@ -593,6 +593,16 @@ _AGGREGATES = {
             None,
         ),
     ),
+    "filled forward": Shape(
+        "a",
+        either(
+            "SELECT event_time, k, z, v, last(v, true) OVER w AS l, nth_value(v, 2) OVER w AS s, collect_list(v) OVER w AS c, "
+            "last_value(v) OVER w AS e FROM a WINDOW w AS (PARTITION BY k ORDER BY event_time, z, v)",
+            "SELECT event_time, k, z, v, last_value(v IGNORE NULLS) OVER w AS l, nth_value(v, 2) OVER w AS s, "
+            "coalesce(list(v) FILTER (WHERE v IS NOT NULL) OVER w, list_value()) AS c, last_value(v) OVER w AS e "
+            "FROM a WINDOW w AS (PARTITION BY k ORDER BY event_time NULLS FIRST, z NULLS FIRST, v NULLS FIRST)",
+        ),
+    ),
     "moments over rows": Shape(
         "a",
         f"SELECT event_time, k, z, v, covar_pop(v, k) OVER (PARTITION BY z ORDER BY v{_ALL_OF_A} {_ROWS}) AS c, "

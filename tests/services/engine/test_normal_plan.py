@@ -256,6 +256,15 @@ TIES = [
         "from a where d < 3 window w as (partition by k order by n range between 1 preceding and 1 following)",
     ),
     (
+        "select k, n, z, v, last_value(v) over w l, last(v, true) over w i, first_value(v) ignore nulls over w f, nth_value(v, 2) over w s, "
+        "collect_list(v) over w c, rank() over w r from a window w as (partition by k order by n desc)",
+        "select k, n, z, v, last_value(l) over p l, last_value(i) over p i, last_value(f) over p f, last_value(s) over p s, last_value(c) over p c, r from ("
+        "select *, last_value(v) over w l, last(v, true) over w i, first_value(v) ignore nulls over w f, nth_value(v, 2) over w s, "
+        "collect_list(v) over w c, rank() over (partition by k order by n desc) r from (select k, n, z, v from a) "
+        "window w as (partition by k order by n desc, z, v rows unbounded preceding)) "
+        "window p as (partition by k, n order by z, v rows between unbounded preceding and unbounded following)",
+    ),
+    (
         "select n, sum(d) over () s from a where not isnan(d)",
         "select n, sum(d) over (order by d, cast(d as string), n rows between unbounded preceding and unbounded following) s from a where not isnan(d)",
     ),
@@ -462,10 +471,9 @@ REFUSED = [
     ("select k, v from a\norder by v limit 3", "limit", 2, 1),
     ("select k, row_number() over (partition by k) r from a", "window-function-frame-not-ordered", None, None),
     ("select k, sum(v) over (partition by k rows between 1 preceding and current row) s from a", "function-order", 1, 11),
-    ("select k, last_value(v) over (partition by k order by n) s from a", "function-order", 1, 11),
-    ("select k, nth_value(v, 2) over (partition by k order by n) s from a", "function-order", 1, 11),
-    ("select k, first_value(v) ignore nulls over (partition by k order by n) s from a", "function-order", 1, 11),
     ("select k, first_value(v) over (order by n range between unbounded preceding and 1 preceding) s from a", "function-order", 1, 11),
+    ("select k, last_value(v) over (order by n range between current row and 1 following) s from a", "function-order", 1, 11),
+    ("select k, first_value(v) ignore nulls over (order by n range between current row and unbounded following) s from a", "function-order", 1, 11),
     ("select k, size(collect_list(mp) over (order by k range between 1 preceding and current row)) s from m", "function-order", 1, 16),
     ("select *, row_number() over (partition by k order by event_time) r from m", "function-order", 1, 1),
     ("select mp, count(*) c from m group by mp", "group-type", 1, 39),

@@ -3,7 +3,8 @@
 Owns completing the order of a window: after the query's own ORDER BY come all columns that it reads, in the order in which the
 relation declares them, least first, nulls before; floats also by their text, which tells -0.0 from 0.0. Invariant: rows that
 still tie are equal, so every function of what comes out is one of the multiset of rows. rank and its like, and RANGE frames,
-are functions of peers and keep their order; a running sum of floats is that of the last of its peers. Not here: which functions exist (`validate`). Source: ruling on the law's judge.
+are functions of peers and keep their order; what is added, taken or listed from the first row to those that tie is that of the
+last of these. Not here: which functions exist (`validate`). Source: ruling on the law's judge.
 """
 
 from __future__ import annotations
@@ -68,21 +69,30 @@ class _Call:
         return simple_name(self.frame.upper()) == "UnboundedFollowing"
 
     @property
-    def adds_to_peers(self) -> bool:
-        """Whether floats are added from the first row to the last one that ties with the current row."""
+    def is_of_last_peer(self) -> bool:
+        """Whether the result is that of the last row that ties with the current one: its frame ends with the rows that tie."""
         to_current = simple_name(self.frame.upper()) == "CurrentRow"
-        return self.is_float_sum and self.is_range and self.from_start and to_current
+        in_order = self.is_float_sum or simple_name(self.function) == "CollectList" or not self.is_decided
+        return in_order and self.is_range and self.from_start and to_current
 
     @property
     def folds_frame(self) -> bool:
         """Whether floats are added, or rows listed, over a frame of values, which has no order of its own (`frames_of_values`)."""
-        open_frame = self.is_range and not (self.from_start and self.to_end) and not self.adds_to_peers
+        open_frame = self.is_range and not (self.from_start and self.to_end) and not self.is_of_last_peer
         return open_frame and (self.is_float_sum or simple_name(self.function) in LISTS)
 
     @property
-    def ignores_nulls(self) -> bool:
-        function = self.function
-        return simple_name(function) in _PICKS and bool(function.ignoreNulls())
+    def is_decided(self) -> bool:
+        """Whether a function that takes one row takes the same in a frame of rows as in one of peers. True for all others."""
+        name = simple_name(self.function)
+        if name not in _PICKS:
+            return True
+        if self.function.ignoreNulls():
+            return False
+        lower, upper = simple_name(self.frame.lower()), simple_name(self.frame.upper())
+        if name == "First":
+            return self.from_start and upper in ("CurrentRow", "UnboundedFollowing")
+        return name == "Last" and self.to_end and lower in ("CurrentRow", "UnboundedPreceding")
 
     @property
     def needs_order(self) -> bool:
@@ -117,26 +127,13 @@ def window_problems(catalyst: Catalyst, node: Plan) -> Iterator[InvalidQuery]:
                 at=call.expression,
                 hint="state it: over (partition by .. order by ..)",
             )
-        elif call.is_range and not whole and not call.adds_to_peers and not _is_decided(call):
+        elif call.is_range and not whole and not call.is_of_last_peer and not call.is_decided:
             yield refusal(
                 "function-order",
                 f"{text} depends on the order of rows that tie",
                 at=call.expression,
-                hint="write the frame: rows between unbounded preceding and current row (or unbounded following)",
+                hint="use min_by(.., ..) or max_by(.., ..) over the same rows, or write a frame of rows: rows between .. and ..",
             )
-
-
-def _is_decided(call: _Call) -> bool:
-    """Whether the row that is taken is the same in a frame of rows as in one of peers."""
-    name = simple_name(call.function)
-    if name not in _PICKS:
-        return True
-    if call.ignores_nulls:
-        return False
-    lower, upper = simple_name(call.frame.lower()), simple_name(call.frame.upper())
-    if name == "First":
-        return call.from_start and upper in ("CurrentRow", "UnboundedFollowing")
-    return name == "Last" and call.to_end and lower in ("CurrentRow", "UnboundedPreceding")
 
 
 def folds_frame(call: Expression) -> bool:
@@ -173,7 +170,7 @@ def with_total_order(catalyst: Catalyst, node: Plan) -> Plan:
     for each in by_position:
         call = _Call(each.child())
         value = _with_order(catalyst, call, partition, order)
-        if not call.adds_to_peers:
+        if not call.is_of_last_peer:
             renamed.append(catalyst.named(value, str(each.name()), like=each))
             continue
         running = catalyst.named(value, "running")

@@ -138,6 +138,9 @@ _PASSING = frozenset(
 )
 """Nodes whose output has columns of their children only as they are, or as what their expressions make of them."""
 
+_FROM_THE_START = frozenset([("UnboundedPreceding", "UnboundedFollowing"), ("UnboundedPreceding", "CurrentRow")])
+"""Frames that end with a row of the window's order: all rows, or those up to the last one that ties."""
+
 _FLOATS = frozenset({"float", "double"})
 
 RULED = SUMS | MOMENTS | _PICKS | _BY_POSITION | LISTS | BY_ANOTHER | {"ListAgg", "Mode"}
@@ -293,8 +296,8 @@ def _settles(catalyst: Catalyst, node: Expression, name: str, place: Place) -> b
 
 def _is_over_values(call: Expression) -> bool:
     frame = call.windowSpec().frameSpecification()
-    whole = simple_name(frame.lower()) == "UnboundedPreceding" and simple_name(frame.upper()) == "UnboundedFollowing"
-    return not whole and simple_name(frame.frameType()) == "RangeFrame"
+    ends = (simple_name(frame.lower()), simple_name(frame.upper()))
+    return simple_name(frame.frameType()) == "RangeFrame" and ends not in _FROM_THE_START
 
 
 def _is_list(expression: Expression) -> bool:
