@@ -24,6 +24,7 @@ from odfabric_engine_spark.incremental.aggregate_run import AggregateRun
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.classify import AggregateQuery
+from odfabric_engine_spark.incremental.failed_rows import found_again
 from odfabric_engine_spark.incremental.group_sums import (
     ALWAYS,
     STEP,
@@ -129,7 +130,8 @@ class AggregateTransaction:
         by_tasks = settings.aggregate_by_spark or bool(settings.spark_master)
         # Tasks read slices by themselves, rows that are taken back included.
         if large and by_tasks and not self._rows.consolidated:
-            yield from GroupTasks(self.run, self._call).applied(self._frame(run), run.marks, rows_max=run.rows)
+            with found_again(lambda: self._mapped(run)):
+                yield from GroupTasks(self.run, self._call).applied(self._frame(run), run.marks, rows_max=run.rows)
             return
         sums = SumsByPart(self.run.shape, run.marks, rows=run.rows, size=self._size, call=self._call)
         try:
@@ -161,6 +163,11 @@ class AggregateTransaction:
                     self._call.check()
                     for rows in self._rows.pieces(leaf, rows_max=rows_max, bytes_max=bytes_max, offsets=step.offsets):
                         yield leaf, number, rows
+
+    def _mapped(self, run: _Run) -> None:
+        """The rows below the aggregate, for what they may raise."""
+        for piece in self._pieces(run, 1):
+            self._rows_in_time(piece, run)
 
     def _rows_in_time(self, piece: _Piece, run: _Run) -> pa.Table:
         """Rows below the aggregate, but for those that come too late."""

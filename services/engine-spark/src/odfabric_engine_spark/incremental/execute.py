@@ -29,6 +29,7 @@ from odfabric_engine_spark.incremental.aggregate_run import AggregateRun, end_co
 from odfabric_engine_spark.incremental.aggregate_transaction import AggregateTransaction
 from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
+from odfabric_engine_spark.incremental.failed_rows import FailedRows
 from odfabric_engine_spark.incremental.group_keys import key_fields
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.input_table import InputTable
@@ -88,13 +89,18 @@ def execute_transform(request: TransformRequest, call: EngineCall) -> TransformR
     transaction = _prepare(request, call)
     try:
         return _attempt(transaction, call, consolidated=False)
-    except (PySparkException, Py4JError, InvalidData) as error:
+    except (PySparkException, Py4JError, InvalidData, FailedRows) as error:
         if not _may_be_taken_back(transaction, call, error):
-            raise data_problem(error) from None
-        try:
-            return _attempt(transaction, call, consolidated=True)
-        except (PySparkException, Py4JError, InvalidData) as again:
-            raise data_problem(again) from None
+            raise _told(error, call) from None
+    try:
+        return _attempt(transaction, call, consolidated=True)
+    except (PySparkException, Py4JError, InvalidData, FailedRows) as error:
+        raise _told(error, call) from None
+
+
+def _told(error: BaseException, call: EngineCall) -> BaseException:
+    """What failed, with the rows that are to blame where they are known."""
+    return error.told(call.check) if isinstance(error, FailedRows) else data_problem(error)
 
 
 def _prepare(request: TransformRequest, call: EngineCall) -> _Transaction:
@@ -312,5 +318,5 @@ def _watermark_of(checkpoint: StoredCheckpoint | None) -> Instant | None:
 def _may_be_taken_back(transaction: _Transaction, call: EngineCall, error: BaseException) -> bool:
     """Whether the interval may withdraw the row that failed: only rows are to blame, and few enough to be compared."""
     rows = sum(len(one.offsets) for one in transaction.request.inputs)
-    known = as_odf_error(error)
+    known = as_odf_error(error.error if isinstance(error, FailedRows) else error)
     return isinstance(known, InvalidData) and rows <= call.settings.taken_back_rows_max

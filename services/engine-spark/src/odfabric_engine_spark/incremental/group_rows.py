@@ -26,8 +26,10 @@ from odfabric_engine_spark.catalyst import (
     without_alias,
 )
 from odfabric_engine_spark.incremental.classify import AggregateQuery, calls_of
+from odfabric_engine_spark.incremental.failed_rows import Described
 from odfabric_engine_spark.incremental.input_table import marked_relation, marked_schema
 from odfabric_engine_spark.incremental.row_mapping import RowMapping
+from odfabric_engine_spark.validate.refusal import text_of
 
 GROUP_ID = "__odf_group"
 
@@ -58,7 +60,9 @@ class GroupRows:
         ]
         groups = query.catalyst.logical.Project(query.catalyst.seq(named), leaf)
         plan = _put(query.catalyst, query.above, groups)
-        return cls(RowMapping.of(query.catalyst, plan, output_of(plan)), key_names, result_names)
+        told = [Described("the groups", tuple(map(text_of, expressions)))]
+        mapping = RowMapping.of(query.catalyst, plan, output_of(plan), described=told)
+        return cls(mapping, key_names, result_names)
 
     def output(self, groups: pa.Table) -> pa.Table:
         """Rows for groups, as Spark gives them, with `GROUP_ID` last; a group that HAVING drops has none.

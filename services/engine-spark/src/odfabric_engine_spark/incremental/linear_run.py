@@ -9,6 +9,7 @@ pairs, on order, and on compatibility.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +24,9 @@ from odfabric_engine_spark.incremental.canonical import one_array, table_bytes
 from odfabric_engine_spark.incremental.changes import Operations, Records
 from odfabric_engine_spark.incremental.classify import LinearQuery
 from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.incremental.failed_rows import computed_over
 from odfabric_engine_spark.incremental.output import OutputShape, as_output
+from odfabric_engine_spark.incremental.row_mapping import described_leaves
 from odfabric_engine_spark.incremental.slots import Mask
 from odfabric_engine_spark.incremental.stable_order import order_by
 from odfabric_engine_spark.local_rows import local_rows
@@ -75,10 +78,13 @@ class Images:
 
 
 def images(query: LinearQuery, shape: OutputShape, leaf_rows: list[pa.Table]) -> Images:
-    """Maps rows of each leaf, whose last columns are `HIDDEN`. What Spark raises on an expression passes through."""
-    frames = [local_rows(query.catalyst.session, rows) for rows in leaf_rows]
-    bound = bind(query.catalyst, query.plan, frames)
-    table = arrow_of(projection(query.catalyst, bound, output_of(query.plan)))
+    """Maps rows of each leaf, whose last columns are `HIDDEN`. Raises FailedRows."""
+
+    def mapped(leaves: Sequence[pa.Table]) -> pa.Table:
+        bound = bind(query.catalyst, query.plan, [local_rows(query.catalyst.session, rows) for rows in leaves])
+        return arrow_of(projection(query.catalyst, bound, output_of(query.plan)))
+
+    table = computed_over(mapped, leaf_rows, described_leaves(query.plan))
     branches, offsets = _longs(table, BRANCH), _longs(table, OFFSET)
     operation = shape.vocabulary.operation_type if shape.op_selected else OPERATION
     if shape.op_selected:

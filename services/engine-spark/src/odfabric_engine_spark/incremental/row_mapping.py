@@ -30,6 +30,7 @@ from odfabric_engine_spark.catalyst import (
 from odfabric_engine_spark.incremental.binding import bind, projection
 from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.classify import arrow_type
+from odfabric_engine_spark.incremental.failed_rows import Described, computed_over
 from odfabric_engine_spark.incremental.input_table import leaf_alias
 from odfabric_engine_spark.incremental.trace import substitute, trace
 from odfabric_engine_spark.incremental.window import tumbling_window
@@ -126,22 +127,43 @@ class RowMapping:
     catalyst: Catalyst
     plan: Plan
     named: tuple[Expression, ...]
+    described: tuple[Described, ...]
     _choice: _Choice | None
 
     @classmethod
-    def of(cls, catalyst: Catalyst, plan: Plan, named: Sequence[Expression]) -> RowMapping:
-        """The expressions have names and are over the plan's output."""
-        return cls(catalyst, plan, tuple(named), _choice_of(catalyst, plan, named))
+    def of(
+        cls,
+        catalyst: Catalyst,
+        plan: Plan,
+        named: Sequence[Expression],
+        *,
+        described: Sequence[Described] | None = None,
+    ) -> RowMapping:
+        """The expressions have names and are over the plan's output. Rows are told as `described`, or as the leaves name them."""
+        known = described_leaves(plan) if described is None else described
+        return cls(catalyst, plan, tuple(named), tuple(known), _choice_of(catalyst, plan, named))
 
     def frame(self, frames: Sequence[DataFrame]) -> DataFrame:
         """The expressions over rows of Spark, one frame per leaf, then the hidden columns."""
         return projection(self.catalyst, bind(self.catalyst, self.plan, frames), self.named)
 
     def table(self, leaves: Sequence[pa.Table], *, collect: Callable[[DataFrame], pa.Table] = arrow_of) -> pa.Table:
-        """The same over rows of this process; `collect` gets rows from Spark. What it and Spark raise passes through."""
+        """The same over rows of this process; `collect` gets rows from Spark. Raises FailedRows, and what `collect` raises."""
         if self._choice is not None and self._choice.can(leaves[0]):
             return self._choice.of(leaves[0])
-        return collect(self.frame([local_rows(self.catalyst.session, rows) for rows in leaves]))
+
+        def mapped(given: Sequence[pa.Table]) -> pa.Table:
+            return collect(self.frame([local_rows(self.catalyst.session, rows) for rows in given]))
+
+        return computed_over(mapped, leaves, self.described)
+
+
+def described_leaves(plan: Plan) -> list[Described]:
+    """What rows of the leaves of a plan are called, from left to right."""
+    alias = leaf_alias(plan)
+    if alias is not None:
+        return [Described(alias, tuple(str(column.name()) for column in output_of(plan)))]
+    return [each for child in children(plan) for each in described_leaves(child)]
 
 
 def _choice_of(catalyst: Catalyst, plan: Plan, named: Sequence[Expression]) -> _Choice | None:

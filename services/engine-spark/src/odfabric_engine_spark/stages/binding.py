@@ -30,7 +30,7 @@ from odfabric_engine_spark.incremental.input_table import leaf_alias
 from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.result_rows import arrow_of
 from odfabric_engine_spark.stages.delta import Delta
-from odfabric_engine_spark.stages.extraction import TAG, BoundRows
+from odfabric_engine_spark.stages.extraction import TAG
 from odfabric_engine_spark.stages.linear_run import output_columns
 from odfabric_engine_spark.stages.timed import at_watermark, timed_filter
 from odfabric_engine_spark.stages.values import StageLeaf
@@ -47,9 +47,9 @@ class Side:
     watermark_us: int | None
 
 
-def tagged(catalyst: Catalyst, bound: BoundRows) -> Plan:
-    """Rows of a leaf that are at hand, as `BoundPlan` takes them."""
-    return analysed(local_rows(catalyst.session, bound.as_table()))
+def tagged(catalyst: Catalyst, rows: pa.Table) -> Plan:
+    """Rows of a leaf that are at hand, tags last, as `BoundPlan` takes them."""
+    return analysed(local_rows(catalyst.session, rows))
 
 
 def counted_rows(table: pa.Table) -> Delta:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from odfabric_engine_spark.catalyst import Catalyst
+from odfabric_engine_spark.catalyst import Attribute, Catalyst
+from odfabric_engine_spark.incremental.failed_rows import Described
 from odfabric_engine_spark.stages.binding import BoundPlan
 from odfabric_engine_spark.stages.leaf_keys import LeafKeys
 from odfabric_engine_spark.stages.query import RowsStage
@@ -26,11 +27,20 @@ class RowsPlan:
         self.keys |= {leaf: LeafKeys.of(catalyst, leaf, ()) for island in stage.islands for leaf in island.wholes}
         self.kept = frozenset(leaf for leaf in stage.leaves if _is_needed_again(stage, leaf))
         self.output_schema: pa.Schema = stage_schema(stage.output)
+        self.described = [Described(_source(leaf), tuple(map(_name, leaf.columns))) for leaf in stage.leaves]
 
     @property
     def always(self) -> bool:
         """Whether there is a row over nothing."""
         return any(island.always for island in self.stage.islands)
+
+
+def _source(leaf: StageLeaf) -> str:
+    return str(leaf.source) if leaf.kind == "input" else ""
+
+
+def _name(column: Attribute) -> str:
+    return str(column.name())
 
 
 def _keys_of(catalyst: Catalyst, leaf: StageLeaf, island: Island) -> LeafKeys:

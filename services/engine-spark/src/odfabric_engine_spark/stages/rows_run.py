@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.incremental.by_column import taken
+from odfabric_engine_spark.incremental.failed_rows import computed_over, found_again
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.result_rows import collected
@@ -180,7 +181,8 @@ class RowsRun:
         rows += sum(len(each.hashes) for each in touched) if self._known else 0
         settings = self._call.settings
         if rows > settings.stage_rows_max and (settings.stages_by_spark or settings.spark_master):
-            return self._by_tasks(work)
+            with found_again(lambda: self._computed(work)):
+                return self._by_tasks(work)
         return self._beside_storing(work)
 
     def _old(self, touched: Sequence[_Touched]) -> tuple[int, int]:
@@ -256,7 +258,9 @@ class RowsRun:
             extracted = tasks.extracted(list(touched.values()))
             known = dict(zip(touched, extracted.sources, strict=True))
             sources = [
-                known[leaf] if leaf in known else tagged(self._plan.catalyst, new_rows(work.incoming[leaf].delta))
+                known[leaf]
+                if leaf in known
+                else tagged(self._plan.catalyst, new_rows(work.incoming[leaf].delta).as_table())
                 for leaf in self._stage.leaves
             ]
             changes = self._plan.bound.changes(sources, work.sides, in_one_task=False)
@@ -371,16 +375,19 @@ class RowsRun:
 
     def _changes(self, bound: Sequence[BoundRows], sides: Sequence[Side]) -> _PartChange:
         """What a part of the keys changes, in one task. Raises LimitExceeded."""
-        settings, catalyst = self._call.settings, self._plan.catalyst
+        settings = self._call.settings
         rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
         if size > settings.bound_bytes_max:
             raise key_too_large(rows, settings.bound_bytes_max)
         found = Delta.none(self._plan.output_schema)
         if rows or self._plan.always:
             in_one_task = not self._plan.always or rows <= settings.stage_rows_each
-            sources = [tagged(catalyst, each) for each in bound]
-            changes = self._plan.bound.changes(sources, sides, in_one_task=in_one_task)
-            found = counted_rows(collected(changes))
+
+            def changes(leaves: Sequence[pa.Table]) -> pa.Table:
+                sources = [tagged(self._plan.catalyst, each) for each in leaves]
+                return collected(self._plan.bound.changes(sources, sides, in_one_task=in_one_task))
+
+            found = counted_rows(computed_over(changes, [each.as_table() for each in bound], self._plan.described))
         owed = [
             (leaf, each.owed) for leaf, each in zip(self._stage.leaves, bound, strict=True) if each.owed is not None
         ]

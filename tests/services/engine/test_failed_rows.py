@@ -1,0 +1,126 @@
+"""A query that fails on a row says which row it is, whatever the query does to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+
+from odfabric.errors import InvalidData, LimitExceeded
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.incremental.failed_rows import Described, FailedRows, computed_over
+from odfabric_engine_spark.local_rows import local_rows
+from tests.services.engine.transforming import HOUR, A, Derivative, Input, input_schema
+
+pytestmark = pytest.mark.spark
+
+A_SCHEMA = input_schema(pa.field("k", pa.int32()), pa.field("s", pa.string()), pa.field("v", pa.int32()))
+B_SCHEMA = input_schema(pa.field("k", pa.int32()), pa.field("w", pa.int32()))
+WRONG = 41
+"""The offset of the row of `a` that fails; `k` is 4, `v` is 0, `s` is no number."""
+
+
+def inputs(call: EngineCall) -> list[Input]:
+    """Rows of which one is wrong; the only row of `b` for its key has a zero too."""
+    rows = [(A, at * HOUR, at % 10 + 5, str(at), at + 1) for at in range(100)]
+    rows[WRONG] = (A, WRONG * HOUR, 4, "4l", 0)
+    one = Input(call.exchange.root, "a", A_SCHEMA).add(rows[:30]).add(rows[30:])
+    return [one, Input(call.exchange.root, "b", B_SCHEMA, 2).add([(A, 0, at, at - 4) for at in range(60)])]
+
+
+CASES = [
+    (
+        "select event_time, 1 / v x from a",
+        "Division by zero, in row (offset = 41, op = 0, event_time = 1970-01-02T17:00:00Z, v = 0) of a",
+    ),
+    (
+        "select event_time, cast(s as int) x from a union all select event_time, 1 / (k - 4) from a",
+        "in row (offset = 41, op = 0, event_time = 1970-01-02T17:00:00Z, ",
+    ),
+    (
+        "select max(event_time) event_time, k, sum(10 div v) s from a group by k",
+        "in row (offset = 41, op = 0, event_time = 1970-01-02T17:00:00Z, k = 4, v = 0) of a",
+    ),
+    (
+        "select max(event_time) event_time, 1 / sum(v) s from a group by k",
+        "in row (k = 4, max(event_time) = 1970-01-02T17:00:00Z, sum(v) = 0) of the groups",
+    ),
+    (
+        "select max(event_time) event_time, k from a group by k having 1 / sum(v) > 0",
+        "sum(v) = 0) of the groups",
+    ),
+    (
+        "select event_time, k, sum(10 div v) over (partition by k) s from a",
+        "in row (event_time = 1970-01-02T17:00:00Z, k = 4, v = 0) of a",
+    ),
+    (
+        "select b.event_time, a.v / b.w s from a join b using (k)",
+        "in row (k = 4, v = 0) of a and row (event_time = 1970-01-01T00:00:00Z, k = 4, w = 0) of b",
+    ),
+    ("select a.event_time, k, b.w from a left join b using (k) where cast(a.s as int) > 1", "s = '4l'"),
+    (
+        "select max(event_time) event_time, sum(n) n from (select event_time, 1 / sum(v) over (partition by k) n from a) group by event_time",
+        "k = 4, v = 0) of a",
+    ),
+    (
+        "select max(event_time) event_time, sum(1 / n) n from (select max(event_time) event_time, k, sum(v) n from a group by k) group by k % 2",
+        "n = 0)",
+    ),
+    (
+        "select event_time, 1 / (count(*) over (partition by k) - 9) x from a",
+        "in 9 rows of a, the first of them (event_time = 1970-01-01T01:00:00Z, k = 6)",
+    ),
+    ("select event_time, 1 / (sum(v) over () - 5008) x from a", "100 rows of a, the first of them (event_time = "),
+]
+
+
+@pytest.mark.parametrize(("sql", "told"), CASES)
+def test_the_row_is_named(engine_call: EngineCall, sql: str, told: str) -> None:
+    used = [each for each in inputs(engine_call) if f" {each.alias}" in sql]
+    with pytest.raises(InvalidData) as caught:
+        Derivative(sql, used, engine_call).pull()
+    assert told in caught.value.message
+    assert caught.value.place is not None
+    assert caught.value.place.line == 1
+
+
+def test_a_row_of_many_is_found_in_few_jobs_and_only_when_it_is_told(engine_call: EngineCall) -> None:
+    rows = pa.table({"v": range(5000)})
+    computed: list[int] = []
+
+    def divided(leaves: Sequence[pa.Table]) -> pa.Table:
+        computed.append(len(leaves[0]))
+        frame = local_rows(engine_call.session, leaves[0])
+        return frame.selectExpr("1 / (v - 3210) AS x").toArrow()
+
+    with pytest.raises(FailedRows) as caught:
+        computed_over(divided, [rows], [Described("a", ("v",))])
+    assert computed == [5000]
+    assert "in row (v = 3210) of a" in str(caught.value.told(lambda: None))
+    assert len(computed) <= 2 * 13 + 1
+    assert sum(computed) < 4 * 5000
+
+
+def test_a_call_that_ends_tells_what_is_known(engine_call: EngineCall) -> None:
+    def failing(leaves: Sequence[pa.Table]) -> pa.Table:
+        return local_rows(engine_call.session, leaves[0]).selectExpr("1 / (v - 2) AS x").toArrow()
+
+    def ended() -> None:
+        raise LimitExceeded("the call takes too long", limit="call_seconds", maximum=1)
+
+    with pytest.raises(FailedRows) as caught:
+        computed_over(failing, [pa.table({"v": [1, 2, 3]})], [Described("", ("v",))])
+    assert "Division by zero, in 3 rows, the first of them (v = 1)" in str(caught.value.told(ended))
+
+
+def test_values_are_cut(engine_call: EngineCall) -> None:
+    def failing(leaves: Sequence[pa.Table]) -> pa.Table:
+        return local_rows(engine_call.session, leaves[0]).selectExpr("CAST(s0 AS INT) AS x").toArrow()
+
+    row = pa.table({f"s{at}": ["x" * 1000] for at in range(30)})
+    with pytest.raises(FailedRows) as caught:
+        computed_over(failing, [row], [Described("a", tuple(row.column_names))])
+    told = str(caught.value.told(lambda: None))
+    assert "..) of a" in told
+    assert len(told) < 800
