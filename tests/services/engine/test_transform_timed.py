@@ -56,6 +56,19 @@ def test_a_session_waits_for_the_end_of_its_last_row(engine_call: EngineCall, hi
     assert seen(derived.pull()) == [(A, hour(0), "x", 2)]
 
 
+def test_a_session_that_a_row_at_its_very_end_keeps_open_holds_the_watermark_back(
+    engine_call: EngineCall, hits: Input
+) -> None:
+    query = "select session_window.start as event_time, k, count(*) n from a group by session_window(event_time, '1 hour'), k"
+    derived = Derivative(query, [hits], engine_call)
+    hits.add([(A, 0, "x", 1), (A, HOUR, "x", 2)], watermark=3 * HOUR // 2)
+    first = derived.pull()
+    assert seen(first) == []
+    assert first.result.watermark == Instant.from_millis(0)
+    hits.add([], watermark=2 * HOUR)
+    assert seen(derived.pull()) == [(A, hour(0), "x", 2)]
+
+
 def test_rows_of_the_block_that_closes_a_window_are_in_it(engine_call: EngineCall, hits: Input) -> None:
     hits.add([(A, 0, "x", 1), (A, 5 * HOUR, "x", 2)], watermark=3 * HOUR)
     assert seen(Derivative(HOURLY, [hits], engine_call).pull()) == [(A, hour(0), "x", 1)]

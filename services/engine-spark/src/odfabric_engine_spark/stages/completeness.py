@@ -93,7 +93,8 @@ def open_sessions_from(state: RowState, gap_us: int, watermark_us: int) -> int |
         return None
     order = order_by(hashes, ends)
     ends, hashes = ends[order], hashes[order]
-    apart = (hashes[1:] != hashes[:-1]) | (ends[:-1] <= ends[1:] - gap_us)
+    # A row at the very end of a session still belongs to it, as in Spark.
+    apart = (hashes[1:] != hashes[:-1]) | (ends[:-1] < ends[1:] - gap_us)
     firsts = np.nonzero(np.append(True, apart))[0]
     lasts = np.append(firsts[1:], len(ends)) - 1
     is_open = ends[lasts] > watermark_us
