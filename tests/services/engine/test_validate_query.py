@@ -209,6 +209,14 @@ SPARKS_OWN = [
     ("select event_time, Q.v from a q", "unresolved-column", (1, 20), "did you mean `q`.`v`? Upper and lower case"),
     ("select event_time, s.M from (select event_time, named_struct('m', v) s from a)", "field-not-found", (1, 20), "there are `m`. Upper and lower case"),
     ("select max(event_time) as Event_Time, k from a group by k", "event-time", (1, 8), "Event_Time so: .. as event_time. Upper and lower case"),
+    ("select event_time, v from a order by v desc limit 3", "limit", (1, 29), "select * from (select .. order by .. limit 10)"),
+    ("from a |> order by v |> limit 3", "limit", (1, 25), "select * from (select .. order by .. limit 10)"),
+    ("select * from a join b using (k)", "column-name", (1, 1), "t.* EXCEPT (event_time)"),
+    ("select max(event_time), k from a group by k", "event-time", (1, 1), "name it: max(event_time) as event_time"),
+    ("select * from (select event_time, k, v from a) pivot (sum(v) as s, max(event_time) as event_time for k in ('x', 'y'))",
+     "event-time", (1, 1), "greatest(x_event_time, y_event_time) as event_time"),
+    ("select max(event_time) event_time, count(*) op from a group by k", "system-column", (1, 36), "name it otherwise"),
+    ("select event_time, e.value from a, lateral variant_explode(parse_json(k)) e", "table-function", (1, 44), "explode(cast("),
     ("select event_time, q.v from a", "unresolved-column", (1, 20), "did you mean `a`.`v`?"),
     ("select event_time, vv from a", "unresolved-column", (1, 20), "did you mean `v`, "),
     ("select event_time, a.k from a join b on a.k = b.k", "ambiguous-reference", (1, 8), "`a`.`event_time` or `b`."),
@@ -248,6 +256,15 @@ def test_what_spark_refuses_has_a_place_and_says_what_to_write(
     assert (first.rule, (first.line, first.column)) == (rule, place)
     assert hint in (first.hint or "")
     assert not re.search(r"#\d|https?:|\[[A-Z_]+\]", first.message)
+
+
+def test_one_mistake_is_told_once(engine_call: EngineCall) -> None:
+    for sql in (
+        "select event_time, v from a order by v desc limit 3",
+        "select event_time, v from a order by v limit 3 offset 2",
+        "select event_time, v from a where k collate utf8_lcase = 'x'",
+    ):
+        assert len(validate(engine_call, sql).problems) == 1, sql
 
 
 @pytest.mark.parametrize("end", [";", " ; -- that is all\n"])

@@ -50,6 +50,7 @@ _INSTEAD = {
     "approx_top_k": _FREQUENT,
     "histogram_numeric": "group by width_bucket(.., least, greatest, number) and count",
     "vector_": "explode with posexplode(..), then sum or avg by the position",
+    "sentences": "split(text, '[.!?]'), and split(.., ' ') of each",
     "aes_encrypt": "encrypt before rows are pushed",
 }
 """What to do instead of certain functions, by their name or how it begins."""

@@ -97,7 +97,8 @@ def name_problems(schema: spark_types.StructType) -> Iterator[ColumnProblem]:
             other = seen[name.lower()]
             more = "" if other == name else f" and {shown(other)}, which differ in case only"
             message = f"two columns are named {shown(name)}{more}"
-            yield ColumnProblem(name, "column-name", message, hint="rename one with AS")
+            hint = f"rename one with AS, or leave it out: t.* EXCEPT ({name})"
+            yield ColumnProblem(name, "column-name", message, hint=hint)
         seen.setdefault(name.lower(), name)
     for field in schema.fields:
         doubled = doubled_member(field.dataType)
@@ -128,14 +129,7 @@ def transform_column_problems(
     names = {field.name: field.dataType for field in schema.fields}
     event_time = vocabulary.event_time
     if event_time not in names:
-        other = next((name for name in names if name.casefold() == event_time.casefold()), None)
-        example = f"select the event time, for example `window.start as {event_time}`"
-        yield ColumnProblem(
-            other or event_time,
-            "event-time",
-            f"the result has no column {event_time}",
-            hint=example if other is None else f"name {shown(other)} so: .. as {event_time}. {CASE}",
-        )
+        yield _no_event_time(list(names), event_time)
     elif not isinstance(names[event_time], spark_types.DateType | spark_types.TimestampType):
         yield ColumnProblem(
             event_time,
@@ -153,6 +147,21 @@ def transform_column_problems(
             yield from _operation_problems(name, operation, data_type, op_allowed=op_allowed)
 
 
+def _no_event_time(names: list[str], event_time: str) -> ColumnProblem:
+    """Its hint is made of a column that seems to be it: in another case, without a name of its own, or pivoted."""
+    hint = f"select the event time, for example max({event_time}) as {event_time}, or window.start as {event_time}"
+    column = event_time
+    for name in names:
+        if name.casefold() == event_time.casefold():
+            column, hint = name, f"name {shown(name)} so: .. as {event_time}. {CASE}"
+        elif name.endswith(f"({event_time})"):
+            column, hint = name, f"name it: {shown(name)} as {event_time}"
+    pivoted = [name for name in names if name.endswith(f"_{event_time}")]
+    if len(pivoted) > 1:
+        hint = f"select the event time: greatest({shown(', '.join(pivoted))}) as {event_time}"
+    return ColumnProblem(column, "event-time", f"the result has no column {event_time}", hint=hint)
+
+
 def _operation_problems(
     name: str, operation: str, data_type: spark_types.DataType, *, op_allowed: bool
 ) -> Iterator[ColumnProblem]:
@@ -162,7 +171,7 @@ def _operation_problems(
             name,
             "system-column",
             f"the column {name} is set by the system",
-            hint="only a query without aggregates may select it as it is",
+            hint="name it otherwise: only a query that maps each row alone gives it, to say what each record is",
         )
     elif not isinstance(data_type, small):
         message = f"the column {name} must be INT, not {data_type.simpleString()}"

@@ -79,6 +79,8 @@ class _Node:
     """Whether this node stands in FROM, in WITH or in a subquery, where it may take the first of ordered rows."""
     asked_whether: bool = False
     """Whether EXISTS asks for rows of this node, no matter which of them."""
+    limited: bool = False
+    """Whether a LIMIT of the whole result takes rows in the order of this node, which need not be told twice."""
 
     @property
     def name(self) -> str:
@@ -155,6 +157,7 @@ _SYNTAX_EXPRESSIONS = frozenset(
         "Rollup",
         "NamedArgumentExpression",
         "PipeExpression",
+        "UnresolvedCollation",
         "UnspecifiedFrame",
         "Overlay",
         "NamePlaceholder",
@@ -182,6 +185,9 @@ _TABLE_FUNCTIONS = frozenset(
         "stack",
         "json_tuple",
     ]
+)
+_INSTEAD_OF_TABLES = dict.fromkeys(
+    ["variant_explode", "variant_explode_outer"], "write explode(cast(try_parse_json(text):list as array<string>))"
 )
 _HINTS_OF_PLANS = frozenset(
     [
@@ -282,8 +288,9 @@ class ParsedGate:
             rule, message, hint = _REFUSED_NODES[name]
             yield refusal(rule, message, at=node, hint=hint)
         elif name in _ORDERING_NODES:
-            if self._mode is Mode.PREPROCESS or (self._mode is Mode.TRANSFORM and not _is_certain(found)):
-                yield _ordering(node, name)
+            refused = self._mode is Mode.PREPROCESS or (self._mode is Mode.TRANSFORM and not _is_certain(found))
+            if refused and not found.limited:
+                yield _ordering(found)
         elif name not in _NODES:
             message = f"this form of SQL is not allowed: {shown(source_text(node) or name)}"
             yield refusal("statement", message, at=node, hint="one query: SELECT .. or WITH .. SELECT ..")
@@ -353,30 +360,43 @@ class ParsedGate:
 
 def _walk(plan: Plan) -> Iterator[_Node]:
     """All that the parser made: plans, expressions, plans within expressions, bodies of WITH, named windows."""
-    stack: list[tuple[TreeNode, bool, bool, bool]] = [(plan, True, False, False)]
+    stack: list[tuple[TreeNode, bool, bool, bool, bool]] = [(plan, True, False, False, False)]
     while stack:
-        node, is_plan, within, asked_whether = stack.pop()
+        node, is_plan, within, asked_whether, limited = stack.pop()
         full_name = class_name(node)
         name = full_name.rsplit(".", 1)[-1]
         names: tuple[str, ...] = ()
         if is_plan:
-            stack.extend((expression, False, False, False) for expression in expressions_of(node))
+            stack.extend((expression, False, False, False, False) for expression in expressions_of(node))
             if name == "UnresolvedWith":
                 relations = items(node.cteRelations())
                 names = tuple(str(relation._1()) for relation in relations)
-                stack.extend((relation._2(), True, True, False) for relation in relations)
+                stack.extend((relation._2(), True, True, False, False) for relation in relations)
             elif name == "WithWindowDefinition":
                 stack.extend(
-                    (window, False, False, False) for window in items(node.windowDefinitions().values().toSeq())
+                    (window, False, False, False, False) for window in items(node.windowDefinitions().values().toSeq())
                 )
         else:
             inside = inner_plan(node, name)
             if inside is not None:
-                stack.append((inside, True, True, name == "Exists"))
-        yield _Node(node, full_name, is_plan, names, within, asked_whether)
+                stack.append((inside, True, True, name == "Exists", False))
+        found = _Node(node, full_name, is_plan, names, within, asked_whether, limited)
+        yield found
         below = within or name not in ON_TOP
         whether = asked_whether and name in _LIMITS
-        stack.extend((child, is_plan, below, whether) for child in children_of(node, name))
+        limited = (limited or _limits_order(found)) and (name in _BETWEEN_LIMIT_AND_ORDER)
+        stack.extend((child, is_plan, below, whether, limited) for child in children_of(node, name))
+
+
+def _limits_order(found: _Node) -> bool:
+    """Whether a node takes the first rows of an order that stands right there."""
+    return found.is_plan and found.name in _LIMITS and simple_name(_below_limits(found.node)) == "Sort"
+
+
+def _below_limits(node: Plan) -> Plan:
+    while simple_name(node) in _BETWEEN_LIMIT_AND_ORDER:
+        (node,) = children_of(node, simple_name(node))
+    return node
 
 
 def _is_certain(found: _Node) -> bool:
@@ -385,19 +405,23 @@ def _is_certain(found: _Node) -> bool:
         return False
     if found.name in ("Sort", "LimitAll") or (found.asked_whether and found.name in _LIMITS):
         return True
-    node = found.node
-    while simple_name(node) in _BETWEEN_LIMIT_AND_ORDER:
-        (node,) = children_of(node, simple_name(node))
-    return simple_name(node) == "Sort"
+    return simple_name(_below_limits(found.node)) == "Sort"
 
 
-def _ordering(node: Plan, name: str) -> InvalidQuery:
-    if name == "Sort":
-        return refusal("order-by", "the result is a relation without order", at=node, hint="leave out ORDER BY")
+def _ordering(found: _Node) -> InvalidQuery:
+    if found.name == "Sort":
+        return refusal("order-by", "the result is a relation without order", at=found.node, hint="leave out ORDER BY")
+    if _limits_order(found):
+        return refusal(
+            "limit",
+            "the result is a relation, which has no first rows",
+            at=found.node,
+            hint="take them in FROM: select * from (select .. order by .. limit 10)",
+        )
     return refusal(
         "limit",
         "which rows LIMIT or OFFSET keep depends on their order",
-        at=node,
+        at=found.node,
         hint="take them in FROM: select .. from (select .. order by .. limit 10), or number them by row_number() over "
         "(partition by .. order by ..)",
     )
@@ -436,7 +460,8 @@ def _judge_relation(node: Plan, names: set[str]) -> Iterator[InvalidQuery]:
 def _judge_table_function(node: Plan) -> Iterator[InvalidQuery]:
     parts = [str(part) for part in items(node.name())]
     if len(parts) != 1 or parts[0].lower() not in _TABLE_FUNCTIONS:
-        hint = f"allowed: {', '.join(sorted(_TABLE_FUNCTIONS))}"
+        allowed = f"allowed: {', '.join(sorted(_TABLE_FUNCTIONS))}"
+        hint = _INSTEAD_OF_TABLES.get(parts[-1].lower(), allowed)
         message = f"the table function {shown('.'.join(parts))} is not allowed"
         yield refusal("table-function", message, at=node, hint=hint)
 
