@@ -39,7 +39,8 @@ from typing import ClassVar
 class Place:
     """Where a user finds what is wrong; lines, columns and rows count from 1.
 
-    `query_line` and `query_column` are within a query where the others are those of the file that holds it.
+    `query_line` and `query_column` are within a query where the others are those of the file that holds it, or of the row on which
+    it fails.
     """
 
     file: str | None = None

@@ -288,6 +288,24 @@ def test_a_row_that_makes_sql_fail(engine_call: EngineCall) -> None:
         )
 
 
+def test_a_row_that_makes_sql_fail_is_named_with_its_line(engine_call: EngineCall) -> None:
+    rows = "".join(f"C{number},{number - 50}\n" for number in range(200))
+    query = "SELECT city,\n  1 DIV population AS x FROM input"
+    with pytest.raises(InvalidData) as caught:
+        Dataset(engine_call).ingest(CSV, f"city,population\n{rows}".encode(), preprocess=sql(query))
+    assert "in row (city = 'C50', population = 0) of input" in caught.value.message
+    place = caught.value.place
+    assert (place.file, place.line, place.query_line, place.query_column) == ("file0", 52, 2, 3)
+
+
+def test_a_group_that_makes_sql_fail_is_named_without_a_line(engine_call: EngineCall) -> None:
+    query = "SELECT city, 1 DIV sum(population) AS x FROM input GROUP BY city"
+    with pytest.raises(InvalidData) as caught:
+        Dataset(engine_call).ingest(CSV, b"city,population\nA,1\nB,3\nB,-3\n", preprocess=sql(query))
+    assert "in 2 rows of input, the first of them (city = 'B', population = 3)" in caught.value.message
+    assert caught.value.place.file is None
+
+
 def test_a_bad_cell_is_named_though_it_meets_sql_first(engine_call: EngineCall) -> None:
     with pytest.raises(InvalidData) as caught:
         Dataset(engine_call).ingest(CSV, b"city,population\nA,1\nB,x\n", preprocess=sql("SELECT * FROM input"))

@@ -101,7 +101,10 @@ class _Work:
                 if name in text:
                     return Corrupt("A data slice of the history is damaged", object_name=name)
             return self._explained_by_reader() or error
-        return as_odf_error(error) or error
+        known = as_odf_error(error)
+        if isinstance(known, InvalidData) and self.request.preprocess is not None and self.prepared is not None:
+            known = (self.prepared.explain() if self.prepared.explain is not None else None) or known
+        return known or error
 
     def _explained_by_reader(self) -> OdfError | None:
         return self.read.explain() if self.read is not None and self.read.explain is not None else None

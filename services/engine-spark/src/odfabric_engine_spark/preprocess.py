@@ -8,24 +8,32 @@ else that of all columns. Source: specification facts, "Ingestion" 6.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import types
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from odfabric.errors import InvalidData, Place
+from odfabric.errors import InvalidData, OdfError, Place
 from odfabric.formats.slice_schema import TIMESTAMP_TYPE
 from odfabric.model.metadata import TransformSql
 from odfabric.model.source import MergeStrategy, MergeStrategyChangelogStream, MergeStrategyUpsertStream
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import analysed, children, expressions_of, inner_plan, simple_name, walk_expression
+from odfabric_engine_spark.failures import as_odf_error
+from odfabric_engine_spark.incremental.by_column import joined
+from odfabric_engine_spark.incremental.failed_rows import Described, FailedRows, computed_over
+from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.read.exact_filters import with_exact_filters
 from odfabric_engine_spark.read.input_rows import ROW, InputRows, column, raised
 from odfabric_engine_spark.read.time_formats import timestamp_format
-from odfabric_engine_spark.result_rows import SCRATCH_OPTIONS
+from odfabric_engine_spark.result_rows import SCRATCH_OPTIONS, ResultTooLarge, collected
 from odfabric_engine_spark.spark_types import arrow_schema, spark_type
 from odfabric_engine_spark.validate.gate import run_gated_steps
 from odfabric_engine_spark.validate.parsed import Mode
@@ -75,18 +83,44 @@ def reserved_names(strategy: MergeStrategy, vocabulary: DatasetVocabulary) -> tu
 
 
 def _by_sql(rows: InputRows, transform: TransformSql, call: EngineCall) -> Prepared:
-    stored = _stored(rows, call)
-    visible = stored.select(*(_not_null(item).alias(item.name) for item in rows.schema))
-    result = run_gated_steps(
-        call.session, transform, {INPUT_TABLE: visible}, mode=Mode.PREPROCESS, settings=call.settings
-    )
+    result = _result(_stored(rows, call), rows.schema, transform, call)
     schema = arrow_schema(result.schema)
     ties: tuple[Column, ...] = (F.col(ROW),)
     if not _keeps_order(result):
         ties = tuple(column(name).asc_nulls_first() for name in schema.names)
     frame = result.withColumn(ROW, F.monotonically_increasing_id())
-    computed = InputRows(frame=frame, schema=schema, declared=True, bytes=rows.bytes, locate=_nowhere)
+    explain = partial(_failed_row, rows, transform, call) if rows.bytes <= call.settings.collected_bytes_max else None
+    computed = InputRows(frame=frame, schema=schema, declared=True, bytes=rows.bytes, locate=_nowhere, explain=explain)
     return Prepared(computed, ties)
+
+
+def _result(stored: DataFrame, schema: pa.Schema, transform: TransformSql, call: EngineCall) -> DataFrame:
+    visible = stored.select(*(_not_null(item).alias(item.name) for item in schema))
+    return run_gated_steps(
+        call.session, transform, {INPUT_TABLE: visible}, mode=Mode.PREPROCESS, settings=call.settings
+    )
+
+
+def _failed_row(rows: InputRows, transform: TransformSql, call: EngineCall) -> OdfError | None:
+    """Why the SQL fails, with the row of the input that is to blame, and where this stands. None if it does not fail on it alone."""
+
+    def compute(leaves: Sequence[pa.Table]) -> pa.Table:
+        return collected(_result(local_rows(call.session, leaves[0]), rows.schema, transform, call))
+
+    stored = joined([pq.read_table(file) for file in _files(call)])
+    described = Described(INPUT_TABLE, tuple(rows.schema.names), lambda row: rows.locate(row.column(ROW)[0].as_py()))
+    try:
+        computed_over(compute, [stored], [described])
+    except FailedRows as found:
+        known = as_odf_error(found.told(call.check))
+        return known if isinstance(known, InvalidData) else None
+    except (OdfError, ResultTooLarge):
+        pass  # the failure that is known says more
+    return None
+
+
+def _files(call: EngineCall) -> list[Path]:
+    return sorted((call.scratch / INPUT_TABLE).glob("part-*.parquet"))
 
 
 def _nowhere(_: int) -> Place:
@@ -102,9 +136,9 @@ def _stored(rows: InputRows, call: EngineCall) -> DataFrame:
     folder = call.scratch / INPUT_TABLE
     single = rows.bytes <= call.settings.collected_bytes_max
     ordered = rows.frame.coalesce(1).sortWithinPartitions(ROW) if single else rows.frame.orderBy(ROW)
-    ordered.drop(ROW).write.options(**SCRATCH_OPTIONS).parquet(str(folder))
-    read = call.session.read.schema(ordered.drop(ROW).schema)
-    frames = [with_exact_filters(read.parquet(str(file))) for file in sorted(folder.glob("part-*.parquet"))]
+    ordered.write.options(**SCRATCH_OPTIONS).parquet(str(folder))
+    read = call.session.read.schema(ordered.schema)
+    frames = [with_exact_filters(read.parquet(str(file))) for file in _files(call)]
     result = frames[0]
     for frame in frames[1:]:
         result = result.unionAll(frame)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from odfabric.errors import InvalidData, OdfError
+from odfabric.errors import InvalidData, OdfError, Place
 from odfabric_engine_spark.failures import as_odf_error
 from odfabric_engine_spark.validate.refusal import data_problem
 
@@ -33,10 +33,14 @@ _VALUE_CHARACTERS_MAX = 60
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What rows are called: by the input that they are of, "" for rows of a query's own, and by their first columns."""
+    """What rows are called: by the input that they are of, "" for rows of a query's own, and by their first columns.
+
+    `place_of` tells where a single row stands in a file.
+    """
 
     alias: str
     columns: tuple[str, ...]
+    place_of: Callable[[pa.Table], Place] | None = None
 
 
 class FailedRows(Exception):
@@ -117,7 +121,11 @@ class _Fewest:
         # What a query has made of rows before says less than these.
         named = [each for each in left if each[0].alias] or left
         where = f", in {' and '.join(_shown(*each) for each in named)}" if named else ""
-        return InvalidData(f"{problem.message.removesuffix('.')}{where}", place=problem.place, hint=problem.hint)
+        place = problem.place
+        for described, rows in left:
+            if described.place_of is not None and len(rows) == 1:
+                place = replace(described.place_of(rows), query_line=place.line, query_column=place.column)
+        return InvalidData(f"{problem.message.removesuffix('.')}{where}", place=place, hint=problem.hint)
 
     def _reduce(self, leaf: int, check: Callable[[], None]) -> None:
         """Leaves out rows of a leaf: all of them, then parts, which become smaller where none can be left out.
