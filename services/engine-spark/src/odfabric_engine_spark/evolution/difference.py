@@ -19,6 +19,7 @@ import pyarrow as pa
 from odfabric.errors import LimitExceeded
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.incremental.canonical import table_bytes
+from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.stable_order import stable_order
 
 _DIGEST_BYTES = 16
@@ -110,9 +111,7 @@ def _rank(values: npt.NDArray[np.int64]) -> Counts:
     """How many equal values stand before each."""
     order = stable_order(values)
     ordered = values[order]
-    starts = (
-        np.nonzero(np.append(True, ordered[1:] != ordered[:-1]))[0] if len(ordered) else np.zeros(0, dtype=np.int64)
-    )
+    starts = run_starts(ordered)
     lengths = np.diff(np.append(starts, len(ordered)))
     ranks = np.empty(len(values), dtype=np.int64)
     ranks[order] = np.arange(len(values)) - np.repeat(starts, lengths)

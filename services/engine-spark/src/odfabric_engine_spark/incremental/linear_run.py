@@ -25,6 +25,7 @@ from odfabric_engine_spark.incremental.changes import Operations, Records
 from odfabric_engine_spark.incremental.classify import LinearQuery
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.failed_rows import computed_over
+from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.output import OutputShape, as_output
 from odfabric_engine_spark.incremental.row_mapping import described_leaves
 from odfabric_engine_spark.incremental.slots import Mask
@@ -114,7 +115,7 @@ def records(found: Images) -> Records:
     operations = found.operations.astype(np.int32)
     plain = np.where(operations == _FROM, _RETRACT, np.where(operations == _TO, _APPEND, operations)).astype(np.int32)
     kept = np.ones(len(found), dtype=bool)
-    starts = _row_starts(found)
+    starts = run_starts(found.offsets, found.branches)
     counts = np.diff(np.append(starts, len(found)))
     first, second = starts[:-1], starts[1:]
     paired = (
@@ -158,14 +159,6 @@ def _mend_many(found: Images, begin: int, middle: int, end: int, operations: Ope
     left, right = one[kept[one].astype(bool)], other[kept[other].astype(bool)]
     if len(left) == len(right) == 1:
         operations[left], operations[right] = _FROM, _TO
-
-
-def _row_starts(found: Images) -> Longs:
-    """Where the images of each record begin."""
-    if not len(found):
-        return np.zeros(0, dtype=np.int64)
-    changes = (np.diff(found.offsets) != 0) | (np.diff(found.branches) != 0)
-    return np.nonzero(np.append(True, changes))[0]
 
 
 def _bytes(found: Images, positions: Longs) -> list[bytes]:

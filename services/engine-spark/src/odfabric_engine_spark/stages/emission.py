@@ -16,6 +16,7 @@ from odfabric.model.operation import OperationType
 from odfabric_engine_spark.incremental.canonical import one_array, table_bytes
 from odfabric_engine_spark.incremental.changes import Records, interleaved
 from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.stable_order import order_by
 from odfabric_engine_spark.stages.delta import net_weights
 
@@ -67,7 +68,7 @@ def _pairs(positions: Longs, signs: Longs, identities: pa.Array | None) -> tuple
     values = own.fill_null(_NO_IDENTITY).to_numpy()[known]
     order = order_by(values, signs[known])
     places, values = known[order], values[order]
-    starts = np.nonzero(np.append(True, values[1:] != values[:-1]))[0] if len(values) else nothing
+    starts = run_starts(values)
     lengths = np.diff(np.append(starts, len(values)))
     two = starts[lengths == 2]
     two = two[(signs[places[two]] < 0) & (signs[places[two + 1]] > 0)]

@@ -83,7 +83,7 @@ def mixed_keys(hashes: Hashes, sources: Longs | None) -> npt.NDArray[np.bool_]:
     """Rows of keys that need a look: those with rows of several sources, or with several rows at all. Hashes are sorted."""
     if not len(hashes):
         return np.zeros(0, dtype=bool)
-    starts = np.nonzero(np.append(True, hashes[1:] != hashes[:-1]))[0]
+    starts = run_starts(hashes)
     lengths = np.diff(np.append(starts, len(hashes)))
     if sources is None:
         return np.repeat(lengths > 1, lengths)

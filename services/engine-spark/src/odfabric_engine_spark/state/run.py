@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.stable_order import stable_order
 
 HASH = "__odf_hash"
@@ -43,7 +44,7 @@ class Closings:
         times: Longs = closes.drop_null().to_numpy(zero_copy_only=False)
         order = stable_order(times)
         times, hashes = times[order], hashes[valid][order]
-        new = np.append(True, (times[1:] != times[:-1]) | (hashes[1:] != hashes[:-1]))[: len(times)]
+        new = run_starts(times, hashes)
         return cls(times[new], hashes[new], not valid.all())
 
     def between(self, above_us: int | None, to_us: int) -> Hashes:
@@ -197,7 +198,7 @@ def distinct(*parts: Hashes) -> Hashes:
     if (whole[1:] > whole[:-1]).all():
         return whole
     whole.sort()
-    found: Hashes = whole[np.append(True, whole[1:] != whole[:-1])]
+    found: Hashes = whole[run_starts(whole)]
     return found
 
 
