@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odfabric_engine_spark.in_turn import in_turn
+from odfabric_engine_spark.in_turn import ahead, in_turn
 
 
 @pytest.mark.parametrize("at_once", [0, 1, 2, 3, 50])
@@ -47,4 +47,38 @@ def test_the_first_failure_ends_it(at_once: int) -> None:
     done: list[int] = []
     with pytest.raises(ValueError, match="item 2"):
         done.extend(in_turn(work, range(10), at_once=at_once))
+    assert not [thread for thread in threading.enumerate() if "ThreadPoolExecutor" in thread.name]
+
+
+def test_the_next_item_is_made_while_one_is_worked_on() -> None:
+    made = [threading.Event() for _ in range(3)]
+
+    def items() -> Iterator[int]:
+        for number, each in enumerate(made):
+            each.set()
+            yield number
+
+    found = ahead(items())
+    assert next(found) == 0
+    assert made[1].wait(20)
+    assert not made[2].is_set()
+    assert list(found) == [1, 2]
+    assert list(ahead([])) == []
+
+
+def test_what_making_an_item_raises_passes_through_behind_those_before_it() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise ValueError("no second one")
+
+    found = ahead(items())
+    assert next(found) == 1
+    with pytest.raises(ValueError, match="no second one"):
+        next(found)
+
+
+def test_closed_it_leaves_no_thread() -> None:
+    found = ahead(range(10))
+    next(found)
+    found.close()
     assert not [thread for thread in threading.enumerate() if "ThreadPoolExecutor" in thread.name]

@@ -112,6 +112,25 @@ def test_many_groups_are_taken_in_parts(scratch: Path) -> None:
     assert np.all([value == (1, 1) for part in parts for value in part.values()])
 
 
+def test_sums_that_are_far_fewer_than_their_rows_stay_in_memory(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four times the groups that may be in hand; a fifth time makes them too many."""
+    files: list[int] = []
+    plain = SumsByPart._row_files
+
+    def counting(self: SumsByPart, schema: pa.Schema) -> Any:
+        files.append(1)
+        return plain(self, schema)
+
+    monkeypatch.setattr(SumsByPart, "_row_files", counting)
+    pieces = [[(f"k{number}-{at}", None, None, 1, 1, 0) for at in range(4)] * 5 for number in range(12)]
+    for count, in_files in ((4, 0), (12, 1)):
+        parts = summed(pieces[:count], scratch, 4)
+        assert sum(map(len, parts)) == 4 * count
+        assert len(parts) > 2
+        assert {value for part in parts for value in part.values()} == {(5, 5)}
+        assert len(files) == in_files
+
+
 def test_rows_of_one_key_are_summed_up_piece_by_piece(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lengths: list[int] = []
     plain = GroupedRows.__init__

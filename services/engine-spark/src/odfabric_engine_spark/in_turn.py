@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -36,3 +37,20 @@ def in_turn(work: Callable[[Item], Result], items: Iterable[Item], *, at_once: i
         finally:
             for each in pending:
                 each.cancel()
+
+
+def ahead(items: Iterable[Item]) -> Generator[Item]:
+    """The same items, of which another thread makes the next one while one is worked on. Closed, it leaves nothing running.
+
+    What `items` raise passes through.
+    """
+    waiting = iter(items)
+
+    def following() -> list[Item]:
+        return list(islice(waiting, 1))
+
+    with ThreadPoolExecutor(1) as thread:
+        made = thread.submit(following)
+        while found := made.result():
+            made = thread.submit(following)
+            yield from found

@@ -8,6 +8,7 @@ nor state. Not here: what a run does (`aggregate_run`).
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ from odfabric.model.engine import TransformRequestInput
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst, analysed
+from odfabric_engine_spark.in_turn import ahead
 from odfabric_engine_spark.incremental.aggregate_plan import AggregatePlan
 from odfabric_engine_spark.incremental.aggregate_run import AggregateRun
 from odfabric_engine_spark.incremental.canonical import one_array
@@ -135,18 +137,20 @@ class AggregateTransaction:
             return
         sums = SumsByPart(self.run.shape, run.marks, rows=run.rows, size=self._size, call=self._call)
         try:
+            pieces = self._pieces(run, sums.at_once)
             # Pieces are added up while the next one is read.
-            sums.add(self._rows_in_time(piece, run) for piece in self._pieces(run, sums.at_once))
+            with closing(ahead(pieces) if sums.at_once > 1 else pieces) as read:
+                sums.add(self._rows_in_time(piece, run) for piece in read)
             yield self.run.apply(sums, run.marks)
         finally:
             sums.close()
 
-    def _pieces(self, run: _Run, at_once: int) -> Iterator[_Piece]:
-        """The rows of a run in pieces of which `at_once` fit into memory; at least one piece."""
+    def _pieces(self, run: _Run, at_once: int) -> Generator[_Piece]:
+        """The rows of a run in pieces of which `at_once` fit into memory, and one that is read; at least one piece."""
         settings = self._call.settings
         small = run.rows <= settings.transform_rows_in_memory_max
-        rows_max = max(run.rows if small else settings.transform_rows_in_memory_max // at_once, 1)
-        bytes_max = max(settings.transform_piece_bytes // at_once, 1)
+        rows_max = max(run.rows if small else settings.transform_rows_in_memory_max // (at_once + 1), 1)
+        bytes_max = max(settings.transform_piece_bytes // (at_once + 1), 1)
         piece = _Piece([[] for _ in self._query.leaves])
         for leaf, number, rows in self._step_rows(run, rows_max=rows_max, bytes_max=bytes_max):
             if piece.rows and (piece.rows + rows.num_rows > rows_max or piece.bytes + rows.nbytes > bytes_max):

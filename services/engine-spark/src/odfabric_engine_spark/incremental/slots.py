@@ -363,10 +363,12 @@ class Values:
 
     def add_all(self, parts: Sequence[tuple[Longs, Values]]) -> None:
         """As `add_at` for each part, in one go: a group may have as many values as there are rows."""
+        runs = [(np.arange(self.size), self), *parts]
+        order = _order_by_group(self.size, runs)
         self.groups, self.values, self.counts = merge_values(
-            np.concatenate([self.groups, *(groups[other.groups] for groups, other in parts)]),
-            pa.concat_arrays([self.values, *(other.values for _, other in parts)]),
-            np.concatenate([self.counts, *(other.counts for _, other in parts)]),
+            np.concatenate([groups[other.groups] for groups, other in runs])[order],
+            pa.concat_arrays([other.values for _, other in runs]).take(pa.array(order)),
+            np.concatenate([other.counts for _, other in runs])[order],
         )
 
     def take(self, groups: Longs) -> Values:
@@ -474,6 +476,28 @@ def merge_values(groups: Longs, values: pa.Array, counts: Longs) -> tuple[Longs,
     if kept.all():
         return groups, values, counts
     return groups[kept], values.filter(pa.array(kept)), counts[kept]
+
+
+def _order_by_group(size: int, runs: Sequence[tuple[Longs, Values]]) -> Longs:
+    """The order by group of all values of some runs, one behind the other; those of a group stay in the order of the runs.
+
+    Each run has its groups together, and says to which of `size` groups each of them belongs, so nothing has to be sorted. Runs that come
+    one after the other in time have their values in order then.
+    """
+    lengths = [np.bincount(each.groups, minlength=each.size) for _, each in runs]
+    begins = np.zeros(size, dtype=np.int64)
+    for (groups, _), own in zip(runs, lengths, strict=True):
+        begins[groups] += own
+    begins = np.cumsum(begins) - begins
+    order = np.empty(sum(len(each.groups) for _, each in runs), dtype=np.int64)
+    done = 0
+    for (groups, each), own in zip(runs, lengths, strict=True):
+        positions = np.arange(len(each.groups))
+        places = np.repeat(begins[groups] - np.cumsum(own) + own, own) + positions
+        order[places] = positions + done
+        begins[groups] += own
+        done += len(positions)
+    return order
 
 
 def _value_order(groups: Longs, numbers: Longs) -> Longs | None:

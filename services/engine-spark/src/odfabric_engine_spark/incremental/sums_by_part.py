@@ -1,7 +1,7 @@
 """Sums of rows that come piece by piece, however many groups they have.
 
-Owns the choice between memory and files: as long as groups are few their sums are added up as they come; rows that come when they are
-many, or bring many, go to files of scratch, by parts of their keys, and are summed up part by part. Invariant: parts together are the sums of all rows,
+Owns the choice between memory and files: as long as sums are few, or far fewer than their rows, they stay in memory; rows that come
+when they are many, or bring many groups, go to files of scratch, by parts of their keys, and are summed up part by part. Invariant: parts together are the sums of all rows,
 each key in one of them. Not here: sums of rows in memory (`group_sums`), what they do to groups (`aggregate_run`).
 """
 
@@ -23,6 +23,10 @@ from odfabric_engine_spark.state.key_part import ALL_KEYS, KeyPart
 
 _FILES_MAX = 256
 """Files that are open at once."""
+_SUMS_EACH = 4
+"""Sums that take about as much memory as a group that is in hand."""
+_ROWS_EACH = 4
+"""Rows of a group from which on its sum is worth keeping rather than its rows."""
 
 
 class SumsByPart:
@@ -56,11 +60,11 @@ class SumsByPart:
             if isinstance(found, PartialSums):
                 self._sums.append(found)
                 self._groups += len(found.keys)
-                if self._groups > self._groups_max:
+                if self._groups > _SUMS_EACH * self._groups_max:
                     self._sums = [added_up(self._sums, self._shape.accumulators)]
                     self._groups = len(self._sums[0].keys)
                 self._size.check(sum(each.value_bytes for each in self._sums))
-                self._many = self._many or self._groups > self._groups_max
+                self._many = self._many or self._groups > _SUMS_EACH * self._groups_max
             else:
                 self._many = True
                 self._files = self._files or self._row_files(found.schema)
@@ -70,12 +74,14 @@ class SumsByPart:
         """The sums of rows, or the rows, where they bring too many groups."""
         grouped = GroupedRows(rows, self._shape.columns)
         self._call.check()
-        return grouped if self._many or len(grouped.keys) > self._groups_max else self._summed(grouped)
+        many = len(grouped.keys) * _ROWS_EACH > rows.num_rows and len(grouped.keys) > self._groups_max
+        return grouped if self._many or many else self._summed(grouped)
 
     def parts(self) -> list[KeyPart]:
         """Divides the sums, when all rows have come: in which parts of the keys they are taken."""
-        count = self.at_once if self._files is None else self._files.count
-        self._parted = [sums.parted(count) for sums in self._sums]
+        in_memory = self.at_once * (1 + self._groups // max(self._groups_max, 1))
+        count = in_memory if self._files is None else self._files.count
+        self._parted = list(in_turn(lambda sums: sums.parted(count), self._sums, at_once=self.at_once))
         return ALL_KEYS.divided(count)
 
     def of_part(self, part: KeyPart) -> PartialSums:
