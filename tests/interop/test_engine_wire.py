@@ -246,7 +246,7 @@ def leaves(error: type[OdfError]) -> Iterator[type[OdfError]]:
 
 
 def test_every_failure_of_an_engine_keeps_what_it_says() -> None:
-    place = Place(file="a.csv", line=3, column=4, field="f", row=5, rule="r")
+    place = Place(file="a.csv", line=3, column=4, field="f", row=5, rule="r", query_line=6, query_column=7)
     for leaf in leaves(OdfError):
         if leaf.code not in wire.WIRE_FAILURES:
             continue

@@ -113,6 +113,8 @@ def failure_to_wire(error: OdfError) -> pb.Failure:
         field=place.field or "",
         row=place.row or 0,
         rule=place.rule or "",
+        query_line=place.query_line or 0,
+        query_column=place.query_column or 0,
     )
     if isinstance(error, LimitExceeded):
         failure.limit, failure.maximum = error.limit, error.maximum
@@ -130,6 +132,8 @@ def failure_from_wire(failure: pb.Failure) -> OdfError:
         field=failure.field or None,
         row=failure.row or None,
         rule=failure.rule or None,
+        query_line=failure.query_line or None,
+        query_column=failure.query_column or None,
     )
     if failure.code == LimitExceeded.code:
         return LimitExceeded(failure.message, limit=failure.limit, maximum=_number(failure.maximum), place=place)

@@ -75,7 +75,7 @@ class Progress(_message.Message):
     def __init__(self, stage: _Optional[str] = ..., done: _Optional[int] = ..., total: _Optional[int] = ...) -> None: ...
 
 class Failure(_message.Message):
-    __slots__ = ("code", "message", "hint", "file", "line", "column", "field", "row", "rule", "limit", "maximum", "object_name")
+    __slots__ = ("code", "message", "hint", "file", "line", "column", "field", "row", "rule", "limit", "maximum", "object_name", "query_line", "query_column")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     HINT_FIELD_NUMBER: _ClassVar[int]
@@ -88,6 +88,8 @@ class Failure(_message.Message):
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     MAXIMUM_FIELD_NUMBER: _ClassVar[int]
     OBJECT_NAME_FIELD_NUMBER: _ClassVar[int]
+    QUERY_LINE_FIELD_NUMBER: _ClassVar[int]
+    QUERY_COLUMN_FIELD_NUMBER: _ClassVar[int]
     code: str
     message: str
     hint: str
@@ -100,7 +102,9 @@ class Failure(_message.Message):
     limit: str
     maximum: float
     object_name: str
-    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., field: _Optional[str] = ..., row: _Optional[int] = ..., rule: _Optional[str] = ..., limit: _Optional[str] = ..., maximum: _Optional[float] = ..., object_name: _Optional[str] = ...) -> None: ...
+    query_line: int
+    query_column: int
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., field: _Optional[str] = ..., row: _Optional[int] = ..., rule: _Optional[str] = ..., limit: _Optional[str] = ..., maximum: _Optional[float] = ..., object_name: _Optional[str] = ..., query_line: _Optional[int] = ..., query_column: _Optional[int] = ...) -> None: ...
 
 class IngestRequest(_message.Message):
     __slots__ = ("vocabulary", "data_paths", "file_names", "read_json", "preprocess_json", "merge_json", "data_schema_json", "history", "system_time", "event_time_fallback", "next_offset", "new_data_path")
