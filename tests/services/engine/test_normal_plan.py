@@ -98,6 +98,7 @@ SAME = [
     "with q as (select k, collect_set(v) s from a group by k) select x.k, size(x.s) c, sort_array(y.s) t from q x join q y on x.k = y.k",
     "select k, max(size(s)) m from (select k, z, transform(collect_list(v), e -> e + 1) s from a group by k, z) group by k",
     "select k, n, size(collect_set(v) over w) c, sort_array(collect_list(z) filter (where v > 1) over w) l from a window w as (partition by k order by n range between 1 preceding and current row)",
+    "select k, v, coalesce(v in (select w from b), false) f, coalesce(v not in (select w from b where w > 0), false) g from a",
     "select k, count_if(v in (select w from b)) c, count_if(z = 'x' and v not in (select w from b)) m from a group by k",
 ]  # fmt: skip
 MORE = [
@@ -465,6 +466,7 @@ REFUSED = [
     ("select k from a where z is not null and (cast(try_cast(z as int) as bigint) in (select n from b)) = (v = 1)", "not-in", 1, 77),
     ("select k from a where z is not null and (cast(parse_json('null') as int) in (select n from b)) = (v = 1)", "not-in", 1, 74),
     ("select k, ((n, z) in (select n, z from b)) = (v = 1) f from a", "not-in", 1, 19),
+    ("select k, coalesce(v in (select w from b), true) f from a", "not-in", 1, 22),
     ("select a.k, b.w from a left join b on a.k = b.k and a.v not in (select x from c where x > 1)", "not-in", 1, 57),
     ("select k, (select w from b limit 1) w from a", "limit", 1, 28),
     ("select k, (select mp from m where m.k = a.k) is null w from a", "subquery-rows", 1, 11),

@@ -216,7 +216,10 @@ SETTLED = [
     "exists(collect_list(v), x -> x between 1 and 2)", "exists(collect_list(struct(k, v)), x -> x.k = 'a')",
     "forall(collect_list(k), x -> lower(coalesce(x, 'a')) = 'x')", "exists(collect_list(k), x -> startswith(x, 'a'))",
     "exists(collect_list(v), x -> if(x > 1, x = 2, case when x < 0 then true else false end))",
-    "array_join(sort_array(collect_list(k)), '-')", "sort_array(flatten(collect_list(l)))",
+    "array_join(sort_array(collect_list(k)), '-')", "sort_array(flatten(collect_list(l)))", "collect_set(v) is not null",
+    "exists(collect_list(cast(v as decimal(12, 2))), x -> x > 100)", "size(coalesce(collect_set(v), array()))",
+    "size(case when max(v) > 1 then collect_set(v) when max(v) > 0 then array(1) else collect_list(v) end)",
+    "array_max(if(size(collect_set(k)) > 1, collect_list(v), array()))",
 ]  # fmt: skip
 
 
@@ -233,6 +236,9 @@ REFUSED = [
     ("array_agg(v)[0]", "sort_array"),
     ("concat_ws(',', collect_set(k))", "sort_array(collect_set(k))"),
     ("array_sort(collect_list(v), (x, y) -> 0)", "sort_array"),
+    ("size(case when collect_list(v)[0] > 1 then array(1) end)", "sort_array"),
+    ("coalesce(collect_list(v), array())", "sort_array"),
+    ("if(max(v) > 1, collect_list(v), array())[0]", "sort_array"),
     ("sort_array(transform(collect_list(v), (x, i) -> i))", "sort_array"),
     ("sort_array(transform(collect_list(d), x -> x * 0))", "sort_array"),
     ("array_contains(array(1), collect_list(v)[0])", "sort_array"),

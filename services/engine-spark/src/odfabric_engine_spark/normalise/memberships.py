@@ -205,6 +205,8 @@ def _conditions_of(expression: Expression) -> range:
             return range(1)
         case "AggregateExpression":
             return range(1, below)
+        case "Coalesce" if simple_name(rest := children(expression)[-1]) == "Literal" and str(rest.value()) == "False":
+            return range(below - 1)
         case _:
             return range(0)
 

@@ -66,6 +66,8 @@ _SETTLING = frozenset(
         "ArrayMax",
         "ArrayMin",
         "ArrayContains",
+        "IsNull",
+        "IsNotNull",
     ]
 )
 """Functions of an array, their first argument, to which the order of its members does not matter."""
@@ -169,7 +171,7 @@ def place_below(catalyst: Catalyst, node: Expression, name: str, place: Place, p
         return place
     if name == "ArraysOverlap":
         return replace(place, settled=True)
-    if name in _OF_SEVERAL:
+    if name in _OF_SEVERAL or position in _values_chosen(node, name):
         return place
     settled = position == 0 and _settles(catalyst, node, name, place)
     if name == "Alias":
@@ -180,6 +182,19 @@ def place_below(catalyst: Catalyst, node: Expression, name: str, place: Place, p
         has_order = not node.windowSpec().orderSpec().isEmpty()
         return replace(place, settled=settled, window_has_order=has_order, over_values=_is_over_values(node))
     return replace(place, settled=settled)
+
+
+def _values_chosen(node: Expression, name: str) -> frozenset[int]:
+    """The positions of the children of which an expression gives one as it is."""
+    if name == "If":
+        return frozenset({1, 2})
+    if name not in ("Coalesce", "CaseWhen"):
+        return frozenset()
+    count = len(children(node))
+    if name == "Coalesce":
+        return frozenset(range(count))
+    otherwise = {count - 1} if count % 2 else set()
+    return frozenset({*range(1, count, 2), *otherwise})
 
 
 def columns_looked_at(catalyst: Catalyst, plan: Plan) -> frozenset[int]:
@@ -305,6 +320,8 @@ def _is_list(expression: Expression) -> bool:
 
 
 def _never_fails(catalyst: Catalyst, node: Expression) -> bool:
+    if node.foldable():
+        return True  # or it fails whatever the rows are
     if simple_name(node) != "Cast":
         return simple_name(node) in _NEVER_FAILING
     casts = catalyst.companion("org.apache.spark.sql.catalyst.expressions.Cast")
