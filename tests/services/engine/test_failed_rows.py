@@ -11,7 +11,7 @@ from odfabric.errors import InvalidData, LimitExceeded
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.incremental.failed_rows import Described, FailedRows, computed_over
 from odfabric_engine_spark.local_rows import local_rows
-from tests.services.engine.transforming import HOUR, A, Derivative, Input, input_schema
+from tests.services.engine.transforming import HOUR, A, Derivative, Input, R, input_schema
 
 pytestmark = pytest.mark.spark
 
@@ -71,6 +71,23 @@ CASES = [
         "select event_time, 1 / (count(*) over (partition by k) - 9) x from a",
         "in 9 rows of a, the first of them (event_time = 1970-01-01T01:00:00Z, k = 6)",
     ),
+    (
+        "select event_time, 1 / (count(*) over (partition by k) - 1) x from a",
+        "in row (event_time = 1970-01-02T17:00:00Z, k = 4) of a",
+    ),
+    (
+        "select a.event_time, 10 div coalesce(b.k, 0) x from b right join a on b.k = a.k + 46",
+        ", k = 14) of a",
+    ),
+    (
+        "select event_time, k, 1 / v x from (select distinct event_time, k, v from a)",
+        "in row (event_time = 1970-01-02T17:00:00Z, k = 4, v = 0) of the groups",
+    ),
+    (
+        "select event_time, 1 / n x from (select max(event_time) event_time, k, sum(v) n from a group by k "
+        "union all select event_time, k, w + 9 from b)",
+        "in row (event_time = 1970-01-02T17:00:00Z, n = 0)",
+    ),
     ("select event_time, 1 / (sum(v) over () - 5008) x from a", "100 rows of a, the first of them (event_time = "),
 ]
 
@@ -83,6 +100,57 @@ def test_the_row_is_named(engine_call: EngineCall, sql: str, told: str) -> None:
     assert told in caught.value.message
     assert caught.value.place is not None
     assert caught.value.place.line == 1
+
+
+BY_TASKS = {"stages_by_spark": True, "stage_rows_max": 1, "aggregate_by_spark": True, "transform_rows_in_memory_max": 1}
+
+
+@pytest.mark.parametrize(("sql", "told"), [CASES[2], CASES[3], CASES[5], CASES[6]])
+def test_the_row_is_named_where_tasks_do_the_work(engine_call: EngineCall, sql: str, told: str) -> None:
+    used = [each for each in inputs(engine_call) if f" {each.alias}" in sql]
+    derived = Derivative(sql, used, engine_call, settings=BY_TASKS)
+    with pytest.raises(InvalidData) as caught:
+        derived.pull()
+    assert told in caught.value.message
+    used[0].add([(R, WRONG * HOUR, 4, "4l", 0), (A, WRONG * HOUR, 4, "4", 5)])
+    if len(used) == 1:
+        assert derived.pull().records, "the next transaction goes on"
+
+
+def test_dates_that_python_does_not_have_are_told_too(engine_call: EngineCall) -> None:
+    schema = input_schema(pa.field("day", pa.date32()), pa.field("v", pa.int32()))
+    for sql in (
+        "select event_time, day, 1 / v x from a",
+        "select event_time, 1 / sum(v) over (partition by day) x from a",
+    ):
+        one = Input(engine_call.exchange.root, "a", schema).add([(A, 0, -800_000, 0), (A, 0, 0, 1)])
+        with pytest.raises(InvalidData, match="day = date32"):
+            Derivative(sql, [one], engine_call).pull()
+
+
+def test_what_only_fails_as_a_whole_is_not_computed_for_ever(engine_call: EngineCall) -> None:
+    computed: list[int] = []
+
+    def total(leaves: Sequence[pa.Table]) -> pa.Table:
+        computed.append(len(leaves[0]))
+        frame = local_rows(engine_call.session, leaves[0])
+        return frame.selectExpr("count(*) AS n").selectExpr("1 / (n - 20000) AS x").toArrow()
+
+    with pytest.raises(FailedRows) as caught:
+        computed_over(total, [pa.table({"v": range(20_000)})], [Described("a", ("v",))])
+    assert "in 20000 rows of a, the first of them (v = 0)" in str(caught.value.told(lambda: None))
+    assert sum(computed) <= 9 * 20_000
+
+
+def test_a_search_that_fails_hides_nothing(engine_call: EngineCall) -> None:
+    def failing(leaves: Sequence[pa.Table]) -> pa.Table:
+        if len(leaves[0]) < 3:
+            raise RuntimeError("a bug")
+        return local_rows(engine_call.session, leaves[0]).selectExpr("1 / (v - 2) AS x").toArrow()
+
+    with pytest.raises(FailedRows) as caught:
+        computed_over(failing, [pa.table({"v": [1, 2, 3]})], [Described("a", ("v",))])
+    assert "Division by zero" in str(caught.value.told(lambda: None))
 
 
 def test_a_row_of_many_is_found_in_few_jobs_and_only_when_it_is_told(engine_call: EngineCall) -> None:

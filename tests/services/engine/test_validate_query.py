@@ -262,6 +262,8 @@ def test_one_mistake_is_told_once(engine_call: EngineCall) -> None:
     for sql in (
         "select event_time, v from a order by v desc limit 3",
         "select event_time, v from a order by v limit 3 offset 2",
+        "select event_time, v from a order by v offset 2",
+        "select event_time, v from a order by v limit all",
         "select event_time, v from a where k collate utf8_lcase = 'x'",
     ):
         assert len(validate(engine_call, sql).problems) == 1, sql

@@ -8,6 +8,7 @@ else that of all columns. Source: specification facts, "Ingestion" 6.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +16,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
 from pyarrow import types
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -37,6 +40,8 @@ from odfabric_engine_spark.result_rows import SCRATCH_OPTIONS, ResultTooLarge, c
 from odfabric_engine_spark.spark_types import arrow_schema, spark_type
 from odfabric_engine_spark.validate.gate import run_gated_steps
 from odfabric_engine_spark.validate.parsed import Mode
+
+_log = logging.getLogger(__name__)
 
 INPUT_TABLE = "input"
 
@@ -89,7 +94,8 @@ def _by_sql(rows: InputRows, transform: TransformSql, call: EngineCall) -> Prepa
     if not _keeps_order(result):
         ties = tuple(column(name).asc_nulls_first() for name in schema.names)
     frame = result.withColumn(ROW, F.monotonically_increasing_id())
-    explain = partial(_failed_row, rows, transform, call) if rows.bytes <= call.settings.collected_bytes_max else None
+    at_hand = rows.bytes <= call.settings.collected_bytes_max
+    explain = partial(_failed_row, rows, transform, call, row_wise=_keeps_order(result)) if at_hand else None
     computed = InputRows(frame=frame, schema=schema, declared=True, bytes=rows.bytes, locate=_nowhere, explain=explain)
     return Prepared(computed, ties)
 
@@ -101,7 +107,7 @@ def _result(stored: DataFrame, schema: pa.Schema, transform: TransformSql, call:
     )
 
 
-def _failed_row(rows: InputRows, transform: TransformSql, call: EngineCall) -> OdfError | None:
+def _failed_row(rows: InputRows, transform: TransformSql, call: EngineCall, *, row_wise: bool) -> OdfError | None:
     """Why the SQL fails, with the row of the input that is to blame, and where this stands. None if it does not fail on it alone."""
 
     def compute(leaves: Sequence[pa.Table]) -> pa.Table:
@@ -110,12 +116,12 @@ def _failed_row(rows: InputRows, transform: TransformSql, call: EngineCall) -> O
     stored = joined([pq.read_table(file) for file in _files(call)])
     described = Described(INPUT_TABLE, tuple(rows.schema.names), lambda row: rows.locate(row.column(ROW)[0].as_py()))
     try:
-        computed_over(compute, [stored], [described])
+        computed_over(compute, [stored], [described], row_wise=row_wise)
     except FailedRows as found:
         known = as_odf_error(found.told(call.check))
         return known if isinstance(known, InvalidData) else None
-    except (OdfError, ResultTooLarge):
-        pass  # the failure that is known says more
+    except (OdfError, PySparkException, Py4JError, pa.ArrowException, ResultTooLarge):
+        _log.exception("the row that failed could not be found")  # the failure that is known says more
     return None
 
 

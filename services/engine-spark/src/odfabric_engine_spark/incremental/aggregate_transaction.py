@@ -139,18 +139,18 @@ class AggregateTransaction:
         try:
             pieces = self._pieces(run, sums.at_once)
             # Pieces are added up while the next one is read.
-            with closing(ahead(pieces) if sums.at_once > 1 else pieces) as read:
+            with closing(pieces), closing(ahead(pieces) if sums.at_once > 1 else pieces) as read:
                 sums.add(self._rows_in_time(piece, run) for piece in read)
             yield self.run.apply(sums, run.marks)
         finally:
             sums.close()
 
     def _pieces(self, run: _Run, at_once: int) -> Generator[_Piece]:
-        """The rows of a run in pieces of which `at_once` fit into memory, and one that is read; at least one piece."""
+        """The rows of a run in pieces of which `at_once` fit into memory, one that is mapped and one that is read; at least one piece."""
         settings = self._call.settings
         small = run.rows <= settings.transform_rows_in_memory_max
-        rows_max = max(run.rows if small else settings.transform_rows_in_memory_max // (at_once + 1), 1)
-        bytes_max = max(settings.transform_piece_bytes // (at_once + 1), 1)
+        rows_max = max(run.rows if small else settings.transform_rows_in_memory_max // (at_once + 2), 1)
+        bytes_max = max(settings.transform_piece_bytes // (at_once + 2), 1)
         piece = _Piece([[] for _ in self._query.leaves])
         for leaf, number, rows in self._step_rows(run, rows_max=rows_max, bytes_max=bytes_max):
             if piece.rows and (piece.rows + rows.num_rows > rows_max or piece.bytes + rows.nbytes > bytes_max):

@@ -1,32 +1,42 @@
 """The rows on which an expression failed, among many that were computed together.
 
 Owns the search for them: parts of the rows are computed again, without what is not needed for the failure. Invariant: what is told is
-the failure of rows that were computed alone; where no part of the rows fails by itself, all of them are told. Where a row fails by
-itself it costs about as much as computing the rows twice, and two jobs for each halving. Not here: what a failure says (`failures`), when a failure is final (`execute`).
+the failure of rows that were computed alone; where no part of the rows fails by itself, all of them are told. It computes at most a few
+times what failed. Not here: what a failure says (`failures`), when a failure is final (`execute`).
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from odfabric.errors import InvalidData, OdfError, Place
-from odfabric_engine_spark.failures import as_odf_error
-from odfabric_engine_spark.validate.refusal import data_problem
+from odfabric_engine_spark.failures import as_odf_error, spark_condition, spark_text
+from odfabric_engine_spark.validate.refusal import data_problem, place_told
 
 ResultT = TypeVar("ResultT")
 Computation = Callable[[Sequence[pa.Table]], object]
+Check = Callable[[], None]
+
+_log = logging.getLogger(__name__)
 
 _TRIES_MAX = 100
-"""How often rows of a leaf are computed again, about."""
+"""How often rows are computed again at most."""
+_TIMES_MAX = 8
+"""How much that may be together, in times of the rows that failed together."""
+_ROWS_MIN = 10_000
+"""So many may be computed again in any case."""
+_OWN = "__odf_"
+"""How names of columns begin that the engine has made."""
 _ROW_CHARACTERS_MAX = 200
 _VALUE_CHARACTERS_MAX = 60
 
@@ -46,34 +56,39 @@ class Described:
 class FailedRows(Exception):
     """An expression failed on rows; which of them is looked for when it is told."""
 
-    def __init__(
-        self, error: PySparkException | Py4JError, search: Callable[[Callable[[], None]], BaseException]
-    ) -> None:
+    def __init__(self, error: PySparkException | Py4JError, search: Callable[[Check], BaseException]) -> None:
         """`search` gives what is told; its argument raises when there is no more time."""
         super().__init__(str(error))
         self.error = error
         self._search = search
 
-    def told(self, check: Callable[[], None]) -> BaseException:
-        """The failure of as few rows as possible, which it names; `check` raises when there is no more time to look for them.
-
-        Raises failures of another kind, such as those of the machine.
-        """
-        return self._search(check)
+    def told(self, check: Check) -> BaseException:
+        """The failure of as few rows as possible, which it names; `check` raises when there is no more time to look for them."""
+        try:
+            return self._search(check)
+        except Exception:  # noqa: BLE001 - whatever becomes of the search, the failure that is known is the answer
+            _log.exception("the rows that failed could not be found")
+            return data_problem(self.error)
 
 
 def computed_over(
     compute: Callable[[Sequence[pa.Table]], ResultT],
     leaves: Sequence[pa.Table],
     described: Sequence[Described],
+    *,
+    row_wise: bool = True,
 ) -> ResultT:
-    """What is computed of the rows of some leaves. Raises FailedRows where rows are to blame, and else what `compute` raises."""
+    """What is computed of the rows of some leaves; `row_wise`: of each row alone.
+
+    Raises FailedRows where rows are to blame, and else what `compute` raises.
+    """
     try:
         return compute(leaves)
     except (PySparkException, Py4JError) as error:
-        if not _is_of_data(error):
+        if not is_of_data(error):
             raise
-        raise FailedRows(error, _Fewest(error, compute, list(leaves), described).told) from error
+        fewest = FewestRows(error, compute, leaves, described, row_wise=row_wise)
+        raise FailedRows(error, fewest.told) from error
 
 
 @contextmanager
@@ -82,36 +97,47 @@ def found_again(compute: Callable[[], object]) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        if not _is_of_data(error):
+        if not is_of_data(error):
             raise
         known = error
 
-        def search(check: Callable[[], None]) -> BaseException:
+        def search(check: Check) -> BaseException:
             try:
                 compute()
             except FailedRows as found:
                 return found.told(check)
-            except OdfError:
-                pass  # no time is left, or memory
             return data_problem(known)
 
         raise FailedRows(error, search) from error
 
 
-class _Fewest:
-    """The fewest rows of some leaves that fail, as far as they have been looked for."""
+class FewestRows:
+    """The fewest rows of some leaves that fail, as far as they have been looked for.
+
+    Where rows are not mapped alone, fewer of them may fail for another reason: only a failure at the same place, of the same condition
+    counts then, and no leaf loses all of its rows, for a row without a partner is another one.
+    """
 
     def __init__(
-        self, error: BaseException, compute: Computation, leaves: list[pa.Table], described: Sequence[Described]
+        self,
+        error: BaseException,
+        compute: Computation,
+        leaves: Sequence[pa.Table],
+        described: Sequence[Described],
+        *,
+        row_wise: bool,
     ) -> None:
         self._error = error
         self._compute = compute
-        self._leaves = leaves
+        self._leaves = list(leaves)
         self._described = described
+        self._row_wise = row_wise
+        self._tries = _TRIES_MAX
+        self._rows = max(_TIMES_MAX * sum(map(len, leaves)), _ROWS_MIN)
 
-    def told(self, check: Callable[[], None]) -> BaseException:
+    def told(self, check: Check) -> BaseException:
         """The failure of these rows, with what they are."""
-        with suppress(OdfError):
+        with suppress(OdfError, _Enough):
             for leaf in range(len(self._leaves)):
                 self._reduce(leaf, check)
         problem = data_problem(self._error)
@@ -127,20 +153,15 @@ class _Fewest:
                 place = replace(described.place_of(rows), query_line=place.line, query_column=place.column)
         return InvalidData(f"{problem.message.removesuffix('.')}{where}", place=place, hint=problem.hint)
 
-    def _reduce(self, leaf: int, check: Callable[[], None]) -> None:
-        """Leaves out rows of a leaf: all of them, then parts, which become smaller where none can be left out.
-
-        A row of one leaf may fail only beside one of another, a group only with all of its rows.
-        """
-        whole = self._leaves[leaf]
-        if len(self._leaves) > 1 and self._fails(leaf, whole.slice(0, 0), check):
+    def _reduce(self, leaf: int, check: Check) -> None:
+        """Leaves out rows of a leaf: all of them, then parts, which become smaller where none can be left out."""
+        if self._row_wise and len(self._leaves) > 1 and self._fails(leaf, self._leaves[leaf].slice(0, 0), check):
             return
-        tries = parts = 2
-        while tries < _TRIES_MAX and 1 < parts <= len(rows := self._leaves[leaf]):
+        parts = 2
+        while parts <= len(rows := self._leaves[leaf]):
             bounds = [len(rows) * at // parts for at in range(parts + 1)]
             pieces = [rows.slice(begin, end - begin) for begin, end in pairwise(bounds)]
             others = [pa.concat_tables(pieces[:at] + pieces[at + 1 :]) for at in range(parts)] if parts > 2 else []
-            tries += len(pieces) + len(others)
             if any(self._fails(leaf, piece, check) for piece in pieces):
                 parts = 2
             elif any(self._fails(leaf, rest, check) for rest in others):
@@ -148,37 +169,54 @@ class _Fewest:
             else:
                 parts *= 2
 
-    def _fails(self, leaf: int, rows: pa.Table, check: Callable[[], None]) -> bool:
+    def _fails(self, leaf: int, rows: pa.Table, check: Check) -> bool:
         """Whether it still fails with fewer rows of a leaf; then it has fewer from now on."""
         check()
         fewer = [*self._leaves[:leaf], rows, *self._leaves[leaf + 1 :]]
+        self._tries, self._rows = self._tries - 1, self._rows - sum(map(len, fewer))
+        if self._tries < 0 or self._rows < 0:
+            raise _Enough
         try:
             self._compute(fewer)
         except (PySparkException, Py4JError) as error:
-            if not _is_of_data(error):
+            if not is_of_data(error):
                 raise
+            if not (self._row_wise or _kind(error) == _kind(self._error)):
+                return False
             self._error, self._leaves = error, fewer
             return True
         return False
 
 
-def _is_of_data(error: BaseException) -> bool:
+class _Enough(Exception):
+    """The search has computed as much as it may."""
+
+
+def is_of_data(error: BaseException) -> bool:
+    """Whether rows are to blame for a failure."""
     return isinstance(as_odf_error(error), InvalidData)
+
+
+def _kind(error: BaseException) -> tuple[object, ...]:
+    """What failed, and where in the query."""
+    return (spark_condition(error)[0], place_told(spark_text(error)))
 
 
 def _shown(described: Described, rows: pa.Table) -> str:
     """The first of some rows, by the columns that were read and have a value."""
-    values = [rows.column(at)[0].as_py() for at in range(len(described.columns))]
-    known = zip(described.columns, values, strict=True)
-    text = ", ".join(
-        f"{name} = {_cut(_text(value), _VALUE_CHARACTERS_MAX)}" for name, value in known if value is not None
-    )
+    first = [(name, rows.column(at)[0]) for at, name in enumerate(described.columns) if not name.startswith(_OWN)]
+    known = [f"{name} = {_cut(_text(value), _VALUE_CHARACTERS_MAX)}" for name, value in first if value.is_valid]
+    text = ", ".join(known)
     row = f"({_cut(text, _ROW_CHARACTERS_MAX)})"
     of = f" of {described.alias}" if described.alias else ""
     return f"row {row}{of}" if len(rows) == 1 else f"{len(rows)} rows{of}, the first of them {row}"
 
 
-def _text(value: Any) -> str:
+def _text(scalar: pa.Scalar) -> str:
+    try:
+        value = scalar.as_py()
+    except (ValueError, OverflowError):  # a date of the year 10000, for instance
+        return f"{scalar.type} out of range"
     if isinstance(value, dt.date):
         return value.isoformat().replace("+00:00", "Z")
     return repr(value) if isinstance(value, str) else str(value)

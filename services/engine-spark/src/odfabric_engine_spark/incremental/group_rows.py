@@ -60,7 +60,7 @@ class GroupRows:
         ]
         groups = query.catalyst.logical.Project(query.catalyst.seq(named), leaf)
         plan = _put(query.catalyst, query.above, groups)
-        told = [Described("the groups", tuple(map(text_of, expressions)))]
+        told = [Described("the groups", tuple(map(_name, expressions)))]
         mapping = RowMapping.of(query.catalyst, plan, output_of(plan), described=told)
         return cls(mapping, key_names, result_names)
 
@@ -70,6 +70,11 @@ class GroupRows:
         `groups` has the keys, the results, and `GROUP_ID`.
         """
         return self.mapping.table([groups])
+
+
+def _name(expression: Expression) -> str:
+    """As the query has it. The place of a plain column in the text may be that of another mention, such as `*`."""
+    return str(expression.name()) if is_attribute(expression) else text_of(expression)
 
 
 def _field(name: str, expression: Expression) -> spark_types.StructField:

@@ -38,7 +38,7 @@ class PartWork(Generic[ResultT]):
     """
 
     bind: Callable[[KeyPart], list[BoundRows]]
-    compute: Callable[[list[BoundRows]], ResultT]
+    compute: Callable[[KeyPart, list[BoundRows]], ResultT]
     is_divisible: Callable[[KeyPart], bool]
 
 
@@ -111,7 +111,7 @@ def _computed(call: EngineCall, part: KeyPart, work: PartWork[ResultT], at_once:
     try:
         # Of parts that are too large and cannot be divided one is computed at a time.
         with alone if too_large else nullcontext():
-            return work.compute(bound)
+            return work.compute(part, bound)
     except ResultTooLarge:
         if not work.is_divisible(part):
             raise result_too_large(call) from None

@@ -7,19 +7,22 @@ incremental method, sections 2 to 6.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
+from odfabric.errors import OdfError
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.incremental.by_column import taken
-from odfabric_engine_spark.incremental.failed_rows import computed_over, found_again
+from odfabric_engine_spark.incremental.failed_rows import FailedRows, FewestRows, found_again, is_of_data
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.result_rows import collected
@@ -236,8 +239,8 @@ class RowsRun:
             parts,
             PartWork(
                 bind=lambda part: self._bound_rows(part, work),
-                compute=lambda bound: self._changes(bound, work.sides),
-                is_divisible=lambda part: not in_one and part.divisible and work.has_several(part),
+                compute=lambda part, bound: self._changes(part, bound, work),
+                is_divisible=lambda part: self._is_divisible(part, work),
             ),
             at_once=1 if in_one else at_once,
         )
@@ -373,25 +376,51 @@ class RowsRun:
                 bound[leaf] = self._bound(leaf, work.incoming[leaf].delta, _EVERY_KEY, alone=False)
         return [bound[leaf] for leaf in self._stage.leaves]
 
-    def _changes(self, bound: Sequence[BoundRows], sides: Sequence[Side]) -> _PartChange:
-        """What a part of the keys changes, in one task. Raises LimitExceeded."""
+    def _is_divisible(self, part: KeyPart, work: _Work) -> bool:
+        return not self._plan.always and part.divisible and work.has_several(part)
+
+    def _changes(self, part: KeyPart, bound: Sequence[BoundRows], work: _Work) -> _PartChange:
+        """What a part of the keys changes, in one task. Raises LimitExceeded, FailedRows."""
         settings = self._call.settings
         rows, size = sum(map(len, bound)), sum(each.rows.nbytes for each in bound)
         if size > settings.bound_bytes_max:
             raise key_too_large(rows, settings.bound_bytes_max)
         found = Delta.none(self._plan.output_schema)
         if rows or self._plan.always:
-            in_one_task = not self._plan.always or rows <= settings.stage_rows_each
-
-            def changes(leaves: Sequence[pa.Table]) -> pa.Table:
-                sources = [tagged(self._plan.catalyst, each) for each in leaves]
-                return collected(self._plan.bound.changes(sources, sides, in_one_task=in_one_task))
-
-            found = counted_rows(computed_over(changes, [each.as_table() for each in bound], self._plan.described))
+            try:
+                found = counted_rows(self._results([each.as_table() for each in bound], work.sides))
+            except (PySparkException, Py4JError) as error:
+                if not is_of_data(error):
+                    raise
+                raise FailedRows(error, partial(self._failed, error, part, work)) from error
         owed = [
             (leaf, each.owed) for leaf, each in zip(self._stage.leaves, bound, strict=True) if each.owed is not None
         ]
-        return _PartChange(found if len(sides) == 1 else added_up(found), owed)
+        return _PartChange(found if len(work.sides) == 1 else added_up(found), owed)
+
+    def _results(self, leaves: Sequence[pa.Table], sides: Sequence[Side]) -> pa.Table:
+        """What the plan gives over rows of the leaves. Raises ResultTooLarge, and what Spark raises."""
+        few = sum(map(len, leaves)) <= self._call.settings.stage_rows_each
+        sources = [tagged(self._plan.catalyst, each) for each in leaves]
+        return collected(self._plan.bound.changes(sources, sides, in_one_task=not self._plan.always or few))
+
+    def _failed(self, error: BaseException, part: KeyPart, work: _Work, check: Callable[[], None]) -> BaseException:
+        """The failure of a part with the rows to blame: a key fails by itself, whatever the others are, so keys are left out first."""
+        leaves = [each.as_table() for each in self._bound_rows(part, work)]
+        with suppress(OdfError):
+            while self._is_divisible(part, work):
+                for half in part.divided(2):
+                    check()
+                    own = [each.as_table() for each in self._bound_rows(half, work)]
+                    try:
+                        self._results(own, work.sides)
+                    except (PySparkException, Py4JError) as again:
+                        error, part, leaves = again, half, own
+                        break
+                else:
+                    break
+        compute = partial(self._results, sides=work.sides)
+        return FewestRows(error, compute, leaves, self._plan.described, row_wise=False).told(check)
 
     def _bound(self, leaf: StageLeaf, delta: Delta, hashes: Hashes, *, alone: bool) -> BoundRows:
         """Old and new rows of a leaf; old rows that stay are left out of a leaf that is alone."""

@@ -119,7 +119,8 @@ _NODES = frozenset(
 )
 _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "LimitAll", "Offset"})
 _LIMITS = frozenset({"GlobalLimit", "LocalLimit"})
-_BETWEEN_LIMIT_AND_ORDER = _LIMITS | {"Offset", "PipeOperator"}
+_FIRST_ROWS = _LIMITS | {"Offset", "LimitAll"}
+_BETWEEN_LIMIT_AND_ORDER = _FIRST_ROWS | {"PipeOperator"}
 ON_TOP = _ORDERING_NODES | {"UnresolvedWith", "WithWindowDefinition", "UnresolvedHint", "PipeOperator"}
 """Nodes below which a query is still the whole one: its result is a relation, which has no order and no first rows."""
 _REFUSED_NODES = {
@@ -390,7 +391,7 @@ def _walk(plan: Plan) -> Iterator[_Node]:
 
 def _limits_order(found: _Node) -> bool:
     """Whether a node takes the first rows of an order that stands right there."""
-    return found.is_plan and found.name in _LIMITS and simple_name(_below_limits(found.node)) == "Sort"
+    return found.is_plan and found.name in _FIRST_ROWS and simple_name(_below_limits(found.node)) == "Sort"
 
 
 def _below_limits(node: Plan) -> Plan:

@@ -123,7 +123,7 @@ def _unknown_column(message: str, columns: Iterable[str]) -> tuple[str, str | No
     told = f"unknown column {unknown[1]}"
     name = _last(unknown[1])
     # Spark suggests the nearest ones, letter by letter: a name in capitals is near to none.
-    others = [unknown[1].removesuffix(f"`{name}`") + f"`{each}`" for each in columns if each != name]
+    others = [f"`{each}`" for each in columns if each != name]
     same = [each for each in (*names, *others) if _last(each).casefold() == name.casefold()]
     if same:
         apart = _last(same[0]) != name or (same[0] != unknown[1] and same[0].casefold() == unknown[1].casefold())
