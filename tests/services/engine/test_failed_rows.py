@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -88,6 +89,11 @@ CASES = [
         "union all select event_time, k, w + 9 from b)",
         "in row (event_time = 1970-01-02T17:00:00Z, n = 0)",
     ),
+    (
+        "select max(event_time) event_time, k, 1 / sum(v) x from a group by rollup(k)",
+        "in row (k = 4, spark_grouping_id = 0, max(event_time) = 1970-01-02T17:00:00Z, sum(v) = 0) of the groups",
+    ),
+    ("select max(event_time) event_time, 1 / (count(*) - 100) x from a", "count(*) = 100) of the groups"),
     ("select event_time, 1 / (sum(v) over () - 5008) x from a", "100 rows of a, the first of them (event_time = "),
 ]
 
@@ -126,6 +132,17 @@ def test_dates_that_python_does_not_have_are_told_too(engine_call: EngineCall) -
         one = Input(engine_call.exchange.root, "a", schema).add([(A, 0, -800_000, 0), (A, 0, 0, 1)])
         with pytest.raises(InvalidData, match="day = date32"):
             Derivative(sql, [one], engine_call).pull()
+
+
+def test_structs_and_lists_are_told_as_sql_has_them(engine_call: EngineCall) -> None:
+    row = pa.table({"w": [{"start": dt.datetime(2026, 1, 1, tzinfo=dt.UTC), "all": ["x", None]}], "v": [0]})
+
+    def failing(leaves: Sequence[pa.Table]) -> pa.Table:
+        return local_rows(engine_call.session, leaves[0]).selectExpr("1 / v AS x").toArrow()
+
+    with pytest.raises(FailedRows) as caught:
+        computed_over(failing, [row], [Described("a", ("w", "v"))])
+    assert "row (w = {start: 2026-01-01T00:00:00Z, all: ['x', null]}, v = 0)" in str(caught.value.told(lambda: None))
 
 
 def test_what_only_fails_as_a_whole_is_not_computed_for_ever(engine_call: EngineCall) -> None:

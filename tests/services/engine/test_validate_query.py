@@ -68,6 +68,11 @@ CLASSES = [
         ("k",),
     ),
     (
+        "from a |> aggregate max(event_time) event_time, collect_set(v) l group by k |> where size(l) > 1 |> select event_time, k",
+        "keyed",
+        ("k",),
+    ),
+    (
         "select max(event_time) event_time, k, arrays_overlap(collect_set(v), array(1)) o from a group by k",
         "keyed",
         ("k",),

@@ -35,7 +35,7 @@ _TIMES_MAX = 8
 """How much that may be together, in times of the rows that failed together."""
 _ROWS_MIN = 10_000
 """So many may be computed again in any case."""
-_OWN = "__odf_"
+OWN = "__odf_"
 """How names of columns begin that the engine has made."""
 _ROW_CHARACTERS_MAX = 200
 _VALUE_CHARACTERS_MAX = 60
@@ -204,7 +204,7 @@ def _kind(error: BaseException) -> tuple[object, ...]:
 
 def _shown(described: Described, rows: pa.Table) -> str:
     """The first of some rows, by the columns that were read and have a value."""
-    first = [(name, rows.column(at)[0]) for at, name in enumerate(described.columns) if not name.startswith(_OWN)]
+    first = [(name, rows.column(at)[0]) for at, name in enumerate(described.columns) if not name.startswith(OWN)]
     known = [f"{name} = {_cut(_text(value), _VALUE_CHARACTERS_MAX)}" for name, value in first if value.is_valid]
     text = ", ".join(known)
     row = f"({_cut(text, _ROW_CHARACTERS_MAX)})"
@@ -214,9 +214,18 @@ def _shown(described: Described, rows: pa.Table) -> str:
 
 def _text(scalar: pa.Scalar) -> str:
     try:
-        value = scalar.as_py()
+        return _shown_value(scalar.as_py())
     except (ValueError, OverflowError):  # a date of the year 10000, for instance
         return f"{scalar.type} out of range"
+
+
+def _shown_value(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name}: {_shown_value(each)}' for name, each in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown_value, value))}]"
     if isinstance(value, dt.date):
         return value.isoformat().replace("+00:00", "Z")
     return repr(value) if isinstance(value, str) else str(value)

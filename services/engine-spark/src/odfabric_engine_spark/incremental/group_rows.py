@@ -26,7 +26,7 @@ from odfabric_engine_spark.catalyst import (
     without_alias,
 )
 from odfabric_engine_spark.incremental.classify import AggregateQuery, calls_of
-from odfabric_engine_spark.incremental.failed_rows import Described
+from odfabric_engine_spark.incremental.failed_rows import OWN, Described
 from odfabric_engine_spark.incremental.input_table import marked_relation, marked_schema
 from odfabric_engine_spark.incremental.row_mapping import RowMapping
 from odfabric_engine_spark.validate.refusal import text_of
@@ -74,6 +74,8 @@ class GroupRows:
 
 def _name(expression: Expression) -> str:
     """As the query has it. The place of a plain column in the text may be that of another mention, such as `*`."""
+    if expression.foldable():
+        return OWN  # the key of all rows
     return str(expression.name()) if is_attribute(expression) else text_of(expression)
 
 

@@ -136,6 +136,7 @@ _PASSING = frozenset(
         "Offset",
         "WithCTE",
         "CTERelationDef",
+        "PipeOperator",
     ]
 )
 """Nodes whose output has columns of their children only as they are, or as what their expressions make of them."""
@@ -188,6 +189,8 @@ def _values_chosen(node: Expression, name: str) -> frozenset[int]:
     """The positions of the children of which an expression gives one as it is."""
     if name == "If":
         return frozenset({1, 2})
+    if name in ("Nvl", "Nvl2"):
+        return frozenset({0})  # their only child is what they stand for
     if name not in ("Coalesce", "CaseWhen"):
         return frozenset()
     count = len(children(node))
@@ -302,11 +305,19 @@ def _settles(catalyst: Catalyst, node: Expression, name: str, place: Place) -> b
     if name in ("ArrayTransform", "ArrayFilter") and len(items(node.function().arguments())) > 1:
         return False  # it sees positions
     if name == "Cast":
-        # Spark casts a list of integers where longs are looked for in it. Texts tell zeros of both signs apart.
-        return place.settled and _is_list(node) and not holds_floats(children(node)[0])
+        # Spark casts a list of integers where longs are looked for in it. Texts tell zeros of both signs apart, and make such.
+        return place.settled and _is_list(node) and not holds_floats(children(node)[0]) and not _makes_floats(node)
     if name in _STOPPING:
         return all(_never_fails(catalyst, each) for each in walk_expression(node.function()))
     return name in _SETTLING or (name in _MEMBER_BY_MEMBER and place.settled)
+
+
+def _makes_floats(cast: Expression) -> bool:
+    """Whether floats are read from texts: those of numbers have one zero."""
+    source = str(children(cast)[0].dataType().json())
+    return holds_floats(cast) and any(
+        each in source for each in ('"string"', '"binary"', '"variant"', "varchar", "char")
+    )
 
 
 def _is_over_values(call: Expression) -> bool:
