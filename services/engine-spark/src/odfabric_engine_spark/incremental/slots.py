@@ -343,6 +343,9 @@ class Values:
     def add_at(self, groups: Longs, other: SlotValue) -> None:
         """As SlotValue."""
         assert isinstance(other, Values)
+        if not len(self.groups) and (groups[1:] > groups[:-1]).all():
+            self.groups, self.values, self.counts = groups[other.groups], other.values, other.counts
+            return
         touched = np.zeros(self.size, dtype=bool)
         touched[groups] = True
         own = touched[self.groups]
