@@ -123,6 +123,23 @@ def test_the_row_is_named_where_tasks_do_the_work(engine_call: EngineCall, sql: 
         assert derived.pull().records, "the next transaction goes on"
 
 
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("select max(event_time) event_time, upper(k) u, sum(v) s from a group by upper(k)", r"sum\(v\) overflows bigint in the group \(upper\(k\) = 'X'\)"),
+        ("select max(event_time) event_time, sum(v) s from a group by window(event_time, '1 day'), k", r"\(window = \{start: 1970-01-01T00:00:00Z, end: 1970.*k = 'x'\)"),
+        ("select max(event_time) event_time, sum(v) s from a", r"sum\(v\) overflows bigint \("),
+    ],
+)  # fmt: skip
+def test_a_group_whose_sum_overflows_is_named(engine_call: EngineCall, sql: str, told: str) -> None:
+    schema = input_schema(pa.field("k", pa.string()), pa.field("v", pa.int64()))
+    rows = [(A, 0, "x", 2**62), (A, 0, "y", 1), (A, 0, "x", 2**62)]
+    one = Input(engine_call.exchange.root, "a", schema).add(rows, watermark=100 * HOUR)
+    for settings in ({}, BY_TASKS):
+        with pytest.raises(InvalidData, match=told):
+            Derivative(sql, [one], engine_call, settings=settings).pull()
+
+
 def test_dates_that_python_does_not_have_are_told_too(engine_call: EngineCall) -> None:
     schema = input_schema(pa.field("day", pa.date32()), pa.field("v", pa.int32()))
     for sql in (

@@ -99,6 +99,8 @@ SAME = [
     "select k, max(size(s)) m from (select k, z, transform(collect_list(v), e -> e + 1) s from a group by k, z) group by k",
     "select k, n, size(collect_set(v) over w) c, sort_array(collect_list(z) filter (where v > 1) over w) l from a window w as (partition by k order by n range between 1 preceding and current row)",
     "select k, v, coalesce(v in (select w from b), false) f, coalesce(v not in (select w from b where w > 0), false) g from a",
+    "select k, v, (v in (select w from b)) is true f, (v not in (select w from b where w > 0)) is not true g from a where (v not in (select w from b)) is not true",
+    "select k, v from a where if(k > 1, v in (select w from b), v not in (select w from b where w > 0)) and not case when k = 3 then v in (select w from b) else false end",
     "select k, count_if(v in (select w from b)) c, count_if(z = 'x' and v not in (select w from b)) m from a group by k",
 ]  # fmt: skip
 MORE = [

@@ -21,9 +21,9 @@ from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 
 COLUMNS = [
-    KeyColumn("k", pa.string(), False),
-    KeyColumn("d", pa.float64(), False),
-    KeyColumn("end", pa.timestamp("us", "UTC"), False),
+    KeyColumn("k", pa.string(), False, "k"),
+    KeyColumn("d", pa.float64(), False, "d"),
+    KeyColumn("end", pa.timestamp("us", "UTC"), False, "end"),
 ]
 ACCUMULATORS = Accumulators((CountSlot("rows", None), SumSlot("sum0", 0, 0)), (), (pa.int64(),))
 SHAPE = GroupShape(tuple(COLUMNS), ACCUMULATORS, "end", ())

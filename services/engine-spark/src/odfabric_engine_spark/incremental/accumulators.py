@@ -137,7 +137,7 @@ class Accumulators:
         return GroupValues(found)
 
     def result_columns(self, groups: GroupValues) -> list[pa.Array]:
-        """The result of each call for each group. Raises InvalidData where a sum overflows its type."""
+        """The result of each call for each group. Raises GroupOverflows where a sum overflows its type."""
         return [result(groups) for result in self.results]
 
 
@@ -244,10 +244,21 @@ def _long_result(call: AggregateCall, units: Integers, valid: Mask) -> pa.Array:
     return pa.array(units.astype(np.int64), mask=~valid)
 
 
+class GroupOverflows(Exception):
+    """A result of the group at a position does not fit its type."""
+
+    def __init__(self, call: AggregateCall, at: int) -> None:
+        super().__init__(call.text, at)
+        self.at = at
+        self._message = f"{call.text} overflows {'bigint' if call.result == 'long' else call.result}"
+
+    def told(self, group: str) -> InvalidData:
+        """The same for users; `group` says which group it is."""
+        return InvalidData(f"{self._message}{group}", hint="cast its argument to a wider decimal, or use try_sum")
+
+
 def _without_overflow(call: AggregateCall, units: Integers, valid: Mask, fits: Mask) -> tuple[Integers, Mask]:
-    if not bool((fits | ~valid).all()) and not call.lenient:
-        raise InvalidData(
-            f"{call.text} overflows {'bigint' if call.result == 'long' else call.result} in a group",
-            hint="cast its argument to a wider decimal, or use try_sum",
-        )
+    right = fits | ~valid
+    if not right.all() and not call.lenient:
+        raise GroupOverflows(call, int(np.argmin(right)))
     return np.where(fits & valid, units, 0), valid & fits

@@ -40,6 +40,7 @@ from odfabric_engine_spark.validate.refusal import (
     OWN_COLUMN,
     PLAIN_FORMS,
     Refused,
+    name_of,
     refusal,
     text_of,
 )
@@ -260,8 +261,9 @@ def _check_system_columns(aggregate: Plan, leaves: tuple[Leaf, ...], tables: Map
 def group_columns(aggregate: Plan) -> Iterator[GroupColumn]:
     """The grouping expressions of an aggregate as columns of its groups."""
     for index, expression in enumerate(items(aggregate.groupingExpressions())):
-        nullable = bool(expression.nullable())
-        yield GroupColumn(f"key{index}", arrow_type(expression), is_window_column(expression), expression, nullable)
+        is_window, nullable = is_window_column(expression), bool(expression.nullable())
+        label = "" if expression.foldable() else name_of(expression)
+        yield GroupColumn(f"key{index}", arrow_type(expression), is_window, label, expression, nullable)
 
 
 def arrow_type(expression: Expression) -> pa.DataType:

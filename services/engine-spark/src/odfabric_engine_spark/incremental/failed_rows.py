@@ -7,7 +7,6 @@ times what failed. Not here: what a failure says (`failures`), when a failure is
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,6 +20,7 @@ from pyspark.errors import PySparkException
 
 from odfabric.errors import InvalidData, OdfError, Place
 from odfabric_engine_spark.failures import as_odf_error, spark_condition, spark_text
+from odfabric_engine_spark.incremental.shown_values import cut, shown_value
 from odfabric_engine_spark.validate.refusal import data_problem, place_told
 
 ResultT = TypeVar("ResultT")
@@ -38,7 +38,6 @@ _ROWS_MIN = 10_000
 OWN = "__odf_"
 """How names of columns begin that the engine has made."""
 _ROW_CHARACTERS_MAX = 200
-_VALUE_CHARACTERS_MAX = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,31 +204,8 @@ def _kind(error: BaseException) -> tuple[object, ...]:
 def _shown(described: Described, rows: pa.Table) -> str:
     """The first of some rows, by the columns that were read and have a value."""
     first = [(name, rows.column(at)[0]) for at, name in enumerate(described.columns) if not name.startswith(OWN)]
-    known = [f"{name} = {_cut(_text(value), _VALUE_CHARACTERS_MAX)}" for name, value in first if value.is_valid]
+    known = [f"{name} = {shown_value(value)}" for name, value in first if value.is_valid]
     text = ", ".join(known)
-    row = f"({_cut(text, _ROW_CHARACTERS_MAX)})"
+    row = f"({cut(text, _ROW_CHARACTERS_MAX)})"
     of = f" of {described.alias}" if described.alias else ""
     return f"row {row}{of}" if len(rows) == 1 else f"{len(rows)} rows{of}, the first of them {row}"
-
-
-def _text(scalar: pa.Scalar) -> str:
-    try:
-        return _shown_value(scalar.as_py())
-    except (ValueError, OverflowError):  # a date of the year 10000, for instance
-        return f"{scalar.type} out of range"
-
-
-def _shown_value(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{name}: {_shown_value(each)}' for name, each in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_shown_value, value))}]"
-    if isinstance(value, dt.date):
-        return value.isoformat().replace("+00:00", "Z")
-    return repr(value) if isinstance(value, str) else str(value)
-
-
-def _cut(text: str, characters: int) -> str:
-    return text if len(text) <= characters else f"{text[: characters - 2]}.."

@@ -33,6 +33,8 @@ class KeyColumn:
     name: str
     arrow: pa.DataType
     is_window: bool
+    label: str
+    """What messages call it; nothing for the key of all rows."""
 
     @property
     def fields(self) -> tuple[pa.Field, ...]:
@@ -57,7 +59,7 @@ class GroupColumn(KeyColumn):
     @property
     def key(self) -> KeyColumn:
         """The column without what only the planner knows."""
-        return KeyColumn(self.name, self.arrow, self.is_window)
+        return KeyColumn(self.name, self.arrow, self.is_window, self.label)
 
 
 def key_fields(columns: Sequence[KeyColumn]) -> list[pa.Field]:

@@ -29,7 +29,7 @@ from odfabric_engine_spark.incremental.classify import AggregateQuery, calls_of
 from odfabric_engine_spark.incremental.failed_rows import OWN, Described
 from odfabric_engine_spark.incremental.input_table import marked_relation, marked_schema
 from odfabric_engine_spark.incremental.row_mapping import RowMapping
-from odfabric_engine_spark.validate.refusal import text_of
+from odfabric_engine_spark.validate.refusal import name_of
 
 GROUP_ID = "__odf_group"
 
@@ -60,7 +60,8 @@ class GroupRows:
         ]
         groups = query.catalyst.logical.Project(query.catalyst.seq(named), leaf)
         plan = _put(query.catalyst, query.above, groups)
-        told = [Described("the groups", tuple(map(_name, expressions)))]
+        labels = (*(column.label or OWN for column in query.columns), *map(name_of, calls))
+        told = [Described("the groups", labels)]
         mapping = RowMapping.of(query.catalyst, plan, output_of(plan), described=told)
         return cls(mapping, key_names, result_names)
 
@@ -70,13 +71,6 @@ class GroupRows:
         `groups` has the keys, the results, and `GROUP_ID`.
         """
         return self.mapping.table([groups])
-
-
-def _name(expression: Expression) -> str:
-    """As the query has it. The place of a plain column in the text may be that of another mention, such as `*`."""
-    if expression.foldable():
-        return OWN  # the key of all rows
-    return str(expression.name()) if is_attribute(expression) else text_of(expression)
 
 
 def _field(name: str, expression: Expression) -> spark_types.StructField:

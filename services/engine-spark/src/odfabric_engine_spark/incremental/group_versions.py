@@ -19,12 +19,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
+from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupOverflows, GroupValues
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import KeyColumn, key_fields
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.group_sums import ALWAYS, Marks, PartialSums, closing_steps, times
 from odfabric_engine_spark.incremental.number_runs import run_starts
+from odfabric_engine_spark.incremental.shown_values import shown_value
 from odfabric_engine_spark.incremental.slots import Values, merge_values
 from odfabric_engine_spark.incremental.stable_order import order_by, stable_order
 from odfabric_engine_spark.incremental.value_state import ValueState
@@ -234,7 +235,10 @@ class GroupVersions:
         version_before = np.full(len(events), -1, dtype=np.int64)
 
         def record(of: Longs) -> Longs:
-            latest[of] = versions.add(self._accumulators, of, work.values.take(of))
+            try:
+                latest[of] = versions.add(self._accumulators, of, work.values.take(of))
+            except GroupOverflows as error:
+                raise error.told(self._group(work, int(of[error.at]))) from error
             return latest[of]
 
         record(self._final_before(work, np.unique(groups)))
@@ -245,6 +249,12 @@ class GroupVersions:
             version_before[shown] = latest[groups[shown]]
             version_after[shown] = record(groups[shown])
         return versions, version_before, version_after
+
+    def _group(self, work: _Work, at: int) -> str:
+        """Which group it is, for a message; nothing for the only one."""
+        keys = {name: column.slice(at, 1) for name, column in work.key_columns.items()}
+        named = [f"{each.label} = {shown_value(each.shown(keys)[0])}" for each in self._shape.columns if each.label]
+        return f" in the group ({', '.join(named)})" if named else ""
 
     def _final_before(self, work: _Work, touched: Longs) -> Longs:
         """Touched groups whose row has been shown before this run."""

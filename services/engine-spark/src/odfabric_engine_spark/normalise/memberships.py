@@ -31,6 +31,7 @@ from odfabric_engine_spark.stages.joins import MATCHED, join_kind
 from odfabric_engine_spark.validate.refusal import Refused, refusal, text_of
 
 _CONDITIONS = frozenset({"Filter", "Join"})
+_CHOICES = frozenset({"If", "CaseWhen"})
 _OPPOSITE = {"And": "Or", "Or": "And"}
 _NULLS = "case when count(if(x is null, 1, null)) > 0 then 2 when count(1) > 0 then 1 else 0 end"
 """What stands in the way of NOT IN: 0 nothing, as there are no rows, 1 a null that is asked for, 2 any question."""
@@ -95,6 +96,13 @@ class Memberships:
             return getattr(make, _OPPOSITE[name])(*sides)
         if name in _OPPOSITE:
             return self._over(expression, [self._asked(side, negative=False) for side in children(expression)])
+        if name in _CHOICES:
+            conditions = _conditions_of(expression)
+            below = [
+                self._asked(child, negative=negative and position not in conditions)
+                for position, child in enumerate(children(expression))
+            ]
+            return self._over(expression, below)
         if name == "InSubquery":
             if negative and self._in_outer_join and not self._is_two_valued(expression):
                 raise Refused(
@@ -205,10 +213,16 @@ def _conditions_of(expression: Expression) -> range:
             return range(1)
         case "AggregateExpression":
             return range(1, below)
-        case "Coalesce" if simple_name(rest := children(expression)[-1]) == "Literal" and str(rest.value()) == "False":
+        case "Coalesce" if _is_literal(children(expression)[-1], "False"):
             return range(below - 1)
+        case "EqualNullSafe" if _is_literal(children(expression)[1], "True"):
+            return range(1)
         case _:
             return range(0)
+
+
+def _is_literal(expression: Expression, text: str) -> bool:
+    return simple_name(expression) == "Literal" and str(expression.value()) == text
 
 
 def _inside(query: Expression) -> list[Expression]:

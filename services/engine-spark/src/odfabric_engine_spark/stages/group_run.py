@@ -44,7 +44,7 @@ class GroupPlan:
         self.stage = stage
         self.columns: tuple[GroupColumn, ...] = tuple(group_columns(stage.aggregate))
         if stage.always:
-            self.columns = (GroupColumn("key0", pa.int32(), False, catalyst.parse_expression("0"), False),)
+            self.columns = (GroupColumn("key0", pa.int32(), False, "", catalyst.parse_expression("0"), False),)
         above = catalyst.logical.Project(catalyst.seq(output_columns(catalyst, stage.output)), stage.above)
         query = AggregateQuery(
             catalyst, stage.below, stage.aggregate, above, (), self.columns, calls, tuple(reader.inputs), None, None

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from odfabric.errors import InvalidData, InvalidQuery, Place
-from odfabric_engine_spark.catalyst import Expression, Plan, TreeNode, children, simple_name
+from odfabric_engine_spark.catalyst import Expression, Plan, TreeNode, children, is_attribute, simple_name
 from odfabric_engine_spark.failures import as_odf_error, spark_text
 from odfabric_engine_spark.validate.places import place_of, without_last_semicolon
 
@@ -106,6 +106,11 @@ def shown(text: str) -> str:
 def text_of(expression: Expression) -> str:
     """An expression for a message: as the query has it, or as Spark would write it."""
     return shown(source_text(expression) or str(expression.sql()))
+
+
+def name_of(expression: Expression) -> str:
+    """As `text_of`, but of a plain column the name: its place in the text may be that of another mention, such as `*`."""
+    return shown(str(expression.name())) if is_attribute(expression) else text_of(expression)
 
 
 def place_told(text: str) -> tuple[int | None, int | None]:

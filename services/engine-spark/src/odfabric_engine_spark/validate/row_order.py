@@ -28,7 +28,7 @@ from odfabric_engine_spark.catalyst import (
     walk_expression,
 )
 from odfabric_engine_spark.validate.functions import REASONS
-from odfabric_engine_spark.validate.refusal import refusal, shown, text_of
+from odfabric_engine_spark.validate.refusal import name_of, refusal, shown, text_of
 
 SUMS = frozenset({"Sum", "Average", "TrySum", "TryAverage"})
 MOMENTS = frozenset(
@@ -376,13 +376,8 @@ def _tie_problems(node: Expression, *, in_transform: bool) -> Iterator[InvalidQu
         yield _by_order(node, hint=f"break ties by the value: {function}(x, struct(y, x))")
     elif '"map"' in str(value.dataType().json()) or '"variant"' in str(value.dataType().json()):
         hint = "take a member of it, or number the rows by row_number() over (partition by .. order by ..)"
-        message = f"{text_of(node)} is not allowed: of rows that tie it takes any, and {_name(value)} has no order to choose by"
+        message = f"{text_of(node)} is not allowed: of rows that tie it takes any, and {name_of(value)} has no order to choose by"
         yield refusal("function-order", message, at=node, hint=hint)
-
-
-def _name(value: Expression) -> str:
-    # The place of a column in the text may be another mention of it.
-    return shown(str(value.name())) if is_attribute(value) else text_of(value)
 
 
 def _by_order(node: Expression, *, hint: str) -> InvalidQuery:
