@@ -158,7 +158,7 @@ def test_structs_and_lists_are_told_as_sql_has_them(engine_call: EngineCall) -> 
         return local_rows(engine_call.session, leaves[0]).selectExpr("1 / v AS x").toArrow()
 
     with pytest.raises(FailedRows) as caught:
-        computed_over(failing, [row], [Described("a", ("w", "v"))])
+        computed_over(failing, [row], lambda: [Described("a", ("w", "v"))])
     assert "row (w = {start: 2026-01-01T00:00:00Z, all: ['x', null]}, v = 0)" in str(caught.value.told(lambda: None))
 
 
@@ -171,7 +171,7 @@ def test_what_only_fails_as_a_whole_is_not_computed_for_ever(engine_call: Engine
         return frame.selectExpr("count(*) AS n").selectExpr("1 / (n - 20000) AS x").toArrow()
 
     with pytest.raises(FailedRows) as caught:
-        computed_over(total, [pa.table({"v": range(20_000)})], [Described("a", ("v",))])
+        computed_over(total, [pa.table({"v": range(20_000)})], lambda: [Described("a", ("v",))])
     assert "in 20000 rows of a, the first of them (v = 0)" in str(caught.value.told(lambda: None))
     assert sum(computed) <= 9 * 20_000
 
@@ -183,7 +183,7 @@ def test_a_search_that_fails_hides_nothing(engine_call: EngineCall) -> None:
         return local_rows(engine_call.session, leaves[0]).selectExpr("1 / (v - 2) AS x").toArrow()
 
     with pytest.raises(FailedRows) as caught:
-        computed_over(failing, [pa.table({"v": [1, 2, 3]})], [Described("a", ("v",))])
+        computed_over(failing, [pa.table({"v": [1, 2, 3]})], lambda: [Described("a", ("v",))])
     assert "Division by zero" in str(caught.value.told(lambda: None))
 
 
@@ -197,7 +197,7 @@ def test_a_row_of_many_is_found_in_few_jobs_and_only_when_it_is_told(engine_call
         return frame.selectExpr("1 / (v - 3210) AS x").toArrow()
 
     with pytest.raises(FailedRows) as caught:
-        computed_over(divided, [rows], [Described("a", ("v",))])
+        computed_over(divided, [rows], lambda: [Described("a", ("v",))])
     assert computed == [5000]
     assert "in row (v = 3210) of a" in str(caught.value.told(lambda: None))
     assert len(computed) <= 2 * 13 + 1
@@ -212,7 +212,7 @@ def test_a_call_that_ends_tells_what_is_known(engine_call: EngineCall) -> None:
         raise LimitExceeded("the call takes too long", limit="call_seconds", maximum=1)
 
     with pytest.raises(FailedRows) as caught:
-        computed_over(failing, [pa.table({"v": [1, 2, 3]})], [Described("", ("v",))])
+        computed_over(failing, [pa.table({"v": [1, 2, 3]})], lambda: [Described("", ("v",))])
     assert "Division by zero, in 3 rows, the first of them (v = 1)" in str(caught.value.told(ended))
 
 
@@ -222,7 +222,7 @@ def test_values_are_cut(engine_call: EngineCall) -> None:
 
     row = pa.table({f"s{at}": ["x" * 1000] for at in range(30)})
     with pytest.raises(FailedRows) as caught:
-        computed_over(failing, [row], [Described("a", tuple(row.column_names))])
+        computed_over(failing, [row], lambda: [Described("a", tuple(row.column_names))])
     told = str(caught.value.told(lambda: None))
     assert "..) of a" in told
     assert len(told) < 800

@@ -29,7 +29,6 @@ from odfabric.model.source import MergeStrategy, MergeStrategyChangelogStream, M
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import analysed, children, expressions_of, inner_plan, simple_name, walk_expression
-from odfabric_engine_spark.failures import as_odf_error
 from odfabric_engine_spark.incremental.by_column import joined
 from odfabric_engine_spark.incremental.failed_rows import Described, FailedRows, computed_over
 from odfabric_engine_spark.local_rows import local_rows
@@ -116,9 +115,9 @@ def _failed_row(rows: InputRows, transform: TransformSql, call: EngineCall, *, r
     stored = joined([pq.read_table(file) for file in _files(call)])
     described = Described(INPUT_TABLE, tuple(rows.schema.names), lambda row: rows.locate(row.column(ROW)[0].as_py()))
     try:
-        computed_over(compute, [stored], [described], row_wise=row_wise)
+        computed_over(compute, [stored], lambda: [described], row_wise=row_wise)
     except FailedRows as found:
-        known = as_odf_error(found.told(call.check))
+        known = found.told(call.check)
         return known if isinstance(known, InvalidData) else None
     except (OdfError, PySparkException, Py4JError, pa.ArrowException, ResultTooLarge):
         _log.exception("the row that failed could not be found")  # the failure that is known says more

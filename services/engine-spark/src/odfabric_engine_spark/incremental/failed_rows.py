@@ -52,6 +52,10 @@ class Described:
     place_of: Callable[[pa.Table], Place] | None = None
 
 
+Describe = Callable[[], Sequence[Described]]
+"""What rows of each leaf are called: asked when a failure is told, for it takes a look at the plan."""
+
+
 class FailedRows(Exception):
     """An expression failed on rows; which of them is looked for when it is told."""
 
@@ -73,7 +77,7 @@ class FailedRows(Exception):
 def computed_over(
     compute: Callable[[Sequence[pa.Table]], ResultT],
     leaves: Sequence[pa.Table],
-    described: Sequence[Described],
+    described: Describe,
     *,
     row_wise: bool = True,
 ) -> ResultT:
@@ -122,7 +126,7 @@ class FewestRows:
         error: BaseException,
         compute: Computation,
         leaves: Sequence[pa.Table],
-        described: Sequence[Described],
+        described: Describe,
         *,
         row_wise: bool,
     ) -> None:
@@ -142,7 +146,7 @@ class FewestRows:
         problem = data_problem(self._error)
         if not isinstance(problem, InvalidData):
             return problem
-        left = [each for each in zip(self._described, self._leaves, strict=True) if len(each[1])]
+        left = [each for each in zip(self._described(), self._leaves, strict=True) if len(each[1])]
         # What a query has made of rows before says less than these.
         named = [each for each in left if each[0].alias] or left
         where = f", in {' and '.join(_shown(*each) for each in named)}" if named else ""

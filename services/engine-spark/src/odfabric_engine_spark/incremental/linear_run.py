@@ -85,7 +85,7 @@ def images(query: LinearQuery, shape: OutputShape, leaf_rows: list[pa.Table]) ->
         bound = bind(query.catalyst, query.plan, [local_rows(query.catalyst.session, rows) for rows in leaves])
         return arrow_of(projection(query.catalyst, bound, output_of(query.plan)))
 
-    table = computed_over(mapped, leaf_rows, described_leaves(query.plan))
+    table = computed_over(mapped, leaf_rows, lambda: described_leaves(query.plan))
     branches, offsets = _longs(table, BRANCH), _longs(table, OFFSET)
     operation = shape.vocabulary.operation_type if shape.op_selected else OPERATION
     if shape.op_selected:

@@ -127,7 +127,7 @@ class RowMapping:
     catalyst: Catalyst
     plan: Plan
     named: tuple[Expression, ...]
-    described: tuple[Described, ...]
+    described: tuple[Described, ...] | None
     _choice: _Choice | None
 
     @classmethod
@@ -140,8 +140,8 @@ class RowMapping:
         described: Sequence[Described] | None = None,
     ) -> RowMapping:
         """The expressions have names and are over the plan's output. Rows are told as `described`, or as the leaves name them."""
-        known = described_leaves(plan) if described is None else described
-        return cls(catalyst, plan, tuple(named), tuple(known), _choice_of(catalyst, plan, named))
+        told = None if described is None else tuple(described)
+        return cls(catalyst, plan, tuple(named), told, _choice_of(catalyst, plan, named))
 
     def frame(self, frames: Sequence[DataFrame]) -> DataFrame:
         """The expressions over rows of Spark, one frame per leaf, then the hidden columns."""
@@ -155,7 +155,7 @@ class RowMapping:
         def mapped(given: Sequence[pa.Table]) -> pa.Table:
             return collect(self.frame([local_rows(self.catalyst.session, rows) for rows in given]))
 
-        return computed_over(mapped, leaves, self.described)
+        return computed_over(mapped, leaves, lambda: self.described or described_leaves(self.plan))
 
 
 def described_leaves(plan: Plan) -> list[Described]:

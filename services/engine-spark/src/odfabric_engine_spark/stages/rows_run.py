@@ -420,7 +420,7 @@ class RowsRun:
                 else:
                     break
         compute = partial(self._results, sides=work.sides)
-        return FewestRows(error, compute, leaves, self._plan.described, row_wise=False).told(check)
+        return FewestRows(error, compute, leaves, lambda: self._plan.described, row_wise=False).told(check)
 
     def _bound(self, leaf: StageLeaf, delta: Delta, hashes: Hashes, *, alone: bool) -> BoundRows:
         """Old and new rows of a leaf; old rows that stay are left out of a leaf that is alone."""
