@@ -22,8 +22,8 @@ from odfabric_engine_spark.incremental.slots import (
     SumSlot,
     Values,
     ValuesSlot,
-    WeightedRows,
 )
+from odfabric_engine_spark.incremental.weighted_rows import WeightedRows
 
 weights = st.one_of(st.sampled_from((1, -1, 2, 1023, 1024, 1025, -1025)), st.integers(-(1 << 40), 1 << 40))
 longs = st.one_of(st.sampled_from((0, 1, (1 << 62) - 1, 1 << 62, (1 << 63) - 1, -(1 << 63))), st.integers(-9, 9))
@@ -64,7 +64,7 @@ def test_decimals(groups: list[list[tuple[Decimal | None, int]]]) -> None:
     ]
 
 
-near = st.sampled_from((0.0, -0.0, 0.1, -0.1, 1.0, math.nextafter(1.0, 0.0), -7.75, 3.3333333333333335))
+near = st.sampled_from((0.0, -0.0, 0.1, -0.1, 1.0, math.nextafter(1.0, 0.0), -7.75, 3.3333333333333335, 0.001, -1000.1))
 """Floats of few exponents, so that rows are more than those."""
 
 

@@ -38,8 +38,8 @@ from odfabric_engine_spark.incremental.slots import (
     SumSlot,
     Values,
     ValuesSlot,
-    WeightedRows,
 )
+from odfabric_engine_spark.incremental.weighted_rows import WeightedRows
 
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 _LONG_MAX = (1 << 63) - 1

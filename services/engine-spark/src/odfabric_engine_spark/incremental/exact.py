@@ -135,3 +135,8 @@ def sum_runs(values: Longs, starts: Longs, *, largest: int) -> Integers:
     if largest * len(values) < 1 << 62:
         return np.add.reduceat(values, starts).astype(object)
     return np.add.reduceat(values.astype(object), starts)
+
+
+def sum_integers(values: Integers, starts: Longs) -> Integers:
+    """Sums of consecutive runs of integers of any size."""
+    return np.add.reduceat(values, starts) if len(starts) else object_array([])

@@ -22,8 +22,9 @@ from odfabric_engine_spark.incremental.canonical import one_array, ordered_bits,
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import KeyColumn, normal_key_columns
 from odfabric_engine_spark.incremental.number_runs import first_places, run_starts
-from odfabric_engine_spark.incremental.slots import Values, WeightedRows
+from odfabric_engine_spark.incremental.slots import Values
 from odfabric_engine_spark.incremental.stable_order import order_by, stable_order
+from odfabric_engine_spark.incremental.weighted_rows import WeightedRows
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 from odfabric_engine_spark.state.key_part import KeyPart, parts_of
 

@@ -26,56 +26,24 @@ from odfabric_engine_spark.incremental.canonical import (
     ordered_bits,
 )
 from odfabric_engine_spark.incremental.exact import (
-    EXACT_SUMS_MAX,
-    FLOAT_UNIT_BITS,
-    LOW_BITS,
-    LOW_SUMS_MAX,
     Integers,
     Longs,
     decimal_units,
-    float_parts,
-    float_units,
     object_array,
     pack_units,
+    sum_integers,
     sum_runs,
     units_to_decimal,
     unpack_units,
 )
+from odfabric_engine_spark.incremental.float_sums import sum_floats
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.stable_order import order_by, stable_order
+from odfabric_engine_spark.incremental.weighted_rows import WeightedRows
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 STORED_DIGITS = 76
-
-
-@dataclass(frozen=True, slots=True)
-class WeightedRows:
-    """Input values of rows: `groups` says which group a row belongs to (0 .. count - 1), `weights` how often it comes, net.
-
-    Rows are sorted by group, and every group has at least one. A row of an input has the weight 1 or -1, one of a stage may have any:
-    a value times a weight need not have its place in 64 bits.
-    """
-
-    values: Sequence[pa.Array]
-    weights: Longs
-    starts: Longs
-
-    @property
-    def group_count(self) -> int:
-        """Number of groups."""
-        return len(self.starts)
-
-    @property
-    def times(self) -> int:
-        """How many rows there are if each is counted as often as it comes or goes."""
-        return int(np.abs(self.weights).astype(np.float64).sum()) if len(self.weights) else 0
-
-    @property
-    def groups(self) -> Longs:
-        """The group of each row."""
-        lengths = np.diff(np.append(self.starts, len(self.weights)))
-        return np.repeat(np.arange(len(self.starts), dtype=np.int64), lengths)
 
 
 class SlotValue(Protocol):
@@ -214,11 +182,11 @@ class SumSlot:
         """As Slot."""
         array = rows.values[self.input]
         if types.is_decimal(array.type):
-            return Sums(_reduce(decimal_units(array) * rows.weights.astype(object), rows.starts), self.scale)
+            return Sums(sum_integers(decimal_units(array) * rows.weights.astype(object), rows.starts), self.scale)
         values = _longs(pc.fill_null(array, pa.scalar(0, array.type)) if array.null_count else array)
         largest = _largest(values) * _largest(rows.weights)
         if largest >= 1 << 62:
-            return Sums(_reduce(values.astype(object) * rows.weights.astype(object), rows.starts), self.scale)
+            return Sums(sum_integers(values.astype(object) * rows.weights.astype(object), rows.starts), self.scale)
         return Sums(sum_runs(values * rows.weights, rows.starts, largest=largest), self.scale)
 
     def zeros(self, count: int) -> Sums:
@@ -300,9 +268,9 @@ class FloatSumSlot:
         values = (pc.fill_null(array, 0.0) if array.null_count else array).to_numpy(zero_copy_only=False)
         finite = np.isfinite(values)
         if finite.all():
-            return FloatSums(_sum_by_exponent(*float_parts(values), rows), *self._nothing(rows.group_count))
+            return FloatSums(sum_floats(values, rows), *self._nothing(rows.group_count))
         return FloatSums(
-            _sum_by_exponent(*float_parts(np.where(finite, values, 0.0)), rows),
+            sum_floats(np.where(finite, values, 0.0), rows),
             _sum_longs(np.where(np.isnan(values), rows.weights, 0), rows.starts),
             _sum_longs(np.where(np.isposinf(values), rows.weights, 0), rows.starts),
             _sum_longs(np.where(np.isneginf(values), rows.weights, 0), rows.starts),
@@ -375,7 +343,9 @@ class Values:
         )
 
     def take(self, groups: Longs) -> Values:
-        """As SlotValue."""
+        """As SlotValue. Nothing is moved where all groups are taken as they are: no column is ever changed in its place."""
+        if len(groups) == self.size and (groups == np.arange(self.size)).all():
+            return Values(self.size, self.groups, self.values, self.counts)
         begins, ends = self.bounds()
         lengths = (ends - begins)[groups]
         positions = np.repeat(begins[groups] - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
@@ -523,56 +493,6 @@ def _merged_by_arrow(groups: Longs, values: pa.Array, counts: Longs) -> tuple[Lo
         one_array(ordered.column("value")).cast(values.type),
         _longs(one_array(ordered.column("count_sum"))),
     )
-
-
-def _sum_by_exponent(mantissas: Longs, exponents: Longs, rows: WeightedRows) -> Integers:
-    """Exact sums by group: first of mantissas that share group and exponent, then of those."""
-    if rows.group_count == 0:
-        return object_array([])
-    groups = rows.groups
-    least = int(exponents.min())
-    kinds = int(exponents.max()) - least + 1
-    if rows.group_count * kinds <= len(groups) and rows.times <= EXACT_SUMS_MAX:
-        return _sum_by_bins(mantissas, groups * kinds + (exponents - least), rows, kinds=kinds, least=least)
-    order = order_by(groups, exponents)
-    groups, exponents = groups[order], exponents[order]
-    mantissas, weights = mantissas[order], rows.weights[order]
-    starts = run_starts(groups, exponents)
-    low = (1 << LOW_BITS) - 1
-    if rows.times >= LOW_SUMS_MAX:
-        weighted = _reduce(mantissas.astype(object) * weights.astype(object), starts)
-    else:
-        # Each half by itself: a mantissa times a weight may need more than 64 bits.
-        high_sums = np.add.reduceat((mantissas >> LOW_BITS) * weights, starts).astype(object)
-        low_sums = np.add.reduceat((mantissas & low) * weights, starts).astype(object)
-        weighted = (high_sums << LOW_BITS) + low_sums
-    return sum_float_parts(groups[starts], weighted, exponents[starts])
-
-
-def _sum_by_bins(mantissas: Longs, bins: Longs, rows: WeightedRows, *, kinds: int, least: int) -> Integers:
-    """The same where rows are more than `kinds` of exponents, from `least` on, for each group: nothing has to be sorted."""
-    count = rows.group_count * kinds
-    halves = (mantissas >> LOW_BITS, mantissas & ((1 << LOW_BITS) - 1))
-    high, low = (np.bincount(bins, half * rows.weights, count).astype(np.int64) for half in halves)
-    told = (high != 0) | (low != 0)
-    told[::kinds] = True  # a group whose sum is zero has a part too
-    places = np.nonzero(told)[0]
-    weighted = (high[places].astype(object) << LOW_BITS) + low[places].astype(object)
-    return sum_float_parts(places // kinds, weighted, places % kinds + least)
-
-
-def sum_float_parts(groups: Longs, mantissas: Integers, exponents: Longs) -> Integers:
-    """Exact sums by group of mantissa * 2^exponent; groups are sorted and all have at least one part."""
-    zero = np.asarray(mantissas == 0, dtype=bool)
-    units = float_units(mantissas, np.where(zero, -FLOAT_UNIT_BITS, exponents))
-    return _reduce(units, run_starts(groups))
-
-
-def _reduce(values: Integers, starts: Longs) -> Integers:
-    if len(starts) == 0:
-        return object_array([])
-    summed: Integers = np.add.reduceat(values, starts)
-    return summed
 
 
 def _sum_longs(values: Longs, starts: Longs) -> Longs:
