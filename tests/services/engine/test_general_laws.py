@@ -4,7 +4,8 @@
 per hundred, and both judges judge every transaction; below, every third shape runs. `ODF_LAW_SEED` moves all to other numbers. A
 failure names its case; `ODF_LAW_ONLY` runs that alone, for instance `composed:123` or
 `left:4;left:5`. A case is 2 to 6 transactions. `ODF_LAW_HISTORIES` gives each query so many changelogs, each a case
-(`composed:123+4` is the fourth after the first): judging a query takes longer than a case of it.
+(`composed:123+4` is the fourth after the first): judging a query takes longer than a case of it. `ODF_LAW_FROM` goes on with a run that was
+ended after so many cases.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 CASES = int(os.environ.get("ODF_LAW_CASES", "15"))
 SEED = int(os.environ.get("ODF_LAW_SEED", "0"))
 HISTORIES = int(os.environ.get("ODF_LAW_HISTORIES", "1"))
+BEGIN = int(os.environ.get("ODF_LAW_FROM", "0")) // HISTORIES
 ONLY = os.environ.get("ODF_LAW_ONLY")
 THOROUGH = CASES >= 100 or ONLY is not None
 SHAPES_EVERY = 3
@@ -92,9 +94,9 @@ def _again(done: _Done, sizes: dict[str, int]) -> str | None:
 
 def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
     """Runs cases by batches, each under a number of partitions of its own, and some of a batch again under another."""
-    chance = Random(SEED)
+    chance = Random(SEED + BEGIN)
     started, anomalies = monotonic(), 0
-    for begin in range(0, len(names), BATCH):
+    for begin in range(BEGIN, len(names), BATCH):
         with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(AT_ONCE) as pool:
             patch.setitem(gate.GATE_CONF, "spark.sql.shuffle.partitions", str(chance.randint(1, 3)))
             patch.setitem(gate.GATE_CONF, PLANNED, "1m")
@@ -110,7 +112,7 @@ def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
         anomalies += len(found)
         took = monotonic() - started
         print(
-            f"{tally.cases} of {len(names) * HISTORIES} cases, {took:.0f} s, {anomalies} anomalies",
+            f"{BEGIN * HISTORIES + tally.cases} of {len(names) * HISTORIES} cases, {took:.0f} s, {anomalies} anomalies",
             *found,
             sep="\n",
             flush=True,
