@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -68,24 +69,46 @@ class ParsedQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class _Standing:
+    """Where a node of a parsed plan stands."""
+
+    within: bool = False
+    """In FROM, in WITH or in a subquery, where it may take the first of ordered rows."""
+    asked_whether: bool = False
+    """EXISTS asks for its rows, no matter which of them."""
+    limited: bool = False
+    """A LIMIT of the whole result takes rows in its order, which need not be told twice."""
+
+
+@dataclass(frozen=True)
 class _Node:
-    """A node of a parsed plan; `names` are those that it gives to relations of its own."""
+    """A plan or an expression that the parser made."""
 
     node: TreeNode
-    full_name: str
     is_plan: bool
-    names: tuple[str, ...]
-    within: bool = False
-    """Whether this node stands in FROM, in WITH or in a subquery, where it may take the first of ordered rows."""
-    asked_whether: bool = False
-    """Whether EXISTS asks for rows of this node, no matter which of them."""
-    limited: bool = False
-    """Whether a LIMIT of the whole result takes rows in the order of this node, which need not be told twice."""
+    standing: _Standing = _Standing()
+
+    @cached_property
+    def full_name(self) -> str:
+        """The class."""
+        return class_name(self.node)
 
     @property
     def name(self) -> str:
         """The class without its package."""
         return self.full_name.rsplit(".", 1)[-1]
+
+    @cached_property
+    def with_relations(self) -> list[tuple[str, Plan]]:
+        """The relations that WITH defines here."""
+        if not self.is_plan or self.name != "UnresolvedWith":
+            return []
+        return [(str(relation._1()), relation._2()) for relation in items(self.node.cteRelations())]
+
+    @property
+    def names(self) -> list[str]:
+        """Names that it gives to relations of its own."""
+        return [name for name, _ in self.with_relations]
 
 
 _NODES = frozenset(
@@ -290,7 +313,7 @@ class ParsedGate:
             yield refusal(rule, message, at=node, hint=hint)
         elif name in _ORDERING_NODES:
             refused = self._mode is Mode.PREPROCESS or (self._mode is Mode.TRANSFORM and not _is_certain(found))
-            if refused and not found.limited:
+            if refused and not found.standing.limited:
                 yield _ordering(found)
         elif name not in _NODES:
             message = f"this form of SQL is not allowed: {shown(source_text(node) or name)}"
@@ -361,32 +384,37 @@ class ParsedGate:
 
 def _walk(plan: Plan) -> Iterator[_Node]:
     """All that the parser made: plans, expressions, plans within expressions, bodies of WITH, named windows."""
-    stack: list[tuple[TreeNode, bool, bool, bool, bool]] = [(plan, True, False, False, False)]
+    stack = [_Node(plan, is_plan=True)]
     while stack:
-        node, is_plan, within, asked_whether, limited = stack.pop()
-        full_name = class_name(node)
-        name = full_name.rsplit(".", 1)[-1]
-        names: tuple[str, ...] = ()
-        if is_plan:
-            stack.extend((expression, False, False, False, False) for expression in expressions_of(node))
-            if name == "UnresolvedWith":
-                relations = items(node.cteRelations())
-                names = tuple(str(relation._1()) for relation in relations)
-                stack.extend((relation._2(), True, True, False, False) for relation in relations)
-            elif name == "WithWindowDefinition":
-                stack.extend(
-                    (window, False, False, False, False) for window in items(node.windowDefinitions().values().toSeq())
-                )
-        else:
-            inside = inner_plan(node, name)
-            if inside is not None:
-                stack.append((inside, True, True, name == "Exists", False))
-        found = _Node(node, full_name, is_plan, names, within, asked_whether, limited)
+        found = stack.pop()
+        stack.extend(_beside(found))
         yield found
-        below = within or name not in ON_TOP
-        whether = asked_whether and name in _LIMITS
-        limited = (limited or _limits_order(found)) and (name in _BETWEEN_LIMIT_AND_ORDER)
-        stack.extend((child, is_plan, below, whether, limited) for child in children_of(node, name))
+        below = _below(found)
+        stack.extend(_Node(child, found.is_plan, below) for child in children_of(found.node, found.name))
+
+
+def _beside(found: _Node) -> Iterator[_Node]:
+    """What a node holds that is not one of its children."""
+    if not found.is_plan:
+        inside = inner_plan(found.node, found.name)
+        if inside is not None:
+            yield _Node(inside, True, _Standing(within=True, asked_whether=found.name == "Exists"))
+        return
+    yield from (_Node(expression, is_plan=False) for expression in expressions_of(found.node))
+    yield from (_Node(relation, True, _Standing(within=True)) for _, relation in found.with_relations)
+    if found.name == "WithWindowDefinition":
+        windows = items(found.node.windowDefinitions().values().toSeq())
+        yield from (_Node(window, is_plan=False) for window in windows)
+
+
+def _below(found: _Node) -> _Standing:
+    """Where the children of a node stand."""
+    standing = found.standing
+    return _Standing(
+        within=standing.within or found.name not in ON_TOP,
+        asked_whether=standing.asked_whether and found.name in _LIMITS,
+        limited=(standing.limited or _limits_order(found)) and found.name in _BETWEEN_LIMIT_AND_ORDER,
+    )
 
 
 def _limits_order(found: _Node) -> bool:
@@ -402,9 +430,9 @@ def _below_limits(node: Plan) -> Plan:
 
 def _is_certain(found: _Node) -> bool:
     """Whether a node of order or limit has one meaning: rows are taken in an order that stands right there."""
-    if not found.within:
+    if not found.standing.within:
         return False
-    if found.name in ("Sort", "LimitAll") or (found.asked_whether and found.name in _LIMITS):
+    if found.name in ("Sort", "LimitAll") or (found.standing.asked_whether and found.name in _LIMITS):
         return True
     return simple_name(_below_limits(found.node)) == "Sort"
 
