@@ -54,14 +54,17 @@ class WrittenPart(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         """As a file."""
-        taken = bytes(data)
-        self._waiting.append(taken)
-        self._waiting_bytes += len(taken)
+        taken = memoryview(data).cast("B")
         self.size += len(taken)
-        if self._waiting_bytes > _PIECE_BYTES:
-            with self._path.open("ab") as file:
-                file.writelines(self._waiting)
-            self._waiting, self._waiting_bytes = [], 0
+        if self._waiting_bytes + len(taken) <= _PIECE_BYTES:
+            # Whose memory it is may be changed afterwards.
+            self._waiting.append(bytes(taken))
+            self._waiting_bytes += len(taken)
+            return len(taken)
+        with self._path.open("ab") as file:
+            file.writelines(self._waiting)
+            file.write(taken)
+        self._waiting, self._waiting_bytes = [], 0
         return len(taken)
 
     def copy_to(self, file: IO[bytes]) -> None:
@@ -131,7 +134,7 @@ class RunWriter:
         """The next rows. OSError passes through."""
         if not len(hashes):
             return
-        self._hashes.write(hashes.astype("<u8").tobytes())
+        self._hashes.write(np.ascontiguousarray(hashes, "<u8"))
         self._count += len(hashes)
         if CLOSES in self.schema.names:
             self._add_closings(hashes, one_array(rows.column(CLOSES)))
@@ -147,8 +150,8 @@ class RunWriter:
         self._ipc.close()
         closings = self._all_closings()
         third = WrittenPart(self.scratch)
-        third.write(closings.times.astype("<i8").tobytes())
-        third.write(closings.hashes.astype("<u8").tobytes())
+        third.write(np.ascontiguousarray(closings.times, "<i8"))
+        third.write(np.ascontiguousarray(closings.hashes, "<u8"))
         return WrittenRun(
             parts=dict(zip(PARTS, (self._hashes, self._rows, third), strict=True)),
             batch_rows=tuple(self._batch_rows),
