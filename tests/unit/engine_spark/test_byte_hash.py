@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 
-STRINGS = st.lists(st.binary(min_size=1, max_size=12), min_size=1, max_size=30)
+STRINGS = st.lists(st.binary(min_size=1, max_size=12) | st.binary(min_size=255, max_size=258), min_size=1, max_size=30)
 
 
 def hashes(strings: list[bytes]) -> list[int]:
@@ -17,7 +17,7 @@ def hashes(strings: list[bytes]) -> list[int]:
 
 @given(STRINGS, st.integers(0, 30))
 def test_other_strings_do_not_matter(strings: list[bytes], begin: int) -> None:
-    """Strings of one length take another way than a mixture."""
+    """Strings of one length, short ones and a mixture with long ones each take another way."""
     assert hashes(strings) == [hashes([each])[0] for each in strings]
     part = pa.array(strings, pa.binary()).slice(min(begin, len(strings) - 1))
     assert byte_hashes(part).tolist() == hashes(strings)[min(begin, len(strings) - 1) :]

@@ -45,9 +45,13 @@ def decimal_units(array: pa.Array) -> Integers:
     words = array.type.bit_width // 64
     raw = np.frombuffer(array.buffers()[1], dtype=np.uint64).reshape(-1, words)
     rows = raw[array.offset : array.offset + len(array)]
-    total = rows[:, words - 1].view(np.int64).astype(object)
-    for word in reversed(range(words - 1)):
-        total = (total << 64) + rows[:, word].astype(object)
+    longs = rows[:, 0].view(np.int64)
+    if (rows[:, 1:].view(np.int64) == (longs >> np.int64(63))[:, np.newaxis]).all():
+        total = longs.astype(object)
+    else:
+        total = rows[:, words - 1].view(np.int64).astype(object)
+        for word in reversed(range(words - 1)):
+            total = (total << 64) + rows[:, word].astype(object)
     if array.null_count:
         total[~array.is_valid().to_numpy(zero_copy_only=False)] = 0
     return total
@@ -59,8 +63,13 @@ def units_to_decimal(
     """The way back; every integer must fit the precision of the type."""
     words = data_type.bit_width // 64
     raw = np.empty((len(units), words), dtype=np.uint64)
-    for word in range(words):
-        raw[:, word] = ((units >> (64 * word)) & _WORD).astype(np.uint64)
+    try:
+        longs = units.astype(np.int64)
+        raw[:, 0] = longs.view(np.uint64)
+        raw[:, 1:] = (longs >> np.int64(63)).view(np.uint64)[:, np.newaxis]
+    except OverflowError:
+        for word in range(words):
+            raw[:, word] = ((units >> (64 * word)) & _WORD).astype(np.uint64)
     bitmap = None if valid is None else pa.array(valid).buffers()[1]
     return pa.Array.from_buffers(data_type, len(units), [bitmap, pa.py_buffer(raw.tobytes())])
 

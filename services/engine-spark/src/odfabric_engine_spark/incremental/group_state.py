@@ -86,6 +86,8 @@ class GroupState:
     def find(self, keys: pa.Array) -> Longs:
         """Positions of keys, -1 for one that is not there. No key occurs twice."""
         found = np.full(len(keys), -1, dtype=np.int64)
+        if not self._runs:
+            return found
         known = self._known(distinct(byte_hashes(keys)))
         if len(known.keys):
             hits = pc.index_in(known.keys, value_set=keys)

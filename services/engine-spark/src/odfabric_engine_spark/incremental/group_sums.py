@@ -174,10 +174,11 @@ def _numbered(columns: Sequence[pa.Array], rows: int) -> tuple[Longs, int]:
     groups, count = np.zeros(rows, dtype=np.int64), min(rows, 1)
     for column in columns:
         encoded = _as_numbers(column).dictionary_encode(null_encoding="encode")
-        own = encoded.indices.to_numpy().astype(np.int64)
-        # Both are at most the number of rows, so their product has its place in 64 bits.
-        both = pa.array(groups * max(len(encoded.dictionary), 1) + own).dictionary_encode()
-        groups, count = both.indices.to_numpy().astype(np.int64), len(both.dictionary)
+        if count > 1:
+            # Both are at most the number of rows, so their product has its place in 64 bits.
+            both = groups * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy()
+            encoded = pa.array(both).dictionary_encode()
+        groups, count = encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
     return groups, count
 
 

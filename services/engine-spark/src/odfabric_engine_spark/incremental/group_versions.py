@@ -216,13 +216,12 @@ class GroupVersions:
             return rows
         closing = closing_steps(work.ends, self._marks)
         candidates = np.nonzero((work.state >= 0) & (closing >= 0) & (closing < len(self._marks.after_us)))[0]
-        covered = set(zip(sums.groups.tolist(), sums.steps.tolist(), strict=True))
-        bare = [
-            (group, step, -1)
-            for group, step in zip(candidates.tolist(), closing[candidates].tolist(), strict=True)
-            if (group, step) not in covered
-        ]
-        events = np.concatenate([rows, np.array(bare, dtype=np.int64).reshape(-1, 3)])
+        steps = len(self._marks.after_us) + 1
+        told = sums.groups * steps + sums.steps
+        bare = candidates[~np.isin(candidates * steps + closing[candidates], told)]
+        if not len(bare):
+            return rows
+        events = np.concatenate([rows, np.stack([bare, closing[bare], np.full(len(bare), -1)], axis=1)])
         return events[order_by(events[:, 0], events[:, 1])]
 
     def _play(self, work: _Work, sums: PartialSums, events: npt.NDArray[np.int64]) -> tuple[_Recorded, Longs, Longs]:
@@ -241,7 +240,7 @@ class GroupVersions:
                 raise error.told(self._group(work, int(of[error.at]))) from error
             return latest[of]
 
-        record(self._final_before(work, np.unique(groups)))
+        record(self._final_before(work, groups[run_starts(groups)]))
         for chosen in _rounds(groups):
             added = chosen[sources[chosen] >= 0]
             work.values.add_at(groups[added], sums.values.take(sources[added]))

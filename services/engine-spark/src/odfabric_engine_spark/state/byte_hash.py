@@ -11,11 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from odfabric_engine_spark.state.run import Hashes
+from odfabric_engine_spark.incremental.stable_order import stable_order
+from odfabric_engine_spark.state.run import Hashes, Longs
 
 _MULTIPLIER = 0x9E3779B97F4A7C15
 _MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _PIECE_ROWS = 1 << 18
+_SHORT_BYTES = 256
+"""Strings up to this size are gone through byte by byte, all at once."""
 
 
 def byte_hashes(encoded: pa.Array) -> Hashes:
@@ -31,10 +34,26 @@ def _hashes(encoded: pa.Array) -> Hashes:
     starts = (offsets[:-1] - offsets[0]).astype(np.int64)
     lengths = np.diff(offsets).astype(np.int64)
     if (lengths == lengths[0]).all():
-        return _mixed(_polynomials(content.reshape(len(lengths), -1)) + lengths.astype(np.uint64) * np.uint64(_MIX[0]))
-    positions = np.arange(len(content), dtype=np.int64) - np.repeat(starts, lengths)
-    terms = (content.astype(np.uint64) + np.uint64(1)) * _powers(int(lengths.max()))[positions]
-    return _mixed(np.add.reduceat(terms, starts) + lengths.astype(np.uint64) * np.uint64(_MIX[0]))
+        found = _polynomials(content.reshape(len(lengths), -1))
+    elif int(lengths.max()) <= _SHORT_BYTES:
+        found = _short_polynomials(content, starts, lengths)
+    else:
+        positions = np.arange(len(content), dtype=np.int64) - np.repeat(starts, lengths)
+        terms = (content.astype(np.uint64) + np.uint64(1)) * _powers(int(lengths.max()))[positions]
+        found = np.add.reduceat(terms, starts)
+    return _mixed(found + lengths.astype(np.uint64) * np.uint64(_MIX[0]))
+
+
+def _short_polynomials(content: npt.NDArray[np.uint8], starts: Longs, lengths: Longs) -> Hashes:
+    """Those of strings that are not equally long, byte by byte of all that have so many."""
+    order = stable_order(-lengths)
+    starts, counts = starts[order], len(lengths) - np.cumsum(np.bincount(lengths)[:-1])
+    ordered: Hashes = np.zeros(len(lengths), dtype=np.uint64)
+    for at, (power, count) in enumerate(zip(_powers(len(counts)), counts, strict=True)):
+        ordered[:count] += (content[starts[:count] + at].astype(np.uint64) + np.uint64(1)) * power
+    found = np.empty_like(ordered)
+    found[order] = ordered
+    return found
 
 
 def _polynomials(content: npt.NDArray[np.uint8]) -> Hashes:
