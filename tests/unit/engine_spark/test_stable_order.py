@@ -31,6 +31,17 @@ def test_numbers_that_differ_in_their_last_bits_only(numbers: list[tuple[int, in
     assert found.tolist() == np.argsort(keys, kind="stable").tolist()
 
 
+@given(NUMBERS | st.lists(st.integers(0, 2**64 - 1), max_size=200), st.integers(1, 5))
+def test_halves_are_sorted_at_the_same_time(numbers: list[int], cores: int) -> None:
+    keys = np.array(numbers, dtype=np.int64 if min(numbers, default=0) < 0 else np.uint64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FEW", 0)
+        patch.setattr(module, "_MANY", 8)
+        patch.setattr(module.pa, "cpu_count", lambda: cores)
+        found = stable_order(keys)
+    assert found.tolist() == np.argsort(keys, kind="stable").tolist()
+
+
 def test_large_unsigned_numbers_come_last() -> None:
     keys = np.array([2**64 - 1, 0, 2**63, 1] * 100_000, dtype=np.uint64)
     assert (stable_order(keys) == np.argsort(keys, kind="stable")).all()
