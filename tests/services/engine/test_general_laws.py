@@ -21,6 +21,7 @@ from time import monotonic
 
 import pytest
 
+from odfabric_engine_spark.stages import hashed_joins
 from odfabric_engine_spark.validate import gate
 from tests.services.engine.general_cases import GeneralCase, sizes_of
 from tests.services.engine.general_check import Tally, check_general, run_again
@@ -100,6 +101,7 @@ def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
         with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(AT_ONCE) as pool:
             patch.setitem(gate.GATE_CONF, "spark.sql.shuffle.partitions", str(chance.randint(1, 3)))
             patch.setitem(gate.GATE_CONF, PLANNED, "1m")
+            patch.setattr(hashed_joins, "_ROWS_MIN", chance.choice((0, hashed_joins._ROWS_MIN)))
             found_by_query = pool.map(lambda name: _check_histories(name, lab, tally), names[begin : begin + BATCH])
             done = [one for each in found_by_query for one in each]
             found = [one.problem for one in done if one.problem is not None]

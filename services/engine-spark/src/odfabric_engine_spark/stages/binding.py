@@ -31,6 +31,7 @@ from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.result_rows import arrow_of
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.extraction import TAG
+from odfabric_engine_spark.stages.hashed_joins import HashedJoins, Size
 from odfabric_engine_spark.stages.linear_run import output_columns
 from odfabric_engine_spark.stages.timed import at_watermark, timed_filter
 from odfabric_engine_spark.stages.values import StageLeaf
@@ -72,17 +73,20 @@ class BoundPlan:
         self._leaves: list[_Leaf] = []
         self._root = self._node(plan)
         self._results: dict[int, Any] = {}
+        self._hashed_joins = HashedJoins(catalyst)
 
-    def changes(self, sources: Sequence[Plan], sides: Sequence[Side], *, in_one_task: bool) -> DataFrame:
+    def changes(
+        self, sources: Sequence[Plan], sides: Sequence[Side], *, in_one_task: bool, sizes: Sequence[Size] = ()
+    ) -> DataFrame:
         """What the sides give, and in a last column what each row counts.
 
-        `sources` are the rows of the leaves, then tags. `in_one_task`: a side is one task, without shuffles, each of which takes
-        longer than all the work of few rows.
+        `sources` are the rows of the leaves, then tags; `sizes` say how large they are, where that is known. `in_one_task`: a side is
+        one task, without shuffles, each of which takes longer than all the work of few rows.
         """
         relations = [leaf.relation(source) for leaf, source in zip(self._leaves, sources, strict=True)]
         if in_one_task:
             relations = [self._in_one_task(each) for each in relations]
-        parts = [self._side(_Bound(relations, in_one_task), side) for side in sides]
+        parts = [self._side(_Bound(relations, in_one_task, sizes), side) for side in sides]
         union = self._catalyst.logical.Union
         whole = parts[0] if len(parts) == 1 else union(self._catalyst.seq(parts), False, False)
         return self._catalyst.data_frame(whole)
@@ -90,11 +94,11 @@ class BoundPlan:
     def _node(self, plan: Plan) -> _Node:
         if leaf_alias(plan) is not None:
             self._leaves.append(_Leaf(self._catalyst, plan))
-            return _Node(plan, (), len(self._leaves) - 1, is_union=False, waits=False)
+            return _Node("Leaf", plan, (), len(self._leaves) - 1, waits=False)
         below = tuple(self._node(child) for child in children(plan))
         name = simple_name(plan)
         waits = name == "Filter" and timed_filter(plan) is not None
-        return _Node(plan, below, None, is_union=name == "Union", waits=waits)
+        return _Node(name, plan, below, below[0].rows_of if name in ("Project", "Filter") else None, waits)
 
     def _in_one_task(self, rows: Plan) -> Plan:
         return self._catalyst.logical.Repartition(1, False, rows)
@@ -107,14 +111,17 @@ class BoundPlan:
         return self._catalyst.logical.Project(self._results[side.sign], self._with_rows(self._root, bound, side))
 
     def _with_rows(self, node: _Node, bound: _Bound, side: Side) -> Plan:
-        if node.leaf is not None:
-            return self._leaves[node.leaf].chosen(bound.relations[node.leaf], side.without)
+        if node.name == "Leaf":
+            assert node.rows_of is not None
+            return self._leaves[node.rows_of].chosen(bound.relations[node.rows_of], side.without)
         if not node.below:
             return node.plan
         below = [self._with_rows(child, bound, side) for child in node.below]
         plan = node.plan.withNewChildren(self._catalyst.seq(below))
-        if bound.in_one_task and node.is_union:
+        if bound.in_one_task and node.name == "Union":
             plan = self._in_one_task(plan)
+        if node.name == "Join":
+            plan = self._hashed_joins.chosen(plan, *(bound.size_of(child) for child in node.below))
         return at_watermark(self._catalyst, plan, side.watermark_us) if node.waits else plan
 
 
@@ -124,16 +131,24 @@ class _Bound:
 
     relations: Sequence[Plan]
     in_one_task: bool
+    sizes: Sequence[Size]
+
+    def size_of(self, node: _Node) -> Size | None:
+        """At most how many rows a node gives, if that is known."""
+        return self.sizes[node.rows_of] if self.sizes and node.rows_of is not None else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A node of a plan: `leaf` is its number if rows come in there, `waits` if it is a timed filter."""
+    """A node of a plan, by the name of its class, a leaf as Leaf.
 
+    `rows_of` is the number of the leaf whose rows it gives, perhaps not all and not whole; `waits` tells a timed filter.
+    """
+
+    name: str
     plan: Plan
     below: tuple[_Node, ...]
-    leaf: int | None
-    is_union: bool
+    rows_of: int | None
     waits: bool
 
 

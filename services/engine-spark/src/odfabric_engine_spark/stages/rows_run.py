@@ -31,6 +31,7 @@ from odfabric_engine_spark.stages.delta import Delta, added_up
 from odfabric_engine_spark.stages.extraction import AFTER, BEFORE, BoundRows, first_rows, new_rows, old_and_new_rows
 from odfabric_engine_spark.stages.forgetting import StageForgets
 from odfabric_engine_spark.stages.forgotten_rows import Bounds, ForgottenRows
+from odfabric_engine_spark.stages.hashed_joins import Size
 from odfabric_engine_spark.stages.parts_at_once import PartWork, computed, count_of
 from odfabric_engine_spark.stages.rows_plan import RowsPlan
 from odfabric_engine_spark.stages.stage_tasks import StageTasks, TouchedLeaf, key_too_large
@@ -402,7 +403,9 @@ class RowsRun:
         """What the plan gives over rows of the leaves. Raises ResultTooLarge, and what Spark raises."""
         few = sum(map(len, leaves)) <= self._call.settings.stage_rows_each
         sources = [tagged(self._plan.catalyst, each) for each in leaves]
-        return collected(self._plan.bound.changes(sources, sides, in_one_task=not self._plan.always or few))
+        sizes = [Size(len(each), each.nbytes) for each in leaves]
+        in_one_task = not self._plan.always or few
+        return collected(self._plan.bound.changes(sources, sides, in_one_task=in_one_task, sizes=sizes))
 
     def _failed(self, error: BaseException, part: KeyPart, work: _Work, check: Callable[[], None]) -> BaseException:
         """The failure of a part with the rows to blame: a key fails by itself, whatever the others are, so keys are left out first."""

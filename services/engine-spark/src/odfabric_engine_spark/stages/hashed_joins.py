@@ -1,0 +1,58 @@
+"""Which joins of a stage look rows up in a table of hashes instead of sorting both sides.
+
+Owns that choice, for Spark knows nothing of the size of rows that it is handed. Invariant: it changes how a join is computed, never what it
+gives; a table of hashes, which Spark cannot spill, is made of a small side only. Not here: how many rows are bound at once (`parts_at_once`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from odfabric_engine_spark.catalyst import Catalyst, Plan
+
+_BYTES_MAX = 16 << 20
+"""A side that is at most so large is hashed .."""
+_TIMES_MIN = 3
+""".. where the other has so many times as many rows .."""
+_ROWS_MIN = 20_000
+""".. and so many that sorting them takes longer than telling Spark not to."""
+_HINTS = "org.apache.spark.sql.catalyst.plans.logical."
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Rows, and their bytes."""
+
+    rows: int
+    bytes: int
+
+    def is_small_beside(self, other: Size) -> bool:
+        """Whether it pays to hash these rows and to look up those of the other side."""
+        return self.bytes <= _BYTES_MAX and other.rows >= max(_TIMES_MIN * self.rows, _ROWS_MIN)
+
+
+class HashedJoins:
+    """Tells Spark which side of a join to hash."""
+
+    def __init__(self, catalyst: Catalyst) -> None:
+        self._catalyst = catalyst
+        self._hints: dict[bool, Any] = {}
+
+    def chosen(self, join: Plan, left: Size | None, right: Size | None) -> Plan:
+        """The join, perhaps with one side to be hashed. Spark sorts nevertheless where the kind of join does not let it hash that side."""
+        if left is None or right is None:
+            return join
+        for of_left, one, other in ((False, right, left), (True, left, right)):
+            if one.is_small_beside(other):
+                hint = self._hint(of_left=of_left)
+                return self._catalyst.logical.Join(join.left(), join.right(), join.joinType(), join.condition(), hint)
+        return join
+
+    def _hint(self, *, of_left: bool) -> Any:
+        if of_left not in self._hints:
+            some, none = self._catalyst.jvm.scala.Some, self._catalyst.companion("scala.None")
+            hashed = some(self._catalyst.logical.HintInfo(some(self._catalyst.companion(f"{_HINTS}SHUFFLE_HASH"))))
+            sides = (hashed, none) if of_left else (none, hashed)
+            self._hints[of_left] = self._catalyst.logical.JoinHint(*sides)
+        return self._hints[of_left]

@@ -1,0 +1,49 @@
+"""Small sides of joins are hashed: what Spark does then, and that the rows are the same."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.catalyst import Catalyst, analysed
+from odfabric_engine_spark.local_rows import local_rows
+from odfabric_engine_spark.stages.hashed_joins import HashedJoins, Size
+
+pytestmark = pytest.mark.spark
+
+MANY, FEW = Size(30_000, 1 << 20), Size(10_000, 1 << 20)
+LEFT = pa.table({"k": [1, 2, 2, None], "v": [1, 2, 3, 4]})
+RIGHT = pa.table({"w": [2, 3, None], "x": [5, 6, 7]})
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "built"),
+    [
+        (MANY, FEW, "BuildRight"),
+        (FEW, MANY, "BuildLeft"),
+        (MANY, MANY, None),
+        (MANY, Size(10_001, 1), None),
+        (MANY, Size(1, (16 << 20) + 1), None),
+        (Size(19_999, 1), Size(1, 1), None),
+        (MANY, None, None),
+        (None, FEW, None),
+    ],
+)
+@pytest.mark.parametrize("kind", ["inner", "left", "full", "leftsemi", "leftanti"])
+def test_small_side_is_hashed(
+    left: Size | None, right: Size | None, built: str | None, kind: str, engine_call: EngineCall
+) -> None:
+    session = engine_call.session
+    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    catalyst = Catalyst(session)
+    one, other = local_rows(session, LEFT), local_rows(session, RIGHT)
+    frame = one.join(other, one["k"] == other["w"], kind)
+    chosen = catalyst.data_frame(HashedJoins(catalyst).chosen(analysed(frame), left, right))
+    said = str(chosen._jdf.queryExecution().executedPlan())
+    if built == "BuildRight" or (built == "BuildLeft" and kind not in ("leftsemi", "leftanti")):
+        assert "ShuffledHashJoin" in said
+        assert built in said
+    else:
+        assert "SortMergeJoin" in said
+    assert sorted(map(str, chosen.collect())) == sorted(map(str, frame.collect()))
