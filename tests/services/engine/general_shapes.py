@@ -13,6 +13,7 @@ from tests.services.engine.general_dialects import END_OF_SESSION, either, final
 from tests.services.engine.general_list_shapes import OF_LISTS
 from tests.services.engine.general_lookup_shapes import LOOKUPS, OF_B, VERSION
 from tests.services.engine.general_subquery_shapes import SUBQUERIES
+from tests.services.engine.general_window_shapes import OVER_WINDOWS
 from tests.services.engine.named_shape import LAST, Shape, groups
 
 _COLUMNS = {
@@ -568,4 +569,16 @@ _AGGREGATES = {
     ),
 }
 
-SHAPES = {**_JOINS, **SUBQUERIES, **_GROUPS, **_AGGREGATES, **_SETS, **_OVER, **OF_LISTS, **_TIMED, **LOOKUPS, **_STEPS}
+SHAPES = {
+    **_JOINS,
+    **SUBQUERIES,
+    **_GROUPS,
+    **_AGGREGATES,
+    **_SETS,
+    **_OVER,
+    **OVER_WINDOWS,
+    **OF_LISTS,
+    **_TIMED,
+    **LOOKUPS,
+    **_STEPS,
+}

@@ -31,6 +31,7 @@ from odfabric_engine_spark.normalise.temporal import without_lateral
 from odfabric_engine_spark.normalise.timed import has_timed_filter, with_timed_windows
 from odfabric_engine_spark.normalise.waiting_joins import has_bounded_join, with_waiting_joins
 from odfabric_engine_spark.normalise.window_functions import with_total_order
+from odfabric_engine_spark.normalise.window_places import places_below
 from odfabric_engine_spark.validate.lateness import no_lateness
 from odfabric_engine_spark.validate.spark_refusals import spark_refused
 
@@ -107,7 +108,10 @@ class _Plain:
                 return plain
             return self._subqueries.beside(map_inner_plans(self._catalyst, node, self._inner))
         if simple_name(node) == "Window":
-            return with_total_order(self._catalyst, node)
+            places = places_below(self._catalyst, node)
+            if places is None:
+                return with_total_order(self._catalyst, node, below=children(node)[0], place=None)
+            return with_total_order(self._catalyst, node, below=places.plan, place=places.column)
         return self._subqueries.joined(map_inner_plans(self._catalyst, node, self._inner))
 
     def _inner(self, expression: Expression, plan: Plan) -> Plan:

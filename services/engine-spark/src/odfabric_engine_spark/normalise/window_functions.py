@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.catalyst import (
+    Attribute,
     Catalyst,
     Expression,
     Plan,
@@ -151,9 +152,11 @@ def _calls(node: Plan) -> Iterator[_Call]:
         yield from (_Call(part) for part in walk_expression(named) if simple_name(part) == "WindowExpression")
 
 
-def with_total_order(catalyst: Catalyst, node: Plan) -> Plan:
-    """A Window node with its order completed for the functions to which it matters."""
-    (below,) = children(node)
+def with_total_order(catalyst: Catalyst, node: Plan, *, below: Plan, place: Attribute | None) -> Plan:
+    """A Window node over a plan, with its order completed for the functions to which it matters.
+
+    `place` is a column of the plan that orders what ties, if there is one, and no column of the result.
+    """
     by_peers: list[Expression] = []
     by_position: list[Expression] = []
     for named in items(node.windowExpressions()):
@@ -161,12 +164,13 @@ def with_total_order(catalyst: Catalyst, node: Plan) -> Plan:
     if not by_position:
         return node
     partition = items(node.partitionSpec())
-    order = completed(catalyst, partition, items(node.orderSpec()), below)
+    stated = items(node.orderSpec())
+    order = completed(catalyst, partition, stated, below) if place is None else [*stated, ascending(catalyst, place)]
     if by_peers:
-        below = window(catalyst, by_peers, partition, items(node.orderSpec()), below)
+        below = window(catalyst, by_peers, partition, stated, below)
     renamed: list[Expression] = []
     of_peers: list[Expression] = []
-    peers = [*partition, *(each.child() for each in items(node.orderSpec()))]
+    peers = [*partition, *(each.child() for each in stated)]
     for each in by_position:
         call = _Call(each.child())
         value = _with_order(catalyst, call, partition, order)
@@ -180,9 +184,9 @@ def with_total_order(catalyst: Catalyst, node: Plan) -> Plan:
             catalyst.named(over_rows(catalyst, last, peers, order, to_end=True), str(each.name()), like=each)
         )
     plan = window(catalyst, renamed, partition, order, below)
-    if not of_peers:
-        return plan
-    return catalyst.logical.Project(node.output(), window(catalyst, of_peers, peers, order, plan))
+    if of_peers:
+        plan = window(catalyst, of_peers, peers, order, plan)
+    return plan if place is None and not of_peers else catalyst.logical.Project(node.output(), plan)
 
 
 def window(
@@ -258,11 +262,11 @@ def _declared(plan: Plan) -> list[Expression]:
         return output
     places = {expr_id(column): place for place, column in enumerate(items(children(base)[0].output()))}
     # A column under another name stands where it stood.
-    chosen = {expr_id(named): places.get(expr_id(_source(named)), len(places)) for named in items(base.projectList())}
+    chosen = {expr_id(named): places.get(expr_id(source_of(named)), len(places)) for named in items(base.projectList())}
     return sorted(output, key=lambda column: chosen.get(expr_id(column), len(places)))
 
 
-def _source(named: Expression) -> Expression:
+def source_of(named: Expression) -> Expression:
     """The column that a name is given to, the name itself for anything else."""
     renamed = simple_name(named) == "Alias" and is_attribute(named.child())
     return named.child() if renamed else named

@@ -1,0 +1,44 @@
+"""Named shapes of queries in which a window stands over another one. As in `general_shapes`.
+
+DuckDB sorts for each window by itself, so it cannot judge what equal rows are given by two of them.
+"""
+
+from __future__ import annotations
+
+from tests.services.engine.general_dialects import either
+from tests.services.engine.named_shape import Shape
+
+_ALL = "PARTITION BY k ORDER BY event_time, z, v"
+
+OVER_WINDOWS = {
+    "sessions by two windows": Shape(
+        "a",
+        either(
+            "WITH m AS (SELECT k AS g, event_time AS t, CASE WHEN event_time - lag(event_time) OVER (PARTITION BY k ORDER BY event_time) "
+            "<= INTERVAL 1 HOUR THEN 0 ELSE 1 END AS new FROM a), s AS (SELECT g, t, sum(new) OVER (PARTITION BY g ORDER BY t "
+            "ROWS UNBOUNDED PRECEDING) AS sid FROM m) SELECT min(t) AS event_time, g, sid, max(t) AS last, count(*) AS n "
+            "FROM s GROUP BY g, sid",
+            None,
+        ),
+        ("g", "sid"),
+    ),
+    "islands of equal values": Shape(
+        "a",
+        either(
+            f"WITH m AS (SELECT event_time, k, z, v, CASE WHEN v <=> lag(v) OVER ({_ALL}) THEN 0 ELSE 1 END AS new FROM a), "
+            f"s AS (SELECT event_time, k, v, sum(new) OVER ({_ALL} ROWS UNBOUNDED PRECEDING) AS island FROM m) "
+            "SELECT max(event_time) AS event_time, k, island, min(v) AS v, count(*) AS n FROM s GROUP BY k, island",
+            None,
+        ),
+        ("k", "island"),
+    ),
+    "a window that goes on with the order of another": Shape(
+        "a",
+        either(
+            f"SELECT event_time, k, rn, nx, sum(nx - rn) OVER (PARTITION BY k ORDER BY event_time ROWS UNBOUNDED PRECEDING) AS s, "
+            "rank() OVER (PARTITION BY k ORDER BY event_time) AS r FROM (SELECT event_time, k, rn, lead(rn) OVER (PARTITION BY k "
+            f"ORDER BY event_time, z) AS nx FROM (SELECT *, row_number() OVER ({_ALL}) AS rn FROM a) b WHERE rn <> 2) c",
+            None,
+        ),
+    ),
+}
