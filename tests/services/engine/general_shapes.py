@@ -318,6 +318,10 @@ _SETS = {
     "union of rows and groups": Shape(
         "ab", f"SELECT {LAST}, k, sum(v) AS s FROM a GROUP BY k UNION ALL SELECT event_time, w, k FROM b"
     ),
+    "union with nothing in some columns": Shape(
+        "ab",
+        f"SELECT {LAST}, k, NULL AS q, count(*) AS n FROM a GROUP BY k UNION ALL SELECT event_time, k, z, NULL FROM b",
+    ),
     "union of two groupings": Shape(
         "ab",
         f"SELECT {LAST}, k AS key, count(*) AS n FROM a GROUP BY k UNION ALL "

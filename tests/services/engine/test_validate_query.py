@@ -324,7 +324,7 @@ KEPT = [
     ("parse_json('{}') t", "q.t:u::int", "t", "variant", "parse_json"),
     ("map(a.k, b.v) t", "q.t['u']", "t", "map<string,int>", "map_entries"),
     ("array(named_struct('m', map('u', b.v))) t", "q.t[0].m['u']", "t", "map<string,int>", "map_entries"),
-    ("null t", "q.t is null", "t", "void", "cast(null as string)"),
+    ("array(null) t", "size(q.t)", "t", "void", "cast(null as ..)"),
     ("make_ym_interval(0, b.v) t", "extract(month from q.t)", "t", "interval year to month", "number of months"),
     ("make_interval(0, b.v) t", "q.event_time + q.t", "t", "interval", "its numbers"),
 ]
@@ -342,6 +342,32 @@ def test_a_column_that_cannot_leave_its_stage_is_refused(
     assert way in (problem.hint or "")
     unused = validate(engine_call, f"select q.event_time, c.v from ({below}) q join b c on q.v = c.v")
     assert unused.problems == ()
+
+
+NOTHING = "select max(a.event_time) as event_time, a.k, null as t from a group by a.k"
+TYPED = [
+    (f"{NOTHING} union all select event_time, k, v from b", {"t": "Int32"}),
+    (f"{NOTHING} union all select event_time, null, cast(v as string) from b", {"t": "String"}),
+    (
+        f"select event_time, k, t is null as n, coalesce(t, 'x') as c from ({NOTHING}) q where t is null",
+        {"c": "String"},
+    ),
+    ("select event_time, row_number() over (order by (select null)) as n from a", {"n": "Int32"}),
+]
+
+
+@pytest.mark.parametrize(("sql", "types"), TYPED)
+def test_nothing_has_the_type_that_is_asked_for(engine_call: EngineCall, sql: str, types: dict[str, str]) -> None:
+    found = validate(engine_call, sql)
+    assert found.problems == ()
+    assert found.data_schema is not None
+    named = {field.name: str(field.type) for field in found.data_schema.fields}
+    assert all(kind in named[name] for name, kind in types.items()), named
+
+
+def test_nothing_stays_nothing_in_a_result(engine_call: EngineCall) -> None:
+    (problem,) = validate(engine_call, f"select event_time, k, t from ({NOTHING}) q").problems
+    assert (problem.rule, problem.message) == ("column-type", "the column t is NULL in every row")
 
 
 def test_a_column_without_a_name_that_cannot_be_kept_is_shown_as_it_is_written(engine_call: EngineCall) -> None:

@@ -29,6 +29,7 @@ from odfabric_engine_spark.normalise.sorted_lists import with_sorted_lists
 from odfabric_engine_spark.normalise.subqueries import Subqueries
 from odfabric_engine_spark.normalise.temporal import without_lateral
 from odfabric_engine_spark.normalise.timed import has_timed_filter, with_timed_windows
+from odfabric_engine_spark.normalise.typed_nulls import with_typed_nulls
 from odfabric_engine_spark.normalise.waiting_joins import has_bounded_join, with_waiting_joins
 from odfabric_engine_spark.normalise.window_functions import with_total_order
 from odfabric_engine_spark.normalise.window_places import places_below
@@ -69,7 +70,7 @@ def normal_plan(
         plan = _Plain(catalyst, times, temporal_tables).plain(plan)
     except Py4JError as error:
         raise spark_refused(error) from error
-    plan = with_filters_pushed(catalyst, with_sorted_lists(catalyst, plan))
+    plan = with_filters_pushed(catalyst, with_sorted_lists(catalyst, with_typed_nulls(catalyst, plan)))
     plan = with_timed_windows(catalyst, with_exact_aggregates(catalyst, plan), times)
     plan = with_waiting_joins(catalyst, plan, times)
     check_normal(catalyst, plan)

@@ -44,7 +44,7 @@ _WITHOUT_FORM: dict[type[spark_types.DataType], str] = {
 }
 _WITHOUT_BYTES: dict[type[spark_types.DataType], str] = {
     spark_types.MapType: "take out the members that are used, or keep map_entries(..) of it",
-    spark_types.NullType: "say of which type it is: cast(null as string)",
+    spark_types.NullType: "say of which type it is: cast(null as ..)",
 }
 _OF_INPUT = (
     "make a dataset with its keys and values in two lists, map_keys(..) and map_values(..), and derive from that"
