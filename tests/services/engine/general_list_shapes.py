@@ -31,6 +31,22 @@ OF_LISTS = {
         ),
         ("k",),
     ),
+    "lists that are taken apart": Shape(
+        "a",
+        either(
+            f"SELECT event_time, k, x FROM (SELECT {LAST}, k, collect_list(v) AS l FROM a GROUP BY k) q LATERAL VIEW explode(l) t AS x",
+            "SELECT q.event_time, a.k, v AS x FROM a JOIN (SELECT max(event_time) AS event_time, k FROM a GROUP BY k) q "
+            "ON q.k IS NOT DISTINCT FROM a.k WHERE v IS NOT NULL",
+        ),
+    ),
+    "numbers that are missing": Shape(
+        "a",
+        either(
+            "SELECT TIMESTAMP '2024-01-01 00:00:00' AS event_time, n FROM (SELECT explode(sequence(-1, (SELECT max(v) FROM a))) AS n) q "
+            "WHERE NOT EXISTS (SELECT 1 FROM a b WHERE b.v = q.n)",
+            None,
+        ),
+    ),
     "sets and moments of frames": Shape(
         "a",
         either(

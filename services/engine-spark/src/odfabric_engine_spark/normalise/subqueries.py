@@ -51,6 +51,8 @@ class Subqueries:
         found = subqueries_of(self._catalyst, node)
         if not found:
             return node
+        if simple_name(node) == "Generate":
+            return self._below_generate(node)
         if simple_name(node) not in _HOLDERS:
             raise Refused([_not_here(found[0])])
         if simple_name(node) == "Join" and join_kind(node) in MATCHED:
@@ -170,25 +172,38 @@ class Subqueries:
         any_column = self._catalyst.seq(output_of(below)[:1])
         return self._catalyst.expressions.Exists(part.plan(), any_column, part.exprId(), part.joinCond(), part.hint())
 
+    def _below_generate(self, node: Plan) -> Plan:
+        """Subqueries of what makes several rows of one move into a selection below."""
+        below: list[Expression] = []
+        plan = map_expressions(self._catalyst, node, lambda part: self._to_column(part, below))
+        return self._catalyst.logical.Project(node.output(), self._over_selection(plan, below))
+
     def _around_aggregate(self, node: Plan) -> Plan:
         """Subqueries within functions and groups move into a selection below, others into one above."""
         below: list[Expression] = []
-        (child,) = children(node)
         node = self._pulled_below(node, below)
-        if below:
-            project = self._catalyst.logical.Project(self._catalyst.seq([*output_of(child), *below]), child)
-            node = node.withNewChildren(self._catalyst.seq([self.joined(project)]))
+        node = self._over_selection(node, below) if below else node
         return self._pulled_above(node) if subqueries_of(self._catalyst, node) else node
+
+    def _over_selection(self, node: Plan, more: list[Expression]) -> Plan:
+        """A node over a selection of more columns, which hold subqueries."""
+        (child,) = children(node)
+        project = self._catalyst.logical.Project(self._catalyst.seq([*output_of(child), *more]), child)
+        return node.withNewChildren(self._catalyst.seq([self.joined(project)]))
+
+    def _to_column(self, part: Expression, below: list[Expression]) -> Expression | None:
+        """The column that has the value of a subquery, None for anything else."""
+        if inner_plan(part) is None and simple_name(part) != "InSubquery" and not is_not_in(part):
+            return None
+        value = self._catalyst.named(part, "subquery")
+        below.append(value)
+        return value.toAttribute()
 
     def _pulled_below(self, node: Plan, below: list[Expression]) -> Plan:
         groups = [each for each in items(node.groupingExpressions()) if self._holds_plan(each)]
 
         def to_column(part: Expression) -> Expression | None:
-            if inner_plan(part) is None and simple_name(part) != "InSubquery" and not is_not_in(part):
-                return None
-            value = self._catalyst.named(part, "subquery")
-            below.append(value)
-            return value.toAttribute()
+            return self._to_column(part, below)
 
         def replace(part: Expression) -> Expression | None:
             if simple_name(part) == "AggregateExpression" and self._holds_plan(part):

@@ -138,13 +138,14 @@ class AnalysedGate:
                 below = within or (may_order and name not in ON_TOP)
                 stack.extend((child, None, below) for child in children(node))
             else:
-                found.extend(self._judge_expression(node, full_name, name, place))
+                problems = list(self._judge_expression(node, full_name, name, place))
+                found.extend(problems)
                 inside = inner_plan(node, name)
                 if inside is not None:
                     stack.append((inside, None, may_order))
                 for position, child in enumerate(children_of(node, name)):
                     stack.append((child, place_below(self._catalyst, node, name, place, position), False))
-                if self._catalyst.is_replaceable(node):  # what takes its place is judged too
+                if not problems and self._catalyst.is_replaceable(node):  # what takes its place is judged too
                     stack.append((node.replacement(), replace(place, made=True), False))
         return in_order(found)
 

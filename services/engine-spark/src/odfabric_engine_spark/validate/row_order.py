@@ -66,6 +66,8 @@ _SETTLING = frozenset(
         "ArrayMax",
         "ArrayMin",
         "ArrayContains",
+        "Explode",
+        "Inline",
         "IsNull",
         "IsNotNull",
     ]
