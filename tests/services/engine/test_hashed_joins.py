@@ -25,6 +25,7 @@ RIGHT = pa.table({"w": [2, 3, None], "x": [5, 6, 7]})
         (MANY, MANY, None),
         (MANY, Size(10_001, 1), None),
         (MANY, Size(1, (16 << 20) + 1), None),
+        (Size(900_000, 1), Size(250_001, 1), None),
         (Size(19_999, 1), Size(1, 1), None),
         (MANY, None, None),
         (None, FEW, None),

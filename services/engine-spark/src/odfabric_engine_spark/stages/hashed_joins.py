@@ -12,7 +12,8 @@ from typing import Any
 from odfabric_engine_spark.catalyst import Catalyst, Plan
 
 _BYTES_MAX = 16 << 20
-"""A side that is at most so large is hashed .."""
+_ROWS_MAX = 250_000
+"""A side of at most so many bytes and rows, each of which takes some 100 bytes more in a table, is hashed .."""
 _TIMES_MIN = 3
 """.. where the other has so many times as many rows .."""
 _ROWS_MIN = 20_000
@@ -29,7 +30,8 @@ class Size:
 
     def is_small_beside(self, other: Size) -> bool:
         """Whether it pays to hash these rows and to look up those of the other side."""
-        return self.bytes <= _BYTES_MAX and other.rows >= max(_TIMES_MIN * self.rows, _ROWS_MIN)
+        is_small = self.bytes <= _BYTES_MAX and self.rows <= _ROWS_MAX
+        return is_small and other.rows >= max(_TIMES_MIN * self.rows, _ROWS_MIN)
 
 
 class HashedJoins:
