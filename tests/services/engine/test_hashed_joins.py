@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.catalyst import Catalyst, analysed
+from odfabric_engine_spark.catalyst import Catalyst, Plan, analysed
 from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.stages.hashed_joins import HashedJoins, Size
 
@@ -31,7 +31,7 @@ RIGHT = pa.table({"w": [2, 3, None], "x": [5, 6, 7]})
         (None, FEW, None),
     ],
 )
-@pytest.mark.parametrize("kind", ["inner", "left", "full", "leftsemi", "leftanti"])
+@pytest.mark.parametrize("kind", ["inner", "left", "right", "full", "leftsemi", "leftanti", "existence"])
 def test_small_side_is_hashed(
     left: Size | None, right: Size | None, built: str | None, kind: str, engine_call: EngineCall
 ) -> None:
@@ -39,12 +39,22 @@ def test_small_side_is_hashed(
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     catalyst = Catalyst(session)
     one, other = local_rows(session, LEFT), local_rows(session, RIGHT)
-    frame = one.join(other, one["k"] == other["w"], kind)
+    frame = one.join(other, one["k"] == other["w"], "leftsemi" if kind == "existence" else kind)
+    if kind == "existence":
+        frame = catalyst.data_frame(_with_mark(catalyst, analysed(frame)))
     chosen = catalyst.data_frame(HashedJoins(catalyst).chosen(analysed(frame), left, right))
     said = str(chosen._jdf.queryExecution().executedPlan())
-    if built == "BuildRight" or (built == "BuildLeft" and kind not in ("leftsemi", "leftanti")):
+    one_sided = ("leftsemi", "leftanti", "existence")
+    if (built == "BuildRight" and kind != "right") or (built == "BuildLeft" and kind not in one_sided):
         assert "ShuffledHashJoin" in said
         assert built in said
     else:
         assert "SortMergeJoin" in said
     assert sorted(map(str, chosen.collect())) == sorted(map(str, frame.collect()))
+
+
+def _with_mark(catalyst: Catalyst, join: Plan) -> Plan:
+    """A join that says of each row of the left side whether it meets another, as `v = 1 OR k IN (SELECT ..)` becomes one."""
+    mark = catalyst.named(catalyst.literal_true(), "mark").toAttribute()
+    kind = catalyst.jvm.org.apache.spark.sql.catalyst.plans.ExistenceJoin(mark)
+    return catalyst.logical.Join(join.left(), join.right(), kind, join.condition(), join.hint())

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odfabric_engine_spark.catalyst import Catalyst, Plan
+from odfabric_engine_spark.stages.joins import LEFT_KEPT, MATCHED, join_kind
 
 _BYTES_MAX = 16 << 20
 _ROWS_MAX = 250_000
@@ -18,6 +19,9 @@ _TIMES_MIN = 3
 """.. where the other has so many times as many rows .."""
 _ROWS_MIN = 20_000
 """.. and so many that sorting them takes longer than telling Spark not to."""
+_LEFT_HASHED = MATCHED | {"LeftOuter", "RightOuter", "FullOuter"}
+_RIGHT_HASHED = LEFT_KEPT | {"FullOuter"}
+"""The kinds of joins that can hash a side. Told of another Spark sorts, or fails while it words its warning."""
 _HINTS = "org.apache.spark.sql.catalyst.plans.logical."
 
 
@@ -42,11 +46,12 @@ class HashedJoins:
         self._hints: dict[bool, Any] = {}
 
     def chosen(self, join: Plan, left: Size | None, right: Size | None) -> Plan:
-        """The join, perhaps with one side to be hashed. Spark sorts nevertheless where the kind of join does not let it hash that side."""
+        """The join, perhaps with one side to be hashed."""
         if left is None or right is None:
             return join
-        for of_left, one, other in ((False, right, left), (True, left, right)):
-            if one.is_small_beside(other):
+        kind = join_kind(join)
+        for of_left, kinds, one, other in ((False, _RIGHT_HASHED, right, left), (True, _LEFT_HASHED, left, right)):
+            if kind in kinds and one.is_small_beside(other):
                 hint = self._hint(of_left=of_left)
                 return self._catalyst.logical.Join(join.left(), join.right(), join.joinType(), join.condition(), hint)
         return join
