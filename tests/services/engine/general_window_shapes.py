@@ -41,4 +41,12 @@ OVER_WINDOWS = {
             None,
         ),
     ),
+    "nothing beside nothing": Shape(
+        "a",
+        either(
+            "SELECT event_time, k, v, c, m IS NULL AS n FROM (SELECT event_time, k, v, q, count(*) OVER (PARTITION BY k) AS c, "
+            "max(NULL) OVER (PARTITION BY k) AS m FROM (SELECT event_time, k, v, NULL AS q FROM a) a) b WHERE q <=> NULL",
+            None,
+        ),
+    ),
 }

@@ -365,6 +365,20 @@ def test_nothing_has_the_type_that_is_asked_for(engine_call: EngineCall, sql: st
     assert all(kind in named[name] for name, kind in types.items()), named
 
 
+READ_OTHERWISE = (
+    "select event_time, max(null) over (partition by k) is null as n from a",
+    "select event_time, lag(null) over (partition by k order by v) is null as n from a",
+    "select event_time, coalesce(first_value(q) over (partition by k order by v), 7) as n from (select event_time, k, v, null q from a)",
+    "select a.event_time, coalesce(a.q, null) is null as n from (select *, null q from a) a join b on a.k = b.k",
+    "select event_time, if(c > 0, q, null) is null as n from (select *, null q, count(*) over (partition by k) c from a)",
+)
+
+
+@pytest.mark.parametrize("sql", READ_OTHERWISE)
+def test_nothing_that_is_read_in_other_ways_stays_as_it_is(engine_call: EngineCall, sql: str) -> None:
+    assert validate(engine_call, sql).problems == ()
+
+
 def test_nothing_stays_nothing_in_a_result(engine_call: EngineCall) -> None:
     (problem,) = validate(engine_call, f"select event_time, k, t from ({NOTHING}) q").problems
     assert (problem.rule, problem.message) == ("column-type", "the column t is NULL in every row")

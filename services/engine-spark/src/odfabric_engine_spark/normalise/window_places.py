@@ -50,7 +50,7 @@ def places_below(catalyst: Catalyst, node: Plan) -> Places | None:
     (below,) = children(node)
     finder = _Finder(catalyst, _origins(below))
     wanted = finder.keys(node)
-    return None if any(key.column is None for key in wanted) else finder.placed(below, wanted)
+    return finder.placed(below, wanted, wanted)
 
 
 def _origins(plan: Plan) -> dict[int, int]:
@@ -80,19 +80,23 @@ class _Finder:
         ]
         return [*partition, *order]
 
-    def placed(self, plan: Plan, wanted: list[_Key]) -> Places | None:
-        """The plan with places, if some window in it sorts rows by what is wanted, and nothing sorts them otherwise after that."""
+    def placed(self, plan: Plan, wanted: list[_Key], order: list[_Key]) -> Places | None:
+        """The plan with places, if some window in it sorts rows by what is wanted, and nothing sorts them otherwise after that.
+
+        `order` is how a window above sorts them, beginning with what is wanted.
+        """
         name = simple_name(plan)
-        if name not in _PASSED:
+        if name not in _PASSED or any(key.column is None for key in order):
             return None
         if name == "Window":
             keys = self.keys(plan)
-            if keys[: len(wanted)] != wanted:
+            if keys[: len(order)] != order:
                 return None
             partition = {self._column(each) for each in items(plan.partitionSpec())}
             if needs_order(plan) and partition <= {key.column for key in wanted}:
                 return self._numbered(plan)
-        below = self.placed(children(plan)[0], wanted)
+            order = keys
+        below = self.placed(children(plan)[0], wanted, order)
         if below is None:
             return None
         if name == "Project":
