@@ -42,6 +42,7 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.incremental.execute import execute_transform
 from odfabric_engine_spark.kept_plans import KeptPlans
+from odfabric_engine_spark.reused_memory import reuse_freed_memory
 from odfabric_engine_spark.session import SparkProcess, request_session, start_spark
 from odfabric_engine_spark.settings import EngineSettings
 
@@ -250,7 +251,8 @@ def in_turn(works: list[Callable[[], object]]) -> list[float]:
 
 @contextmanager
 def bench(**changes: Any) -> Iterator[Bench]:
-    """A started Spark; `changes` are settings of the engine."""
+    """A started Spark, in a process that handles memory as the engine's does; `changes` are settings of the engine."""
+    reuse_freed_memory()
     with tempfile.TemporaryDirectory() as folder:
         settings = replace(EngineSettings(exchange=Path(folder), memory_mib=2048), **changes)
         spark = start_spark(settings)

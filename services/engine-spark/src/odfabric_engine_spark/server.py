@@ -31,6 +31,7 @@ from odfabric_engine_spark.digest import ENGINE_NAME, ENGINE_VERSION, engine_dig
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.owner import lives
 from odfabric_engine_spark.ready_file import write_ready_file
+from odfabric_engine_spark.reused_memory import give_back_freed_memory, reuse_freed_memory
 from odfabric_engine_spark.sandbox.layers import layers_around_us
 from odfabric_engine_spark.servicers import EngineServicer
 from odfabric_engine_spark.session import SparkProcess, start_spark
@@ -45,6 +46,8 @@ EXIT_STUCK = 75
 _LOOK_EVERY_S = 0.2
 _ANSWER_S = 0.5
 """Time for the last answers to leave before the process gives itself up."""
+_REST_S = 1.0
+"""Time without a call after which freed memory is given back: calls often follow one another."""
 _HEALTH_CALLS = 8
 
 
@@ -103,6 +106,7 @@ def serve(
         threading.Thread(target=_heed, args=(keeper, end), daemon=True).start()
     check_contract_address(settings)
     exchange = ExchangeFolder.at(settings.exchange)
+    reuse_freed_memory()
     spark = start_spark(settings)
     runner = CallRunner(
         spark.session,
@@ -192,7 +196,11 @@ def _heed(keeper: BinaryIO, end: End) -> None:
 def _watch(end: End, *, settings: EngineSettings, spark: SparkProcess, runner: CallRunner) -> None:
     """Returns when the process shall end."""
     executors = spark.executors
+    rests = False
     while not end.happened.wait(_LOOK_EVERY_S):
+        rested, rests = rests, runner.idle_s > _REST_S
+        if rests and not rested:
+            give_back_freed_memory()
         if executors is not None:
             executors.look()
         if spark.jvm.process.poll() is not None:

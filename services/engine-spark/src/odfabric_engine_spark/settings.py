@@ -151,7 +151,7 @@ class EngineSettings:
     """Rows of state that are merged at once."""
     state_added_bytes_max: int = 256 * MIB
     """Rows that a transaction adds to a state stay in memory up to this size; more go to scratch files."""
-    stage_rows_max: int = 1_000_000
+    stage_rows_max: int = 2_000_000
     """New rows and touched keys of a stage up to which it is small; twice as many are computed at once, more one after the other."""
     stage_rows_each: int = 200_000
     """Rows of a stage that are worth a core: of more, as many parts are computed at once as there are cores for."""

@@ -79,9 +79,10 @@ class LeafRows:
                 piece = piece.filter(pa.array(self._kept[leaf][first : first + piece.num_rows]))
             yield piece
 
-    def together(self, leaf: int, pieces: Sequence[pa.Table]) -> pa.Table:
-        """Pieces of a leaf as one table; without any it has the columns and no row."""
-        return joined([self._tables[self._leaves[leaf].alias].no_rows, *pieces])
+    def together(self, leaf: int, pieces: Sequence[pa.Table], columns: Sequence[str] | None = None) -> pa.Table:
+        """Pieces of a leaf as one table, all columns or some; without any it has the columns and no row."""
+        tables = [self._tables[self._leaves[leaf].alias].no_rows, *pieces]
+        return joined(tables if columns is None else [table.select(columns) for table in tables])
 
     def _open(self, leaf: int, offsets: OffsetRange) -> InputRows:
         alias = self._leaves[leaf].alias
@@ -115,8 +116,11 @@ class LeafRows:
 
 def weights_of(operations: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """1 for rows that are added, -1 for rows that are withdrawn."""
-    added = (operations == OperationType.APPEND) | (operations == OperationType.CORRECT_TO)
-    return np.where(added, 1, -1).astype(np.int32)
+    weights = np.ones(len(operations), dtype=np.int32)
+    other = operations != OperationType.APPEND
+    if other.any():
+        weights[other & (operations != OperationType.CORRECT_TO)] = -1
+    return weights
 
 
 def columns_needed(catalyst: Catalyst, plan: Plan, results: Sequence[Expression]) -> list[frozenset[str]]:

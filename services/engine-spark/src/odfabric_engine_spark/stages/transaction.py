@@ -257,12 +257,12 @@ class StagedTransaction:
         if not steps:
             return Delta.none(leaf.schema)
         parts = [list(self._step_rows(position, step, in_hand)) for step in steps]
-        table = self._rows.together(position, [piece for pieces in parts for piece in pieces])
-        operation = self._tables[str(leaf.source)].vocabulary.operation_type
-        weights = weights_of(one_array(table.column(operation)).to_numpy()).astype(np.int64)
-        columns = [one_array(table.column(str(column.name()))) for column in leaf.columns]
-        delta = Delta.of(columns, weights)
-        offsets = one_array(table.column(self._tables[str(leaf.source)].vocabulary.offset)).to_numpy()
+        system, own = self._tables[str(leaf.source)].vocabulary, [str(column.name()) for column in leaf.columns]
+        needed = list(dict.fromkeys([*own, system.operation_type, system.offset]))
+        table = self._rows.together(position, [piece for pieces in parts for piece in pieces], needed)
+        weights = weights_of(one_array(table.column(system.operation_type)).to_numpy()).astype(np.int64)
+        delta = Delta.of([one_array(table.column(name)) for name in own], weights)
+        offsets = one_array(table.column(system.offset)).to_numpy()
         self._withdrawn[leaf] = WithdrawnRows.of(delta, offsets)
         if self._query.lateness is None:
             return delta
