@@ -12,12 +12,13 @@ from odfabric_engine_spark.catalyst import Attribute, Catalyst
 from odfabric_engine_spark.incremental.failed_rows import Described
 from odfabric_engine_spark.stages.binding import BoundPlan
 from odfabric_engine_spark.stages.leaf_keys import LeafKeys
+from odfabric_engine_spark.stages.partners import partners_of
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.stages.values import Island, StageLeaf, can_be_key, stage_schema
 
 
 class RowsPlan:
-    """Of one stage. `kept` are the leaves whose rows are needed again."""
+    """Of one stage. `kept` are the leaves whose rows are needed again, `partners` those without which rows of a key give nothing."""
 
     def __init__(self, catalyst: Catalyst, stage: RowsStage) -> None:
         self.catalyst = catalyst
@@ -26,6 +27,7 @@ class RowsPlan:
         self.keys = {leaf: _keys_of(catalyst, leaf, island) for island in stage.islands for leaf in island.leaves}
         self.keys |= {leaf: LeafKeys.of(catalyst, leaf, ()) for island in stage.islands for leaf in island.wholes}
         self.kept = frozenset(leaf for leaf in stage.leaves if _is_needed_again(stage, leaf))
+        self.partners = partners_of(catalyst, stage)
         self.output_schema: pa.Schema = stage_schema(stage.output)
         self.described = [Described(_source(leaf), tuple(map(_name, leaf.columns))) for leaf in stage.leaves]
 

@@ -7,7 +7,7 @@ incremental method, sections 2 to 6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from odfabric.errors import OdfError
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.incremental.by_column import taken
 from odfabric_engine_spark.incremental.failed_rows import FailedRows, FewestRows, found_again, is_of_data
+from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.result_rows import collected
@@ -32,6 +33,7 @@ from odfabric_engine_spark.stages.extraction import AFTER, BEFORE, BoundRows, fi
 from odfabric_engine_spark.stages.forgetting import StageForgets
 from odfabric_engine_spark.stages.forgotten_rows import Bounds, ForgottenRows
 from odfabric_engine_spark.stages.hashed_joins import Size
+from odfabric_engine_spark.stages.partners import KeysPresent, is_among
 from odfabric_engine_spark.stages.parts_at_once import PartWork, computed, count_of
 from odfabric_engine_spark.stages.rows_plan import RowsPlan
 from odfabric_engine_spark.stages.stage_tasks import StageTasks, TouchedLeaf, key_too_large
@@ -53,7 +55,7 @@ class Watermarks:
 class _Incoming:
     """New rows of a leaf, equal ones added up, in the order of the hashes of their keys. A leaf without state has no keys.
 
-    So the rows of a part of the keys follow one another, and need not be looked for nor copied.
+    So the rows of a part of the keys follow one another, and need not be looked for nor copied. `closes` is what is stored with them.
     """
 
     delta: Delta
@@ -68,6 +70,20 @@ class _Incoming:
         order = stable_order(hashes)
         rows = Delta(taken(delta.rows, order), delta.weights[order])
         return cls(rows, hashes[order], None if closes is None else closes.take(pa.array(order)))
+
+    @property
+    def withdrawn(self) -> Hashes:
+        """Keys of rows that are withdrawn."""
+        found: Hashes = self.hashes[self.delta.weights < 0]
+        return found
+
+    def of_keys(self, hashes: Hashes) -> _Incoming:
+        """The rows of some keys, which ascend; all rows where these are most of them, for copying would take longer than it saves."""
+        starts = run_starts(self.hashes)
+        kept = np.repeat(is_among(self.hashes[starts], hashes), np.diff(np.append(starts, len(self.hashes))))
+        if kept.sum() > _MOST * len(kept):
+            return self
+        return _Incoming(self.delta.take(np.nonzero(kept)[0]), self.hashes[kept], None)
 
     def chosen(self, part: KeyPart) -> Delta:
         """The rows of a part of the keys."""
@@ -101,11 +117,14 @@ class _Touched:
 class _Work:
     """What a transaction does to a stage: `rows` and `bytes` say about how much is bound, old rows that touched keys bring along included.
 
-    `alone` is the only leaf with new rows if that helps.
+    Of new rows, which are `incoming`, those are `bound` that something can come of; `asked` are the keys of each leaf whose old rows are
+    looked up. `alone` is the only leaf with new rows if that helps.
     """
 
     incoming: dict[StageLeaf, _Incoming]
     touched: list[_Touched]
+    bound: dict[StageLeaf, _Incoming]
+    asked: dict[StageLeaf, Hashes]
     rows: int
     bytes: int
     alone: StageLeaf | None
@@ -124,6 +143,7 @@ class _PartChange:
     owed: list[tuple[StageLeaf, pa.Table]]
 
 
+_MOST = 0.9
 _NO_KEYS = np.zeros(0, dtype=np.uint64)
 _EVERY_KEY = np.zeros(1, dtype=np.uint64)
 """The key of rows that meet all others."""
@@ -171,12 +191,15 @@ class RowsRun:
         incoming = {leaf: self._incoming(leaf, delta) for leaf, delta in zip(self._stage.leaves, deltas, strict=True)}
         self._known = {leaf: state for leaf, state in self._states.items() if state is not None and state.rows}
         touched = [self._touched(island, incoming, marks) for island in self._stage.islands]
-        rows = sum(len(each.delta) for each in incoming.values())
-        size = sum(each.delta.rows.nbytes for each in incoming.values())
-        old_rows, old_bytes = self._old(touched)
+        bound, asked = self._needed(incoming, touched)
+        rows = sum(len(each.delta) for each in bound.values())
+        size = sum(each.delta.rows.nbytes for each in bound.values())
+        old_rows, old_bytes = self._old(asked)
         work = _Work(
             incoming,
             touched,
+            bound,
+            asked,
             rows + old_rows,
             size + old_bytes,
             self._alone(incoming, touched, first=first),
@@ -189,15 +212,32 @@ class RowsRun:
                 return self._by_tasks(work)
         return self._beside_storing(work)
 
-    def _old(self, touched: Sequence[_Touched]) -> tuple[int, int]:
-        """At most how many rows of states the touched keys bring along, and about how many bytes."""
-        rows, size = 0, 0.0
+    def _needed(
+        self, incoming: dict[StageLeaf, _Incoming], touched: Sequence[_Touched]
+    ) -> tuple[dict[StageLeaf, _Incoming], dict[StageLeaf, Hashes]]:
+        """New rows that something can come of, and keys of each leaf by which old ones are looked up: what is withdrawn among them."""
+        present = KeysPresent({leaf: each.hashes for leaf, each in incoming.items()}, self._known)
+        bound, asked = dict(incoming), {}
         for island, keys in zip(self._stage.islands, touched, strict=True):
             for leaf in island.leaves:
-                state = self._known.get(leaf)
-                if state is not None:
-                    own = int(state.counts(keys.hashes).sum())
-                    rows, size = rows + own, size + own * state.bytes / state.rows
+                new, partners = incoming[leaf], self._plan.partners.get(leaf)
+                # Of keys that bring no old rows along it does not matter which they are.
+                asked[leaf] = keys.hashes if self._known else _NO_KEYS
+                if partners is not None:
+                    own = keys.hashes if self._known else distinct(new.hashes)
+                    needed = present.with_all(partners, own) | is_among(own, distinct(new.withdrawn))
+                    asked[leaf] = own[needed] if self._known else _NO_KEYS
+                    bound[leaf] = new.of_keys(own[needed])
+        return bound, asked
+
+    def _old(self, asked: Mapping[StageLeaf, Hashes]) -> tuple[int, int]:
+        """At most how many rows of states the keys that are asked for bring along, and about how many bytes."""
+        rows, size = 0, 0.0
+        for leaf, hashes in asked.items():
+            state = self._known.get(leaf)
+            if state is not None:
+                own = int(state.counts(hashes).sum())
+                rows, size = rows + own, size + own * state.bytes / state.rows
         return rows, int(size)
 
     def _beside_storing(self, work: _Work) -> Delta:
@@ -368,11 +408,10 @@ class RowsRun:
     def _bound_rows(self, part: KeyPart, work: _Work) -> list[BoundRows]:
         """Rows of the leaves, in their order, for the keys of a part."""
         bound: dict[StageLeaf, BoundRows] = {}
-        for island, keys in zip(self._stage.islands, work.touched, strict=True):
-            # Of keys that bring no old rows along it does not matter which they are.
-            hashes = keys.hashes[part.span(keys.hashes)] if self._known else _NO_KEYS
+        for island in self._stage.islands:
             for leaf in island.leaves:
-                bound[leaf] = self._bound(leaf, work.incoming[leaf].chosen(part), hashes, alone=leaf is work.alone)
+                hashes = work.asked[leaf][part.span(work.asked[leaf])]
+                bound[leaf] = self._bound(leaf, work.bound[leaf].chosen(part), hashes, alone=leaf is work.alone)
             for leaf in island.wholes:
                 bound[leaf] = self._bound(leaf, work.incoming[leaf].delta, _EVERY_KEY, alone=False)
         return [bound[leaf] for leaf in self._stage.leaves]

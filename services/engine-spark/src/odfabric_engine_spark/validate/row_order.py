@@ -25,9 +25,9 @@ from odfabric_engine_spark.catalyst import (
     items,
     output_of,
     simple_name,
-    walk_expression,
 )
 from odfabric_engine_spark.validate.functions import REASONS
+from odfabric_engine_spark.validate.never_failing import never_fails
 from odfabric_engine_spark.validate.refusal import name_of, refusal, shown, text_of
 
 SUMS = frozenset({"Sum", "Average", "TrySum", "TryAverage"})
@@ -77,42 +77,6 @@ _SETTLING = frozenset(
 _STOPPING = frozenset({"ArrayExists", "ArrayForAll"})
 """Functions that look at members only until one decides: the order says which are looked at, and so whether one fails."""
 
-_NEVER_FAILING = frozenset(
-    [
-        "And",
-        "AttributeReference",
-        "Between",
-        "CaseWhen",
-        "Coalesce",
-        "CommonExpressionDef",
-        "CommonExpressionRef",
-        "Contains",
-        "EndsWith",
-        "EqualNullSafe",
-        "EqualTo",
-        "GetStructField",
-        "GreaterThan",
-        "GreaterThanOrEqual",
-        "If",
-        "In",
-        "IsNaN",
-        "IsNotNull",
-        "IsNull",
-        "LambdaFunction",
-        "LessThan",
-        "LessThanOrEqual",
-        "Literal",
-        "Lower",
-        "NamedLambdaVariable",
-        "Not",
-        "NullIf",
-        "Or",
-        "StartsWith",
-        "Upper",
-        "With",
-    ]
-)
-"""Expressions that have a value for everything."""
 
 _MEMBER_BY_MEMBER = frozenset(
     ["ArrayTransform", "ArrayFilter", "ArrayDistinct", "ArrayCompact", "ArrayRemove", "Flatten", "KnownNotContainsNull"]
@@ -310,7 +274,7 @@ def _settles(catalyst: Catalyst, node: Expression, name: str, place: Place) -> b
         # Spark casts a list of integers where longs are looked for in it. Texts tell zeros of both signs apart, and make such.
         return place.settled and _is_list(node) and not holds_floats(children(node)[0]) and not _makes_floats(node)
     if name in _STOPPING:
-        return all(_never_fails(catalyst, each) for each in walk_expression(node.function()))
+        return never_fails(catalyst, node.function())
     return name in _SETTLING or (name in _MEMBER_BY_MEMBER and place.settled)
 
 
@@ -330,15 +294,6 @@ def _is_over_values(call: Expression) -> bool:
 
 def _is_list(expression: Expression) -> bool:
     return str(expression.dataType().typeName()) == "array"
-
-
-def _never_fails(catalyst: Catalyst, node: Expression) -> bool:
-    if node.foldable():
-        return True  # or it fails whatever the rows are
-    if simple_name(node) != "Cast":
-        return simple_name(node) in _NEVER_FAILING
-    casts = catalyst.companion("org.apache.spark.sql.catalyst.expressions.Cast")
-    return bool(casts.canUpCast(node.child().dataType(), node.dataType()))
 
 
 def _by_value(catalyst: Catalyst, node: Expression) -> bool:
