@@ -34,6 +34,7 @@ class InputRows:
         call: EngineCall,
     ) -> None:
         self.table = table
+        self._schema = table.no_rows.schema
         self._position = offsets.begin
         self._needed = needed
         self._call = call
@@ -62,7 +63,7 @@ class InputRows:
                 break
             taken.append(own)
             missing, room = missing - own.num_rows, room - own.nbytes
-        rows = pa.Table.from_batches(taken, schema=self.table.no_rows.schema)
+        rows = pa.Table.from_batches(taken, schema=self._schema)
         self._check_offsets(rows)
         self._position += rows.num_rows
         return rows
@@ -97,9 +98,8 @@ class InputRows:
                     yield self._as_spark(rows, piece.path)
 
     def _as_spark(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-        schema = self.table.no_rows.schema
         columns: list[pa.Array] = []
-        for field in schema:
+        for field in self._schema:
             if field.name not in batch.schema.names:
                 columns.append(pa.nulls(batch.num_rows, field.type))
                 continue
@@ -108,4 +108,4 @@ class InputRows:
             except pa.ArrowException as error:
                 place = Place(file=path, field=field.name)
                 raise InvalidData(f"a value of the column has no form in Spark: {error}", place=place) from error
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)

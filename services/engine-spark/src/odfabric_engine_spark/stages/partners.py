@@ -116,14 +116,15 @@ class KeysPresent:
 
     def __init__(self, incoming: Mapping[StageLeaf, Hashes], known: Mapping[StageLeaf, RowState]) -> None:
         """`incoming` are the keys of new rows, ascending."""
-        self._new = {leaf: hashes[run_starts(hashes)] for leaf, hashes in incoming.items()}
+        self._incoming = incoming
         self._known = known
 
     def with_all(self, leaves: frozenset[StageLeaf], hashes: Hashes) -> _Mask:
         """Which of some keys, ascending and distinct, all these leaves have rows of."""
         found = np.ones(len(hashes), dtype=bool)
         for leaf in leaves:
-            own = is_among(hashes, self._new[leaf])
+            new = self._incoming[leaf]
+            own = is_among(hashes, new[run_starts(new)])
             state = self._known.get(leaf)
             if state is not None and not own.all():
                 own |= state.counts(hashes) > 0

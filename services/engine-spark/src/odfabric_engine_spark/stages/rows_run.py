@@ -78,7 +78,7 @@ class _Incoming:
         return found
 
     def of_keys(self, hashes: Hashes) -> _Incoming:
-        """The rows of some keys, which ascend; all rows where these are most of them, for copying would take longer than it saves."""
+        """The rows of some keys, which ascend, or all rows where these are most of them."""
         starts = run_starts(self.hashes)
         kept = np.repeat(is_among(self.hashes[starts], hashes), np.diff(np.append(starts, len(self.hashes))))
         if kept.sum() > _MOST * len(kept):
@@ -144,6 +144,7 @@ class _PartChange:
 
 
 _MOST = 0.9
+"""Share of rows of which all may as well be bound: copying the others takes longer than it saves."""
 _NO_KEYS = np.zeros(0, dtype=np.uint64)
 _EVERY_KEY = np.zeros(1, dtype=np.uint64)
 """The key of rows that meet all others."""
