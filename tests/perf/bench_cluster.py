@@ -5,7 +5,7 @@
 
 For each place where tasks can run: an iteration on 1,000 new rows, the first run over the whole history, a transaction over its
 second half after one over its first, and plain Spark SQL over the same Parquet. `tasks-2` is one machine that lets Spark's tasks
-look up old rows and make differences, as clusters do, where a stage has more than a million new rows and keys. On a machine with few cores this shows what a cluster costs (tasks and rows travel between processes) and that
+look up old rows and make differences, as clusters do, where a stage has more than two million new rows and keys. On a machine with few cores this shows what a cluster costs (tasks and rows travel between processes) and that
 tasks are shared out; it cannot show how far many machines carry, since executors, engine and workers share the cores.
 How an iteration grows with the history is measured by `bench_transform`.
 """

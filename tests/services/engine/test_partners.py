@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odfabric.errors import InvalidData
 from odfabric.model.metadata import TemporalTable
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.kept_plans import KeptPlans
@@ -55,6 +56,11 @@ BOUND = {
         (ALL, SHARED, SHARED),
     ),
     "what may fail": (f"{LEFT} join (select k, substr(s, 1 div (k + 1)) s from b) b on a.k = b.k", (SHARED, ALL)),
+    "what fails in a branch": (
+        f"{LEFT} join (select k, case when s = 'bad' then 1 div 0 else 1 end s from b) b on a.k = b.k",
+        (SHARED, ALL),
+    ),
+    "a constant": (f"{LEFT} join (select k, s from b where k < 90 + 9) b on a.k = b.k", (SHARED, SHARED)),
     "what may fail in the condition": (f"{LEFT} join b on a.k = b.k and 1 div (b.k + 1) >= 0", (SHARED, ALL)),
     "the last before each row": (VERSIONS, (SHARED, SHARED, SHARED)),
     "a key by itself": (
@@ -133,6 +139,24 @@ def test_versions_that_no_row_looks_up_are_not_bound(
     found = net_rows(derived.pull().records)
     assert bound == [(ALL, SHARED)]
     assert [row[1:] for row in found] == [(key, f"of {key}") for key in range(SHARED, ALL)]
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        "join (select k, case when s = 'bad' then 1 div 0 else 1 end x from b) b on a.k = b.k",
+        "join (select k, coalesce(s, cast(cast('abc' as int) as string)) x from b) b on a.k = b.k",
+        "join (select k, s x from b) b on a.k = b.k and case when b.x = 'bad' then 1 div 0 > 0 else true end",
+        "join (select k, s x from b where case when s = 'bad' then 1 div 0 > 0 else true end) b on a.k = b.k",
+    ],
+)
+def test_what_fails_on_rows_without_a_partner_fails(join: str, inputs: list[Input], engine_call: EngineCall) -> None:
+    _, b = inputs
+    query = f"select a.event_time, a.k, b.x from a {join}"
+    Derivative(query, inputs, engine_call).pull()
+    b.add([(A, 0, 90, "bad"), (A, 0, 91, None)])
+    with pytest.raises(InvalidData):
+        Derivative(query, inputs, engine_call, name="failing").pull()
 
 
 def test_what_is_owed_is_told_though_it_has_no_partner(

@@ -182,6 +182,7 @@ REFUSED = [
     ("select event_time, cast(op as bigint) op from a", "system-column"),
     ("select event_time, v as OP from a", "system-column"),
     ("select event_time, v, k as V from a", "column-name"),
+    ("select event_time, v from (select event_time, v, k as __odf_k from a)", "column-name"),
     ("select event_time, null as x from a", "column-type"),
     ("select event_time, map(k, v) as x from a", "column-type"),
     ("select event_time, array(struct(v)) as x from a", "column-type"),

@@ -28,6 +28,8 @@ _ROUNDS_MAX = 100
 """Most times that rules of the optimizer are applied to a plan; those that we use settle in as many rounds as it has levels."""
 _MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
+OWN_PREFIX = "__odf_"
+"""How names of columns begin that the engine has made. Queries give no such names."""
 _CHILDLESS = frozenset(
     {"Literal", "AttributeReference", "UnresolvedAttribute", "UnresolvedStar", "NamedLambdaVariable"}
 )

@@ -21,8 +21,8 @@ _KEPT_BYTES = (1 << 31) - 1
 def reuse_freed_memory() -> None:
     """From now on, in this process."""
     libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim"):
-        libc.mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES)
+    # An older glibc does not take the first; by the second alone it would keep less than it does by itself.
+    if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") and libc.mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES):
         libc.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
 
 

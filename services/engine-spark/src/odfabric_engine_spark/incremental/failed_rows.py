@@ -19,6 +19,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from odfabric.errors import InvalidData, OdfError, Place
+from odfabric_engine_spark.catalyst import OWN_PREFIX
 from odfabric_engine_spark.failures import as_odf_error, spark_condition, spark_text
 from odfabric_engine_spark.incremental.shown_values import cut, shown_value
 from odfabric_engine_spark.validate.refusal import data_problem, place_told
@@ -35,8 +36,6 @@ _TIMES_MAX = 8
 """How much that may be together, in times of the rows that failed together."""
 _ROWS_MIN = 10_000
 """So many may be computed again in any case."""
-OWN = "__odf_"
-"""How names of columns begin that the engine has made."""
 _ROW_CHARACTERS_MAX = 200
 
 
@@ -207,7 +206,7 @@ def _kind(error: BaseException) -> tuple[object, ...]:
 
 def _shown(described: Described, rows: pa.Table) -> str:
     """The first of some rows, by the columns that were read and have a value."""
-    first = [(name, rows.column(at)[0]) for at, name in enumerate(described.columns) if not name.startswith(OWN)]
+    first = [(name, rows.column(at)[0]) for at, name in enumerate(described.columns) if not name.startswith(OWN_PREFIX)]
     known = [f"{name} = {shown_value(value)}" for name, value in first if value.is_valid]
     text = ", ".join(known)
     row = f"({cut(text, _ROW_CHARACTERS_MAX)})"

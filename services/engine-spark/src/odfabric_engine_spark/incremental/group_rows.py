@@ -14,6 +14,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.types import _parse_datatype_json_string
 
 from odfabric_engine_spark.catalyst import (
+    OWN_PREFIX,
     Attribute,
     Catalyst,
     Expression,
@@ -26,7 +27,7 @@ from odfabric_engine_spark.catalyst import (
     without_alias,
 )
 from odfabric_engine_spark.incremental.classify import AggregateQuery, calls_of
-from odfabric_engine_spark.incremental.failed_rows import OWN, Described
+from odfabric_engine_spark.incremental.failed_rows import Described
 from odfabric_engine_spark.incremental.input_table import marked_relation, marked_schema
 from odfabric_engine_spark.incremental.row_mapping import RowMapping
 from odfabric_engine_spark.validate.refusal import name_of
@@ -60,7 +61,7 @@ class GroupRows:
         ]
         groups = query.catalyst.logical.Project(query.catalyst.seq(named), leaf)
         plan = _put(query.catalyst, query.above, groups)
-        labels = (*(column.label or OWN for column in query.columns), *map(name_of, calls))
+        labels = (*(column.label or OWN_PREFIX for column in query.columns), *map(name_of, calls))
         told = [Described("the groups", labels)]
         mapping = RowMapping.of(query.catalyst, plan, output_of(plan), described=told)
         return cls(mapping, key_names, result_names)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from odfabric.errors import InvalidQuery, LimitExceeded
 from odfabric_engine_spark.catalyst import (
+    OWN_PREFIX,
     Catalyst,
     Expression,
     Plan,
@@ -139,6 +140,8 @@ class AnalysedGate:
                 stack.extend((child, None, below) for child in children(node))
             else:
                 problems = list(self._judge_expression(node, full_name, name, place))
+                if name == "Alias" and not with_data:
+                    problems += _judge_name(node)
                 found.extend(problems)
                 inside = inner_plan(node, name)
                 if inside is not None:
@@ -207,6 +210,12 @@ class _LooksAt:
 def _is_random(node: Expression, name: str) -> bool:
     """Whether a node is not deterministic by itself."""
     return not node.deterministic() and all(child.deterministic() for child in children_of(node, name))
+
+
+def _judge_name(alias: Expression) -> Iterator[InvalidQuery]:
+    if str(alias.name()).startswith(OWN_PREFIX):
+        message = f"names that begin with {OWN_PREFIX} are those of the engine's own columns"
+        yield refusal("column-name", message, at=alias, hint="choose another name")
 
 
 def _judge_cast(node: Expression) -> Iterator[InvalidQuery]:

@@ -6,6 +6,9 @@ functions are allowed (`functions`).
 
 from __future__ import annotations
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 from odfabric_engine_spark.catalyst import Catalyst, Expression, simple_name, walk_expression
 
 _NEVER_FAILING = frozenset(
@@ -53,9 +56,23 @@ def never_fails(catalyst: Catalyst, expression: Expression) -> bool:
 
 
 def _has_a_value(catalyst: Catalyst, node: Expression) -> bool:
-    if node.foldable():
-        return True  # or it fails whatever the rows are
-    if simple_name(node) != "Cast":
-        return simple_name(node) in _NEVER_FAILING
+    name = simple_name(node)
+    if name in _NEVER_FAILING or (name == "Cast" and _keeps_every_value(catalyst, node)):
+        return True
+    return bool(node.foldable()) and _can_be_folded(node)
+
+
+def _keeps_every_value(catalyst: Catalyst, cast: Expression) -> bool:
+    """Whether a cast is to a type that holds every value; of times Spark takes that to be so of days that have none."""
+    given, wanted = cast.child().dataType(), cast.dataType()
     casts = catalyst.companion("org.apache.spark.sql.catalyst.expressions.Cast")
-    return bool(casts.canUpCast(node.child().dataType(), node.dataType()))
+    return bool(casts.canUpCast(given, wanted)) and str(given.typeName()) != "date"
+
+
+def _can_be_folded(constant: Expression) -> bool:
+    """Whether a constant has a value. One that has none fails on the rows that come to it: in a branch perhaps on some only."""
+    try:
+        constant.eval(None)
+    except (PySparkException, Py4JError):
+        return False
+    return True
