@@ -1,13 +1,15 @@
 """Freed memory of the process: kept while calls run, given back when none does.
 
 Owns what is asked of glibc's allocator. As it comes, an array of more than 32 MiB is mapped anew each time, and the system clears its pages again: of
-the time of a long first transaction that was a tenth. Invariant: without calls the process keeps what it uses, no more. Elsewhere than on
-glibc nothing is asked. Not here: the heap of Java, the pool of Arrow.
+the time of a long first transaction that was a fifth. Arrow takes its memory from there too. Invariant: without calls the process keeps what it uses, no more. Elsewhere
+than on glibc nothing is asked. Not here: the heap of Java.
 """
 
 from __future__ import annotations
 
 import ctypes
+
+import pyarrow as pa
 
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
@@ -24,6 +26,8 @@ def reuse_freed_memory() -> None:
     # An older glibc does not take the first; by the second alone it would keep less than it does by itself.
     if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") and libc.mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES):
         libc.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+        # Arrow's own pool gives pages back within milliseconds.
+        pa.set_memory_pool(pa.system_memory_pool())
 
 
 def give_back_freed_memory() -> None:
