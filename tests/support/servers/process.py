@@ -115,10 +115,13 @@ class ServerProcess:
         wait_until(self._up, deadline_s=START_S_MAX, what=f"the start of {self._command[0]} (see {self.log})")
 
     def kill(self) -> None:
-        """As if the machine lost it."""
+        """As if the machine lost it, with all processes that it has made: PostgreSQL does not start beside what is left of itself."""
         if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)  # so that it makes no more
+            made = _children(self._process.pid)
             self._process.kill()
             self._process.wait()
+            wait_until(lambda: not any(map(_runs_still, made)), deadline_s=END_S_MAX, what="the end of its processes")
 
     def stop(self) -> None:
         """End it in order, or at all."""
@@ -134,6 +137,22 @@ class ServerProcess:
         if self._process is None or self._process.poll() is not None:
             raise AssertionError(f"{self._command[0]} did not start: {self.log.read_text(errors='replace')[-2000:]}")
         return self._answers()
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that a process has made, none if it is gone."""
+    try:
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _runs_still(pid: int) -> bool:
+    """Whether there is such a process, of which more is left than that nobody has asked for its end."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 @contextmanager
