@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from odfabric_engine_spark.owner import lives
 from tests.support.waiting import wait_until
 
 START_S_MAX = 60.0
@@ -121,7 +122,7 @@ class ServerProcess:
             made = _children(self._process.pid)
             self._process.kill()
             self._process.wait()
-            wait_until(lambda: not any(map(_runs_still, made)), deadline_s=END_S_MAX, what="the end of its processes")
+            wait_until(lambda: not any(map(lives, made)), deadline_s=END_S_MAX, what="the end of its processes")
 
     def stop(self) -> None:
         """End it in order, or at all."""
@@ -145,14 +146,6 @@ def _children(pid: int) -> list[int]:
         return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
-
-
-def _runs_still(pid: int) -> bool:
-    """Whether there is such a process, of which more is left than that nobody has asked for its end."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @contextmanager

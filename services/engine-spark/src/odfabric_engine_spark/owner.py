@@ -14,5 +14,8 @@ def lives(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    status = Path(f"/proc/{pid}/stat")
-    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True  # a system without this file, or it has ended just now: who asks again will hear it
+    return status.rpartition(")")[2].split()[0] != "Z"

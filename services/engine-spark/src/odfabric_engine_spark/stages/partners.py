@@ -14,13 +14,12 @@ import numpy.typing as npt
 
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, items, simple_name, without_alias
 from odfabric_engine_spark.incremental.input_table import leaf_alias
-from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.stages.closings import is_look_up
 from odfabric_engine_spark.stages.joins import LEFT_KEPT, RIGHT_KEPT, join_kind
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.stages.values import StageLeaf
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.run import Hashes
+from odfabric_engine_spark.state.run import Hashes, distinct
 from odfabric_engine_spark.validate.never_failing import never_fails
 
 Partners = Mapping[StageLeaf, frozenset[StageLeaf]]
@@ -30,10 +29,8 @@ _Relation = tuple[set[StageLeaf], set[StageLeaf]]
 """Leaves without a row of which there is none of a relation, and those whose rows nothing on the way to it can fail on."""
 _Mask = npt.NDArray[np.bool_]
 _NOTHING_OF_NOTHING = frozenset({"Project", "Filter", "Generate", "Expand", "Window"})
-_LEFT_NEEDED = LEFT_KEPT
-"""Kinds of joins that give nothing without a row of the left side .."""
 _RIGHT_NEEDED = RIGHT_KEPT | {"LeftSemi"}
-""".. and without one of the right side."""
+"""Kinds of joins that give nothing without a row of the right side."""
 
 
 def partners_of(catalyst: Catalyst, stage: RowsStage) -> Partners:
@@ -79,7 +76,7 @@ class _Reading:
     def _join(self, join: Plan, left: _Relation, right: _Relation) -> _Relation:
         kind, condition = join_kind(join), join.condition()
         plain = not condition.isDefined() or never_fails(self._catalyst, condition.get())
-        return self._together(left, right, is_needed=(kind in _LEFT_NEEDED, kind in _RIGHT_NEEDED), plain=plain)
+        return self._together(left, right, is_needed=(kind in LEFT_KEPT, kind in _RIGHT_NEEDED), plain=plain)
 
     def _look_up(self, window: Plan) -> _Relation:
         """Rows with the versions that they find, over the union of both: what is above leaves versions out."""
@@ -123,8 +120,7 @@ class KeysPresent:
         """Which of some keys, ascending and distinct, all these leaves have rows of."""
         found = np.ones(len(hashes), dtype=bool)
         for leaf in leaves:
-            new = self._incoming[leaf]
-            own = is_among(hashes, new[run_starts(new)])
+            own = is_among(hashes, distinct(self._incoming[leaf]))
             state = self._known.get(leaf)
             if state is not None and not own.all():
                 own |= state.counts(hashes) > 0

@@ -195,11 +195,10 @@ def hashes_of(column: pa.Array | pa.ChunkedArray) -> Hashes:
 def distinct(*parts: Hashes) -> Hashes:
     """All hashes ascending, each once. Most are different, so sorting takes a tenth of the time of a table of them."""
     whole: Hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *parts])
-    if (whole[1:] > whole[:-1]).all():
-        return whole
-    whole.sort()
-    found: Hashes = whole[run_starts(whole)]
-    return found
+    if not (whole[1:] >= whole[:-1]).all():
+        whole.sort()
+    starts = run_starts(whole)
+    return whole if len(starts) == len(whole) else whole[starts]
 
 
 def spans(begins: Longs, ends: Longs) -> Longs:

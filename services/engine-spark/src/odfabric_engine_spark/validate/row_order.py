@@ -76,8 +76,6 @@ _SETTLING = frozenset(
 
 _STOPPING = frozenset({"ArrayExists", "ArrayForAll"})
 """Functions that look at members only until one decides: the order says which are looked at, and so whether one fails."""
-
-
 _MEMBER_BY_MEMBER = frozenset(
     ["ArrayTransform", "ArrayFilter", "ArrayDistinct", "ArrayCompact", "ArrayRemove", "Flatten", "KnownNotContainsNull"]
 )
