@@ -130,6 +130,7 @@ def net(found: pa.Table) -> list[tuple[int, int, bytes]]:
 
 step = st.one_of(
     st.lists(rows, max_size=12).map(lambda found: ("add", found)),
+    st.lists(rows, max_size=12).map(lambda found: ("grow", found)),
     st.sets(st.integers(0, 7)).map(lambda found: ("look up", found)),
     st.just(("seal", False)),
     st.just(("seal", True)),
@@ -151,6 +152,10 @@ def test_a_state_is_its_net_rows(
             added = table([row for row in argument if dropped_to is None or (row[2] or 99) > dropped_to], timed=timed)
             state.add_run(state.as_run(added))
             model.add(added)
+        elif what == "grow":
+            added = table([row for row in argument if dropped_to is None or (row[2] or 99) > dropped_to], timed=timed)
+            grow(state, added)
+            model.add(added)
         elif what == "look up":
             assert net(state.of_keys(pa.array(sorted(argument), pa.uint64()))) == model.net(argument)
         elif what == "drop" and timed:
@@ -168,6 +173,15 @@ def test_a_state_is_its_net_rows(
     assert state.rows >= sum(map(len, pieces))
     if timed:
         _check_closings(state, model, dropped_to)
+
+
+def grow(state: RowState, added: pa.Table) -> None:
+    """Adds rows in runs of two hashes each, one after the other."""
+    grown = state.grow()
+    hashes = added.column(HASH).to_numpy()
+    for least in range(0, 8, 2):
+        grown.add(state.as_run(added.filter(pa.array((hashes >= least) & (hashes < least + 2)))))
+    state.add_grown(grown)
 
 
 def _check_closings(state: RowState, model: Model, dropped_to: int | None) -> None:
@@ -194,6 +208,14 @@ def test_bytes_do_not_depend_on_how_rows_were_added(
             state.add_run(state.as_run(part))
             if prepare:
                 state.prepare()
+        return sealed(state)
+
+    def bytes_grown(added_bytes_max: int) -> list[bytes]:
+        state = RowState(ROWS, timed=True, work=work(tmp_path, added_bytes_max=added_bytes_max))
+        grow(state, table(shuffled, timed=True))
+        return sealed(state)
+
+    def sealed(state: RowState) -> list[bytes]:
         return [
             content(run, part) for run in state.sealed(whole=False) for part in PARTS if isinstance(run, WrittenRun)
         ]
@@ -204,6 +226,15 @@ def test_bytes_do_not_depend_on_how_rows_were_added(
     parts = [table(shuffled[begin:end], timed=True) for begin, end in itertools.pairwise(bounds)]
     expected = bytes_of([table(taken, timed=True)], 1 << 20)
     assert expected == bytes_of(parts, 0) == bytes_of(parts, 1 << 20) == bytes_of(parts, 1 << 20, prepare=True)
+    assert expected == bytes_grown(0) == bytes_grown(1 << 20) == bytes_grown(1 << 10)
+
+
+def test_a_run_grows_by_what_follows_only(tmp_path: Path) -> None:
+    state = RowState(ROWS, timed=False, work=work(tmp_path))
+    grown = state.grow()
+    grown.add(state.as_run(table([(3, 1, None, 1, 1, 1)], timed=False)))
+    with pytest.raises(ValueError, match="does not begin behind"):
+        grown.add(state.as_run(table([(3, 1, None, 2, 1, 1)], timed=False)))
 
 
 def test_owed_rows_stay_and_cancel_a_later_arrival(tmp_path: Path) -> None:

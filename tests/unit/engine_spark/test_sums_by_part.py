@@ -19,6 +19,7 @@ from odfabric_engine_spark.incremental.group_versions import GroupShape
 from odfabric_engine_spark.incremental.slots import CountSlot, SumSlot
 from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
+from odfabric_engine_spark.state.byte_hash import byte_hashes
 
 COLUMNS = [
     KeyColumn("k", pa.string(), False, "k"),
@@ -56,6 +57,7 @@ def table(rows: list[tuple[Any, ...]]) -> pa.Table:
 def told(sums: PartialSums) -> dict[tuple[bytes, int], tuple[int, int]]:
     keys = sums.keys.to_pylist()
     assert len(set(keys)) == len(keys)
+    assert sums.hashes.tolist() == sorted(byte_hashes(sums.keys).tolist())
     counts, totals = (array.to_pylist() for array in sums.values.arrays())
     entries = [(keys[group], step) for group, step in zip(sums.groups.tolist(), sums.steps.tolist(), strict=True)]
     assert (np.lexsort((sums.steps, sums.groups)) == np.arange(len(entries))).all()

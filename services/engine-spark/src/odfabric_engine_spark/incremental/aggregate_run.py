@@ -25,6 +25,7 @@ from odfabric_engine_spark.incremental.group_versions import Advanced, GroupShap
 from odfabric_engine_spark.incremental.output import as_output
 from odfabric_engine_spark.incremental.slots import ValuesSlot
 from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
+from odfabric_engine_spark.state.growing_run import GrowingRun
 from odfabric_engine_spark.state.key_part import KeyPart
 from odfabric_engine_spark.state.run import Run
 from odfabric_engine_spark.state.sealing import SealedState
@@ -66,6 +67,7 @@ class AggregateRun:
         """
         # Parts have no key in common, so what one of them keeps is nothing to the next.
         versions = GroupVersions(self.shape, self.states, marks)
+        values = self.grow_values()
 
         def advanced(part: KeyPart) -> list[Advanced]:
             found = []
@@ -81,19 +83,29 @@ class AggregateRun:
             for each in found:
                 in_hand += each.versions.rows.nbytes + each.versions.keys.nbytes
                 sums.check(in_hand)
-                self.add_runs(each.groups, each.values)
+                self.add_groups(each.groups)
+                for at, run in each.values.items():
+                    values[at].add(run)
                 waiting.append(each.versions)
             if sum(each.rows.num_rows for each in waiting) >= self._groups_max:
                 shown.append(self._shown(_taken_together(waiting)))
+        self.add_values(values)
         if waiting:
             shown.append(self._shown(_taken_together(waiting)))
         return self._records(_taken_together(shown))
 
-    def add_runs(self, groups: Run, values: Mapping[int, Run]) -> None:
-        """Keeps what groups are from now on, and adds to the values of slots."""
+    def add_groups(self, groups: Run) -> None:
+        """Keeps what groups are from now on."""
         self.states = GroupStates(self.states.groups.with_run(groups), self.states.values)
-        for at, run in values.items():
-            self.states.values[at].rows.add_run(run)
+
+    def grow_values(self) -> dict[int, GrowingRun]:
+        """Takes what is added to the values of slots, part of the keys by part; `add_values` adds it."""
+        return {at: each.rows.grow() for at, each in self.states.values.items()}
+
+    def add_values(self, values: Mapping[int, GrowingRun]) -> None:
+        """Adds to the values of slots."""
+        for at, grown in values.items():
+            self.states.values[at].rows.add_grown(grown)
 
     def drop_closed(self, to_us: int) -> None:
         """Forgets groups that closed at an instant or before: rows for them are dropped from now on."""

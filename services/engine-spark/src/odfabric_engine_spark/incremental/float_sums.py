@@ -57,13 +57,17 @@ def _sum_by_bins(mantissas: Longs, bins: Longs, rows: WeightedRows, *, kinds: in
     """The same where rows are more than `kinds` of exponents, from `least` on, for each group: nothing has to be sorted."""
     count, spans = rows.group_count, -(-kinds // _SPAN)
     weights = 1 << np.arange(_SPAN)
-    sums: list[Integers] = []
+    sums: list[Longs] = []
     for half in (mantissas >> LOW_BITS, mantissas & ((1 << LOW_BITS) - 1)):
         binned = np.zeros((count, spans * _SPAN), dtype=np.int64)
         binned[:, :kinds] = np.bincount(bins, half * rows.weights, count * kinds).reshape(count, kinds)
-        sums.append((binned.reshape(-1, _SPAN) @ weights).astype(object))
-    exponents = np.tile(least + _SPAN * np.arange(spans), count)
-    return _sum_parts(np.repeat(np.arange(count), spans), (sums[0] << LOW_BITS) + sums[1], exponents)
+        sums.append(binned.reshape(-1, _SPAN) @ weights)
+    high, low = sums
+    # Most groups have few exponents, and integers of any size take their time; one part of each group stays.
+    some = (high | low) != 0
+    some[::spans] = True
+    groups, exponents = np.repeat(np.arange(count), spans), np.tile(least + _SPAN * np.arange(spans), count)
+    return _sum_parts(groups[some], (high[some].astype(object) << LOW_BITS) + low[some].astype(object), exponents[some])
 
 
 def _sum_parts(groups: Longs, mantissas: Integers, exponents: Longs) -> Integers:

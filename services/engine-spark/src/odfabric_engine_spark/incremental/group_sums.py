@@ -21,12 +21,13 @@ from odfabric_engine_spark.incremental.by_column import taken
 from odfabric_engine_spark.incremental.canonical import one_array, ordered_bits, row_bytes
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import KeyColumn, normal_key_columns
-from odfabric_engine_spark.incremental.number_runs import first_places, run_starts
+from odfabric_engine_spark.incremental.number_runs import first_places, places_in, run_starts
 from odfabric_engine_spark.incremental.slots import Values
 from odfabric_engine_spark.incremental.stable_order import order_by, stable_order
 from odfabric_engine_spark.incremental.weighted_rows import WeightedRows
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 from odfabric_engine_spark.state.key_part import KeyPart, parts_of
+from odfabric_engine_spark.state.run import Hashes
 
 WEIGHT = "__odf_weight"
 STEP = "__odf_step"
@@ -54,9 +55,13 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class PartialSums:
-    """What rows add to groups: for each the position of its key, its step, and its slots. Sorted by key and step."""
+    """What rows add to groups: for each the position of its key, its step, and its slots. Sorted by key and step.
+
+    Keys are in the order of their `hashes`, so that those of a part lie side by side.
+    """
 
     keys: pa.Array
+    hashes: Hashes
     key_columns: dict[str, pa.Array]
     groups: Longs
     steps: Longs
@@ -74,61 +79,38 @@ class PartialSums:
         return sum(each.values.nbytes + each.counts.nbytes + each.groups.nbytes for each in values)
 
     def of_part(self, part: KeyPart) -> PartialSums:
-        """The sums of the keys of a part."""
+        """The sums of the keys of a part. Nothing that is large is copied."""
         if part.count == 1:
             return self
-        kept = part.positions(byte_hashes(self.keys))
-        chosen = np.zeros(len(self.keys), dtype=bool)
-        chosen[kept] = True
-        return self._taken(kept, np.nonzero(chosen[self.groups])[0])
-
-    def parted(self, count: int) -> dict[int, PartialSums]:
-        """The sums of each of so many parts of the keys that has some, by number: `of_part` of each, in one go."""
-        if count == 1:
-            return {0: self}
-        parts = parts_of(byte_hashes(self.keys), count)
-        entry_parts = parts[self.groups]
-        keys, entries = stable_order(parts), stable_order(entry_parts)
-        every = np.arange(count)
-        begins, entry_begins = (
-            [*np.searchsorted(each[order], every), len(order)]
-            for each, order in ((parts, keys), (entry_parts, entries))
-        )
-        return {
-            number: self._taken(keys[begin:end], entries[entry_begins[number] : entry_begins[number + 1]])
-            for number, (begin, end) in enumerate(pairwise(begins))
-            if begin < end
-        }
-
-    def no_keys(self) -> PartialSums:
-        """The sums of none of the keys."""
-        nothing = np.zeros(0, dtype=np.int64)
-        return self._taken(nothing, nothing)
-
-    def _taken(self, keys: Longs, entries: Longs) -> PartialSums:
-        """Some keys, and their entries, both ascending."""
-        numbers = np.empty(len(self.keys), dtype=np.int64)
-        numbers[keys] = np.arange(len(keys))
-        at = pa.array(keys)
+        keys = part.span(self.hashes)
+        begin, end = np.searchsorted(self.groups, [keys.start, keys.stop])
         return PartialSums(
-            self.keys.take(at),
-            {name: column.take(at) for name, column in self.key_columns.items()},
-            numbers[self.groups[entries]],
-            self.steps[entries],
-            self.values.take(entries),
+            self.keys[keys],
+            self.hashes[keys],
+            {name: column[keys] for name, column in self.key_columns.items()},
+            self.groups[begin:end] - keys.start,
+            self.steps[begin:end],
+            self.values.take(np.arange(begin, end)),
         )
 
 
 class GroupedRows:
-    """Rows (keys, inputs, weight, step) and the groups that they belong to, numbered as they first come."""
+    """Rows (keys, inputs, weight, step) and the groups that they belong to, numbered in the order of the hashes of their keys."""
 
     def __init__(self, rows: pa.Table, columns: Sequence[KeyColumn]) -> None:
         self._rows = rows
         self._key_columns = normal_key_columns(rows, columns)
-        self._groups, count = _numbered(list(self._key_columns.values()), rows.num_rows)
-        first_rows = pa.array(first_places(self._groups, count))
-        self._own_columns = {name: column.take(first_rows) for name, column in self._key_columns.items()}
-        self.keys: pa.Array = row_bytes(list(self._own_columns.values()))
+        groups, count = _numbered(list(self._key_columns.values()), rows.num_rows)
+        first_rows = pa.array(first_places(groups, count))
+        own = [column.take(first_rows) for column in self._key_columns.values()]
+        keys = row_bytes(own)
+        hashes = byte_hashes(keys)
+        order = stable_order(hashes)
+        at = pa.array(order)
+        self._own_columns = {name: column.take(at) for name, column in zip(self._key_columns, own, strict=True)}
+        self._hashes = hashes[order]
+        self._groups = places_in(order)[groups]
+        self.keys: pa.Array = keys.take(at)
 
     @property
     def schema(self) -> pa.Schema:
@@ -140,7 +122,7 @@ class GroupedRows:
         steps = one_array(self._rows.column(STEP)).to_numpy().astype(np.int64)
         ends = None if end_column is None else times(self._key_columns[end_column])
         steps = effective_steps(steps, ends, marks)
-        order = order_by(self._groups, steps)
+        order = stable_order(self._groups) if ends is None else order_by(self._groups, steps)
         groups, steps = self._groups[order], steps[order]
         starts = run_starts(groups, steps)
         at = pa.array(order)
@@ -152,6 +134,7 @@ class GroupedRows:
         weights = one_array(self._rows.column(WEIGHT)).to_numpy().astype(np.int64)[order]
         return PartialSums(
             self.keys,
+            self._hashes,
             self._own_columns,
             groups[starts],
             steps[starts],
@@ -160,7 +143,7 @@ class GroupedRows:
 
     def parted(self, count: int) -> Iterator[tuple[int, pa.Table]]:
         """The rows of each of so many parts of the keys that has some, by number."""
-        parts = parts_of(byte_hashes(self.keys), count)[self._groups]
+        parts = parts_of(self._hashes, count)[self._groups]
         order = stable_order(parts)
         rows = taken(self._rows, order)
         for begin, end in pairwise([*run_starts(parts[order]), len(order)]):
@@ -195,6 +178,10 @@ def added_up(parts: Sequence[PartialSums], accumulators: Accumulators) -> Partia
         return parts[0]
     encoded = pa.concat_arrays([part.keys for part in parts]).dictionary_encode()
     places = encoded.indices.to_numpy().astype(np.int64)
+    first = first_places(places, len(encoded.dictionary))
+    hashes = np.concatenate([part.hashes for part in parts])[first]
+    in_order = stable_order(hashes)
+    places = places_in(in_order)[places]
     begins = np.cumsum([0, *(len(part.keys) for part in parts[:-1])])
     groups = np.concatenate([places[begin + part.groups] for begin, part in zip(begins, parts, strict=True)])
     steps = np.concatenate([part.steps for part in parts])
@@ -205,11 +192,12 @@ def added_up(parts: Sequence[PartialSums], accumulators: Accumulators) -> Partia
     ends = np.cumsum([len(part.groups) for part in parts])
     values = accumulators.zeros(len(starts))
     values.add_all([(own, part.values) for own, part in zip(np.split(entries, ends[:-1]), parts, strict=True)])
-    at = pa.array(first_places(places, len(encoded.dictionary)))
+    at = pa.array(first[in_order])
     columns = {
         name: pa.concat_arrays([part.key_columns[name] for part in parts]).take(at) for name in parts[0].key_columns
     }
-    return PartialSums(encoded.dictionary, columns, groups[order][starts], steps[order][starts], values)
+    keys = encoded.dictionary.take(pa.array(in_order))
+    return PartialSums(keys, hashes[in_order], columns, groups[order][starts], steps[order][starts], values)
 
 
 def effective_steps(steps: Longs, ends: Longs | None, marks: Marks) -> Longs:

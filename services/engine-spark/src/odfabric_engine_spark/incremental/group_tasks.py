@@ -42,7 +42,7 @@ from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.local_rows import schema_of_rows
 from odfabric_engine_spark.read.input_rows import column
 from odfabric_engine_spark.result_rows import batches_of, loosened, whole
-from odfabric_engine_spark.state.key_part import KeyPart
+from odfabric_engine_spark.state.key_part import ALL_KEYS, KeyPart
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import RunFile
 from odfabric_engine_spark.state.run_file import open_run_file
@@ -169,9 +169,13 @@ class GroupTasks:
         task = GroupTask(run.shape, known, marks, parts, _GROUPS_EACH * groups_max, groups_max, self._folder)
         told = sent.repartitionById(parts, F.col(_PART)).mapInArrow(task, schema_of_rows(self._call.session, _TOLD))
         left = self._left(whole(self._call, told).to_pylist())
+        values = run.grow_values()
         for each in left:
             file = GroupFile.opened(each.path)
-            run.add_runs(file.groups(run.states.groups), file.values(run.states))
+            run.add_groups(file.groups(run.states.groups))
+            for at, own in file.values(run.states).items():
+                values[at].add(own)
+        run.add_values(values)
         return self._records(left)
 
     def _left(self, told: Sequence[Mapping[str, Any]]) -> list[_Left]:
@@ -280,8 +284,10 @@ class SumTask:
             yield _sent(part, rows=rows_to_bytes(rows))
 
     def _sums(self, sums: PartialSums) -> Iterator[pa.RecordBatch]:
-        for part, own in sums.parted(self.parts).items():
-            yield _sent(part, sums=sums_to_bytes(own))
+        for part in ALL_KEYS.divided(self.parts):
+            own = sums.of_part(part)
+            if len(own.keys):
+                yield _sent(part.number, sums=sums_to_bytes(own))
 
 
 @dataclass(frozen=True)
@@ -335,7 +341,7 @@ class GroupTask:
 
     def _advanced(self, part: KeyPart, sent: Sequence[PartialSums]) -> Iterator[dict[str, object]]:
         versions = GroupVersions(self.shape, self.known.opened(self.shape), self.marks)
-        together = added_up(sent, self.shape.accumulators) if sent else self._no_sums()
+        together = added_up(sent, self.shape.accumulators) if sent else self.shape.no_sums()
         for piece, own in versions.pieces(part, together, self.groups_max):
             found = versions.advanced(piece, own)
             if not len(found.versions.steps) and not len(found.groups) and not any(map(len, found.values.values())):
@@ -344,11 +350,6 @@ class GroupTask:
             write_group_file(self.folder / name, found)
             was, now = (bool((each >= 0).any()) for each in (found.versions.was, found.versions.now))
             yield {"number": piece.number, "count": piece.count, "file": name, "was": was, "now": now}
-
-    def _no_sums(self) -> PartialSums:
-        nothing = np.zeros(0, dtype=np.int64)
-        columns = {field.name: pa.array([], field.type) for each in self.shape.columns for field in each.fields}
-        return PartialSums(pa.array([], pa.binary()), columns, nothing, nothing, self.shape.accumulators.zeros(0))
 
 
 @dataclass(frozen=True)

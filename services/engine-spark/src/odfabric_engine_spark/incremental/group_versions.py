@@ -57,6 +57,12 @@ class GroupShape:
         """Columns of the state."""
         return GroupState.schema(key_fields(self.columns), self.accumulators)
 
+    def no_sums(self) -> PartialSums:
+        """Those of no rows."""
+        nothing, no_hashes = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64)
+        columns = {field.name: pa.array([], field.type) for each in self.columns for field in each.fields}
+        return PartialSums(pa.array([], pa.binary()), no_hashes, columns, nothing, nothing, self.accumulators.zeros(0))
+
 
 @dataclass(frozen=True, slots=True)
 class GroupStates:
@@ -287,9 +293,10 @@ class GroupVersions:
         values: dict[int, Run] = {}
         for place, own in self._states.values.items():
             change = _values(sums, place)
-            # A group may have values of several steps.
-            merged = merge_values(sums.groups[change.groups], change.values, change.counts)
-            values[place] = own.as_run(keys, ends, Values(touched, *merged))
+            if len(sums.groups) > touched:
+                # A group has values of several steps.
+                change = Values(touched, *merge_values(sums.groups[change.groups], change.values, change.counts))
+            values[place] = own.as_run(keys, ends, change)
         return groups, values
 
 

@@ -1,6 +1,7 @@
 """Runs of equal numbers in arrays.
 
-Owns where groups begin, and where a number comes first. Not here: the order that brings rows of a group together (`stable_order`).
+Owns where groups begin, where a number comes first, and where an order has it. Not here: the order that brings rows of a group together
+(`stable_order`).
 """
 
 from __future__ import annotations
@@ -28,4 +29,11 @@ def first_places(numbers: Longs, count: int) -> Longs:
     """Where each of so many numbers, which all occur, comes first."""
     found = np.empty(count, dtype=np.int64)
     found[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    return found
+
+
+def places_in(order: Longs) -> Longs:
+    """For each of some things its place in their `order`."""
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = np.arange(len(order))
     return found

@@ -346,6 +346,10 @@ class Values:
         """As SlotValue. Nothing is moved where all groups are taken as they are: no column is ever changed in its place."""
         if len(groups) == self.size and (groups == np.arange(self.size)).all():
             return Values(self.size, self.groups, self.values, self.counts)
+        if len(groups) and (groups[1:] == groups[:-1] + 1).all():
+            begin, end = np.searchsorted(self.groups, [groups[0], groups[-1] + 1])
+            own = slice(begin, end)
+            return Values(len(groups), self.groups[own] - groups[0], self.values[own], self.counts[own])
         begins, ends = self.bounds()
         lengths = (ends - begins)[groups]
         positions = np.repeat(begins[groups] - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
@@ -362,7 +366,10 @@ class Values:
 
     def withdrawn(self) -> Longs:
         """For each group how many values are owed."""
-        return np.bincount(self.groups, weights=-np.minimum(self.counts, 0), minlength=self.size).astype(np.int64)
+        owed = np.minimum(self.counts, 0)
+        if not owed.any():
+            return np.zeros(self.size, dtype=np.int64)
+        return np.bincount(self.groups, weights=-owed, minlength=self.size).astype(np.int64)
 
     def extreme(self, *, greatest: bool) -> tuple[pa.Array, Mask]:
         """The least or greatest value that a group holds, and which groups hold any."""
@@ -405,10 +412,11 @@ class ValuesSlot:
     def of_rows(self, rows: WeightedRows) -> Values:
         """As Slot."""
         array = rows.values[self.input]
-        valid = _valid(array)
-        present = array.filter(pa.array(valid))
-        merged = merge_values(rows.groups[valid], self.stored(present), rows.weights[valid])
-        return Values(rows.group_count, *merged)
+        groups, weights = rows.groups, rows.weights
+        if array.null_count:
+            valid = _valid(array)
+            array, groups, weights = array.filter(pa.array(valid)), groups[valid], weights[valid]
+        return Values(rows.group_count, *merge_values(groups, self.stored(array), weights))
 
     def stored(self, array: pa.Array) -> pa.Array:
         """Values as kept: one zero, one NaN."""

@@ -28,6 +28,9 @@ _SUMS_EACH = 4
 _ROWS_EACH = 4
 """Rows of a group from which on its sum is worth keeping rather than its rows."""
 
+_PARTS_EACH = 4
+"""Parts that each thread takes one after the other: what is made of one of them is written while others are taken."""
+
 
 class SumsByPart:
     """Sums of at most `rows` rows. `close` removes its files. Threads may take different parts at the same time.
@@ -46,7 +49,6 @@ class SumsByPart:
         self._sums: list[PartialSums] = []
         self._groups = 0
         self._many = False
-        self._parted: list[dict[int, PartialSums]] = []
         self._files: _RowFiles | None = None
 
     def add(self, tables: Iterable[pa.Table]) -> None:
@@ -79,21 +81,20 @@ class SumsByPart:
 
     def parts(self) -> list[KeyPart]:
         """Divides the sums, when all rows have come: in which parts of the keys they are taken."""
-        in_memory = self.at_once * (1 + self._groups // max(self._groups_max, 1))
+        in_memory = (1 + self._groups // self._groups_max) * (_PARTS_EACH * self.at_once if self.at_once > 1 else 1)
         count = in_memory if self._files is None else self._files.count
-        self._parted = list(in_turn(lambda sums: sums.parted(count), self._sums, at_once=self.at_once))
         return ALL_KEYS.divided(count)
 
     def of_part(self, part: KeyPart) -> PartialSums:
         """The sums of one of these parts."""
         self._call.check()
-        own = [each[part.number] for each in self._parted if part.number in each]
+        own = [sums for each in self._sums if len((sums := each.of_part(part)).keys)]
         if self._files is not None:
             # A single key may have most rows of all.
             for rows in self._files.rows(part.number, self._call.settings.transform_rows_in_memory_max // self.at_once):
                 self._call.check()
                 own.append(self._summed(GroupedRows(rows, self._shape.columns)))
-        return added_up(own or [self._sums[0].no_keys()], self._shape.accumulators)
+        return added_up(own or [self._shape.no_sums()], self._shape.accumulators)
 
     def check(self, in_hand: int = 0) -> None:
         """Raises what ends the call, if it was cancelled or has no time left, and LimitExceeded for too many bytes in hand."""

@@ -18,6 +18,7 @@ from odfabric_engine_spark.incremental.group_keys import key_fields
 from odfabric_engine_spark.incremental.group_sums import PartialSums
 from odfabric_engine_spark.incremental.group_versions import GroupShape
 from odfabric_engine_spark.incremental.slots import SlotValue, Values, ValuesSlot
+from odfabric_engine_spark.state.byte_hash import byte_hashes
 
 
 def sums_to_bytes(sums: PartialSums) -> bytes:
@@ -42,7 +43,7 @@ def sums_from_bytes(data: bytes, shape: GroupShape) -> PartialSums:
             slots.append(_from_lists(next(columns)))
         else:
             slots.append(slot.load([next(columns) for _ in slot.fields], len(keys)))
-    return PartialSums(keys, key_columns, np.arange(len(keys)), steps, GroupValues(slots))
+    return PartialSums(keys, byte_hashes(keys), key_columns, np.arange(len(keys)), steps, GroupValues(slots))
 
 
 def rows_to_bytes(rows: pa.Table) -> bytes:

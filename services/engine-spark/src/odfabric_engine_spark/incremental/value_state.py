@@ -61,13 +61,12 @@ class ValueState:
         hashes = byte_hashes(keys)
         # Values of a group lie side by side, so it is groups that are sorted, of which there are fewer.
         order = stable_order(hashes)
-        begins, ends_of = change.bounds()
-        positions, owners = spans(begins[order], ends_of[order]), np.repeat(order, (ends_of - begins)[order])
-        columns: dict[str, object] = {
-            WEIGHT: pa.array(change.counts[positions]),
-            KEY: keys.take(pa.array(owners)),
-            _VALUE: change.values.take(pa.array(positions)),
-        }
+        owners, values, counts = change.groups, change.values, change.counts
+        if (order[1:] < order[:-1]).any():
+            begins, ends_of = change.bounds()
+            positions, owners = spans(begins[order], ends_of[order]), np.repeat(order, (ends_of - begins)[order])
+            values, counts = values.take(pa.array(positions)), counts[positions]
+        columns: dict[str, object] = {WEIGHT: pa.array(counts), KEY: keys.take(pa.array(owners)), _VALUE: values}
         if ends is not None:
             columns[CLOSES] = pa.array(ends[owners])
         rows = pa.table(columns).select(self.rows.stored_schema.names).cast(self.rows.stored_schema)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric_engine_spark.state.growing_run import GrowingRun
 from odfabric_engine_spark.state.key_ends import read_ends
 from odfabric_engine_spark.state.net_rows import KeyedRows, gathered, netted, pieces
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Longs, Run, RunFile, distinct, hashes_of
@@ -143,11 +144,20 @@ class RowState:
         runs = [*self._added, run]
         self._added = [self._together([runs[at] for at in group]) for group in merges([len(run) for run in runs])]
         if sum(each.stored_bytes for each in self._added) > self._work.added_bytes_max:
-            written = self._written(self._added)
-            run = open_written(written, self.stored_schema)
-            self._prepared = run, written
-            self._spilled.append(run)
+            self._spill(self._written(self._added))
             self._added = []
+
+    def grow(self) -> GrowingRun:
+        """Takes runs as `add_run` does that come by ascending hash; `add_grown` adds them."""
+        return GrowingRun(self.stored_schema, self._work, self._kept)
+
+    def add_grown(self, grown: GrowingRun) -> None:
+        """Adds all that it has taken."""
+        made = grown.finished()
+        if isinstance(made, Run):
+            self.add_run(made)
+        elif made.rows:
+            self._spill(made)
 
     def prepare(self) -> None:
         """Writes what a transaction has added the way `sealed` will want it, while there is time; more may follow nevertheless."""
@@ -168,6 +178,11 @@ class RowState:
             return self._written([runs[at] for at in group])
 
         return sealed_runs(runs, write, whole=whole, dropped_to_us=self.dropped_to_us)
+
+    def _spill(self, written: WrittenRun) -> None:
+        run = open_written(written, self.stored_schema)
+        self._prepared = run, written
+        self._spilled.append(run)
 
     @property
     def _runs(self) -> list[Run]:
@@ -195,7 +210,7 @@ class RowState:
     def _written(self, runs: Sequence[Run]) -> WrittenRun:
         if self._prepared is not None and len(runs) == 1 and runs[0] is self._prepared[0]:
             return self._prepared[1]
-        found = (self._kept(*netted(piece, each_netted=True)) for piece in self._pieces(runs))
+        found = (self._kept(*_net(piece, len(runs))) for piece in self._pieces(runs))
         return write_run(self.stored_schema, self._work.scratch, found)
 
     def _pieces(self, runs: Sequence[Run]) -> Iterator[KeyedRows]:
@@ -209,6 +224,11 @@ class RowState:
     def _table(self, hashes: Hashes, rows: pa.Table) -> pa.Table:
         hashes, rows = self._kept(hashes, rows)
         return rows.add_column(0, self.schema.field(0), pa.array(hashes, pa.uint64()))
+
+
+def _net(piece: KeyedRows, runs: int) -> tuple[Hashes, pa.Table]:
+    """Net rows of so many runs; those of a single one are net."""
+    return netted(piece, each_netted=True) if runs > 1 else (piece.hashes, piece.rows)
 
 
 def stored_schema(schema: pa.Schema, *, timed: bool) -> pa.Schema:
