@@ -36,7 +36,7 @@ from odfabric.model.data_schema import (
     DataTypeUInt32,
     DataTypeUInt64,
 )
-from odfabric.model.source import MergeStrategy, MergeStrategyAppend, MergeStrategyLedger, MergeStrategySnapshot
+from odfabric.model.source import MergeStrategy, MergeStrategyAppend, MergeStrategyLedger
 from odfabric.model.state_index import IndexDefinition, IndexFrontier, IndexMode
 
 FORMAT = 1
@@ -71,25 +71,17 @@ class NoIndex:
 
 
 def index_definition(state: ChainState) -> IndexDefinition | NoIndex:
-    """The index that a dataset should have. Its merges say which: Snapshot needs net rows, Ledger the keys ever seen."""
-    strategies = {source for source in _strategies(state) if not isinstance(source, MergeStrategyAppend)}
-    modes = {(type(one), _keys_of(one)) for one in strategies}
-    if not modes:
+    """The index that a dataset should have. Its merges say which: a Ledger needs the keys ever seen, what knows states net rows."""
+    found = {(mode, _keys_of(source)) for source in _strategies(state) if (mode := _mode(source)) is not None}
+    if not found:
         return NoIndex("no source merges by key")
-    if len(modes) > 1:
+    if len(found) > 1:
         return NoIndex("its sources merge by different keys or strategies")
-    strategy = strategies.pop()
+    ((mode, keys),) = found
     schema = current_schema(state)
     if schema is None:
         return NoIndex("it has no data yet")
-    match strategy:
-        case MergeStrategySnapshot():
-            mode = IndexMode.STATE
-        case MergeStrategyLedger():
-            mode = IndexMode.KEYS
-        case _:
-            return NoIndex(f"{type(strategy).__name__.removeprefix('MergeStrategy')} needs none")
-    return _definition(state, mode, _keys_of(strategy), schema)
+    return _definition(state, mode, keys, schema)
 
 
 def row_columns(state: ChainState, schema: DataSchema) -> tuple[DataField, ...]:
@@ -131,8 +123,18 @@ def is_due(state: ChainState, frontier: IndexFrontier | None, pace: IndexPace) -
 
 def serves(definition: IndexDefinition, strategy: MergeStrategy) -> bool:
     """Whether a merge can read this index in the place of what it stands for."""
-    kind = MergeStrategySnapshot if definition.mode is IndexMode.STATE else MergeStrategyLedger
-    return isinstance(strategy, kind) and _keys_of(strategy) == definition.keys
+    return _mode(strategy) is definition.mode and _keys_of(strategy) == definition.keys
+
+
+def _mode(strategy: MergeStrategy) -> IndexMode | None:
+    """What a strategy asks of the history; None if it asks nothing."""
+    match strategy:
+        case MergeStrategyAppend():
+            return None
+        case MergeStrategyLedger():
+            return IndexMode.KEYS
+        case _:
+            return IndexMode.STATE
 
 
 def _definition(

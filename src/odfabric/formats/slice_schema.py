@@ -194,7 +194,10 @@ def _unstorable_members(path: str, fields: Sequence[DataField], *, nullable_abov
 def _unstorable_items(path: str, item: DataType) -> Iterator[tuple[str, str]]:
     inner = item.inner if isinstance(item, DataTypeOption) else item
     if isinstance(inner, DataTypeStruct):
-        yield f"{path}[]", "is a Struct inside a List, which has no logical hash"
+        yield (
+            f"{path}[]",
+            "is a Struct inside a List, which has no logical hash; store its members as lists side by side, or its text",
+        )
     else:
         yield from _unstorable(f"{path}[]", inner, nullable_above=False)
 

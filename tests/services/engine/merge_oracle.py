@@ -32,11 +32,13 @@ def merge(
 ) -> list[Row]:
     """Changelog rows in the order of the strategy. Raises Refusal."""
     keys = strategy.get("primaryKey", [])
-    if strategy["kind"] in ("ChangelogStream", "UpsertStream"):
-        raise Refusal("unsupported")
     if strategy["kind"] == "Append":
         return _by_time([{"op": 0, **row} for row in new], event_time)
     _check_keys(keys, columns)
+    if strategy["kind"] == "ChangelogStream":
+        return _changelog(columns, new, prev, keys, event_time)
+    if strategy["kind"] == "UpsertStream":
+        return _upsert(columns, new, prev, keys, event_time)
     fresh = _one_for_each_key(new, keys)
     if strategy["kind"] == "Ledger":
         seen = {_key(row, keys) for row in prev or ()}
@@ -78,6 +80,57 @@ def _snapshot(
             result += [{**old, "op": 2}, {**row, "op": 3}]
     result += [{"op": 0, **row} for key, row in given.items() if key not in state]
     return sorted(result, key=lambda row: (*(_nulls_first(row[name]) for name in keys), row["op"]))
+
+
+_BEFORE = {0: {None, 1}, 1: {None, 0, 3}, 2: {None, 0, 3}, 3: {2}}
+"""What the change of a key before a change in a batch may be."""
+
+
+def _changelog(
+    columns: Sequence[str], new: Sequence[Row], prev: Sequence[Row] | None, keys: Sequence[str], event_time: str
+) -> list[Row]:
+    if "op" not in columns:
+        raise Refusal("BadInputSchema")
+    state = {_key(row, keys): row for row in project(prev or (), keys)}
+    last: dict[tuple[Any, ...], int] = {}
+    result = []
+    for row in new:
+        key, op = _given(row, keys), row["op"]
+        if last.get(key) not in _BEFORE[op]:
+            raise Refusal("out of turn")
+        stored = state.get(key, {}) if op in (1, 2) and key not in last else {}
+        if row.get(event_time) is None and stored.get(event_time) is not None:
+            row = {**row, event_time: stored[event_time]}
+        last[key] = op
+        result.append(row)
+    if 2 in last.values():
+        raise Refusal("half a correction")
+    return sorted(result, key=lambda row: tuple(_nulls_first(row[name]) for name in keys))
+
+
+def _upsert(
+    columns: Sequence[str], new: Sequence[Row], prev: Sequence[Row] | None, keys: Sequence[str], event_time: str
+) -> list[Row]:
+    state = {_key(row, keys): row for row in project(prev or (), keys)}
+    compared = [name for name in columns if name not in keys and name != "op"]
+    result: list[Row] = []
+    for key, row in {_given(row, keys): row for row in new}.items():
+        old = state.get(key)
+        if row.get("op") == 1:
+            result += [{**old, "op": 1}] if old is not None else []
+        elif old is None:
+            result.append({**row, "op": 0})
+        elif any(row[name] != old[name] and not (name == event_time and row[name] is None) for name in compared):
+            result += [{**old, "op": 2}, {**row, "op": 3}]
+    return sorted(result, key=lambda row: (*(_nulls_first(row[name]) for name in keys), row["op"]))
+
+
+def _given(row: Row, keys: Sequence[str]) -> tuple[Any, ...]:
+    if any(row[key] is None for key in keys):
+        raise Refusal("null key")
+    if row.get("op", 0) not in _BEFORE:
+        raise Refusal("no kind of change")
+    return _key(row, keys)
 
 
 def _by_time(rows: list[Row], event_time: str) -> list[Row]:

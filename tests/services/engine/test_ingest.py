@@ -29,6 +29,7 @@ from odfabric.model.source import (
     MergeStrategyChangelogStream,
     MergeStrategyLedger,
     MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
     ReadStepCsv,
     ReadStepNdJson,
     ReadStepParquet,
@@ -213,10 +214,62 @@ def test_slices_must_fit_their_dataset(engine_call: EngineCall) -> None:
             dataset.ingest(step, content)
 
 
-def test_strategies_that_are_not_there_yet(engine_call: EngineCall) -> None:
+CHANGES = ReadStepCsv(header=True, schema=ddl("op INT", "city STRING", "population BIGINT"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message", "line"),
+    [
+        ("0,A,1\n7,B,1\n", "kind of change is none", 3),
+        ("0,A,1\n,B,1\n", "kind of change is none", 3),
+        ("0,A,1\n0,B,1\n0,A,2\n", "The key city = 'A' cannot have append (0) after append (0)", 4),
+        ("1,A,1\n2,A,2\n3,A,3\n", "The key city = 'A' cannot have correct-from (2) after retract (1)", 3),
+        ("3,A,1\n", "cannot have correct-to (3) as its first change", 2),
+        ("2,A,1\n0,B,1\n", "The correct-from of the key city = 'A' is not followed", 2),
+        ("0,,1\n", "primary key column is null", 2),
+    ],
+)
+def test_changes_that_make_no_sense_are_told_with_their_line(
+    engine_call: EngineCall, rows: str, message: str, line: int
+) -> None:
     dataset = Dataset(engine_call, merge=MergeStrategyChangelogStream(primary_key=("city",)))
-    with pytest.raises(InvalidData, match="ChangelogStream is not supported"):
-        dataset.ingest(CSV, b"city,population\nA,1\n")
+    with pytest.raises(InvalidData) as caught:
+        dataset.ingest(CHANGES, f"op,city,population\n{rows}".encode())
+    assert message in caught.value.message
+    assert (caught.value.place.file, caught.value.place.line) == ("file0", line)
+
+
+def test_changes_need_their_kind_as_a_number(engine_call: EngineCall) -> None:
+    changelog = MergeStrategyChangelogStream(primary_key=("city",))
+    with pytest.raises(InvalidData, match="no column `op`") as caught:
+        Dataset(engine_call, merge=changelog).ingest(CSV, b"city,population\nA,1\n")
+    assert caught.value.place.rule == "BadInputSchema"
+    named = ReadStepCsv(header=True, schema=ddl("op STRING", "city STRING"))
+    for number, merge in enumerate((changelog, MergeStrategyUpsertStream(primary_key=("city",)))):
+        with pytest.raises(InvalidData, match="must be an integer, but is string"):
+            Dataset(engine_call, merge=merge, rounds=5 * (number + 1)).ingest(named, b"op,city\nc,A\n")
+
+
+def test_the_last_row_of_a_key_is_that_of_the_last_file(engine_call: EngineCall) -> None:
+    head = b"op,city,population\n"
+    files = [head + b"0,A,1\n0,B,1\n", head + b"0,A,2\n1,B,0\n", head + b"0,C,3\n0,A,4\n"]
+    dataset = Dataset(engine_call, merge=MergeStrategyUpsertStream(primary_key=("city",)))
+    rows = dataset.ingest(CHANGES, *files)
+    assert [(row["op"], row["city"], row["population"]) for row in rows] == [(0, "A", 4), (0, "C", 3)]
+
+
+def test_where_a_query_loses_the_order_of_changes_each_key_has_one(engine_call: EngineCall) -> None:
+    upserts = Dataset(engine_call, merge=MergeStrategyUpsertStream(primary_key=("city",)))
+    grouped = sql("select city, population from input group by city, population")
+    content = b"op,city,population\n0,A,1\n0,A,2\n"
+    with pytest.raises(InvalidData, match="same primary key: city = 'A'"):
+        upserts.ingest(CHANGES, content, preprocess=grouped)
+    kept = upserts.ingest(CHANGES, content, preprocess=sql("select op, city, population + 1 as population from input"))
+    assert [row["population"] for row in kept] == [3]
+    changelog = Dataset(engine_call, merge=MergeStrategyChangelogStream(primary_key=("city",)), rounds=9)
+    unordered = sql("select op, city, population from input group by op, city, population")
+    rows = changelog.ingest(CHANGES, b"op,city,population\n1,A,2\n0,A,2\n0,B,1\n", preprocess=unordered)
+    assert [(row["op"], row["city"]) for row in rows] == [(0, "A"), (1, "A"), (0, "B")]
 
 
 def test_keys_name_line_and_value(engine_call: EngineCall) -> None:

@@ -1,7 +1,7 @@
-"""Merge cases: every file named in ODF_MERGE_CASES (default: the copy beside the tests), every case, every level.
+"""Merge cases: every file named in ODF_MERGE_CASES (default: the copy beside the tests, and our own), every case, every level.
 
 A case of the copy is held to its own expectation, or to ours where the reference has a defect (`ours.json`); a case that is not
-in the copy is held to the rules by `merge_oracle`. Cases of strategies that we do not have yet must be refused by name.
+in the copy is held to the rules by `merge_oracle`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.failures import spark_text
 from odfabric_engine_spark.merge.batch_keys import BatchRows, refused_key
+from odfabric_engine_spark.merge.changelog_rows import refused_change
 from odfabric_engine_spark.merge.strategies import merge_rows, project
 from odfabric_engine_spark.read.input_rows import ROW, stopped_by
 from odfabric_engine_spark.spark_types import spark_schema
@@ -34,7 +35,8 @@ pytestmark = pytest.mark.spark
 CASES = Path(__file__).resolve().parents[2] / "cases"
 OURS = json.loads((CASES / "ours.json").read_text())["cases"]
 COPY = {case["id"]: case for case in json.loads((CASES / "merge-cases.json").read_text())["cases"]}
-FILES = os.environ.get("ODF_MERGE_CASES", str(CASES / "merge-cases.json")).split(os.pathsep)
+OWN = [str(CASES / name) for name in ("merge-cases.json", "stream-cases.json")]
+FILES = os.environ["ODF_MERGE_CASES"].split(os.pathsep) if "ODF_MERGE_CASES" in os.environ else OWN
 
 Case = dict[str, Any]
 Row = dict[str, Any]
@@ -145,18 +147,22 @@ def test_the_writer_oracle_agrees_with_what_is_written_down(case: Case) -> None:
 
 
 def recorded(case: Case) -> Case:
-    if case["strategy"]["kind"] in ("ChangelogStream", "UpsertStream"):
-        return {"error": "InvalidData", "message": "not supported"}
     return {"expected": case["expected"]}
 
 
 def by_oracle(case: Case) -> Case:
     try:
         rows = merge_oracle.merge(
-            case["strategy"], list(case["schema"]), case["input"], case["prev"], case["vocab"]["eventTime"]
+            case["strategy"], list(columns_of(case)), case["input"], case["prev"], case["vocab"]["eventTime"]
         )
     except merge_oracle.Refusal as refusal:
-        words = {"unsupported": "not supported", "null key": "null", "duplicate key": "same primary key"}
+        words = {
+            "null key": "null",
+            "duplicate key": "same primary key",
+            "no kind of change": "kind of change is none",
+            "out of turn": "cannot have",
+            "half a correction": "not followed",
+        }
         return {"error": "InvalidData", "message": words.get(refusal.rule, "")}
     return {"expected": rows}
 
@@ -184,7 +190,8 @@ def merged_by_engine(case: Case, call: EngineCall) -> Any:
         stopped = stopped_by(spark_text(error))
         if stopped is None:
             raise
-        return refused_key(*stopped, BatchRows(new, strategy.primary_key, lambda row: Place(row=row + 1)))
+        batch = BatchRows(new, strategy.primary_key, lambda row: Place(row=row + 1))
+        return refused_key(*stopped, batch) or refused_change(*stopped, batch)
     return [{name: row[name] for name in dict.fromkeys((op, *case["schema"]))} for row in table.to_pylist()]
 
 
@@ -195,10 +202,17 @@ def frame(call: EngineCall, rows: list[Row], schema: pa.Schema) -> DataFrame:
 
 def schema_of(case: Case) -> pa.Schema:
     fields = []
-    for name, text in case["schema"].items():
+    for name, text in columns_of(case).items():
         kind = ARROW_TYPES[text.split()[0]]
         fields.append(pa.field(name, kind, nullable="not null" not in text))
     return pa.schema(fields)
+
+
+def columns_of(case: Case) -> dict[str, str]:
+    """Columns of the input; kinds of change are recorded in rows even where the schema does not name them."""
+    op, known = case["vocab"]["op"], case["schema"]
+    carried = any(op in row for row in case.get("input", ())) and case["strategy"]["kind"] == "ChangelogStream"
+    return {op: "Int32", **known} if carried and op not in known else known
 
 
 def vocabulary_of(case: Case) -> DatasetVocabulary:

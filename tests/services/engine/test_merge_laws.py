@@ -1,7 +1,7 @@
 """Laws of merging over random histories: what a strategy promises, whatever came before.
 
 Snapshot: the state that its changelog describes is always the last input. Ledger: a key is there once, with the values that came
-first. Every changelog is well-formed: what it withdraws is there, and a correction is a pair.
+first. UpsertStream: a key is as its last row says. ChangelogStream: what was given is what is there. Every changelog is well-formed: what it withdraws is there, and a correction is a pair.
 """
 
 from __future__ import annotations
@@ -23,10 +23,19 @@ from odfabric.model.data_schema import (
     DataTypeList,
     DataTypeOption,
     DataTypeString,
+    DataTypeTimestamp,
+    TimeUnit,
 )
-from odfabric.model.source import MergeStrategyLedger, MergeStrategySnapshot, ReadStepNdJson
+from odfabric.model.instant import Instant
+from odfabric.model.source import (
+    MergeStrategyChangelogStream,
+    MergeStrategyLedger,
+    MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
+    ReadStepNdJson,
+)
 from odfabric_engine_spark.call import EngineCall
-from tests.services.engine.ingesting import Dataset
+from tests.services.engine.ingesting import SOURCE_TIME, Dataset
 
 pytestmark = pytest.mark.spark
 
@@ -39,6 +48,15 @@ SCHEMA = DataSchema(
     )
 )
 STEP = ReadStepNdJson(schema=SCHEMA)
+WITH_KINDS = ReadStepNdJson(
+    schema=DataSchema(
+        fields=(
+            *SCHEMA.fields,
+            DataField(name="op", type=DataTypeInt32()),
+            DataField(name="event_time", type=DataTypeOption(inner=DataTypeTimestamp(unit=TimeUnit.MILLISECOND))),
+        )
+    )
+)
 ROW = st.fixed_dictionaries(
     {
         "k": st.integers(0, 5),
@@ -127,6 +145,65 @@ def test_a_key_twice_is_one_row_or_refused(
         else:
             with pytest.raises(InvalidData, match="same primary key"):
                 dataset.ingest(STEP, content(doubled))
+
+
+UPSERTS = st.lists(st.tuples(ROW, st.sampled_from([0, 0, 1, 2, 3])), max_size=9)
+
+
+@EXAMPLES
+@given(batches=st.lists(UPSERTS, min_size=1, max_size=3), kinds=st.booleans())
+def test_a_key_is_as_its_last_upsert_says(
+    engine_call: EngineCall,
+    tmp_path_factory: pytest.TempPathFactory,
+    batches: list[list[tuple[dict[str, Any], int]]],
+    kinds: bool,
+) -> None:
+    dataset = in_own_folder(engine_call, tmp_path_factory)
+    dataset.merge = MergeStrategyUpsertStream(primary_key=("k",))
+    step = WITH_KINDS if kinds else STEP
+    state: dict[int, dict[str, Any]] = {}
+    changelog: list[dict[str, Any]] = []
+    for batch in batches:
+        for row, kind in batch:
+            if kinds and kind == 1:
+                state.pop(row["k"], None)
+            else:
+                state[row["k"]] = row
+        changelog += dataset.ingest(step, content([{**row, "op": kind} if kinds else row for row, kind in batch]))
+        assert texts(replayed(changelog)) == texts(list(state.values()))
+    assert dataset.ingest(STEP, content(list(state.values()))) == []
+
+
+@EXAMPLES
+@given(
+    batches=st.lists(st.lists(st.tuples(ROW, st.booleans()), max_size=6), min_size=1, max_size=3),
+    timeless=st.booleans(),
+)
+def test_a_changelog_is_kept_as_it_was_given(
+    engine_call: EngineCall,
+    tmp_path_factory: pytest.TempPathFactory,
+    batches: list[list[tuple[dict[str, Any], bool]]],
+    timeless: bool,
+) -> None:
+    dataset = in_own_folder(engine_call, tmp_path_factory)
+    dataset.merge = MergeStrategyChangelogStream(primary_key=("k",))
+    state: dict[int, dict[str, Any]] = {}
+    changelog: list[dict[str, Any]] = []
+    for number, batch in enumerate(batches):
+        given = []
+        for row, gone in batch:
+            now = row if timeless else {**row, "event_time": f"2024-01-0{number + 1}T00:00:00Z"}
+            old = state.pop(row["k"], None)
+            if old is not None:
+                given.append({**old, "op": 1 if gone else 2})
+            if old is None or not gone:
+                given.append({**now, "op": 0 if old is None else 3})
+                state[row["k"]] = now
+        later = Instant(SOURCE_TIME.epoch_ns + number * 10**9)
+        added = dataset.ingest(WITH_KINDS, content(given), source_time=later)
+        assert len(added) == len(given)
+        changelog += added
+        assert texts(replayed(changelog)) == texts(list(state.values()))
 
 
 def in_own_folder(call: EngineCall, folders: pytest.TempPathFactory) -> Dataset:

@@ -32,7 +32,13 @@ from odfabric.model.data_schema import (
 from odfabric.model.engine import SliceFile
 from odfabric.model.metadata import AddPushSource, SetDataSchema
 from odfabric.model.offsets import OffsetRange
-from odfabric.model.source import MergeStrategy, MergeStrategyLedger, MergeStrategySnapshot, ReadStepNdJson
+from odfabric.model.source import (
+    MergeStrategy,
+    MergeStrategyLedger,
+    MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
+    ReadStepNdJson,
+)
 from odfabric.model.state_index import IndexDefinition, IndexedSlice
 from odfabric.testing.chains import ChainBuilder
 from odfabric.testing.chains import physical_hash as hash_of_text
@@ -113,8 +119,12 @@ class Indexed:
 @settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize(
     "merge",
-    [MergeStrategySnapshot(primary_key=("k",)), MergeStrategyLedger(primary_key=("k",))],
-    ids=["snapshot", "ledger"],
+    [
+        MergeStrategySnapshot(primary_key=("k",)),
+        MergeStrategyLedger(primary_key=("k",)),
+        MergeStrategyUpsertStream(primary_key=("k",)),
+    ],
+    ids=["snapshot", "ledger", "upserts"],
 )
 @given(batches=st.lists(BATCH.filter(bool), min_size=3, max_size=4), behind=st.integers(0, 1))
 def test_the_slice_is_the_same_to_the_byte(

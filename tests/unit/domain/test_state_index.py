@@ -20,6 +20,7 @@ from odfabric.model.metadata import AddPushSource, DatasetKind, SetDataSchema
 from odfabric.model.source import (
     MergeStrategy,
     MergeStrategyAppend,
+    MergeStrategyChangelogStream,
     MergeStrategyLedger,
     MergeStrategySnapshot,
     MergeStrategyUpsertStream,
@@ -31,6 +32,7 @@ CITY = DataField(name="city", type=DataTypeOption(inner=DataTypeString()))
 COUNT = DataField(name="count", type=DataTypeInt64())
 TAGS = DataField(name="tags", type=DataTypeList(item_type=DataTypeString()))
 SNAPSHOT, LEDGER = MergeStrategySnapshot(primary_key=("city",)), MergeStrategyLedger(primary_key=("city",))
+UPSERTS = MergeStrategyUpsertStream(primary_key=("city",))
 
 
 def source(merge: MergeStrategy, name: str = "default") -> AddPushSource:
@@ -74,7 +76,7 @@ def test_merges_say_what_is_indexed() -> None:
         ((SNAPSHOT, MergeStrategySnapshot(primary_key=("count",))), (CITY, COUNT), "different"),
         ((SNAPSHOT,), (CITY, TAGS), "`tags` is of type List"),
         ((SNAPSHOT,), (COUNT,), "`city` is not there"),
-        ((MergeStrategyUpsertStream(primary_key=("city",)),), (CITY,), "UpsertStream"),
+        ((UPSERTS, LEDGER), (CITY,), "different"),
     ],
 )
 def test_others_have_none_and_the_reason_is_said(
@@ -83,6 +85,16 @@ def test_others_have_none_and_the_reason_is_said(
     found = index_definition(state_of(chain(*merges, fields=fields)))
     assert isinstance(found, NoIndex)
     assert reason in found.reason
+
+
+def test_streams_of_changes_ask_for_states_as_snapshots_do() -> None:
+    changes = MergeStrategyChangelogStream(primary_key=("city",))
+    states = definition(chain(SNAPSHOT, UPSERTS, changes))
+    assert (states.mode, states.keys) == (IndexMode.STATE, ("city",))
+    assert states.epoch == definition(chain(changes)).epoch
+    assert serves(states, UPSERTS)
+    assert serves(states, changes)
+    assert not serves(states, MergeStrategyUpsertStream(primary_key=("count",)))
 
 
 def test_keys_of_a_ledger_may_stand_beside_nested_columns() -> None:

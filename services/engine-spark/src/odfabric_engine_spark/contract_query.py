@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from odfabric.errors import IncompatibleSchema, InvalidQuery, InvalidRequest
+from odfabric.formats.arrow_cast import cast_array
 from odfabric.formats.parquet_reading import arrow_schema_of, open_parquet
 from odfabric.formats.slice_parquet import SliceWriter
 from odfabric.model import engine_contract as contract
@@ -39,7 +40,8 @@ def execute_contract_query(request: contract.RawQueryRequest, call: EngineCall) 
             for batch in batches_of(call, lambda: frame, lambda: frame):
                 call.check()
                 columns = [
-                    column.cast(item.type, safe=False) for column, item in zip(batch.columns, schema, strict=True)
+                    cast_array(column, item.type, safe=False)
+                    for column, item in zip(batch.columns, schema, strict=True)
                 ]
                 writer.write(pa.RecordBatch.from_arrays(columns, schema=schema))
         except (PySparkException, Py4JError) as error:

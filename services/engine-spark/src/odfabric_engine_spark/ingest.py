@@ -25,13 +25,12 @@ from odfabric.model.source import (
     MergeStrategyAppend,
     MergeStrategyChangelogStream,
     MergeStrategyLedger,
-    MergeStrategySnapshot,
-    MergeStrategyUpsertStream,
 )
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.failures import as_odf_error, spark_text
 from odfabric_engine_spark.merge.batch_keys import BatchRows, refused_key
-from odfabric_engine_spark.merge.strategies import merge_rows, unsupported_strategy
+from odfabric_engine_spark.merge.changelog_rows import refused_change
+from odfabric_engine_spark.merge.strategies import merge_rows
 from odfabric_engine_spark.preprocess import EVENT_TIME, Prepared, prepare, reserved_names
 from odfabric_engine_spark.read.input_rows import CELL, InputRows, column, stopped_by
 from odfabric_engine_spark.read.reader import InputFile, read_input
@@ -51,8 +50,6 @@ def ingest(request: IngestRequest, call: EngineCall) -> IngestResult:
     Raises InvalidData with the place of what is wrong, InvalidQuery, InvalidManifest, IncompatibleSchema, LimitExceeded;
     Corrupt for a damaged slice of the history.
     """
-    if isinstance(request.merge, MergeStrategyChangelogStream | MergeStrategyUpsertStream):
-        raise unsupported_strategy(request.merge)
     if len(request.data_paths) != len(request.file_names):
         raise InvalidRequest("an ingest names every file exactly once")
     files = tuple(
@@ -119,10 +116,10 @@ class _Work:
                 f"Event time `{self.request.vocabulary.event_time}` is neither Unix seconds nor an RFC 3339 timestamp",
                 place=self.prepared.locate(details[0]),
             )
-        if isinstance(self.request.merge, MergeStrategyLedger | MergeStrategySnapshot):
-            keys = self.request.merge.primary_key
-            return refused_key(kind, details, BatchRows(self.prepared.frame, keys, self.prepared.locate))
-        return None
+        if isinstance(self.request.merge, MergeStrategyAppend):
+            return None
+        batch = BatchRows(self.prepared.frame, self.request.merge.primary_key, self.prepared.locate)
+        return refused_key(kind, details, batch) or refused_change(kind, details, batch)
 
 
 def _merge_and_write(request: IngestRequest, prepared: Prepared, call: EngineCall) -> IngestResult:
@@ -132,7 +129,9 @@ def _merge_and_write(request: IngestRequest, prepared: Prepared, call: EngineCal
     schema = _slice_schema(rows.schema, request)
     call.progress("merge")
     history = None if isinstance(request.merge, MergeStrategyAppend) else _history(request, schema, call)
-    merged = merge_rows(request.merge, rows.frame, history, schema=rows.schema, vocabulary=vocabulary)
+    merged = merge_rows(
+        request.merge, rows.frame, history, schema=rows.schema, vocabulary=vocabulary, ordered=prepared.ordered
+    )
     written = write_slice(
         call,
         _filled(merged.frame, request, schema),
@@ -215,6 +214,10 @@ def _history(request: IngestRequest, schema: pa.Schema, call: EngineCall) -> Dat
     wanted = [item for item in schema if item.name != request.vocabulary.system_time]
     if isinstance(request.merge, MergeStrategyLedger):
         wanted = [item for item in wanted if item.name in request.merge.primary_key]
+    if isinstance(request.merge, MergeStrategyChangelogStream):
+        names = request.vocabulary
+        needed = (*request.merge.primary_key, names.offset, names.operation_type, names.event_time)
+        wanted = [item for item in wanted if item.name in needed]
     return read_slices(call, request.history, pa.schema(wanted))
 
 

@@ -57,10 +57,11 @@ EVENT_TIME = "event-time"
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Rows to be merged; `ties` order rows that the strategy does not."""
+    """Rows to be merged; `ties` order rows that the strategy does not. `ordered`: in the order in which they were given."""
 
     rows: InputRows
     ties: tuple[Column, ...]
+    ordered: bool
 
 
 def prepare(
@@ -76,7 +77,7 @@ def prepare(
         return _by_sql(rows, transform, call)
     if not rows.declared:
         rows = _event_time_by_default(_renamed(rows, strategy, vocabulary), vocabulary)
-    return Prepared(rows, (F.col(ROW),))
+    return Prepared(rows, (F.col(ROW),), ordered=True)
 
 
 def reserved_names(strategy: MergeStrategy, vocabulary: DatasetVocabulary) -> tuple[str, ...]:
@@ -90,13 +91,14 @@ def _by_sql(rows: InputRows, transform: TransformSql, call: EngineCall) -> Prepa
     result = _result(_stored(rows, call), rows.schema, transform, call)
     schema = arrow_schema(result.schema)
     ties: tuple[Column, ...] = (F.col(ROW),)
-    if not _keeps_order(result):
+    ordered = _keeps_order(result)
+    if not ordered:
         ties = tuple(column(name).asc_nulls_first() for name in schema.names)
     frame = result.withColumn(ROW, F.monotonically_increasing_id())
     at_hand = rows.bytes <= call.settings.collected_bytes_max
-    explain = partial(_failed_row, rows, transform, call, row_wise=_keeps_order(result)) if at_hand else None
+    explain = partial(_failed_row, rows, transform, call, row_wise=ordered) if at_hand else None
     computed = InputRows(frame=frame, schema=schema, declared=True, bytes=rows.bytes, locate=_nowhere, explain=explain)
-    return Prepared(computed, ties)
+    return Prepared(computed, ties, ordered=ordered)
 
 
 def _result(stored: DataFrame, schema: pa.Schema, transform: TransformSql, call: EngineCall) -> DataFrame:

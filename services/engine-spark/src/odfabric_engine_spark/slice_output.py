@@ -18,6 +18,7 @@ from pyarrow import types
 from pyspark.sql import Column, DataFrame
 
 from odfabric.errors import Place
+from odfabric.formats.arrow_cast import cast_array
 from odfabric.formats.slice_parquet import SliceWriter
 from odfabric.formats.slice_schema import OFFSET_TYPE, TIMESTAMP_TYPE
 from odfabric.model.instant import NANOS_PER_SECOND, SECONDS_PER_DAY, Instant
@@ -124,10 +125,8 @@ def _complete(batch: pa.RecordBatch, shape: SliceShape, rows_before: int) -> pa.
 
 
 def _cast(array: pa.Array, arrow: pa.DataType) -> pa.Array:
-    if array.type.equals(arrow):
-        return array
     # Times have been cut to milliseconds; inside lists and structs that happens here.
-    return array.cast(arrow, safe=not types.is_nested(arrow))
+    return cast_array(array, arrow, safe=not types.is_nested(arrow))
 
 
 class _Maximum:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric.errors import InvalidRequest
+from odfabric.formats.arrow_cast import cast_array
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.slice_parquet import open_slice
 from odfabric.model.engine import MigrateRequest, SliceFile, TransformResult
@@ -73,7 +74,7 @@ def _read(call: EngineCall, path: Path, columns: pa.Schema, vocabulary: DatasetV
             call.check()
             there = set(batch.schema.names)
             arrays = [
-                batch.column(field.name).cast(field.type)
+                cast_array(batch.column(field.name), field.type)
                 if field.name in there
                 else pa.nulls(batch.num_rows, field.type)
                 for field in columns

@@ -15,6 +15,7 @@ from pyarrow import types
 from pyspark.sql.types import StructType, _parse_datatype_json_string
 
 from odfabric.errors import InvalidData, OdfError, Place
+from odfabric.formats.arrow_cast import cast_array
 from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
 from odfabric.formats.slice_schema import OFFSET_TYPE, OPERATION_TYPE, TIMESTAMP_TYPE, check_compatible, check_storable
 from odfabric.model.data_schema import DataSchema
@@ -153,15 +154,8 @@ def _declared_types(column: Expression, plan: Plan, tables: Mapping[str, InputTa
 
 
 def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
-    if array.type == field.type:
-        return array
-    if types.is_struct(field.type) and types.is_struct(array.type) and len(array.type) == len(field.type):
-        # Member by member: what lies below a null is null too, even if the member as such may not be.
-        members = [_cast(member, own) for member, own in zip(array.flatten(), field.type, strict=True)]
-        mask = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(members, fields=list(field.type), mask=mask)
     try:
-        return array.cast(field.type, safe=_has_unsigned(field.type))
+        return cast_array(array, field.type, safe=_has_unsigned(field.type))
     except pa.ArrowException as error:
         raise InvalidData(f"a value does not fit its column: {error}", place=Place(field=field.name)) from error
 

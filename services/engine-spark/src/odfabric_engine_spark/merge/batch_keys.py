@@ -1,6 +1,6 @@
 """Keys of one batch of new rows: present, not null, each once.
 
-Owns what Ledger and Snapshot ask of their input. Of identical rows the first is kept; different rows of one key, and nulls in a
+Owns what strategies with a key ask of their input. Of identical rows the first is kept; different rows of one key, and nulls in a
 key, stop the job with a message from which `refused_key` makes the user's error. Source: RULINGS 21.
 """
 
@@ -37,14 +37,18 @@ def check_key_columns(schema: pa.Schema, primary_key: Sequence[str]) -> None:
             )
 
 
-def unique_by_key(rows: DataFrame, primary_key: Sequence[str]) -> DataFrame:
-    """The rows with one for each key; the job stops at a null in a key and at different rows of one key."""
-    window = Window.partitionBy(*(column(name) for name in primary_key)).orderBy(ROW)
+def without_null_keys(rows: DataFrame, primary_key: Sequence[str]) -> DataFrame:
+    """The rows; the job stops at a null in a key."""
     nulls = (F.when(column(name).isNull(), F.lit(index)) for index, name in enumerate(primary_key))
     null_column = F.coalesce(*nulls, F.lit(None).cast("int"))
     stop_at_null = F.when(null_column.isNotNull(), raised(NULL_KEY, F.col(ROW), null_column).cast("boolean"))
-    checked = rows.where(F.coalesce(stop_at_null, F.lit(True)))
-    numbered = checked.withColumn(_BEFORE, F.lag(F.struct("*")).over(window))
+    return rows.where(F.coalesce(stop_at_null, F.lit(True)))
+
+
+def unique_by_key(rows: DataFrame, primary_key: Sequence[str]) -> DataFrame:
+    """The rows with one for each key; the job stops at a null in a key and at different rows of one key."""
+    window = Window.partitionBy(*(column(name) for name in primary_key)).orderBy(ROW)
+    numbered = without_null_keys(rows, primary_key).withColumn(_BEFORE, F.lag(F.struct("*")).over(window))
     before = F.col(_BEFORE)
     # A struct that is there has a position, so its absence marks the first row of a key.
     first = before.getField(ROW).isNull()

@@ -1,6 +1,6 @@
 """The merge strategies: which changelog rows a batch of new rows adds to a history.
 
-Owns Append, Ledger and Snapshot on Spark, and the projection of a changelog to the state it describes. `prev` is the history: a
+Owns the strategies on Spark, and the projection of a changelog to the state it describes. `prev` is the history: a
 frame with offset, op and the data columns (None if there is none). The result has the columns of the input, `op`, and `ROW`
 (null for rows that come from history); its order is that of `order`. Invariant: whether a row exists is never guessed from
 a null. Columns that must not be there are judged before (`ingest`), so that any types may be merged here.
@@ -28,7 +28,14 @@ from odfabric.model.source import (
     MergeStrategyUpsertStream,
 )
 from odfabric.model.vocabulary import DatasetVocabulary
-from odfabric_engine_spark.merge.batch_keys import check_key_columns, unique_by_key
+from odfabric_engine_spark.merge.batch_keys import check_key_columns, unique_by_key, without_null_keys
+from odfabric_engine_spark.merge.changelog_rows import (
+    first_in_batch,
+    in_turn,
+    last_of_each_key,
+    with_kinds,
+    without_turns,
+)
 from odfabric_engine_spark.merge.row_changes import any_of, changed
 from odfabric_engine_spark.read.input_rows import HIDDEN_PREFIX, ROW, column
 
@@ -54,10 +61,12 @@ def merge_rows(
     *,
     schema: pa.Schema,
     vocabulary: DatasetVocabulary,
+    ordered: bool = True,
 ) -> Merged:
-    """The rows to be added. `schema` names the input's columns; event time is one of them.
+    """The rows to be added. `schema` names the input's columns; event time is one of them. `ordered`: `ROW` tells the order in which
+    rows were given, else they have none.
 
-    Raises InvalidData for key or compared columns that are not there, and for strategies that are not supported.
+    Raises InvalidData for key or compared columns that are not there, and for a column of kinds of change that is not there or is none.
     """
     match strategy:
         case MergeStrategyAppend():
@@ -71,19 +80,23 @@ def merge_rows(
             check_key_columns(schema, keys)
             compared = _compared(strategy, schema)
             frame = _snapshot(unique_by_key(new, keys), prev, keys, compared, vocabulary)
-            return Merged(frame, (*(_ascending(name) for name in keys), _ascending(vocabulary.operation_type)), keys)
-        case MergeStrategyChangelogStream() | MergeStrategyUpsertStream():
-            raise unsupported_strategy(strategy)
-
-
-def unsupported_strategy(strategy: MergeStrategy) -> InvalidData:
-    """The refusal of a strategy that this engine does not have."""
-    kind = type(strategy).__name__.removeprefix("MergeStrategy")
-    return InvalidData(
-        f"The merge strategy {kind} is not supported by this engine yet",
-        place=Place(rule="unsupported-merge-strategy"),
-        hint="use Append, Ledger or Snapshot",
-    )
+            return Merged(frame, _by_key_and_kind(keys, vocabulary), keys)
+        case MergeStrategyChangelogStream(primary_key=keys):
+            check_key_columns(schema, keys)
+            kinds = with_kinds(new, schema, vocabulary.operation_type, required=True)
+            by_key = tuple(_ascending(name) for name in keys)
+            order = (F.col(ROW),) if ordered else (_ascending(vocabulary.operation_type),)
+            turns = in_turn(without_null_keys(kinds, keys), keys, vocabulary.operation_type, order)
+            if prev is not None and schema.field(vocabulary.event_time).nullable:
+                turns = _with_stored_times(turns, prev, keys, vocabulary)
+            frame = without_turns(turns)
+            return Merged(frame, (*by_key, *order), keys)
+        case MergeStrategyUpsertStream(primary_key=keys):
+            check_key_columns(schema, keys)
+            kinds = with_kinds(new, schema, vocabulary.operation_type, required=False)
+            whole = without_null_keys(kinds, keys)
+            last = last_of_each_key(whole, keys, [F.col(ROW)]) if ordered else unique_by_key(whole, keys)
+            return Merged(_upserted(last, prev, keys, vocabulary), _by_key_and_kind(keys, vocabulary), keys)
 
 
 def project(prev: DataFrame, keys: Sequence[str], *, vocabulary: DatasetVocabulary) -> DataFrame:
@@ -103,6 +116,10 @@ def _appended(rows: DataFrame, vocabulary: DatasetVocabulary) -> DataFrame:
 
 def _by_event_time(vocabulary: DatasetVocabulary) -> tuple[Column, ...]:
     return (_ascending(vocabulary.event_time),)
+
+
+def _by_key_and_kind(keys: Sequence[str], vocabulary: DatasetVocabulary) -> tuple[Column, ...]:
+    return (*(_ascending(name) for name in keys), _ascending(vocabulary.operation_type))
 
 
 def _ascending(name: str) -> Column:
@@ -138,34 +155,83 @@ def _snapshot(
 ) -> DataFrame:
     if prev is None:
         return _appended(fresh, vocabulary)
-    columns = [field for field in fresh.schema.fields if field.name != ROW]
-    state = project(prev, keys, vocabulary=vocabulary)
-    old_rows = state.select(
-        F.struct(*(column(item.name).cast(item.dataType).alias(item.name) for item in columns)).alias(_OLD)
-    )
-    new_rows = fresh.select(F.struct(*(column(item.name) for item in columns), ROW).alias(_NEW))
-    old, new = F.col(_OLD), F.col(_NEW)
-    same_key = [old.getField(name).eqNullSafe(new.getField(name)) for name in keys]
-    pairs = old_rows.join(new_rows, same_key, "full_outer")
-    differs = any_of(
-        _differs(old, new, item, is_event_time=item.name == vocabulary.event_time)
-        for item in columns
-        if item.name in compared
-    )
-
-    def image(op: OperationType, row: Column) -> Column:
-        position = new.getField(ROW) if row is new else F.lit(None).cast("bigint")
-        values = (row.getField(item.name).alias(item.name) for item in columns)
-        return F.struct(F.lit(op.value).alias(vocabulary.operation_type), *values, position.alias(ROW))
-
-    was, now = old.isNotNull(), new.isNotNull()
-    corrected = F.array(image(OperationType.CORRECT_FROM, old), image(OperationType.CORRECT_TO, new))
+    pairs = _Pairs(fresh, keys, vocabulary)
     changes = (
-        F.when(was & now, F.when(differs, corrected))
-        .when(was, F.array(image(OperationType.RETRACT, old)))
-        .otherwise(F.array(image(OperationType.APPEND, new)))
+        F.when(pairs.was & pairs.now, F.when(pairs.differs(compared), pairs.corrected))
+        .when(pairs.was, pairs.retracted)
+        .otherwise(pairs.appended)
     )
-    return pairs.select(F.explode(changes).alias(_CHANGES)).select(f"{_CHANGES}.*")
+    return pairs.exploded(prev, "full_outer", changes)
+
+
+def _upserted(last: DataFrame, prev: DataFrame | None, keys: Sequence[str], vocabulary: DatasetVocabulary) -> DataFrame:
+    """Each key as its last row says; keys without rows stay as they are."""
+    retracts = column(vocabulary.operation_type) == OperationType.RETRACT.value
+    if prev is None:
+        return _appended(last.where(~retracts), vocabulary)
+    pairs = _Pairs(last, keys, vocabulary)
+    gone = F.col(_NEW).getField(vocabulary.operation_type) == OperationType.RETRACT.value
+    others = [name for name in last.columns if name not in (ROW, vocabulary.operation_type, *keys)]
+    changes = (
+        F.when(gone, F.when(pairs.was, pairs.retracted))
+        .when(pairs.was, F.when(pairs.differs(others), pairs.corrected))
+        .otherwise(pairs.appended)
+    )
+    return pairs.exploded(prev, "right_outer", changes)
+
+
+def _with_stored_times(
+    turns: DataFrame, prev: DataFrame, keys: Sequence[str], vocabulary: DatasetVocabulary
+) -> DataFrame:
+    """What is withdrawn from the history without an event time has that of the row that it withdraws."""
+    time, kind = vocabulary.event_time, vocabulary.operation_type
+    withdraws = column(kind).isin(OperationType.RETRACT.value, OperationType.CORRECT_FROM.value)
+    stored = [column(name).alias(f"{_OLD}{index}") for index, name in enumerate(keys)]
+    state = project(prev, keys, vocabulary=vocabulary).select(*stored, column(time).alias(_OLD))
+    same_key = [column(name).eqNullSafe(F.col(f"{_OLD}{index}")) for index, name in enumerate(keys)]
+    joined = turns.join(state, [withdraws & first_in_batch() & column(time).isNull(), *same_key], "left_outer")
+    known = F.col(_OLD).cast(turns.schema[time].dataType)
+    return joined.withColumn(time, F.coalesce(column(time), known)).select(*(column(name) for name in turns.columns))
+
+
+class _Pairs:
+    """What the state has of a key beside what a batch has of it, and what becomes of both."""
+
+    def __init__(self, fresh: DataFrame, keys: Sequence[str], vocabulary: DatasetVocabulary) -> None:
+        self._fresh = fresh
+        self._keys = keys
+        self._vocabulary = vocabulary
+        self._columns = [each for each in fresh.schema.fields if each.name not in (ROW, vocabulary.operation_type)]
+        self.was, self.now = F.col(_OLD).isNotNull(), F.col(_NEW).isNotNull()
+        before, after = self._image(OperationType.CORRECT_FROM, _OLD), self._image(OperationType.CORRECT_TO, _NEW)
+        self.corrected = F.array(before, after)
+        self.retracted = F.array(self._image(OperationType.RETRACT, _OLD))
+        self.appended = F.array(self._image(OperationType.APPEND, _NEW))
+
+    def differs(self, compared: Sequence[str]) -> Column:
+        """Whether one of these columns is another now."""
+        old, new = F.col(_OLD), F.col(_NEW)
+        return any_of(
+            _differs(old, new, item, is_event_time=item.name == self._vocabulary.event_time)
+            for item in self._columns
+            if item.name in compared
+        )
+
+    def exploded(self, prev: DataFrame, how: str, changes: Column) -> DataFrame:
+        """A row for each of the changes of the keys that a join of the state with the batch has."""
+        state = project(prev, self._keys, vocabulary=self._vocabulary)
+        values = (column(item.name).cast(item.dataType).alias(item.name) for item in self._columns)
+        old_rows = state.select(F.struct(*values).alias(_OLD))
+        new_rows = self._fresh.select(F.struct("*").alias(_NEW))
+        same_key = [F.col(_OLD).getField(name).eqNullSafe(F.col(_NEW).getField(name)) for name in self._keys]
+        pairs = old_rows.join(new_rows, same_key, how)
+        return pairs.select(F.explode(changes).alias(_CHANGES)).select(f"{_CHANGES}.*")
+
+    def _image(self, kind: OperationType, side: str) -> Column:
+        row = F.col(side)
+        position = row.getField(ROW) if side == _NEW else F.lit(None).cast("bigint")
+        values = (row.getField(item.name).alias(item.name) for item in self._columns)
+        return F.struct(F.lit(kind.value).alias(self._vocabulary.operation_type), *values, position.alias(ROW))
 
 
 def _differs(old: Column, new: Column, item: T.StructField, *, is_event_time: bool) -> Column:

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from odfabric.errors import IncompatibleSchema, InvalidQuery, InvalidRequest, LimitExceeded
+from odfabric.formats.arrow_cast import cast_array
 from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
 from odfabric.formats.slice_schema import new_slice_schema
 from odfabric.model.engine import QueryInput, QueryRequest, QueryResult
@@ -91,5 +92,5 @@ def _within(batches: Iterator[pa.RecordBatch], bytes_max: int) -> Iterator[pa.Re
 
 def _as_result(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Columns in the types of the format; digits below milliseconds are cut."""
-    columns = [column.cast(field.type, safe=False) for column, field in zip(batch.columns, schema, strict=True)]
+    columns = [cast_array(column, field.type, safe=False) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

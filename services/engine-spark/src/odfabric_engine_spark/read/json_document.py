@@ -60,7 +60,11 @@ class JsonDocument:
                 what, "a number"
             )
             described = f"Sub-path does not specify an array: {whole}" if whole else "The document is not an array"
-            raise InvalidData(f"{described}, it is {kind}", place=Place(file=self._file), hint="name one by subPath")
+            raise InvalidData(
+                f"{described}, it is {kind}",
+                place=Place(file=self._file),
+                hint="name one by subPath; objects on lines of their own are NDJSON: .ndjson, application/x-ndjson",
+            )
         self._position += 1
         if self._peek() == "]":
             self._position += 1

@@ -21,6 +21,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from odfabric.errors import InvalidData, LimitExceeded, OdfError, Place
+from odfabric.formats.arrow_cast import cast_array
 from odfabric.formats.slice_schema import TIMESTAMP_TYPE
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.exact_filters import with_exact_filters
@@ -218,7 +219,7 @@ def _cast(array: pa.Array, arrow: pa.DataType) -> pa.Array:
     if types.is_uint64(arrow) and len(array) and (pc.max(array).as_py() or 0) > 2**63 - 1:
         raise pa.ArrowInvalid("integers above 2^63-1 are not supported")
     if pa.types.is_nested(arrow):
-        return array.cast(arrow, safe=False) if _has_timestamp(arrow) else array.cast(arrow)
+        return cast_array(array, arrow, safe=not _has_timestamp(arrow))
     return array.cast(arrow)
 
 
