@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from odfabric.formats.canonical_rows import row_bytes
 from odfabric_engine_spark.incremental.accumulators import Accumulators
 from odfabric_engine_spark.incremental.aggregates import AggregateCall, Function
-from odfabric_engine_spark.incremental.canonical import row_bytes
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.state.checkpoint import (
     Checkpoint,

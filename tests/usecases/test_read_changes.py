@@ -36,6 +36,7 @@ from odfabric.testing.conformance.together import outcomes_of_threads
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.commit import PlannedCommit
 from odfabric.usecases.push_data import PushData
+from odfabric.usecases.read_state import ReadState
 from odfabric.usecases.store_slice import store_slice
 from tests.support.at_call import AtCall
 from tests.usecases.manifests import ROOT
@@ -490,3 +491,18 @@ def test_a_damaged_slice_is_told(tmp_path: Path) -> None:
         consumer = Consumer.starting(growing, start, start)
         with pytest.raises(Corrupt):
             consumer.catch_up()
+
+
+def test_rows_with_nested_values_have_a_state_and_a_baseline(tmp_path: Path) -> None:
+    memory = MemoryNode(tmp_path)
+    item = "{kind: Option, inner: {kind: List, itemType: {kind: Option, inner: String}}}"
+    entry = memory.add(ROOT.replace("{kind: Option, inner: Int64}", item))
+    for tags in ('["x", null]', "null", '["x", null]', "[]"):
+        body = f'{{"event_time": "1970-01-01T00:00:00Z", "city": "A", "value": {tags}}}\n'.encode()
+        job = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([body])))
+        memory.finish(job)  # type: ignore[arg-type]
+    expected = sorted(map(repr, (["x", None], None, ["x", None], [])))
+    state = memory.node.state(entry, ReadState(limit=10))
+    assert sorted(repr(row["value"]) for row in state["data"]) == expected  # type: ignore[attr-defined]
+    told = Consumer.starting(Growing(memory, entry), "baseline").fetch()
+    assert sorted(repr(row["value"]) for row in told["event"]["rows"]) == expected

@@ -60,7 +60,7 @@ _INDEXED_TYPES = (
     DataTypeUInt32,
     DataTypeUInt64,
 )
-"""Types of which rows can be added up; nested ones have no canonical form in an index yet."""
+"""Types that an index can hold. Rows with others are added up from their slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def row_columns(state: ChainState, schema: DataSchema) -> tuple[DataField, ...]:
     return tuple(DataField(name=one.name, type=_optional(one.type)) for one in schema.fields if one.name not in apart)
 
 
-def not_indexable(columns: tuple[DataField, ...]) -> DataField | None:
-    """The first column of which rows cannot be added up, None if all can."""
+def _not_indexable(columns: tuple[DataField, ...]) -> DataField | None:
+    """The first column that an index cannot hold, None if it can hold all."""
     return next((one for one in columns if not isinstance(_inner(one.type), _INDEXED_TYPES)), None)
 
 
@@ -146,7 +146,7 @@ def _definition(
         return NoIndex(f"its key column `{missing[0]}` is not there")
     if mode is IndexMode.KEYS:
         columns = tuple(one for one in columns if one.name in keys)
-    refused = not_indexable(columns)
+    refused = _not_indexable(columns)
     if refused is not None:
         kind = type(_inner(refused.type)).__name__.removeprefix("DataType")
         return NoIndex(f"column `{refused.name}` is of type {kind}, which an index cannot hold")

@@ -1,7 +1,7 @@
 """Rows of a changelog as changes of a relation: added up, compared, sorted, summed into a check.
 
 Owns what an operation does to a relation (+1, -1), when two rows are the same one (RULINGS 29: bit by bit, all NaN alike, null like
-null), and what a well-formed changelog is. Invariant: rows stay Arrow columns from the file to the answer; no Python object is made
+null; nested values by their canonical bytes), and what a well-formed changelog is. Invariant: rows stay Arrow columns from the file to the answer; no Python object is made
 of one. This is the exception of ADR 0015 to rows living in the engine. Not here: which columns make a row (`domain.state_index`).
 Source: persist architecture, section 1; RFC-015.
 """
@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from odfabric.errors import InvalidData, Place
+from odfabric.errors import InvalidData, LimitExceeded, Place
+from odfabric.formats.canonical_rows import BYTES_MAX, one_array, row_bytes
 from odfabric.formats.parquet_reading import Source
 from odfabric.formats.slice_parquet import open_slice
 from odfabric.formats.slice_schema import OFFSET_TYPE, OPERATION_TYPE
@@ -94,15 +95,27 @@ def one_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def added_up(pieces: Sequence[tuple[pa.Table, pa.ChunkedArray]], columns: pa.Schema) -> tuple[pa.Table, pa.Array]:
-    """Every row that does not come to nothing, once, and what it comes to. In no order."""
+    """Every row that does not come to nothing, once, and what it comes to. In no order.
+
+    Raises LimitExceeded where nested values of a piece are more than Arrow has offsets for.
+    """
     names = [f"c{index}" for index in range(len(columns))]
     kept = [(rows, diffs) for rows, diffs in pieces if rows.num_rows]
     if not kept:
         return columns.empty_table(), pa.array([], pa.int64())
-    tables = [pa.table([*map(_as_bits, rows.columns), diffs], names=[*names, "diff"]) for rows, diffs in kept]
-    summed = pa.concat_tables(tables).group_by(names, use_threads=False).aggregate([("diff", "sum")])
+    compared = ([*map(_compared, rows.columns), diffs] for rows, diffs in kept)
+    together = pa.concat_tables([pa.table(arrays, names=[*names, "diff"]) for arrays in compared])
+    together = together.append_column("at", pa.array(np.arange(together.num_rows)))
+    summed = together.group_by(names, use_threads=False).aggregate([("diff", "sum"), ("at", "min")])
     left = summed.filter(pc.not_equal(summed.column("diff_sum"), 0)).combine_chunks()
-    found = [_from_bits(left.column(name), field.type) for name, field in zip(names, columns, strict=True)]
+    whole = pa.concat_tables([rows for rows, _ in kept])
+    found = [
+        # A row that has the value has it whole; what is compared of nested values is one way.
+        one_array(whole.column(field.name)).take(one_array(left.column("at_min")))
+        if types.is_nested(field.type)
+        else _from_bits(left.column(name), field.type)
+        for name, field in zip(names, columns, strict=True)
+    ]
     return pa.table(found, schema=columns), left.column("diff_sum").combine_chunks()
 
 
@@ -118,7 +131,7 @@ def in_order(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Rows by key columns, then by all others; nulls first, then NaN. The order of equal rows does not show."""
     others = [name for name in rows.schema.names if name not in keys]
     order = [*keys, *others]
-    columns = [rows.column(name) for name in order]
+    columns = [_compared(each) if types.is_nested(each.type) else each for each in map(rows.column, order)]
     # Zeros of either sign are equal to a comparison, and their bits are not: those decide last.
     columns += [_as_bits(column) for column in columns if types.is_floating(column.type)]
     table = pa.table(columns, names=[f"c{index}" for index in range(len(columns))])
@@ -265,6 +278,18 @@ def _as_bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if isinstance(column, pa.Array):
         return column.view(bits)
     return pa.chunked_array([chunk.view(bits) for chunk in column.chunks], type=bits)
+
+
+def _compared(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values that are equal where the column's are the same: floats by their bits, nested ones by their canonical bytes."""
+    if not types.is_nested(column.type):
+        return _as_bits(column)
+    try:
+        return pa.chunked_array([row_bytes([chunk]) for chunk in column.chunks], pa.binary())
+    except pa.ArrowCapacityError as error:
+        raise LimitExceeded(
+            f"nested values of a slice are too large to be compared: {error}", limit="nested_bytes", maximum=BYTES_MAX
+        ) from error
 
 
 def _from_bits(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from odfabric.formats.arrow_schema import arrow_to_data_schema
+from odfabric.formats.canonical_rows import row_bytes
 from odfabric.model.metadata import SqlQueryStep
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import items
-from odfabric_engine_spark.incremental.canonical import row_bytes
 from odfabric_engine_spark.incremental.classify import LinearQuery
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.judge import judge_transform

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from odfabric.formats.canonical_rows import row_bytes
 from odfabric_engine_spark.incremental.accumulators import Accumulators
 from odfabric_engine_spark.incremental.aggregates import AggregateCall, Function
-from odfabric_engine_spark.incremental.canonical import row_bytes
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.state import checkpoint as checkpoints
 from odfabric_engine_spark.state import latest_rows, run_file, tiers

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -81,6 +83,51 @@ def test_order_is_by_key_then_by_all_other_columns() -> None:
     assert found[5:] == [("b", "1.0")]
     again = in_order(rows.take(pa.array([3, 5, 1, 0, 2, 4])), ["key"])
     assert [repr(one) for one in again.to_pylist()] == [repr(one) for one in in_order(rows, ["key"]).to_pylist()]
+
+
+NESTED = pa.schema(
+    [
+        pa.field("key", pa.int32()),
+        pa.field("items", pa.list_(pa.string())),
+        pa.field(
+            "place", pa.struct([pa.field("lat", pa.float64(), False), pa.field("codes", pa.list_(pa.int8()), False)])
+        ),
+    ]
+)
+nested_row = st.fixed_dictionaries(
+    {
+        "key": st.integers(0, 1),
+        "items": st.sampled_from([None, [], [None], ["a"], ["a", ""], ["a", "\0"]]),
+        "place": st.sampled_from(
+            [None, {"lat": 0.0, "codes": []}, {"lat": -0.0, "codes": [1]}, {"lat": 0.0, "codes": [None]}]
+        ),
+    }
+)
+
+
+def text_of(one: dict[str, object]) -> str:
+    return repr([one[name] for name in NESTED.names])
+
+
+@given(st.lists(st.lists(st.tuples(nested_row, st.sampled_from([1, 1, -1])), max_size=6), max_size=3))
+def test_nested_values_are_told_apart_and_stay_as_they_are(pieces: list[list[tuple[dict[str, object], int]]]) -> None:
+    tables = [
+        (
+            pa.Table.from_pylist([one for one, _ in piece], schema=NESTED),
+            pa.chunked_array([[diff for _, diff in piece]], pa.int64()),
+        )
+        for piece in pieces
+    ]
+    expected: Counter[str] = Counter()
+    for one, diff in (each for piece in pieces for each in piece):
+        expected[text_of(one)] += diff
+    rows, diffs = added_up(tables, NESTED)
+    found = list(zip(map(text_of, rows.to_pylist()), diffs.to_pylist(), strict=True))
+    assert len({one for one, _ in found}) == len(found)
+    assert dict(found) == {one: diff for one, diff in expected.items() if diff}
+    ordered = in_order(rows, ["key"])
+    assert ordered.equals(in_order(rows.take(pa.array(np.arange(rows.num_rows)[::-1])), ["key"]))
+    assert ordered.column("key").to_pylist() == sorted(rows.column("key").to_pylist())
 
 
 def changes_of(*given: tuple[dict[str, object], int], start: int = 10) -> Changes:

@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.in_turn import in_turn
-from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.changes import Records, changes
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import GroupColumn

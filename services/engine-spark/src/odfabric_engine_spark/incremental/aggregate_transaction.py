@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from odfabric.formats.canonical_rows import one_array
 from odfabric.model.engine import TransformRequestInput
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.call import EngineCall
@@ -23,7 +24,6 @@ from odfabric_engine_spark.catalyst import Catalyst, analysed
 from odfabric_engine_spark.in_turn import ahead
 from odfabric_engine_spark.incremental.aggregate_plan import AggregatePlan
 from odfabric_engine_spark.incremental.aggregate_run import AggregateRun
-from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.classify import AggregateQuery
 from odfabric_engine_spark.incremental.failed_rows import found_again

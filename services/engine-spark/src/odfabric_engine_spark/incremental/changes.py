@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfabric.formats.canonical_rows import table_bytes
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.incremental.by_column import joined, taken
-from odfabric_engine_spark.incremental.canonical import table_bytes
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.stable_order import order_by
 

@@ -1,6 +1,6 @@
 """Keys of groups: which columns they have, and what makes two of them one.
 
-Owns the key columns of groups and their normal form. Invariant: two keys have equal bytes (`canonical`) exactly when Spark
+Owns the key columns of groups and their normal form. Invariant: two keys have equal bytes (`canonical_rows`) exactly when Spark
 groups them together: NULL is a value, NaN equals itself, -0.0 is 0.0. Not here: what is kept per key (`group_state`).
 """
 
@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.catalyst import Expression
-from odfabric_engine_spark.incremental.canonical import one_array
 
 _NO_BYTES = ('"map"', '"variant"', '"void"', '"interval"', '"interval year', '"interval month"')
 """How the text of a type shows that values of it have no canonical bytes."""

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from odfabric.formats.canonical_rows import one_array, ordered_bits, row_bytes
 from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
 from odfabric_engine_spark.incremental.by_column import taken
-from odfabric_engine_spark.incremental.canonical import one_array, ordered_bits, row_bytes
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import KeyColumn, normal_key_columns
 from odfabric_engine_spark.incremental.number_runs import first_places, places_in, run_starts

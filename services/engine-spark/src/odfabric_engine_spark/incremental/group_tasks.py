@@ -26,10 +26,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from odfabric.errors import OdfError
+from odfabric.formats.canonical_rows import one_array, table_bytes
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.incremental.aggregate_run import AggregateRun
-from odfabric_engine_spark.incremental.canonical import one_array, table_bytes
 from odfabric_engine_spark.incremental.changes import Records, changed
 from odfabric_engine_spark.incremental.group_file import GroupFile, write_group_file
 from odfabric_engine_spark.incremental.group_rows import GROUP_ID

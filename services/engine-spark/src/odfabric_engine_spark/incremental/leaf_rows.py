@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from odfabric.formats.canonical_rows import one_array, row_bytes
 from odfabric.model.engine import TransformRequestInput
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, expr_id, items, output_of, simple_name
 from odfabric_engine_spark.incremental.by_column import joined
-from odfabric_engine_spark.incremental.canonical import one_array, row_bytes
 from odfabric_engine_spark.incremental.input_rows import InputRows
 from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
 from odfabric_engine_spark.incremental.slots import Mask

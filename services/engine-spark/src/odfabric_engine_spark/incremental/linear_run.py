@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric.errors import InvalidData, Place
+from odfabric.formats.canonical_rows import one_array, table_bytes
 from odfabric.model.operation import OperationType
 from odfabric_engine_spark.catalyst import output_of
 from odfabric_engine_spark.incremental.binding import bind, projection
 from odfabric_engine_spark.incremental.by_column import taken
-from odfabric_engine_spark.incremental.canonical import one_array, table_bytes
 from odfabric_engine_spark.incremental.changes import Operations, Records
 from odfabric_engine_spark.incremental.classify import LinearQuery
 from odfabric_engine_spark.incremental.exact import Longs

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.catalyst import (
     Catalyst,
     Expression,
@@ -28,7 +29,6 @@ from odfabric_engine_spark.catalyst import (
     without_alias,
 )
 from odfabric_engine_spark.incremental.binding import bind, projection
-from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.classify import arrow_type
 from odfabric_engine_spark.incremental.failed_rows import Described, computed_over
 from odfabric_engine_spark.incremental.input_table import leaf_alias

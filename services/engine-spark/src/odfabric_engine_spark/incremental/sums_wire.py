@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.incremental.accumulators import GroupValues
-from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import key_fields
 from odfabric_engine_spark.incremental.group_sums import PartialSums

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.catalyst import (
     Attribute,
     Catalyst,
@@ -25,7 +26,6 @@ from odfabric_engine_spark.catalyst import (
     output_of,
     simple_name,
 )
-from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.input_table import leaf_alias
 from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.result_rows import arrow_of

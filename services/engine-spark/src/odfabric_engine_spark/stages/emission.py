@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from odfabric.formats.canonical_rows import one_array, table_bytes
 from odfabric.model.operation import OperationType
-from odfabric_engine_spark.incremental.canonical import one_array, table_bytes
 from odfabric_engine_spark.incremental.changes import Records, interleaved
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.number_runs import run_starts

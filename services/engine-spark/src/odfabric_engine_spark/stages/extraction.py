@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.incremental.by_column import joined, taken
-from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.stages.delta import Delta, net_weights
 from odfabric_engine_spark.state.run import WEIGHT

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric.errors import LimitExceeded
+from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression
-from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.row_mapping import RowMapping
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.result_rows import ResultTooLarge, collected

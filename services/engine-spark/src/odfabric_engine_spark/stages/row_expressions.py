@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import types
 
+from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.catalyst import (
     Attribute,
     Catalyst,
@@ -21,7 +22,6 @@ from odfabric_engine_spark.catalyst import (
     expr_id,
     output_of,
 )
-from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.row_mapping import Place, place_of
 from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.result_rows import arrow_of

@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from odfabric.errors import LimitExceeded, OdfError
+from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst, Plan, analysed
-from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.local_rows import local_rows, schema_of_rows
 from odfabric_engine_spark.read.exact_filters import with_exact_filters

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from odfabric.formats.canonical_rows import one_array
 from odfabric.model.engine import TransformRequestInput
 from odfabric.model.instant import Instant
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import expr_id
 from odfabric_engine_spark.incremental.accumulators import Accumulators
 from odfabric_engine_spark.incremental.aggregate_run import values_name
-from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_state import GroupState

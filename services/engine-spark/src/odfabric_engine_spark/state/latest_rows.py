@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.incremental.by_column import taken
-from odfabric_engine_spark.incremental.canonical import one_array
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.state.net_rows import KeyedRows, mixed_keys
 from odfabric_engine_spark.state.run import WEIGHT, Hashes, Longs

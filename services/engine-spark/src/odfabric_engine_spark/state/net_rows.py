@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfabric.formats.canonical_rows import has_integers_in_order, integers_in_order, one_array, row_bytes
 from odfabric_engine_spark.incremental.by_column import joined, taken
-from odfabric_engine_spark.incremental.canonical import has_integers_in_order, integers_in_order, one_array, row_bytes
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Longs, Run

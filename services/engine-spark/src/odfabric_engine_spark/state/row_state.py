@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from odfabric_engine_spark.incremental.canonical import one_array
+from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.state.growing_run import GrowingRun
 from odfabric_engine_spark.state.key_ends import read_ends
 from odfabric_engine_spark.state.net_rows import KeyedRows, gathered, netted, pieces

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import types
 
-from odfabric_engine_spark.incremental.canonical import row_bytes
+from odfabric.formats.canonical_rows import row_bytes
 
 PRICE = pa.decimal128(12, 2)
 PRICES = [Decimal("1.50"), None, Decimal("-3.25"), Decimal("0.00"), Decimal("9999999999.99"), Decimal("1.50")]

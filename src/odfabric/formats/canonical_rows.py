@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +17,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-_NULL = pa.scalar(b"\x00", pa.binary())
-_VALUE = pa.scalar(b"\x01", pa.binary())
-_NOTHING = pa.scalar(b"", pa.binary())
+_NULL, _VALUE, _NOTHING = b"\x00", b"\x01", b""
 _ZERO_BYTE = (b"\x00", b"\x00\xff")
 """A zero byte within a text is written so that the end of the text sorts before it."""
-_END = pa.scalar(b"\x00\x01", pa.binary())
+_END = b"\x00\x01"
 _SIGN = np.uint64(1 << 63)
-_BYTES_MAX = (1 << 31) - 1
+BYTES_MAX = (1 << 31) - 1
 """Offsets within an array of byte strings have 32 bits."""
+
+
+@cache
+def _sign(content: bytes) -> pa.Scalar:
+    """Not made at import: the first value makes pyarrow import pandas, which many a process does not need."""
+    return pa.scalar(content, pa.binary())
 
 
 def row_bytes(columns: Sequence[pa.Array]) -> pa.Array:
@@ -40,7 +45,7 @@ def row_bytes(columns: Sequence[pa.Array]) -> pa.Array:
         parts += _parts_of_text(column) if _is_bytes(column.type) and not column.null_count else [_encode(column)]
         waiting = []
     parts += [_encode_fixed(waiting)] if waiting else []
-    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, _NOTHING)
+    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, _sign(_NOTHING))
 
 
 def table_bytes(table: pa.Table) -> pa.Array:
@@ -62,9 +67,9 @@ def _encode(array: pa.Array) -> pa.Array:
     if _is_fixed(array.type):
         filled = pc.fill_null(array, _zero(array.type)) if array.null_count else array
         plain = _encode_fixed([filled])
-        return pc.if_else(array.is_valid(), plain, _NULL) if array.null_count else plain
-    joined = pc.binary_join_element_wise(_VALUE, _encode_values(array), _NOTHING)
-    return pc.fill_null(joined, _NULL)
+        return pc.if_else(array.is_valid(), plain, _sign(_NULL)) if array.null_count else plain
+    joined = pc.binary_join_element_wise(_sign(_VALUE), _encode_values(array), _sign(_NOTHING))
+    return pc.fill_null(joined, _sign(_NULL))
 
 
 def _encode_values(array: pa.Array) -> pa.Array:
@@ -83,24 +88,24 @@ def _encode_values(array: pa.Array) -> pa.Array:
 def _encode_list(array: pa.Array) -> pa.Array:
     """Each item with a sign that it is there, then the end."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-    items = pc.binary_join_element_wise(_VALUE, _encode(pc.list_flatten(array)), _NOTHING)
+    items = pc.binary_join_element_wise(_sign(_VALUE), _encode(pc.list_flatten(array)), _sign(_NOTHING))
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
-    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, items), _NOTHING)
-    ended = pc.binary_join_element_wise(joined, _NULL, _NOTHING)
+    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, items), _sign(_NOTHING))
+    ended = pc.binary_join_element_wise(joined, _sign(_NULL), _sign(_NOTHING))
     return pc.if_else(array.is_valid(), ended, pa.scalar(None, pa.binary()))
 
 
 def _is_bytes(data_type: pa.DataType) -> bool:
-    return bool(types.is_string(data_type) or types.is_binary(data_type))
+    return bool(types.is_string(data_type) or types.is_binary(data_type) or types.is_fixed_size_binary(data_type))
 
 
 def _encode_text(array: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise(_escaped(array), _END, _NOTHING)
+    return pc.binary_join_element_wise(_escaped(array), _sign(_END), _sign(_NOTHING))
 
 
 def _parts_of_text(array: pa.Array) -> list[pa.Array | pa.Scalar]:
     """What to join for texts without nulls."""
-    return [_VALUE, _escaped(array), _END]
+    return [_sign(_VALUE), _escaped(array), _sign(_END)]
 
 
 def _escaped(array: pa.Array) -> pa.Array:
@@ -127,8 +132,8 @@ def _encode_fixed(columns: Sequence[pa.Array]) -> pa.Array:
         rows[f"is{at}"] = 1
         rows[f"value{at}"] = each
     width = rows.dtype.itemsize
-    if count * width > _BYTES_MAX:
-        raise pa.ArrowCapacityError(f"byte strings of {count} rows have more than {_BYTES_MAX} bytes")
+    if count * width > BYTES_MAX:
+        raise pa.ArrowCapacityError(f"byte strings of {count} rows have more than {BYTES_MAX} bytes")
     offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32)
     return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(rows)])
 
