@@ -29,7 +29,7 @@ _ROUNDS_MAX = 100
 _MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 OWN_PREFIX = "__odf_"
-"""How names of columns begin that the engine has made. Queries give no such names."""
+"""How names of columns begin that the engine has made. Neither inputs nor queries have such names."""
 _CHILDLESS = frozenset(
     {"Literal", "AttributeReference", "UnresolvedAttribute", "UnresolvedStar", "NamedLambdaVariable"}
 )

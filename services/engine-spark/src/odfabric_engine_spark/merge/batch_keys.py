@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from odfabric.errors import InvalidData, Place
+from odfabric_engine_spark.catalyst import OWN_PREFIX
 from odfabric_engine_spark.merge.row_changes import any_of, changed
-from odfabric_engine_spark.read.input_rows import HIDDEN_PREFIX, ROW, column, raised, shown
+from odfabric_engine_spark.read.input_rows import ROW, column, raised, shown
 
 NULL_KEY = "null-key"
 DUPLICATE_KEY = "duplicate-key"
 
-_BEFORE = f"{HIDDEN_PREFIX}before"
+_BEFORE = f"{OWN_PREFIX}before"
 
 
 def check_key_columns(schema: pa.Schema, primary_key: Sequence[str]) -> None:

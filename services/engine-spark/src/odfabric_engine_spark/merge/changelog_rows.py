@@ -17,15 +17,16 @@ from pyspark.sql import functions as F
 
 from odfabric.errors import InvalidData, Place
 from odfabric.model.operation import OperationType
+from odfabric_engine_spark.catalyst import OWN_PREFIX
 from odfabric_engine_spark.merge.batch_keys import BatchRows
-from odfabric_engine_spark.read.input_rows import HIDDEN_PREFIX, ROW, column, raised
+from odfabric_engine_spark.read.input_rows import ROW, column, raised
 
 NO_KIND = "no-kind-of-change"
 OUT_OF_TURN = "change-out-of-turn"
 HALF = "half-a-correction"
 
-_BEFORE = f"{HIDDEN_PREFIX}before"
-_AFTER = f"{HIDDEN_PREFIX}after"
+_BEFORE = f"{OWN_PREFIX}before"
+_AFTER = f"{OWN_PREFIX}after"
 _NOTHING = -1
 
 _WORDS = {

@@ -28,6 +28,7 @@ from odfabric.model.source import (
     MergeStrategyUpsertStream,
 )
 from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric_engine_spark.catalyst import OWN_PREFIX
 from odfabric_engine_spark.merge.batch_keys import check_key_columns, unique_by_key, without_null_keys
 from odfabric_engine_spark.merge.changelog_rows import (
     first_in_batch,
@@ -37,12 +38,12 @@ from odfabric_engine_spark.merge.changelog_rows import (
     without_turns,
 )
 from odfabric_engine_spark.merge.row_changes import any_of, changed
-from odfabric_engine_spark.read.input_rows import HIDDEN_PREFIX, ROW, column
+from odfabric_engine_spark.read.input_rows import ROW, column
 
-_OLD = f"{HIDDEN_PREFIX}old"
-_NEW = f"{HIDDEN_PREFIX}new"
-_CHANGES = f"{HIDDEN_PREFIX}changes"
-_LATEST = f"{HIDDEN_PREFIX}latest"
+_OLD = f"{OWN_PREFIX}old"
+_NEW = f"{OWN_PREFIX}new"
+_CHANGES = f"{OWN_PREFIX}changes"
+_LATEST = f"{OWN_PREFIX}latest"
 
 
 @dataclass(frozen=True, slots=True)

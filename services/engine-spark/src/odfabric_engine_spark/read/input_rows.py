@@ -16,11 +16,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from odfabric.errors import InvalidData, OdfError, Place
+from odfabric_engine_spark.catalyst import OWN_PREFIX
 
-HIDDEN_PREFIX = "__odf_"
-"""Beginning of the engine's own column names; no input may use it."""
-
-ROW = f"{HIDDEN_PREFIX}row"
+ROW = f"{OWN_PREFIX}row"
 """Position of a row over all input files, from 0."""
 
 RAISED = "ODF|"
@@ -82,8 +80,8 @@ def check_names(names: list[str], *, columns_max: int, file: str | None) -> None
     seen: set[str] = set()
     for index, name in enumerate(names):
         problem = "has no name" if not name else "appears twice" if name in seen else None
-        if name.startswith(HIDDEN_PREFIX):
-            problem = f"begins with {HIDDEN_PREFIX}, which the engine uses itself"
+        if name.startswith(OWN_PREFIX):
+            problem = f"begins with {OWN_PREFIX}, which the engine uses itself"
         if problem:
             raise InvalidData(f"Column {index + 1} `{name}` {problem}", place=Place(file=file, field=name or None))
         seen.add(name)
