@@ -335,6 +335,8 @@ def _found(value: JsonValue) -> str:
 def _type_hint(error: ValidationError) -> str | None:
     if "string" in error.validator_value and isinstance(error.instance, int | float | bool):
         return "put it in quotes"
+    if isinstance(error.instance, list) and tuple(error.absolute_path)[-2:] == ("read", "schema"):
+        return "columns as texts (`id BIGINT`) stand in `ddlSchema` since version 0.38 of the specification"
     if error.validator_value == "integer" and isinstance(error.instance, str):
         return "write the number without quotes"
     if error.instance is None and error.absolute_path and isinstance(error.absolute_path[-1], str):

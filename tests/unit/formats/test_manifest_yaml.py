@@ -451,6 +451,13 @@ class TestValuesWithoutLines:
         assert message in caught.value.message
         assert caught.value.place.field == field
 
+    def test_columns_of_older_manifests_are_told_where_they_stand_now(self) -> None:
+        read = {"kind": "NdJson", "schema": ["id BIGINT"]}
+        with pytest.raises(InvalidManifest) as caught:
+            event_from_value({"kind": "AddPushSource", "sourceName": "a", "read": read, "merge": {"kind": "Append"}})
+        assert caught.value.place.field == "read.schema"
+        assert "`ddlSchema`" in (caught.value.hint or "")
+
     def test_deep_values_are_refused(self) -> None:
         value: Any = "Bool"
         for _ in range(2000):
