@@ -28,8 +28,10 @@ from odfabric.model.data_schema import (
     DataTypeInt16,
     DataTypeInt32,
     DataTypeInt64,
+    DataTypeList,
     DataTypeOption,
     DataTypeString,
+    DataTypeStruct,
     DataTypeTimestamp,
     DataTypeUInt8,
     DataTypeUInt16,
@@ -38,6 +40,9 @@ from odfabric.model.data_schema import (
 )
 from odfabric.model.source import MergeStrategy, MergeStrategyAppend, MergeStrategyLedger
 from odfabric.model.state_index import IndexDefinition, IndexFrontier, IndexMode
+
+_NESTED_DIGITS_MAX = 38
+"""Digits of decimals that have canonical bytes."""
 
 FORMAT = 1
 """Part of every epoch: a number for what rows of an index are. Whoever changes that counts it up."""
@@ -89,6 +94,23 @@ def row_columns(state: ChainState, schema: DataSchema) -> tuple[DataField, ...]:
     vocabulary = state.vocabulary
     apart = (vocabulary.offset, vocabulary.operation_type, vocabulary.system_time)
     return tuple(DataField(name=one.name, type=_optional(one.type)) for one in schema.fields if one.name not in apart)
+
+
+def not_addable(columns: tuple[DataField, ...]) -> DataField | None:
+    """The first column with values, within lists and structs too, that cannot be compared; None if all can."""
+    return next((one for one in columns if not _is_addable(one.type, nested=False)), None)
+
+
+def _is_addable(data_type: DataType, *, nested: bool) -> bool:
+    match _inner(data_type):
+        case DataTypeList(item_type=item):
+            return _is_addable(item, nested=True)
+        case DataTypeStruct(fields=fields):
+            return all(_is_addable(one.type, nested=True) for one in fields)
+        case DataTypeDecimal(precision=precision) if nested:
+            return precision <= _NESTED_DIGITS_MAX
+        case plain:
+            return isinstance(plain, _INDEXED_TYPES)
 
 
 def _not_indexable(columns: tuple[DataField, ...]) -> DataField | None:

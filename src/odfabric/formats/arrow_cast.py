@@ -1,10 +1,13 @@
 """Values of one Arrow type as values of another, within structs and lists too.
 
-Owns what Arrow's own cast refuses: below a null struct its members are null, also those that may not be null where the struct is there.
-Invariant: no value changes but by the cast of its type. Not here: whether a null may be where it is (`slice_schema.null_problems`).
+Owns what Arrow's own cast refuses: below a null struct its members are null, also those that may not be null where the struct is there;
+they are given some value there, for Arrow's writers want none missing. Invariant: no value that is there changes but by the cast of its type,
+and a null that is there stays one. Not here: whether a null may be where it is (`slice_schema.null_problems`).
 """
 
 from __future__ import annotations
+
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +17,12 @@ from pyarrow import types
 
 def cast_array(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) -> pa.Array:
     """The array in another type; `safe`: what a type cannot hold raises pa.ArrowException, else it is cut as Arrow cuts."""
-    if array.type.equals(data_type):
-        return array
     if _alike(array.type, data_type):
-        members = [cast_array(each, own.type, safe=safe) for each, own in zip(array.flatten(), data_type, strict=True)]
         mask = array.is_null() if array.null_count else None
+        members = [
+            _filled(cast_array(member, own.type, safe=safe), own, mask)
+            for member, own in zip(array.flatten(), data_type, strict=True)
+        ]
         return pa.StructArray.from_arrays(members, fields=list(data_type), mask=mask)
     if types.is_list(array.type) and types.is_list(data_type) and _alike(array.type.value_type, data_type.value_type):
         items = cast_array(pc.list_flatten(array), data_type.value_type, safe=safe)
@@ -26,7 +30,32 @@ def cast_array(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) ->
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
         mask = array.is_null() if array.null_count else None
         return pa.ListArray.from_arrays(offsets, items, type=data_type, mask=mask)
-    return array.cast(data_type, safe=safe)
+    return array if array.type.equals(data_type) else array.cast(data_type, safe=safe)
+
+
+def _filled(array: pa.Array, field: pa.Field, hidden: pa.Array | None) -> pa.Array:
+    """A required member with some value where its struct is null."""
+    if field.nullable or hidden is None:
+        return array
+    with_filler = pa.concat_arrays([array, pa.array([_filler(array.type)], array.type)])
+    places = np.where(hidden.to_numpy(zero_copy_only=False), len(array), np.arange(len(array)))
+    return with_filler.take(pa.array(places))
+
+
+def _filler(data_type: pa.DataType) -> object:
+    if types.is_struct(data_type):
+        return {member.name: _filler(member.type) for member in data_type}
+    if types.is_list(data_type) or types.is_large_list(data_type):
+        return []
+    if types.is_fixed_size_list(data_type):
+        return [_filler(data_type.value_type)] * data_type.list_size
+    if types.is_fixed_size_binary(data_type):
+        return bytes(data_type.byte_width)
+    if types.is_boolean(data_type):
+        return False
+    if types.is_decimal(data_type):
+        return Decimal(0)
+    return 0 if types.is_primitive(data_type) else b""
 
 
 def _alike(have: pa.DataType, want: pa.DataType) -> bool:

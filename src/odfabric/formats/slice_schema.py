@@ -9,15 +9,14 @@ Source: specification facts, "Data slices" 2 and 7, "Merge", schema compatibilit
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
 from odfabric.errors import IncompatibleSchema, InvalidData, Place
+from odfabric.formats.arrow_cast import cast_array
 from odfabric.formats.arrow_schema import DECIMAL_128_DIGITS_MAX
 from odfabric.model.data_schema import (
     DataField,
@@ -111,38 +110,7 @@ def null_problems(array: pa.Array, field: pa.Field) -> Iterator[str]:
 def _fit(column: pa.Array, field: pa.Field) -> pa.Array:
     for problem in null_problems(column, field):
         raise InvalidData(problem, place=Place(field=field.name))
-    return _as_type(column, field.type)
-
-
-def _as_type(array: pa.Array, data_type: pa.DataType) -> pa.Array:
-    if not types.is_struct(data_type):
-        return array if array.type == data_type else array.cast(data_type)
-    members = [_as_type(_filled(array.field(index), member), member.type) for index, member in enumerate(data_type)]
-    mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(members, fields=list(data_type), mask=mask)
-
-
-def _filled(array: pa.Array, field: pa.Field) -> pa.Array:
-    """A required member with some value where its struct is null: Arrow's writer wants none missing even there."""
-    if field.nullable or not array.null_count:
-        return array
-    with_filler = pa.concat_arrays([array, pa.array([_filler(array.type)], array.type)])
-    rows = np.arange(len(array))
-    return with_filler.take(pa.array(np.where(array.is_valid().to_numpy(zero_copy_only=False), rows, len(array))))
-
-
-def _filler(data_type: pa.DataType) -> object:
-    if types.is_struct(data_type):
-        return {member.name: _filler(member.type) for member in data_type}
-    if _is_list(data_type):
-        return []
-    if types.is_fixed_size_binary(data_type):
-        return bytes(data_type.byte_width)
-    if _is_text(data_type) or _is_binary(data_type):
-        return b""
-    if types.is_boolean(data_type):
-        return False
-    return Decimal(0) if types.is_decimal(data_type) else 0
+    return cast_array(column, field.type)
 
 
 def _null_problems(array: pa.Array, field: pa.Field, path: str) -> Iterator[str]:

@@ -12,7 +12,8 @@ import threading
 import pyarrow as pa
 
 from odfabric.domain.schema_evolution import current_schema
-from odfabric.domain.state_index import row_columns
+from odfabric.domain.state_index import not_addable, row_columns
+from odfabric.errors import InvalidRequest
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.state_rows import in_order, repeated
 from odfabric.model.data_schema import DataSchema
@@ -40,7 +41,7 @@ class NetStates:
     def rows_at(self, dataset: DatasetId, block: Multihash) -> pa.Table:
         """All rows after `block`, in an order that never changes: columns of the dataset but offset, op and system time.
 
-        Raises LimitExceeded, Corrupt, NotFound.
+        Raises InvalidRequest if rows of this schema cannot be added up, LimitExceeded, Corrupt, NotFound.
         """
         key = (dataset, block)
         with self._lock:
@@ -58,6 +59,12 @@ class NetStates:
         if schema is None:
             return pa.table({})
         columns = row_columns(state, schema)
+        refused = not_addable(columns)
+        if refused is not None:
+            raise InvalidRequest(
+                f"rows with the column `{refused.name}` cannot be added up to a baseline",
+                hint="make the cursor from `start`, and read all changes",
+            )
         arrow = data_schema_to_arrow(DataSchema(fields=columns), encodings=False)
         slices = slices_up(dataset, block, after=None, repository=self._repository, blocks_max=self._blocks_max)
         changes = changes_of(

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.schema_evolution import current_schema
-from odfabric.domain.state_index import index_definition, row_columns
+from odfabric.domain.state_index import index_definition, not_addable, row_columns
 from odfabric.errors import Corrupt, External, InvalidRequest, LimitExceeded, NotFound, Place
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.json_rows import parse_data_format, rows_to_json
@@ -70,6 +70,11 @@ def read_state(entry: CatalogEntry, asked: ReadState, *, ports: StatePorts) -> d
     _, state = ports.repository.current(entry.id)
     block = _block(entry, asked, state, ports)
     columns = row_columns(state, current_schema(state) or DataSchema(fields=()))
+    refused = not_addable(columns)
+    if refused is not None:
+        raise InvalidRequest(
+            f"column `{refused.name}` is of a type of which rows cannot be added up", hint="query the changelog instead"
+        )
     schema = DataSchema(fields=columns)
     rows, source = _rows(entry, state, block, data_schema_to_arrow(schema, encodings=False), ports)
     skip = min(asked.skip, rows.num_rows)

@@ -92,18 +92,18 @@ def _changelog(
     if "op" not in columns:
         raise Refusal("BadInputSchema")
     state = {_key(row, keys): row for row in project(prev or (), keys)}
-    last: dict[tuple[Any, ...], int] = {}
+    last: dict[tuple[Any, ...], Row] = {}
     result = []
     for row in new:
         key, op = _given(row, keys), row["op"]
-        if last.get(key) not in _BEFORE[op]:
+        if (last[key]["op"] if key in last else None) not in _BEFORE[op]:
             raise Refusal("out of turn")
-        stored = state.get(key, {}) if op in (1, 2) and key not in last else {}
-        if row.get(event_time) is None and stored.get(event_time) is not None:
-            row = {**row, event_time: stored[event_time]}
-        last[key] = op
+        withdrawn = last.get(key, state.get(key, {})) if op in (1, 2) else {}
+        if row.get(event_time) is None and withdrawn.get(event_time) is not None:
+            row = {**row, event_time: withdrawn[event_time]}
+        last[key] = row
         result.append(row)
-    if 2 in last.values():
+    if any(row["op"] == 2 for row in last.values()):
         raise Refusal("half a correction")
     return sorted(result, key=lambda row: tuple(_nulls_first(row[name]) for name in keys))
 

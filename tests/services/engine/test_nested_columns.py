@@ -94,9 +94,9 @@ def text(rows: list[dict[str, Any]], *, lines: bool) -> bytes:
     return ("\n".join(given) if lines else f"[{','.join(given)}]").encode()
 
 
-def parquet(rows: list[dict[str, Any]]) -> bytes:
+def parquet(rows: list[dict[str, Any]], **kinds: pa.DataType) -> bytes:
     """As most writers have it: everything may be null."""
-    kinds = {"numbers": pa.list_(pa.float64())}
+    kinds = {"numbers": pa.list_(pa.float64()), **kinds}
     members = [pa.field(member.name, member.type) for member in PLACE]
     members[2] = pa.field("geo", pa.struct([pa.field("lat", pa.float64()), pa.field("digits", pa.list_(pa.int32()))]))
     kinds["place"] = pa.struct(members)
@@ -114,7 +114,9 @@ READING: list[tuple[ReadStep, Any]] = [
     (ReadStepNdJson(schema=arrow_to_data_schema(SCHEMA)), lambda rows: text(rows, lines=True)),
     (ReadStepJson(schema=arrow_to_data_schema(SCHEMA)), lambda rows: text(rows, lines=False)),
     (ReadStepParquet(schema=arrow_to_data_schema(SCHEMA)), parquet),
+    (ReadStepParquet(schema=arrow_to_data_schema(SCHEMA)), lambda rows: parquet(rows, id=pa.int32())),
 ]
+"""The last one is not read by Spark itself, for a column is of another type."""
 STRATEGIES = (
     MergeStrategyAppend(),
     MergeStrategyLedger(primary_key=("id",)),

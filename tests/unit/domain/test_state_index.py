@@ -8,13 +8,18 @@ import pytest
 
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.walk import read_state
-from odfabric.domain.state_index import IndexPace, NoIndex, index_definition, is_due, serves
+from odfabric.domain.state_index import IndexPace, NoIndex, index_definition, is_due, not_addable, serves
 from odfabric.model.data_schema import (
     DataField,
+    DataType,
+    DataTypeDecimal,
     DataTypeInt64,
     DataTypeList,
     DataTypeOption,
     DataTypeString,
+    DataTypeStruct,
+    DataTypeTime,
+    TimeUnit,
 )
 from odfabric.model.metadata import AddPushSource, DatasetKind, SetDataSchema
 from odfabric.model.source import (
@@ -166,3 +171,19 @@ def test_an_index_follows_after_some_blocks_or_many_rows() -> None:
     assert not is_due(state, frontier(upper, 9, rows=22), PACE)
     stopped = Violation(sequence_number=1, block_hash=physical_hash("b"), key="k")
     assert not is_due(state, frontier(1, 0, violation=stopped), PACE)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "addable"),
+    [
+        (DataTypeList(item_type=DataTypeOption(inner=DataTypeString())), True),
+        (DataTypeStruct(fields=(DataField(name="a", type=DataTypeDecimal(precision=38, scale=2)),)), True),
+        (DataTypeStruct(fields=(DataField(name="a", type=DataTypeDecimal(precision=39, scale=2)),)), False),
+        (DataTypeList(item_type=DataTypeTime(unit=TimeUnit.MILLISECOND)), False),
+        (DataTypeDecimal(precision=50, scale=2), True),
+        (DataTypeTime(unit=TimeUnit.MILLISECOND), False),
+    ],
+)
+def test_rows_are_added_up_where_their_values_can_be_compared(data_type: DataType, addable: bool) -> None:
+    columns = (CITY, DataField(name="x", type=DataTypeOption(inner=data_type)))
+    assert not_addable(columns) == (None if addable else columns[1])

@@ -27,6 +27,7 @@ HALF = "half-a-correction"
 
 _BEFORE = f"{OWN_PREFIX}before"
 _AFTER = f"{OWN_PREFIX}after"
+_BEFORE_TIME = f"{OWN_PREFIX}before_time"
 _NOTHING = -1
 
 _WORDS = {
@@ -77,13 +78,17 @@ def last_of_each_key(rows: DataFrame, keys: Sequence[str], order: Sequence[Colum
     return following.where(F.col(_AFTER).isNull()).drop(_AFTER)
 
 
-def in_turn(rows: DataFrame, keys: Sequence[str], kind: str, order: Sequence[Column]) -> DataFrame:
-    """The rows with the kind of the change before in `before_in_batch`; the job stops where changes of a key do not follow."""
+def in_turn(rows: DataFrame, keys: Sequence[str], kind: str, time: str, order: Sequence[Column]) -> DataFrame:
+    """The rows, for `first_in_batch`; the job stops where changes of a key do not follow.
+
+    What withdraws the row of the change before without an event time has that row's.
+    """
     window = Window.partitionBy(*(column(name) for name in keys)).orderBy(*order)
     sides = rows.withColumns(
         {
             _BEFORE: F.coalesce(F.lag(column(kind)).over(window), F.lit(_NOTHING)),
             _AFTER: F.coalesce(F.lead(column(kind)).over(window), F.lit(_NOTHING)),
+            _BEFORE_TIME: F.lag(column(time)).over(window),
         }
     )
     follows = F.lit(False)
@@ -93,7 +98,14 @@ def in_turn(rows: DataFrame, keys: Sequence[str], kind: str, order: Sequence[Col
     whole = (column(kind) != OperationType.CORRECT_FROM.value) | (F.col(_AFTER) == OperationType.CORRECT_TO.value)
     out_of_turn = raised(OUT_OF_TURN, F.col(ROW), column(kind), F.col(_BEFORE) + 1).cast("boolean")
     half = raised(HALF, F.col(ROW)).cast("boolean")
-    return sides.where(F.when(follows & whole, F.lit(True)).when(~follows, out_of_turn).otherwise(half)).drop(_AFTER)
+    judged = sides.where(F.when(follows & whole, F.lit(True)).when(~follows, out_of_turn).otherwise(half))
+    timed = F.when(withdraws(kind), F.coalesce(column(time), F.col(_BEFORE_TIME))).otherwise(column(time))
+    return judged.withColumn(time, timed).drop(_AFTER, _BEFORE_TIME)
+
+
+def withdraws(kind: str) -> Column:
+    """Whether a change takes a row away."""
+    return column(kind).isin(OperationType.RETRACT.value, OperationType.CORRECT_FROM.value)
 
 
 def first_in_batch() -> Column:

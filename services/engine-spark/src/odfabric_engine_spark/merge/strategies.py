@@ -35,6 +35,7 @@ from odfabric_engine_spark.merge.changelog_rows import (
     in_turn,
     last_of_each_key,
     with_kinds,
+    withdraws,
     without_turns,
 )
 from odfabric_engine_spark.merge.row_changes import any_of, changed
@@ -87,7 +88,8 @@ def merge_rows(
             kinds = with_kinds(new, schema, vocabulary.operation_type, required=True)
             by_key = tuple(_ascending(name) for name in keys)
             order = (F.col(ROW),) if ordered else (_ascending(vocabulary.operation_type),)
-            turns = in_turn(without_null_keys(kinds, keys), keys, vocabulary.operation_type, order)
+            whole = without_null_keys(kinds, keys)
+            turns = in_turn(whole, keys, vocabulary.operation_type, vocabulary.event_time, order)
             if prev is not None and schema.field(vocabulary.event_time).nullable:
                 turns = _with_stored_times(turns, prev, keys, vocabulary)
             frame = without_turns(turns)
@@ -186,11 +188,10 @@ def _with_stored_times(
 ) -> DataFrame:
     """What is withdrawn from the history without an event time has that of the row that it withdraws."""
     time, kind = vocabulary.event_time, vocabulary.operation_type
-    withdraws = column(kind).isin(OperationType.RETRACT.value, OperationType.CORRECT_FROM.value)
     stored = [column(name).alias(f"{_OLD}{index}") for index, name in enumerate(keys)]
     state = project(prev, keys, vocabulary=vocabulary).select(*stored, column(time).alias(_OLD))
     same_key = [column(name).eqNullSafe(F.col(f"{_OLD}{index}")) for index, name in enumerate(keys)]
-    joined = turns.join(state, [withdraws & first_in_batch() & column(time).isNull(), *same_key], "left_outer")
+    joined = turns.join(state, [withdraws(kind) & first_in_batch() & column(time).isNull(), *same_key], "left_outer")
     known = F.col(_OLD).cast(turns.schema[time].dataType)
     return joined.withColumn(time, F.coalesce(column(time), known)).select(*(column(name) for name in turns.columns))
 

@@ -24,6 +24,7 @@ from odfabric.errors import InvalidData, LimitExceeded, OdfError, Place
 from odfabric.formats.arrow_cast import cast_array
 from odfabric.formats.slice_schema import TIMESTAMP_TYPE
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.local_rows import loose
 from odfabric_engine_spark.read.exact_filters import with_exact_filters
 from odfabric_engine_spark.read.input_rows import ROW, InputRows, check_names, column
 from odfabric_engine_spark.read.null_counts import NULLS_HINT, unexpected_nulls
@@ -141,6 +142,8 @@ class ParquetReader:
         return rows.select(*columns, F.col("_metadata.row_index").alias(ROW))
 
     def _converted(self, file: _File, wanted: Sequence[pa.Field], number: int) -> DataFrame:
+        # Nulls within a column are found where it is written, as in files that Spark reads by itself.
+        wanted = [item.with_type(loose(item.type)) for item in wanted]
         writer = StagingWriter(self.call, pa.schema(wanted), f"parquet-{number}")
         with file.open() as source:
             for batch in source.iter_batches(self._batch_rows(file), columns=[item.name for item in wanted]):

@@ -1,0 +1,72 @@
+"""Casts of nested values against the values themselves."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odfabric.formats.arrow_cast import cast_array
+
+
+def required(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+GIVEN = pa.struct(
+    [
+        ("n", pa.int32()),
+        ("inner", pa.struct([("t", pa.string()), ("l", pa.list_(pa.int16())), ("d", pa.decimal128(5, 2))])),
+    ]
+)
+WANTED = pa.struct(
+    [
+        required("n", pa.int64()),
+        required(
+            "inner",
+            pa.struct(
+                [required("t", pa.string()), required("l", pa.list_(pa.int64())), required("d", pa.decimal128(9, 2))]
+            ),
+        ),
+    ]
+)
+inner = st.fixed_dictionaries(
+    {
+        "t": st.text(max_size=2),
+        "l": st.lists(st.none() | st.integers(0, 9), max_size=2),
+        "d": st.decimals(-9, 9, places=2),
+    }
+)
+values = st.lists(st.none() | st.fixed_dictionaries({"n": st.integers(-9, 9), "inner": inner}), max_size=6)
+
+
+@given(values=values, begin=st.integers(0, 3), in_lists=st.booleans())
+def test_values_stay_and_can_be_written_below_nulls_too(values: list[Any], begin: int, in_lists: bool) -> None:
+    have, want = (pa.list_(GIVEN), pa.list_(WANTED)) if in_lists else (GIVEN, WANTED)
+    given = [None if value is None else [value, None] for value in values] if in_lists else values
+    array = pa.array(given, have).slice(min(begin, len(given)))
+    cast = cast_array(array, want)
+    assert cast.type == want
+    assert cast.to_pylist() == array.to_pylist()
+    cast.validate(full=True)
+    sink = BytesIO()
+    pq.write_table(pa.table([cast], names=["c"]), sink)
+    assert pq.read_table(sink).column("c").to_pylist() == array.to_pylist()
+
+
+def test_a_null_where_a_struct_is_there_stays_one() -> None:
+    found = cast_array(pa.array([{"n": None, "inner": None}, None], GIVEN), WANTED)
+    assert found.to_pylist() == [{"n": None, "inner": None}, None]
+
+
+def test_what_does_not_fit_is_refused_unless_it_may_be_cut() -> None:
+    times = pa.array([{"t": 1_500}], pa.struct([("t", pa.timestamp("us"))]))
+    millis = pa.struct([("t", pa.timestamp("ms"))])
+    with pytest.raises(pa.ArrowInvalid):
+        cast_array(times, millis)
+    assert cast_array(times, millis, safe=False).field(0).cast(pa.int64()).to_pylist() == [1]
