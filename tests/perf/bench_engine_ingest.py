@@ -2,7 +2,7 @@
 
     PYTHONPATH=src:services/engine-spark/src .odf/venv/bin/python tests/perf/bench_engine_ingest.py [--rows 1000000]
 
-Both run in one warm session; a small push is a CSV of 1,000 rows, with a history of the same size for Ledger and Snapshot.
+Both run in one warm session; a small push is a CSV of 1,000 rows, with a history of the same size but for Append.
 Nothing of the coordinator is in the figures: no hashing, no commit.
 """
 
@@ -28,8 +28,10 @@ from odfabric.model.instant import Instant
 from odfabric.model.source import (
     MergeStrategy,
     MergeStrategyAppend,
+    MergeStrategyChangelogStream,
     MergeStrategyLedger,
     MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
     ReadStep,
     ReadStepCsv,
     ReadStepParquet,
@@ -104,10 +106,11 @@ class Bench:
         shutil.rmtree(target)
 
 
-def small_csv(folder: Path, number: int) -> Path:
-    path = folder / f"small-{number}.csv"
-    rows = (f"{row + number * 10},city {row},{row * number}\n" for row in range(_SMALL_ROWS))
-    path.write_text("id,city,value\n" + "".join(rows))
+def small_csv(folder: Path, number: int, *, changes: bool) -> Path:
+    path = folder / f"small-{number}-{changes}.csv"
+    kind = ",0" if changes else ""
+    rows = (f"{row + number * 10},city {row},{row * number}{kind}\n" for row in range(_SMALL_ROWS))
+    path.write_text(f"id,city,value{',op' if changes else ''}\n" + "".join(rows))
     return path
 
 
@@ -134,6 +137,8 @@ STRATEGIES: tuple[MergeStrategy, ...] = (
     MergeStrategyAppend(),
     MergeStrategyLedger(primary_key=("id",)),
     MergeStrategySnapshot(primary_key=("id",)),
+    MergeStrategyUpsertStream(primary_key=("id",)),
+    MergeStrategyChangelogStream(primary_key=("id",)),
 )
 
 
@@ -142,21 +147,25 @@ def name_of(merge: MergeStrategy) -> str:
 
 
 def large(work: Bench, rows: int) -> None:
-    content = work.folder / "large.parquet"
-    pq.write_table(mixed_table(rows), content)
+    content, changes = work.folder / "large.parquet", work.folder / "changes.parquet"
+    table = mixed_table(rows)
+    pq.write_table(table, content)
+    pq.write_table(table.append_column("op", pa.array(np.zeros(rows, dtype=np.int32))), changes)
     work.bare(content)
     bare = statistics.median(seconds(lambda: work.bare(content), _RUNS))
     print(f"bare Spark read and write of {rows:,} rows: {bare:.2f} s")
     for merge in STRATEGIES:
-        push = partial(work.ingest, ReadStepParquet(), content, merge)
+        given = changes if isinstance(merge, MergeStrategyChangelogStream) else content
+        push = partial(work.ingest, ReadStepParquet(), given, merge)
         push()
         ours = statistics.median(seconds(push, _RUNS))
-        print(f"{name_of(merge):<9} {ours:.2f} s, {ours / bare:.1f} times as long")
+        print(f"{name_of(merge):<15} {ours:.2f} s, {ours / bare:.1f} times as long")
 
 
 def small(work: Bench) -> None:
     for merge in STRATEGIES:
-        files = iter([small_csv(work.folder, number) for number in range(2 * _SMALL_RUNS + 1)])
+        changes = isinstance(merge, MergeStrategyChangelogStream)
+        files = iter([small_csv(work.folder, number, changes=changes) for number in range(2 * _SMALL_RUNS + 1)])
         read = ReadStepCsv(header=True, infer_schema=True)
         first = work.ingest(read, next(files), merge)
         history = (first,) if first and not isinstance(merge, MergeStrategyAppend) else ()
@@ -164,7 +173,7 @@ def small(work: Bench) -> None:
         seconds(push, _SMALL_RUNS)
         times = seconds(push, _SMALL_RUNS)
         print(
-            f"{name_of(merge):<9} of {_SMALL_ROWS:,} rows of CSV, warm: "
+            f"{name_of(merge):<15} of {_SMALL_ROWS:,} rows of CSV, warm: "
             f"median {statistics.median(times) * 1000:.0f} ms, p95 {times[int(len(times) * 0.95)] * 1000:.0f} ms"
         )
 
