@@ -14,9 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+_UNITS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+
 
 def cast_array(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) -> pa.Array:
-    """The array in another type; `safe`: what a type cannot hold raises pa.ArrowException, else it is cut as Arrow cuts."""
+    """The array in another type; `safe`: what a type cannot hold raises pa.ArrowException, else it is cut.
+
+    Digits of times are cut, before 1970 too, so that a time never comes after what it was: Arrow's own cast rounds towards 1970.
+    """
     if _alike(array.type, data_type):
         mask = array.is_null() if array.null_count else None
         members = [
@@ -24,13 +29,25 @@ def cast_array(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) ->
             for member, own in zip(array.flatten(), data_type, strict=True)
         ]
         return pa.StructArray.from_arrays(members, fields=list(data_type), mask=mask)
-    if types.is_list(array.type) and types.is_list(data_type) and _alike(array.type.value_type, data_type.value_type):
+    if array.type.equals(data_type) and not _has_struct(data_type):
+        return array
+    if types.is_list(array.type) and types.is_list(data_type):
         items = cast_array(pc.list_flatten(array), data_type.value_type, safe=safe)
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
         mask = array.is_null() if array.null_count else None
         return pa.ListArray.from_arrays(offsets, items, type=data_type, mask=mask)
-    return array if array.type.equals(data_type) else array.cast(data_type, safe=safe)
+    if not safe and types.is_timestamp(array.type) and types.is_timestamp(data_type):
+        # What is left fits, or is a time that the type does not have.
+        return pc.floor_temporal(array, unit=_UNITS[data_type.unit]).cast(data_type)
+    return array.cast(data_type, safe=safe)
+
+
+def _has_struct(data_type: pa.DataType) -> bool:
+    """Whether values have members, which may be null below a null."""
+    return types.is_struct(data_type) or any(
+        _has_struct(data_type.field(at).type) for at in range(data_type.num_fields)
+    )
 
 
 def _filled(array: pa.Array, field: pa.Field, hidden: pa.Array | None) -> pa.Array:

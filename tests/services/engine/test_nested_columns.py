@@ -170,3 +170,21 @@ def test_a_changelog_of_nested_rows(engine_call: EngineCall) -> None:
     dataset = Dataset(engine_call, merge=MergeStrategyChangelogStream(primary_key=("id",)))
     given = [{**ROWS[0], "op": 0}, {**ROWS[1], "op": 0}, {**ROWS[1], "op": 2}, {**SHOWN, "op": 3}]
     assert own(dataset.ingest(step, text(given, lines=True))) == [ROWS[0], ROWS[1], ROWS[1], SHOWN]
+
+
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_digits_of_times_are_cut_alike_wherever_they_stand(engine_call: EngineCall, unit: str) -> None:
+    """Before 1970 too: a time never comes after what it was."""
+    fine = pa.timestamp(unit, "UTC")
+    given = datetime(1969, 12, 31, 23, 59, 59, 999400, tzinfo=UTC)
+    columns = {
+        "event_time": pa.array([given], fine),
+        "plain": pa.array([given], fine),
+        "items": pa.array([[given, None]], pa.list_(fine)),
+        "member": pa.array([{"t": given}], pa.struct([required("t", fine)])),
+    }
+    sink = BytesIO()
+    pq.write_table(pa.table(columns), sink)
+    (row,) = Dataset(engine_call).ingest(ReadStepParquet(), sink.getvalue())
+    cut = given.replace(microsecond=999000)
+    assert (row["event_time"], row["plain"], row["items"], row["member"]) == (cut, cut, [cut, None], {"t": cut})

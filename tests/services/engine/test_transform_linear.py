@@ -211,6 +211,15 @@ def test_a_union_of_two_types_takes_the_wider(engine_call: EngineCall) -> None:
     assert records(engine_call, query, [(A, 0, 1, 1000)], schema=schema) == [(A, 1), (A, 1000)]
 
 
+def test_times_before_1970_are_cut_too_and_not_rounded_up(engine_call: EngineCall) -> None:
+    query = (
+        "select event_time, timestamp_micros(v) as t, array(timestamp_micros(v)) as l,"
+        " array(array(timestamp_micros(v))) as n, named_struct('t', timestamp_micros(v)) as s from a"
+    )
+    ((_, plain, items, nested, member),) = records(engine_call, query, [(A, 0, "x", -600)])
+    assert (plain, items, nested, member) == (at(-1), [at(-1)], [[at(-1)]], {"t": at(-1)})
+
+
 def test_times_are_cut_to_milliseconds(engine_call: EngineCall) -> None:
     query = "select event_time, event_time + interval '0.0019' second as t from a"
     assert records(engine_call, query, [(A, 5, "x", 1)]) == [(A, at(6))]

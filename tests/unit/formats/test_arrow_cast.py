@@ -64,6 +64,22 @@ def test_a_null_where_a_struct_is_there_stays_one() -> None:
     assert found.to_pylist() == [{"n": None, "inner": None}, None]
 
 
+@given(
+    micros=st.lists(st.none() | st.integers(-(10**16), 10**16), max_size=5),
+    unit=st.sampled_from([("ms", 1_000), ("s", 1_000_000), ("us", 1)]),
+)
+def test_digits_of_times_are_cut_wherever_they_stand(micros: list[int | None], unit: tuple[str, int]) -> None:
+    fine, coarse = pa.timestamp("us", "UTC"), pa.timestamp(unit[0], "UTC")
+    cut = [None if each is None else each // unit[1] for each in micros]
+    times = pa.array(micros, pa.int64()).cast(fine)
+    plain = cast_array(times, coarse, safe=False)
+    in_list = cast_array(pa.array([times.to_pylist()], pa.list_(fine)), pa.list_(coarse), safe=False)
+    members = pa.StructArray.from_arrays([times], names=["t"])
+    in_struct = cast_array(members, pa.struct([("t", coarse)]), safe=False)
+    for found in (plain, in_list.flatten(), in_struct.field(0)):
+        assert found.cast(pa.int64()).to_pylist() == cut
+
+
 def test_what_does_not_fit_is_refused_unless_it_may_be_cut() -> None:
     times = pa.array([{"t": 1_500}], pa.struct([("t", pa.timestamp("us"))]))
     millis = pa.struct([("t", pa.timestamp("ms"))])

@@ -227,10 +227,7 @@ def _cast(array: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 def _floor_millis(array: pa.Array) -> pa.Array:
-    zoned = array.cast(pa.timestamp(array.type.unit, "UTC"))
-    if array.type.unit in ("us", "ns"):
-        zoned = pc.floor_temporal(zoned, unit="millisecond")
-    return zoned.cast(TIMESTAMP_TYPE)
+    return cast_array(array.cast(pa.timestamp(array.type.unit, "UTC")), TIMESTAMP_TYPE, safe=False)
 
 
 def _has_timestamp(arrow: pa.DataType) -> bool:
