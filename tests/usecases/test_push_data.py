@@ -11,6 +11,7 @@ import pytest
 from odfabric.errors import (
     HeadMoved,
     IdempotencyKeyReused,
+    InvalidInput,
     InvalidRequest,
     NotFound,
     SourceNotFound,
@@ -194,3 +195,33 @@ def test_every_head_of_the_log_is_reachable(memory: MemoryNode, readings: Catalo
         memory.finish(accept(memory, push(readings)))
     hashes: list[Multihash] = [link.hash for link in memory.node.log(readings, limit=100)]
     assert len(hashes) == len(set(hashes)) == 6
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "{kind: Option, inner: Int64}",
+            "{kind: List, itemType: {kind: Struct, fields: [{name: a, type: Int8}]}}",
+            "Struct inside a List",
+        ),
+        (
+            "{kind: Option, inner: Int64}",
+            "{kind: Option, inner: {kind: Struct, fields: [{name: a, type: {kind: Option, inner: Int8}}]}}",
+            "declare the member or the struct as required",
+        ),
+        ("merge: {kind: Append}", "merge: {kind: UpsertStream, primaryKey: [town]}", "the column `town`"),
+    ],
+)
+def test_a_source_that_no_push_could_fill_is_not_created(tmp_path: Path, old: str, new: str, message: str) -> None:
+    memory = MemoryNode(tmp_path)
+    with pytest.raises(InvalidInput) as caught:
+        memory.add(ROOT.replace(old, new))
+    assert message in str(caught.value)
+
+
+def test_a_key_may_be_the_event_time_or_come_from_a_query(tmp_path: Path) -> None:
+    memory = MemoryNode(tmp_path)
+    memory.add(ROOT.replace("merge: {kind: Append}", "merge: {kind: Ledger, primaryKey: [event_time, city]}"))
+    made = "preprocess: {kind: Sql, engine: spark, query: select *, city as town from input}\n    merge: {kind: Ledger, primaryKey: [town]}"
+    memory.add(ROOT.replace("name: readings", "name: others").replace("merge: {kind: Append}", made))

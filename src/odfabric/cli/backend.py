@@ -39,6 +39,8 @@ class PushFile:
     """One file to be pushed."""
 
     path: str
+    name: str
+    """What users know it as."""
     source_name: str | None
     media_type: str | None
     event_time: Instant | None

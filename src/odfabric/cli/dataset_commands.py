@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from odfabric.cli.backend import PushFile, check_file, media_type_of
+from odfabric.cli.backend import JobFailed, PushFile, check_file, media_type_of
 from odfabric.cli.context import backend_of, context_of
 from odfabric.errors import InvalidRequest, OdfError, Place
 from odfabric.model.instant import Instant
@@ -130,6 +130,7 @@ def ingest(
             with _readable(file) as path:
                 push = PushFile(
                     path=path,
+                    name=file,
                     source_name=source_name or None,
                     media_type=media_type or media_type_of(file),
                     event_time=moment,
@@ -158,7 +159,7 @@ def pull(
             target = name or (ref.rstrip("/").rpartition("/")[2] if url else ref)
             try:
                 pulled = backend.pull(target, url=url, recursive=recursive, fetch_uncacheable=fetch_uncacheable)
-            except OdfError:
+            except (OdfError, JobFailed):
                 if len(refs) > 1:
                     left = f"; not tried: {', '.join(refs[number:])}" if refs[number:] else ""
                     output.say(f"{target} was not pulled{left}")

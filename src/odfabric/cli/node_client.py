@@ -126,7 +126,7 @@ class NodeBackend:
             answer = self._patiently(attempt, repeats=push.idempotency_key is not None)
             return dict(self._finished(answer))
         except JobFailed as failed:
-            raise JobFailed(_with_file(failed.document, push.path)) from None
+            raise JobFailed(_with_file(failed.document, push.name)) from None
 
     def pull(self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool) -> dict[str, object]:
         """Bring a dataset up to date and wait."""

@@ -99,7 +99,7 @@ class WorkspaceBackend:
             dataset=entry.id,
             account=str(self._node.account),
             body=_chunks(push.path),
-            file_name=push.path,
+            file_name=push.name,
             source_name=push.source_name,
             media_type=push.media_type,
             event_time=push.event_time,

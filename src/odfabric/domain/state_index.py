@@ -77,7 +77,7 @@ class NoIndex:
 
 def index_definition(state: ChainState) -> IndexDefinition | NoIndex:
     """The index that a dataset should have. Its merges say which: a Ledger needs the keys ever seen, what knows states net rows."""
-    found = {(mode, _keys_of(source)) for source in _strategies(state) if (mode := _mode(source)) is not None}
+    found = {(mode, keys_of(source)) for source in _strategies(state) if (mode := _mode(source)) is not None}
     if not found:
         return NoIndex("no source merges by key")
     if len(found) > 1:
@@ -145,7 +145,7 @@ def is_due(state: ChainState, frontier: IndexFrontier | None, pace: IndexPace) -
 
 def serves(definition: IndexDefinition, strategy: MergeStrategy) -> bool:
     """Whether a merge can read this index in the place of what it stands for."""
-    return _mode(strategy) is definition.mode and _keys_of(strategy) == definition.keys
+    return _mode(strategy) is definition.mode and keys_of(strategy) == definition.keys
 
 
 def _mode(strategy: MergeStrategy) -> IndexMode | None:
@@ -204,7 +204,8 @@ def _strategies(state: ChainState) -> Iterator[MergeStrategy]:
         yield source.event.merge
 
 
-def _keys_of(strategy: MergeStrategy) -> tuple[str, ...]:
+def keys_of(strategy: MergeStrategy) -> tuple[str, ...]:
+    """The primary key, none of Append."""
     return () if isinstance(strategy, MergeStrategyAppend) else strategy.primary_key
 
 

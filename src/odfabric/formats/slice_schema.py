@@ -54,20 +54,28 @@ def new_slice_schema(
     return pa.schema([*system, *columns])
 
 
+_UNCLEAR = "is a nullable member of a nullable struct: its hash would depend on who reads it"
+_HINTS = {
+    _UNCLEAR: "declare the member or the struct as required (without a declared schema everything may be null),"
+    " or make columns of the members in a preprocess query"
+}
+
+
 def check_storable(schema: DataSchema) -> None:
     """Refuse types that a slice of this node cannot hold. Raises IncompatibleSchema naming the first such field."""
     for field in schema.fields:
         for path, reason in _unstorable(field.name, field.type, nullable_above=False):
-            raise IncompatibleSchema(f"Column `{path}` {reason}", place=Place(field=path))
+            raise IncompatibleSchema(f"Column `{path}` {reason}", place=Place(field=path), hint=_HINTS.get(reason))
 
 
-def check_compatible(new: pa.Schema, dataset: pa.Schema) -> None:
+def check_compatible(new: pa.Schema, dataset: pa.Schema, *, hint: str | None = None) -> None:
     """Refuse columns that do not fit a dataset by name, order or type; nulls are judged by `fit_to_slice`.
 
-    Raises IncompatibleSchema naming the first difference.
+    Raises IncompatibleSchema naming the first difference, with the hint where columns are other ones.
     """
     if new.names != dataset.names:
-        raise _incompatible(f"it has the columns {_listed(new.names)} instead of {_listed(dataset.names)}", None)
+        difference = f"it has the columns {_listed(new.names)} instead of {_listed(dataset.names)}"
+        raise _incompatible(difference, None, hint)
     for new_field, field in zip(new, dataset, strict=True):
         if not types_interchangeable(new_field.type, field.type):
             raise _incompatible(f"column `{field.name}` is {new_field.type} instead of {field.type}", field.name)
@@ -136,7 +144,7 @@ def _unstorable(path: str, data_type: DataType, *, nullable_above: bool) -> Iter
     inner = data_type.inner if isinstance(data_type, DataTypeOption) else data_type
     nullable = isinstance(data_type, DataTypeOption)
     if nullable_above and nullable:
-        yield path, "is a nullable member of a nullable struct: its hash would depend on who reads it"
+        yield path, _UNCLEAR
     match inner:
         case DataTypeStruct(fields=fields):
             yield from _unstorable_members(path, fields, nullable_above=nullable_above or nullable)
@@ -170,8 +178,8 @@ def _unstorable_items(path: str, item: DataType) -> Iterator[tuple[str, str]]:
         yield from _unstorable(f"{path}[]", inner, nullable_above=False)
 
 
-def _incompatible(difference: str, field: str | None) -> IncompatibleSchema:
-    return IncompatibleSchema(f"{INCOMPATIBLE}: {difference}", place=Place(field=field))
+def _incompatible(difference: str, field: str | None, hint: str | None = None) -> IncompatibleSchema:
+    return IncompatibleSchema(f"{INCOMPATIBLE}: {difference}", place=Place(field=field), hint=hint)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -63,7 +63,9 @@ def test_a_push_whose_answer_is_lost_is_not_repeated_unasked(
     backend.show("pushed-once")
     path = tmp_path / "rows.ndjson"
     path.write_text("")
-    push = PushFile(path=str(path), source_name=None, media_type=None, event_time=None, idempotency_key=None)
+    push = PushFile(
+        path=str(path), name=str(path), source_name=None, media_type=None, event_time=None, idempotency_key=None
+    )
     monkeypatch.setattr(backend._http, "_transport", LastAnswerLost(backend._http._transport))
     with pytest.raises(Indeterminate, match="broke off"):
         backend.push("pushed-once", push)
@@ -73,7 +75,9 @@ def test_a_problem_names_the_file_that_was_pushed(memory: MemoryNode, backend: N
     memory.add(ROOT.replace("name: readings", "name: pushed"))
     path = tmp_path / "rows.ndjson"
     path.write_text("{oops\n")
-    push = PushFile(path=str(path), source_name=None, media_type=None, event_time=None, idempotency_key=None)
+    push = PushFile(
+        path=str(path), name=str(path), source_name=None, media_type=None, event_time=None, idempotency_key=None
+    )
     with pytest.raises(JobFailed) as refused:
         backend.push("pushed", push)
     document = refused.value.document

@@ -20,6 +20,7 @@ from odfabric.model.data_schema import (
     DataTypeOption,
     DataTypeString,
     DataTypeStruct,
+    DataTypeUInt64,
 )
 from odfabric.model.source import (
     ReadStepEsriShapefile,
@@ -267,6 +268,7 @@ def test_structs_whose_hash_would_be_unclear_are_refused(engine_call: EngineCall
     error = refusal(engine_call, step, lines({"s": {"x": "y"}}))
     assert isinstance(error, IncompatibleSchema)
     assert error.place.field == "s.x"
+    assert "declare the member or the struct as required" in (error.hint or "")
 
 
 def test_batches_of_any_size_give_the_same_rows(engine_call: EngineCall) -> None:
@@ -275,3 +277,9 @@ def test_batches_of_any_size_give_the_same_rows(engine_call: EngineCall) -> None
     for rows, size in ((7, 10**9), (10**6, 50)):
         settings_of_batches = replace(engine_call.settings, batch_rows=rows, batch_bytes=size)
         assert values(replace(engine_call, settings=settings_of_batches), ReadStepNdJson(), content) == whole
+
+
+def test_unsigned_integers_beyond_are_refused_with_the_limit(engine_call: EngineCall) -> None:
+    step = ReadStepNdJson(schema=DataSchema(fields=(DataField(name="u", type=DataTypeUInt64()),)))
+    assert values(engine_call, step, lines({"u": 2**63 - 1})) == [{"u": 2**63 - 1}]
+    assert "up to 2^63-1" in refusal(engine_call, step, lines({"u": 2**64 - 1})).message

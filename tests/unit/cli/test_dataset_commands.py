@@ -13,7 +13,7 @@ from odfabric.cli.workspace import WorkspaceBackend
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.wiring import open_node
-from tests.usecases.manifests import DERIVED, ROOT
+from tests.usecases.manifests import DERIVED, POLLED, ROOT
 
 ROWS = '{"event_time": "2026-01-01T00:00:00Z", "city": "Delft", "value": 1}\n'
 
@@ -45,7 +45,9 @@ class Command:
 
 
 def push_of(path: Path, key: str | None = None) -> PushFile:
-    return PushFile(path=str(path), source_name=None, media_type=None, event_time=None, idempotency_key=key)
+    return PushFile(
+        path=str(path), name=str(path), source_name=None, media_type=None, event_time=None, idempotency_key=key
+    )
 
 
 @pytest.fixture
@@ -69,6 +71,13 @@ def test_init_twice_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_of_several_pulls_the_one_that_fails_is_named(odf: Command) -> None:
     odf("pull", "nowhere", "readings", "elsewhere", code=1)
     assert "nowhere was not pulled; not tried: readings, elsewhere" in odf.err
+
+
+def test_so_is_the_one_whose_job_fails(odf: Command) -> None:
+    (odf.workspace.parent / "polled.yaml").write_text(POLLED.replace("arrivals/*.ndjson", "/nowhere/*.ndjson"))
+    odf("add", str(odf.workspace.parent / "polled.yaml"))
+    odf("pull", "polled", "readings", code=1)
+    assert "polled was not pulled; not tried: readings" in odf.err
 
 
 def test_list_names_datasets(odf: Command) -> None:

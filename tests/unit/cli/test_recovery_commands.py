@@ -41,7 +41,9 @@ class Command:
         path.write_text(ROWS)
         engine = MemoryEngine(self.workspace / "exchange")
         with open_node(Settings(workspace=self.workspace), engine=engine) as node:
-            push = PushFile(path=str(path), source_name=None, media_type=None, event_time=None, idempotency_key="k")
+            push = PushFile(
+                path=str(path), name=str(path), source_name=None, media_type=None, event_time=None, idempotency_key="k"
+            )
             WorkspaceBackend(node, listener=lambda _: None).push("readings", push)
 
     def lose_database(self) -> None:

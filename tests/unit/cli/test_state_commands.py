@@ -41,7 +41,9 @@ class Command:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         engine = MemoryEngine(self.workspace / "exchange")
         with open_node(Settings(workspace=self.workspace, **given), engine=engine) as node:
-            push = PushFile(path=str(path), source_name=None, media_type=None, event_time=None, idempotency_key=None)
+            push = PushFile(
+                path=str(path), name=str(path), source_name=None, media_type=None, event_time=None, idempotency_key=None
+            )
             WorkspaceBackend(node, listener=lambda _: None).push("readings", push)
 
     def parts(self) -> list[Path]:

@@ -204,7 +204,11 @@ def _slice_schema(schema: pa.Schema, request: IngestRequest) -> pa.Schema:
     if request.data_schema is None:
         return found
     dataset = data_schema_to_arrow(request.data_schema, encodings=False)
-    check_compatible(found, dataset)
+    check_compatible(
+        found,
+        dataset,
+        hint="columns that are declared in the schema of the read step may be left out by rows: they are null",
+    )
     return dataset
 
 

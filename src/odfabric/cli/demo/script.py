@@ -250,7 +250,12 @@ class _Demo:
 
     def _push(self, client: NodeBackend, name: str, path: Path) -> int:
         push = PushFile(
-            path=str(path), source_name=None, media_type="text/csv", event_time=None, idempotency_key=uuid.uuid4().hex
+            path=str(path),
+            name=str(path),
+            source_name=None,
+            media_type="text/csv",
+            event_time=None,
+            idempotency_key=uuid.uuid4().hex,
         )
         return self._count(name, client.push(name, push))
 

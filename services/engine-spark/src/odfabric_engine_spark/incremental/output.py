@@ -69,7 +69,11 @@ class OutputShape:
         if existing is None:
             return self
         known = data_schema_to_arrow(existing, encodings=False)
-        check_compatible(self.slice, known)
+        check_compatible(
+            self.slice,
+            known,
+            hint="if an input has got a column, `odf set-transform` with the same query takes it over",
+        )
         return OutputShape(self.vocabulary, pa.schema(list(known)[3:]), self.op_selected)
 
 

@@ -20,7 +20,7 @@ from pyarrow import types
 
 from odfabric.errors import IncompatibleSchema, Place
 from odfabric_engine_spark.read.input_rows import shown
-from odfabric_engine_spark.read.text_values import TextFormats
+from odfabric_engine_spark.read.text_values import TYPE_WORDS, TextFormats
 
 JsonValue: TypeAlias = "bool | int | float | Decimal | str | list[JsonValue] | dict[str, JsonValue] | None"
 Convert: TypeAlias = Callable[[object], object]
@@ -215,7 +215,7 @@ def _integer(arrow: pa.DataType) -> Convert:
     bits: int = arrow.bit_width
     low: int = -(2 ** (bits - 1)) if signed else 0
     high: int = 2 ** (bits - 1) - 1 if signed else min(2**bits - 1, _UINT64_MAX)
-    word = f"an integer of {'Int' if signed else 'UInt'}{arrow.bit_width}"
+    word = TYPE_WORDS.get(arrow) or f"an integer of {'Int' if signed else 'UInt'}{arrow.bit_width}"
 
     def convert(value: object) -> int:
         number = _whole(value)
