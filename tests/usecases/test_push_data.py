@@ -223,5 +223,5 @@ def test_a_source_that_no_push_could_fill_is_not_created(tmp_path: Path, old: st
 def test_a_key_may_be_the_event_time_or_come_from_a_query(tmp_path: Path) -> None:
     memory = MemoryNode(tmp_path)
     memory.add(ROOT.replace("merge: {kind: Append}", "merge: {kind: Ledger, primaryKey: [event_time, city]}"))
-    made = "preprocess: {kind: Sql, engine: spark, query: select *, city as town from input}\n    merge: {kind: Ledger, primaryKey: [town]}"
+    made = "preprocess: {kind: Sql, engine: spark, query: 'select *, city as town from input'}\n    merge: {kind: Ledger, primaryKey: [town]}"
     memory.add(ROOT.replace("name: readings", "name: others").replace("merge: {kind: Append}", made))
