@@ -186,8 +186,16 @@ def test_the_refused_pushes_left_a_whole_dataset(node: NodeProcess, strict: str)
     assert [row["offset"] for row in node.tail(strict)] == [0]
 
 
+def test_a_key_column_that_is_not_declared(node: NodeProcess) -> None:
+    manifest = root("undeclared", merge="{kind: Ledger, primaryKey: [town]}")
+    problem = problem_of(node.post("/datasets", manifest, content_type="application/yaml"), 422, "invalid-manifest")
+    assert "`town`" in problem["detail"]
+    assert node.http.get("/local/undeclared").status_code == 404
+
+
 def test_a_key_column_that_is_not_in_the_data(node: NodeProcess) -> None:
-    node.create(root("keyless", merge="{kind: Ledger, primaryKey: [town]}"))
+    query = "preprocess: {kind: Sql, engine: spark, query: SELECT * FROM input}"
+    node.create(root("keyless", merge=f"{{kind: Ledger, primaryKey: [town]}}\n    {query}"))
     before = node.head("keyless")
     answer = node.post("/local/keyless/ingest", ndjson([reading(0)]), content_type=NDJSON)
     assert answer.status_code == 422, answer.text
