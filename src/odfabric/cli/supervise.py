@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from odfabric.asked_to_end import AskedToEnd
 from odfabric.errors import AlreadyExists, Determinate
 from odfabric.settings import Settings
 from odfabric.wiring import engine_launcher, prepare_workspace
@@ -70,7 +71,7 @@ class Supervisor:
         self._say = say
         self._warm = warm_engine
         self._folder = settings.workspace / "run"
-        self._stop = threading.Event()
+        self._stop = AskedToEnd()
         self._gave_up = False
         owner = ("--owner-pid", str(os.getpid()))
         self._api = self._child("api", "odfabric_api", *owner, "--host", host, "--port", str(port))

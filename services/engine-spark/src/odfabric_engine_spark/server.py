@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 import grpc
 
+from odfabric.asked_to_end import AskedToEnd
 from odfabric.errors import Determinate
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model.engine import EngineInfo
@@ -77,7 +78,7 @@ def _refuse(request: object, context: grpc.ServicerContext) -> None:
 class End:
     """Why the process ends: asked for, or with an exit code. The first reason wins."""
 
-    happened: threading.Event = field(default_factory=threading.Event)
+    happened: AskedToEnd = field(default_factory=AskedToEnd)
     code: int = 0
 
     def ask(self, code: int = 0) -> None:

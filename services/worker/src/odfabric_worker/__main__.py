@@ -8,11 +8,11 @@ import os
 import signal
 import socket
 import sys
-import threading
 
 from prometheus_client import start_http_server
 
 from odfabric.adapters.system.owner import end_with_owner
+from odfabric.asked_to_end import AskedToEnd
 from odfabric.errors import OdfError
 from odfabric.settings import Settings, read_settings
 from odfabric.telemetry import start_logging
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _work(settings: Settings, options: argparse.Namespace) -> None:
-    stopping = threading.Event()
+    stopping = AskedToEnd()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda *_: stopping.set())
     if options.owner_pid is not None:

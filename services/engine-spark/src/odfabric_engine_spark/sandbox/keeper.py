@@ -10,13 +10,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
+from odfabric.asked_to_end import AskedToEnd
 from odfabric.errors import Determinate
 from odfabric_engine_spark.class_archive import start_making_if_missing
 from odfabric_engine_spark.contract_address import check_contract_address
@@ -60,7 +60,7 @@ def keep(kept: Kept) -> int | None:
 
     Raises Determinate if the engine may not run with the walls that can be had. Must run in the main thread.
     """
-    ended = threading.Event()
+    ended = AskedToEnd()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     if kept.sandbox is Sandbox.SEALED and kept.settings.spark_master:
@@ -86,7 +86,7 @@ def _wishes(sandbox: Sandbox, *, alone: bool) -> Iterator[frozenset[Layer]]:
         yield restrictions
 
 
-def _keep_behind(layers: frozenset[Layer], kept: Kept, ended: threading.Event) -> int:
+def _keep_behind(layers: frozenset[Layer], kept: Kept, ended: AskedToEnd) -> int:
     exchange = ExchangeFolder.at(kept.settings.exchange).root
     _remove_sockets(exchange)
     doors = _doors(kept, exchange)
@@ -204,9 +204,7 @@ def run_behind(plan: Plan, folder: Path, *, errors: TextIO | None = None) -> sub
     return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors, env=plan.environment, start_new_session=True)
 
 
-def _watched(
-    behind: subprocess.Popen[bytes], ready: Path, kept: Kept, doors: list[Door], ended: threading.Event
-) -> int:
+def _watched(behind: subprocess.Popen[bytes], ready: Path, kept: Kept, doors: list[Door], ended: AskedToEnd) -> int:
     """Until the engine has ended or shall end; the exit code."""
     owner, making, told = kept.settings.owner_pid, None, False
     try:
