@@ -105,8 +105,11 @@ def added_up(pieces: Sequence[tuple[pa.Table, pa.ChunkedArray]], columns: pa.Sch
         return columns.empty_table(), pa.array([], pa.int64())
     compared = ([*map(_compared, rows.columns), diffs] for rows, diffs in kept)
     together = pa.concat_tables([pa.table(arrays, names=[*names, "diff"]) for arrays in compared])
-    together = together.append_column("at", pa.array(np.arange(together.num_rows)))
-    summed = together.group_by(names, use_threads=False).aggregate([("diff", "sum"), ("at", "min")])
+    asked = [("diff", "sum")]
+    if any(types.is_nested(field.type) for field in columns):
+        together = together.append_column("at", pa.array(np.arange(together.num_rows)))
+        asked.append(("at", "min"))
+    summed = together.group_by(names, use_threads=False).aggregate(asked)
     left = summed.filter(pc.not_equal(summed.column("diff_sum"), 0)).combine_chunks()
     whole = pa.concat_tables([rows for rows, _ in kept])
     found = [

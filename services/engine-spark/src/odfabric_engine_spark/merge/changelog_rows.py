@@ -71,9 +71,9 @@ def with_kinds(rows: DataFrame, schema: pa.Schema, name: str, *, required: bool)
     return rows.withColumn(name, F.when(F.coalesce(known, F.lit(False)), value.cast("int")).otherwise(stop))
 
 
-def last_of_each_key(rows: DataFrame, keys: Sequence[str], order: Sequence[Column]) -> DataFrame:
-    """Of the changes of each key in a batch the last one."""
-    window = Window.partitionBy(*(column(name) for name in keys)).orderBy(*order)
+def last_of_each_key(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Of the changes of each key in a batch the last one that was given."""
+    window = Window.partitionBy(*(column(name) for name in keys)).orderBy(ROW)
     following = rows.withColumn(_AFTER, F.lead(F.col(ROW)).over(window))
     return following.where(F.col(_AFTER).isNull()).drop(_AFTER)
 

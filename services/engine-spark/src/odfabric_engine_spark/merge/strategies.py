@@ -98,7 +98,7 @@ def merge_rows(
             check_key_columns(schema, keys)
             kinds = with_kinds(new, schema, vocabulary.operation_type, required=False)
             whole = without_null_keys(kinds, keys)
-            last = last_of_each_key(whole, keys, [F.col(ROW)]) if ordered else unique_by_key(whole, keys)
+            last = last_of_each_key(whole, keys) if ordered else unique_by_key(whole, keys)
             return Merged(_upserted(last, prev, keys, vocabulary), _by_key_and_kind(keys, vocabulary), keys)
 
 
