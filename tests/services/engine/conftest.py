@@ -15,14 +15,14 @@ from odfabric_engine_spark.validate import gate
 from tests.services.engine.engine_process import EngineUnderTest
 from tests.services.engine.law_check import Lab
 from tests.support.class_archive import class_archive
-from tests.support.quick_jvm import jvm_of_laws
+from tests.support.quick_jvm import JVM_OF_MANY_TESTS
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess]:
     """The one Spark; it must be started and stopped by the main thread."""
     exchange = tmp_path_factory.mktemp("exchange")
-    settings = EngineSettings(exchange=exchange, memory_mib=2048, jvm_options=jvm_of_laws(), cache=class_archive())
+    settings = EngineSettings(exchange=exchange, memory_mib=2048, jvm_options=JVM_OF_MANY_TESTS, cache=class_archive())
     process = start_spark(settings)
     yield process
     process.stop()

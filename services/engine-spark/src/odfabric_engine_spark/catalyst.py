@@ -7,7 +7,9 @@ Not here: which trees are allowed (`validate`), what they mean for increments (`
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, reduce
 from typing import Any, TypeAlias
 
@@ -43,12 +45,13 @@ class Catalyst:
         self.session = session
         self.jvm: Any = session._jvm
         self._java_session: Any = session._jsparkSession
-        classes = _classes_of(self._java_session._gateway_client)
-        self.logical = classes.logical
-        self.expressions = classes.expressions
-        self._sessions: Any = classes.classic.SparkSession
-        self._companions = classes.companions
-        self._replaceable = classes.replaceable
+        sql = self.jvm.org.apache.spark.sql
+        self.logical: Any = sql.catalyst.plans.logical
+        self.expressions: Any = sql.catalyst.expressions
+        self._sessions: Any = sql.classic.SparkSession
+        known = _KNOWN[self._java_session._gateway_client]
+        self._companions = known.companions
+        self._replaceable = known.replaceable
 
     def parse(self, sql: str) -> Plan:
         """The parsed plan of exactly one query. Raises Spark's ParseException for anything else."""
@@ -164,36 +167,15 @@ class Catalyst:
         return reader_of(self._java_session._gateway_client)
 
 
-class _Package:
-    """Classes of a package of the JVM and of those within it, by name."""
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of one JVM: objects of Scala classes, and which classes of expressions the optimizer replaces, by full names."""
 
-    def __init__(self, name: str, client: GatewayClient) -> None:
-        self._client = client
-        self._name = name
-        self._classes: dict[str, Any] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in self._classes:
-            kind = _Package if name[0].islower() else JavaClass
-            self._classes[name] = kind(f"{self._name}.{name}", self._client)
-        return self._classes[name]
+    companions: dict[str, Any] = field(default_factory=dict)
+    replaceable: dict[str, bool] = field(default_factory=dict)
 
 
-class _Classes:
-    """Classes of one JVM that all planners use; `companions` are those of Scala classes by their full names.
-
-    `replaceable` tells of classes of expressions, by their full names, whether the optimizer replaces them.
-    """
-
-    def __init__(self, client: GatewayClient) -> None:
-        self.logical = _Package("org.apache.spark.sql.catalyst.plans.logical", client)
-        self.expressions = _Package("org.apache.spark.sql.catalyst.expressions", client)
-        self.classic = _Package("org.apache.spark.sql.classic", client)
-        self.companions: dict[str, Any] = {}
-        self.replaceable: dict[str, bool] = {}
-
-
-_classes_of = cache(_Classes)
+_KNOWN: defaultdict[GatewayClient, _Known] = defaultdict(_Known)
 
 
 def analysed(frame: DataFrame) -> Plan:

@@ -21,6 +21,7 @@ from odfabric_engine_spark.class_archive import ClassArchive
 from odfabric_engine_spark.cluster import await_master, cluster_conf, in_time
 from odfabric_engine_spark.executors import Executors
 from odfabric_engine_spark.jvm import Jvm, find_java, spark_jars, start_jvm
+from odfabric_engine_spark.jvm_names import remember_names
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.shared_nodes import make_shared_nodes
 
@@ -148,6 +149,7 @@ def attach(jvm: Jvm, settings: EngineSettings) -> SparkProcess:
         for name in told:
             del os.environ[name]
     make_shared_nodes(gateway)
+    remember_names(gateway)
     conf = spark_conf(settings, scratch=str(jvm.scratch))
     if not settings.spark_master:
         return SparkProcess(jvm, _session(SparkContext(gateway=gateway, conf=conf)), settings)

@@ -98,7 +98,7 @@ def _bounds_us(catalyst: Catalyst, expression: Expression, time: Attribute, inst
     else:
         row.setLong(0, instant_us)
     references = catalyst.companion("org.apache.spark.sql.catalyst.expressions.BindReferences")
-    columns = catalyst.jvm.org.apache.spark.sql.catalyst.expressions.package.AttributeSeq(catalyst.seq([time]))
+    columns = catalyst.expressions.package.AttributeSeq(catalyst.seq([time]))
     found: Any = references.bindReference(expression, columns, False).eval(row)
     return int(found.getLong(0)), int(found.getLong(1))
 

@@ -129,7 +129,7 @@ class _Joiner:
         return self._catalyst.expressions.CreateNamedStruct(self._catalyst.seq(members))
 
     def _last(self, version: Expression) -> Expression:
-        aggregate = self._catalyst.jvm.org.apache.spark.sql.catalyst.expressions.aggregate
+        aggregate = self._catalyst.expressions.aggregate
         complete = self._catalyst.companion(f"{_EXPRESSIONS}.aggregate.Complete")
         none = self._catalyst.companion("scala.None")
         new_id = self._catalyst.companion(f"{_EXPRESSIONS}.NamedExpression").newExprId()

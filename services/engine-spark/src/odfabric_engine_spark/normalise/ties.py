@@ -35,5 +35,5 @@ def _with_whole_order(catalyst: Catalyst, function: Expression) -> Expression:
         return function
     order = catalyst.seq([*items(function.orderExpressions()), ascending(catalyst, child)])
     offsets = (function.mutableAggBufferOffset(), function.inputAggBufferOffset())
-    make = catalyst.jvm.org.apache.spark.sql.catalyst.expressions.aggregate.ListAgg
+    make = catalyst.expressions.aggregate.ListAgg
     return make(child, delimiter, order, *offsets)
