@@ -26,6 +26,7 @@ from tests.services.engine.general_shapes import SHAPES
 from tests.services.engine.law_check import Lab, exact, own_lab
 from tests.services.engine.test_general_laws import case_named
 from tests.services.engine.transforming import CT, HOUR, A, Derivative, Input, Transaction, input_schema
+from tests.support.turns import todays
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 
@@ -245,7 +246,7 @@ def _fed(name: str, lab: Lab) -> tuple[Counter[tuple[object, ...]], int]:
     return left, sum(each.result.late_rows_dropped for each in derived.transactions)
 
 
-@pytest.mark.parametrize("name", FAR_REACHING)
+@pytest.mark.parametrize("name", todays([*FAR_REACHING], parts=2))
 def test_what_a_row_in_time_can_change_is_kept(name: str, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     forgetting = _fed(name, own_lab(lab))
     monkeypatch.setattr(lateness, "forgetting", lambda *_: {})

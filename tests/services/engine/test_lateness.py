@@ -20,6 +20,7 @@ from odfabric_engine_spark.call import EngineCall
 from tests.services.engine.checkpoint_states import rows_left
 from tests.services.engine.law_check import Lab, own_lab
 from tests.services.engine.transforming import CF, CT, HOUR, A, Derivative, Input, R, input_schema
+from tests.support.turns import todays
 
 pytestmark = pytest.mark.spark
 
@@ -232,7 +233,7 @@ def _inputs(folder: Path, blocks: Mapping[str, Sequence[Block]]) -> list[Input]:
     return found
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", todays([*SHAPES], parts=2))
 def test_what_is_read_is_the_query_over_the_rows_in_time(name: str, lab: Lab) -> None:
     shape = SHAPES[name]
     dropped = 0
@@ -265,7 +266,7 @@ OF_ALL_TIMES = {"sums of pairs", "most of versions", "longest sessions"}
 """What keeps every value that it has been given, for any of them may be the least one tomorrow."""
 
 
-@pytest.mark.parametrize("name", [name for name, shape in SHAPES.items() if not shape.others])
+@pytest.mark.parametrize("name", todays([name for name, shape in SHAPES.items() if not shape.others], parts=2))
 def test_what_nothing_needs_again_is_forgotten(name: str, engine_call: EngineCall, tmp_path: Path) -> None:
     """Fifty hours of a row each: what no row can touch any more leaves the states, but for what ended last."""
     shape = SHAPES[name]
