@@ -24,6 +24,7 @@ _COLUMNS = {
 SAME = either("<=>", "IS NOT DISTINCT FROM")
 SEMI, ANTI = either("LEFT SEMI JOIN", "SEMI JOIN"), either("LEFT ANTI JOIN", "ANTI JOIN")
 LATER = "greatest(a.event_time, b.event_time) AS event_time"
+CONSTANT = "TIMESTAMP '2020-01-01 00:00:00' AS event_time"
 DAILY = "date_trunc('DAY', event_time) AS event_time"
 
 
@@ -337,6 +338,14 @@ _SETS = {
     "except": Shape("ab", f"SELECT {DAILY}, k, z FROM a EXCEPT SELECT {DAILY}, k, z FROM b"),
     "except all": Shape("ab", f"SELECT {DAILY}, k, z FROM a EXCEPT ALL SELECT {DAILY}, k, z FROM b"),
     "intersect": Shape("ab", f"SELECT {DAILY}, k, z FROM a INTERSECT SELECT {DAILY}, k, z FROM b"),
+    "nothing read, intersect": Shape(
+        "ab", f"SELECT {CONSTANT}, 'x' AS z FROM a INTERSECT SELECT {CONSTANT}, 'x' FROM b"
+    ),
+    "nothing read, except": Shape("ab", f"SELECT {CONSTANT}, 'x' AS z FROM a EXCEPT SELECT {CONSTANT}, 'x' FROM b"),
+    "nothing read, pairs": Shape("ab", f"SELECT {CONSTANT}, 'x' AS z, count(*) AS n FROM a CROSS JOIN b"),
+    "nothing read, median": Shape(
+        "a", f"SELECT {CONSTANT}, q.one, median(1) AS m, count(*) AS n FROM (SELECT 'x' AS one FROM a) q GROUP BY q.one"
+    ),
     "intersect all": Shape("ab", f"SELECT {DAILY}, k, z FROM a INTERSECT ALL SELECT {DAILY}, k, z FROM b"),
 }
 

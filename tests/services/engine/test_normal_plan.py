@@ -510,6 +510,11 @@ def test_what_has_no_normal_form_is_refused_with_its_place(
 
 
 LOOKUPS = [
+    (
+        "b.event_time <= a.event_time order by b.event_time",
+        "cast(b.event_time as date) <= a.event_time order by cast(b.event_time as date)",
+    ),
+    ("b.event_time <= a.event_time", "b.event_time <= cast(a.event_time as date)"),
     ("", ""),
     ("order by b.event_time desc limit 1", "order by b.event_time desc limit 2"),
     ("b.event_time desc", "b.event_time"),

@@ -33,7 +33,7 @@ class EventTimes:
     """Answers for plans over given inputs."""
 
     def __init__(self, tables: Mapping[str, InputTable]) -> None:
-        self._tables = tables
+        self.tables = tables
 
     def is_event_time(self, value: Expression, plan: Plan) -> bool:
         """Whether an expression over the output of a plan is an event time."""
@@ -71,7 +71,7 @@ class EventTimes:
         alias = leaf_alias(plan)
         if alias is not None:
             return any(
-                expr_id(each) == expr_id(column) and str(each.name()) == self._tables[alias].vocabulary.event_time
+                expr_id(each) == expr_id(column) and str(each.name()) == self.tables[alias].vocabulary.event_time
                 for each in output_of(plan)
             )
         sources, below = sources_of(column, plan), children(plan)

@@ -27,6 +27,7 @@ from odfabric_engine_spark.catalyst import (
 from odfabric_engine_spark.normalise.event_times import EventTimes
 from odfabric_engine_spark.normalise.rebuild import map_expression
 from odfabric_engine_spark.normalise.row_laterals import own_row
+from odfabric_engine_spark.normalise.shifts import keeps_instant
 from odfabric_engine_spark.normalise.window_functions import unordered_columns
 from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text, text_of
 
@@ -152,9 +153,9 @@ class LookupReader:
         version_first = version is one
         if version_first is not (name in _VERSION_FIRST):
             return False
-        if not self._times.is_event_time(_uncast(version), lookup.versions):
+        if not self._times.is_event_time(_instant(version), lookup.versions):
             return False
-        if not self._times.is_event_time(_uncast(row), left):
+        if not self._times.is_event_time(_instant(row), left):
             raise Refused([_computed_time(condition)])
         lookup.times.append((row, version))
         lookup.strict = _COMPARISONS[name]
@@ -194,7 +195,7 @@ def _time_problems(node: Plan, lookup: Lookup) -> Iterator[InvalidQuery]:
     newest_first = (
         first is not None
         and simple_name(first.direction()) == "Descending"
-        and _uncast(first.child()).semanticEquals(_uncast(version))
+        and _instant(first.child()).semanticEquals(_instant(version))
     )
     if not newest_first:
         yield refusal(_RULE, "a look-up takes the newest version: order by its event time desc", at=node, hint=FORM)
@@ -267,3 +268,10 @@ def _uncast(expression: Expression) -> Expression:
     while simple_name(expression) == "Cast":
         expression = expression.child()
     return expression
+
+
+def _instant(time: Expression) -> Expression:
+    """A time without casts that leave it the same instant; one that is cut to its day is another."""
+    while simple_name(time) == "Cast" and keeps_instant(time):
+        time = time.child()
+    return time

@@ -11,9 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from py4j.protocol import Py4JError
-
-from odfabric.model.instant import SECONDS_PER_DAY
 from odfabric_engine_spark.catalyst import (
     Attribute,
     Catalyst,
@@ -21,22 +18,16 @@ from odfabric_engine_spark.catalyst import (
     Plan,
     children,
     conjuncts,
-    expr_id,
     items,
     simple_name,
 )
-from odfabric_engine_spark.incremental.trace import substitute
 from odfabric_engine_spark.normalise.event_times import EventTimes
 from odfabric_engine_spark.normalise.rebuild import map_expression, with_children
+from odfabric_engine_spark.normalise.shifts import is_date, shift_us
 from odfabric_engine_spark.normalise.timed import wait_for
 
 _WAITING_SIDES = {"LeftOuter": (0,), "LeftAnti": (0,), "RightOuter": (1,), "FullOuter": (0, 1)}
 """Which sides of a join are shown without a partner."""
-_MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
-_PROBE_DAYS = (0, 31, 400)
-"""Days since 1970 at which a shift is looked at: one in months or years is not the same at all of them."""
-_WITHIN_DAY_US = 11_047_000_000
-"""Probes of timestamps are so much later in each further day, for what is cut to days or hours has no constant shift."""
 
 
 def with_waiting_joins(catalyst: Catalyst, plan: Plan, times: EventTimes) -> Plan:
@@ -100,7 +91,7 @@ class _Reader:
             partner, own = self._time_of(lesser, self._other), self._time_of(greater, self._own)
             if partner is None or own is None:
                 continue
-            early, late = self._shift_us(lesser, partner), self._shift_us(greater, own)
+            early, late = shift_us(self._catalyst, lesser, partner), shift_us(self._catalyst, greater, own)
             if early is not None and late is not None:
                 return Bound(self._shifted(own, late - early), partner, late - early)
         return None
@@ -112,25 +103,10 @@ class _Reader:
             return None
         return read[0] if self._times.is_event_time(read[0], side) else None
 
-    def _shift_us(self, expression: Expression, time: Attribute) -> int | None:
-        """How much later than a time an expression always is; None if that is not constant."""
-        within = 0 if _is_date(time) else _WITHIN_DAY_US
-        probes = [day * _MICROS_PER_DAY + number * within for number, day in enumerate(_PROBE_DAYS)]
-        try:
-            found = {self._at_us(expression, time, probe) - probe for probe in probes}
-        except (Py4JError, TypeError):
-            return None  # what cannot be evaluated by itself says nothing
-        return found.pop() if len(found) == 1 else None
-
-    def _at_us(self, expression: Expression, time: Attribute, instant_us: int) -> int:
-        value = self._catalyst.instant(instant_us, like=time)
-        found = substitute(self._catalyst, expression, {expr_id(time): value}).eval(None)
-        return int(found) * (_MICROS_PER_DAY if _is_date(expression) else 1)
-
     def _shifted(self, time: Attribute, shift_us: int) -> Expression:
         make = self._catalyst.expressions
         instant = time
-        if _is_date(time):
+        if is_date(time):
             to = self._catalyst.companion("org.apache.spark.sql.types.TimestampType")
             cast = self._catalyst.companion("org.apache.spark.sql.catalyst.expressions.Cast")
             instant = cast.apply(time, to, True).withTimeZone("UTC")
@@ -172,7 +148,3 @@ def _plain(catalyst: Catalyst, expression: Expression) -> Expression:
 
 def _common(part: Expression, known: dict[int, Expression]) -> Expression | None:
     return known[part.id().hashCode()] if simple_name(part) == "CommonExpressionRef" else None
-
-
-def _is_date(expression: Expression) -> bool:
-    return str(expression.dataType().typeName()) == "date"

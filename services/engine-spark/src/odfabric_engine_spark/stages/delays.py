@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from odfabric_engine_spark.catalyst import Catalyst, Expression, is_attribute, simple_name
 from odfabric_engine_spark.normalise.event_times import WINDOW_END, WINDOW_START, end_of_window_time, time_of_window
+from odfabric_engine_spark.normalise.shifts import keeps_instant
 from odfabric_engine_spark.stages.completeness import bounds_us
 
 _PROBES_US = (0, 11_047_000_001, 34_567_890_123_457)
 """Instants that no window but a session begins at."""
-_PASSING = frozenset({"Alias", "Cast", "MicrosToTimestamp", "TryEval", "UnixMicros"})
+_PASSING = frozenset({"Alias", "MicrosToTimestamp", "TryEval", "UnixMicros"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ def delay_of(catalyst: Catalyst, instant: Expression) -> Delay | None:
     if is_attribute(instant):
         return Delay(0, 0)
     name = simple_name(instant)
-    if name in _PASSING:
+    if name in _PASSING or (name == "Cast" and keeps_instant(instant)):
         return delay_of(catalyst, instant.child())
     if name == "Add" and simple_name(instant.right()) == "Literal":
         below = delay_of(catalyst, instant.left())

@@ -59,12 +59,13 @@ _Pair = tuple[EqualPair, Component | None, Component | None]
 class Inference:
     """Interprets one plan; `stages` are what has been cut off so far, `inputs` the uses of inputs from left to right."""
 
-    def __init__(self, catalyst: Catalyst, limited: EventTimes | None = None) -> None:
-        """`limited` are the event times of a query whose rows may come only so late: what ends by them stands in stages of its own."""
+    def __init__(self, catalyst: Catalyst, times: EventTimes, *, limited: bool) -> None:
+        """`limited`: rows may come only so late, and what ends by their event times stands in stages of its own."""
         self.stages: list[Stage] = []
         self.inputs: list[StageLeaf] = []
         self._catalyst = catalyst
-        self._limited = limited
+        self._tables = times.tables
+        self._limited = times if limited else None
         self._tracer = Tracer(catalyst)
 
     def run(self, plan: Plan) -> tuple[Stage, ...]:
@@ -108,7 +109,11 @@ class Inference:
     def _leaf(self, kind: str, source: str | int, plan: Plan, needed: Sequence[Attribute] | None) -> tuple[Node, Value]:
         wanted = None if needed is None else {expr_id(attribute) for attribute in needed}
         output = output_of(plan)
-        columns = tuple(each for each in output if wanted is None or expr_id(each) in wanted) or tuple(output[:1])
+        columns = tuple(each for each in output if wanted is None or expr_id(each) in wanted)
+        if not columns:
+            # Rows of which nothing is read are still counted, so one column is kept: one that a row and its withdrawal share.
+            own = self._tables[str(source)].hidden if kind == "input" else frozenset()
+            columns = (next((each for each in output if str(each.name()) not in own), output[0]),)
         leaf = StageLeaf(kind, source, plan, columns)
         if kind == "input":
             self.inputs.append(leaf)

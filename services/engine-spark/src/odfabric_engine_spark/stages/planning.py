@@ -29,7 +29,7 @@ def staged_query(catalyst: Catalyst, plan: Plan, times: EventTimes, lateness_us:
     check_session_gaps(catalyst, plan)
     pruned = _pruned(catalyst, plan)
     found = identified(catalyst, pruned)
-    inference = Inference(catalyst, None if lateness_us is None else times)
+    inference = Inference(catalyst, times, limited=lateness_us is not None)
     stages = inference.run(found.plan)
     check_kept_types(stages)
     groups = {index: GroupPlan(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, GroupStage)}

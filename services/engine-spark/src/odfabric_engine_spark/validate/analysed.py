@@ -68,6 +68,8 @@ _SPARKS_OWN = frozenset({"code", "unknown"})
 _OPTION_READERS = frozenset(
     {"JsonToStructs", "StructsToJson", "CsvToStructs", "StructsToCsv", "SchemaOfJson", "SchemaOfCsv"}
 )
+_TYPE_MAKERS = frozenset({"Cast", "VariantGet"}) | _OPTION_READERS
+"""Expressions for which the query chooses a type."""
 _OPTIONS = frozenset(
     [
         "mode",
@@ -173,12 +175,9 @@ class AnalysedGate:
         elif not place.certain and name != "RaiseError" and _is_random(node, name):
             why, hint = REASONS["random"]
             yield refusal("non-deterministic", f"{text_of(node)} is not allowed: {why}", at=node, hint=hint)
-        elif name == "Cast":
-            yield from _judge_cast(node)
-        elif name in _OPTION_READERS:
-            yield from _judge_options(node)
-            yield from unguarded_times(node, name)
-        elif name == "VariantGet":
+        elif name in _TYPE_MAKERS:
+            yield from _judge_made_type(node)
+            yield from _judge_options(node) if name in _OPTION_READERS else ()
             yield from unguarded_times(node, name)
         elif self._mode is not Mode.QUERY:
             yield from order_problems(node, name, place, in_transform=self._mode is Mode.TRANSFORM)
@@ -218,15 +217,13 @@ def _judge_name(alias: Expression) -> Iterator[InvalidQuery]:
         yield refusal("column-name", message, at=alias, hint="choose another name")
 
 
-def _judge_cast(node: Expression) -> Iterator[InvalidQuery]:
-    target = str(node.dataType().json())
-    if "collat" in target:
+def _judge_made_type(node: Expression) -> Iterator[InvalidQuery]:
+    if "collat" in str(node.dataType().json()):
         message = f"{text_of(node)} is not allowed: collations are not allowed"
         yield refusal("function-type", message, at=node, hint=COLLATIONS)
-    problem = special_time(node)
+    problem = special_time(node) if simple_name(node) == "Cast" else None
     if problem is not None:
         yield problem
-    yield from unguarded_times(node, "Cast")
 
 
 def _judge_options(node: Expression) -> Iterator[InvalidQuery]:

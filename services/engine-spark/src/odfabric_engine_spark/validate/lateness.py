@@ -44,5 +44,5 @@ def parse_lateness(parameters: list[object]) -> int | None:
 def no_lateness(lateness: Lateness) -> Refused:
     """A lateness of a query in which nothing is ever final."""
     message = "a lateness needs something that ends: a window over the event time, a temporal join, or a join within a span of event times"
-    hint = "leave the hint out: nothing in this query ends, so no row comes too late"
+    hint = "leave it out, or bound both times by constant intervals: b.t BETWEEN a.t AND a.t + INTERVAL '1' HOUR"
     return Refused([refusal("hint", message, at=lateness.at, hint=hint)], step=lateness.step)

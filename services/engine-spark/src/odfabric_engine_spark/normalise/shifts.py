@@ -1,0 +1,60 @@
+"""Expressions that are a time, so and so much later.
+
+Owns which forms they have and how much it is. Invariant: it is as much for every time, so it is read from the form of an expression, never from
+some values: CASE, LEAST, or a time zone with a summer may shift all times alike but those that nobody looked at, and a year is not always
+as long. Not here: which times matter (`waiting_joins`, `stages.delays`).
+"""
+
+from __future__ import annotations
+
+from odfabric.model.instant import SECONDS_PER_DAY
+from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, children, expr_id, is_attribute, simple_name
+from odfabric_engine_spark.incremental.trace import substitute
+
+_MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
+_BY_DAYS = frozenset({"DateAdd", "DateSub"})
+_BY_INTERVAL = "TimestampAddInterval"
+_BY_UNIT = "TimestampAdd"
+_UNITS = frozenset({"MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK"})
+_TIMES = frozenset({"timestamp", "timestamp_ntz"})
+_OF_SETTLED_LENGTH = "DayTimeIntervalType"
+"""The type of intervals that are as long after any time; others hold months."""
+
+
+def shift_us(catalyst: Catalyst, expression: Expression, time: Attribute) -> int | None:
+    """Microseconds by which an expression over a time is always later; None if its form does not say."""
+    if not _is_shifted(expression):
+        return None
+    now = substitute(catalyst, expression, {expr_id(time): catalyst.instant(0, like=time)}).eval(None)
+    return int(now) * (_MICROS_PER_DAY if is_date(expression) else 1)
+
+
+def keeps_instant(cast: Expression) -> bool:
+    """Whether a cast gives the same instant as another type; a day is its beginning."""
+    before, after = (str(each.dataType().typeName()) for each in (cast.child(), cast))
+    return before == after or (after in _TIMES and before in {*_TIMES, "date"})
+
+
+def is_date(expression: Expression) -> bool:
+    """Whether it is a day."""
+    return str(expression.dataType().typeName()) == "date"
+
+
+def _is_shifted(expression: Expression) -> bool:
+    """Whether it is a column to which constants are added, and nothing else."""
+    if is_attribute(expression):
+        return True
+    parts = children(expression)
+    read = [part for part in parts if not part.foldable()]
+    return len(read) == 1 and _adds_constant(expression, simple_name(expression)) and _is_shifted(read[0])
+
+
+def _adds_constant(expression: Expression, name: str) -> bool:
+    if name == "Cast":
+        return keeps_instant(expression)
+    if name == _BY_UNIT:
+        return str(expression.unit()).upper() in _UNITS
+    if name == _BY_INTERVAL:
+        _, added = children(expression)
+        return str(added.dataType().getClass().getSimpleName()) == _OF_SETTLED_LENGTH
+    return name in _BY_DAYS
