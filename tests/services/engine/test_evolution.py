@@ -272,6 +272,8 @@ VERDICTS = [
     (LINEAR, LINEAR_NEXT, EvolutionVerdict.MIGRATION, "computes the result anew"),
     (LINEAR, "select event_time, k, v, d from a", EvolutionVerdict.MIGRATION, "`d` is new"),
     ("select event_time, nope from a", LINEAR, EvolutionVerdict.MIGRATION, "has changed"),
+    (LINEAR, "select event_time, k, d, v from a", EvolutionVerdict.REFUSED, "in another order"),
+    (LINEAR, "select event_time, v, k from a", EvolutionVerdict.REFUSED, "in another order"),
     (LINEAR, "select event_time, k from a", EvolutionVerdict.REFUSED, "column `v` is gone"),
     (LINEAR, "select event_time, k, v * 1L v from a", EvolutionVerdict.REFUSED, "column `v` has another type"),
     (LINEAR, "select event_time, k, v, 1 one from a", EvolutionVerdict.REFUSED, "`one` is never null"),

@@ -51,6 +51,18 @@ def test_an_event_time_that_is_declared_stays_as_it_is(engine_call: EngineCall) 
     assert (str(column.type), column.nullable) == ("date32[day]", False)
 
 
+def test_a_temporal_table_is_one_that_the_query_can_read(engine_call: EngineCall) -> None:
+    queries = "select event_time, k, v from a", "select event_time, k from b"
+    for name in ("a", "my.trades", "s0"):
+        assert judged(engine_call, *queries, temporal=(TemporalTable(name=name, primary_key=("k",)),)).problems == ()
+    (problem,) = judged(engine_call, *queries, temporal=(TemporalTable(name="aa", primary_key=("k",)),)).problems
+    assert (problem.rule, problem.message) == (
+        "temporal-tables",
+        "the temporal table aa is neither an input nor a step",
+    )
+    assert problem.hint == "name one of these in temporalTables: a, b, my.trades, s0"
+
+
 def test_a_vocabulary_of_the_input_names_its_system_columns(engine_call: EngineCall) -> None:
     names = DatasetVocabulary(event_time="happened")
     assert judged(engine_call, "select happened as event_time, k from a", vocabulary=names).problems == ()

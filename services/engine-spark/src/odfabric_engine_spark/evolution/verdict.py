@@ -32,6 +32,11 @@ def changed_query(before: ValidateResult, after: ValidateResult) -> QueryEvoluti
     required = [name for name in added if not isinstance(new[name], DataTypeOption)]
     if required:
         return _refused(f"the new column `{required[0]}` is never null, which earlier rows cannot promise")
+    if [*new] != [*old, *added]:
+        listed = ", ".join(f"`{name}`" for name in old)
+        return _refused(
+            "its columns stand in another order", hint=f"select them as before, and new ones after them: {listed}, .."
+        )
     if added:
         return _migration(f"the query has changed, and `{'`, `'.join(added)}` is new")
     return _migration("the query has changed")
@@ -42,8 +47,8 @@ def _migration(reason: str) -> QueryEvolution:
     return QueryEvolution(verdict=EvolutionVerdict.MIGRATION, reason=text)
 
 
-def _refused(reason: str) -> QueryEvolution:
-    return QueryEvolution(verdict=EvolutionVerdict.REFUSED, reason=reason, hint=_NEW_DATASET)
+def _refused(reason: str, *, hint: str = _NEW_DATASET) -> QueryEvolution:
+    return QueryEvolution(verdict=EvolutionVerdict.REFUSED, reason=reason, hint=hint)
 
 
 def _types(schema: DataSchema) -> dict[str, DataType]:

@@ -6,7 +6,7 @@ Invariant: a transform that passes here is not refused for its SQL later. Source
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -85,6 +85,7 @@ def judge_transform(
 ) -> JudgedTransform:
     """Raises Refused with all that is wrong with one statement, LimitExceeded."""
     lookups = temporal_tables or {}
+    _check_temporal_tables(lookups, [*tables, *(step.alias for step in steps if step.alias)])
     resolved = resolve_steps(session, steps, tables, settings=settings, temporal_tables=lookups)
     try:
         query = _query(resolved, tables, vocabulary, lookups)
@@ -124,6 +125,17 @@ def check_aliases(aliases: Sequence[str]) -> None:
     for number, alias in enumerate(aliases):
         if alias in aliases[:number]:
             raise refusal("inputs", f"two inputs have the alias {shown(alias)}", hint="give each an alias of its own")
+
+
+def _check_temporal_tables(temporal_tables: Iterable[str], relations: Sequence[str]) -> None:
+    """Raises InvalidQuery for one that the query cannot read: rows would not wait for its versions."""
+    for name in temporal_tables:
+        if name not in relations:
+            raise refusal(
+                "temporal-tables",
+                f"the temporal table {shown(name)} is neither an input nor a step",
+                hint=f"name one of these in temporalTables: {', '.join(sorted(relations))}",
+            )
 
 
 def validate_query(request: ValidateRequest, call: EngineCall) -> ValidateResult:
