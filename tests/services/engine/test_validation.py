@@ -63,6 +63,13 @@ def test_a_temporal_table_is_one_that_the_query_can_read(engine_call: EngineCall
     assert problem.hint == "name one of these in temporalTables: a, b, my.trades, s0"
 
 
+@pytest.mark.parametrize("column", ["sort_array(collect_list(array()))", "max(array())"])
+def test_lists_of_nothing_are_refused(engine_call: EngineCall, column: str) -> None:
+    (problem,) = judged(engine_call, f"select max(t) event_time, k, {column} l from a group by k").problems
+    assert problem.rule in ("kept-type", "column-type")
+    assert problem.hint
+
+
 def test_a_vocabulary_of_the_input_names_its_system_columns(engine_call: EngineCall) -> None:
     names = DatasetVocabulary(event_time="happened")
     assert judged(engine_call, "select happened as event_time, k from a", vocabulary=names).problems == ()

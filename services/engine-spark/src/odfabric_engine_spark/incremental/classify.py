@@ -267,5 +267,10 @@ def group_columns(aggregate: Plan) -> Iterator[GroupColumn]:
 
 
 def arrow_type(expression: Expression) -> pa.DataType:
-    """The Arrow type in which Spark hands out an expression."""
-    return to_arrow_type(_parse_datatype_json_string(expression.dataType().json()), timezone="UTC")
+    """The Arrow type in which Spark hands out an expression. Raises Refused for a list of nothing, which has none."""
+    try:
+        return to_arrow_type(_parse_datatype_json_string(expression.dataType().json()), timezone="UTC")
+    except ValueError as error:
+        message = f"{text_of(expression)} is of type {expression.dataType().simpleString()}, which cannot be kept"
+        hint = "say of which type its members are: cast(array() as array<string>)"
+        raise Refused([refusal("kept-type", message, at=expression, hint=hint)]) from error
