@@ -41,6 +41,8 @@ NO_SHIFTS = [
     "cast(t as date)",
     "d + cast(unix_date(d) / 20000 as int)",
     "t + (t - timestamp'2000-01-01')",
+    "t + cast(null as interval day)",
+    "t + make_dt_interval(1 / 0)",
 ]
 
 

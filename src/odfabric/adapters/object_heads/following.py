@@ -60,14 +60,19 @@ class LocalRows:
     def follow(self, dataset: DatasetId) -> Head | None:
         """Bring the rows of a dataset to `refs/head`; the head, None for a dataset that does not exist.
 
+        Where it moves on meanwhile, the head is one that it had since the call: rows that have what was published then are not behind.
         Raises Corrupt if the objects have less than the rows, or a block is missing; Determinate, Indeterminate.
         """
+        seen: Multihash | None = None
         for _ in range(ATTEMPTS_MAX):
+            if seen is not None and self._local.row(dataset, seen) is not None:
+                return self._local.head(dataset)
             # In this order: what is published is never older than the rows that were read before it.
             local = self._local.head(dataset)
             published = self._heads.read(dataset)
             if published.hash == (local.hash if local else None):
                 return local
+            seen = seen or published.hash
             self._check_not_behind(dataset, local, published.text, published.hash)
             try:
                 if published.hash is not None:

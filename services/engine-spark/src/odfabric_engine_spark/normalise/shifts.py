@@ -7,6 +7,9 @@ as long. Not here: which times matter (`waiting_joins`, `stages.delays`).
 
 from __future__ import annotations
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 from odfabric.model.instant import SECONDS_PER_DAY
 from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, children, expr_id, is_attribute, simple_name
 from odfabric_engine_spark.incremental.trace import substitute
@@ -25,8 +28,11 @@ def shift_us(catalyst: Catalyst, expression: Expression, time: Attribute) -> int
     """Microseconds by which an expression over a time is always later; None if its form does not say."""
     if not _is_shifted(expression):
         return None
-    now = substitute(catalyst, expression, {expr_id(time): catalyst.instant(0, like=time)}).eval(None)
-    return int(now) * (_MICROS_PER_DAY if is_date(expression) else 1)
+    try:
+        now = substitute(catalyst, expression, {expr_id(time): catalyst.instant(0, like=time)}).eval(None)
+    except (Py4JError, PySparkException):
+        return None  # a constant that cannot be computed
+    return None if now is None else int(now) * (_MICROS_PER_DAY if is_date(expression) else 1)
 
 
 def keeps_instant(cast: Expression) -> bool:
