@@ -218,7 +218,7 @@ def _judge_name(alias: Expression) -> Iterator[InvalidQuery]:
 
 
 def _judge_made_type(node: Expression) -> Iterator[InvalidQuery]:
-    if "collat" in str(node.dataType().json()):
+    if "collat" in str(node.dataType().json()).lower():  # members of a struct have theirs in their metadata
         message = f"{text_of(node)} is not allowed: collations are not allowed"
         yield refusal("function-type", message, at=node, hint=COLLATIONS)
     problem = special_time(node) if simple_name(node) == "Cast" else None
