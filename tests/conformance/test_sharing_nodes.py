@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -22,6 +23,7 @@ from odfabric.adapters.s3.object_store import S3ObjectStore
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.unreliable.faults import FaultPlan
+from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.domain.idempotency import IdempotencyEntry, sealed_extra, sealed_state
 from odfabric.errors import AlreadyExists, Corrupt, Determinate, HeadMoved, Indeterminate, NotFound, OdfError
 from odfabric.formats.dataset_layout import alias_key, block_key, head_key, name_key
@@ -42,6 +44,7 @@ from odfabric.testing.conformance.together import DEADLINE_S, outcomes_of_proces
 from tests.support.object_heads import Sharing
 from tests.support.servers.s3 import S3Server
 
+T = TypeVar("T")
 KEYED = IdempotencyEntry(b"k" * 32, b"b" * 32)
 
 
@@ -106,6 +109,32 @@ def test_whoever_is_behind_catches_up_before_it_answers_or_commits(here: Sharing
     assert head is not None
     assert head.hash == ours.head
     assert hashes_down(there.chains, ours.id) == [block.hash for block in reversed(ours.blocks)]
+
+
+class _EachTime(Interceptor):
+    """Something that happens after each call of a name."""
+
+    def __init__(self, name: str, act: Callable[[], object]) -> None:
+        self.name = name
+        self.act = act
+
+    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
+        result = act()
+        if call == self.name:
+            self.act()
+        return result
+
+
+def test_a_head_that_moves_whenever_it_is_read_is_followed(
+    here: Sharing, open_node: Callable[..., Sharing], objects: MemoryObjectStore
+) -> None:
+    ours = new_chain(here.storage.chains)
+    there = open_node("there", _EachTime("object.ref.read", ours.grow).objects(objects))
+    before = ours.blocks[-1].block.sequence_number
+    head = there.chains.head(ours.id)
+    assert head is not None
+    assert head.hash == ours.blocks[head.sequence_number].hash
+    assert before <= head.sequence_number < ours.blocks[-1].block.sequence_number
 
 
 def test_what_others_committed_meanwhile_is_told_once(here: Sharing, there: Sharing) -> None:

@@ -87,7 +87,7 @@ class Catalyst:
 
     def instant(self, micros: int, *, like: Expression | None = None) -> Expression:
         """An instant as TIMESTAMP; its day as DATE if `like` is one."""
-        if like is not None and str(like.dataType().typeName()) == "date":
+        if like is not None and is_date(like):
             return self.expressions.DateFromUnixDate(self.parse_expression(f"{micros // _MICROS_PER_DAY}"))
         return self.expressions.MicrosToTimestamp(self.parse_expression(f"{micros}L"))
 
@@ -268,6 +268,11 @@ def conjuncts(condition: Expression) -> list[Expression]:
 def is_attribute(expression: Expression) -> bool:
     """Whether an expression is a plain column reference."""
     return simple_name(expression) == "AttributeReference"
+
+
+def is_date(expression: Expression) -> bool:
+    """Whether the values of an expression are days."""
+    return str(expression.dataType().typeName()) == "date"
 
 
 def expr_id(named: Expression) -> int:

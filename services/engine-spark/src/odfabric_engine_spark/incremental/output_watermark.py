@@ -16,6 +16,7 @@ from odfabric_engine_spark.catalyst import (
     children,
     expr_id,
     is_attribute,
+    is_date,
     items,
     output_of,
     simple_name,
@@ -50,8 +51,7 @@ def _least_open_us(query: AggregateQuery, event_time: str, watermark_us: int) ->
     if expression is None or not _only_of(expression, key):
         return start_us
     value: Any = _at_window(query.catalyst, expression, key, start_us, end_us).eval(None)
-    is_date = str(expression.dataType().typeName()) == "date"
-    return int(value) * _MICROS_PER_DAY if is_date else int(value)
+    return int(value) * (_MICROS_PER_DAY if is_date(expression) else 1)
 
 
 def _event_time_of(query: AggregateQuery, event_time: str) -> Expression | None:

@@ -19,6 +19,7 @@ from odfabric_engine_spark.catalyst import (
     children,
     expr_id,
     is_attribute,
+    is_date,
     items,
     simple_name,
 )
@@ -93,7 +94,7 @@ def find_window(catalyst: Catalyst, aggregate: Plan, event_times: Mapping[str, s
 
 def _bounds_us(catalyst: Catalyst, expression: Expression, time: Attribute, instant_us: int) -> tuple[int, int]:
     row: Any = catalyst.expressions.GenericInternalRow(1)
-    if str(time.dataType().typeName()) == "date":
+    if is_date(time):
         row.setInt(0, instant_us // MICROS_PER_DAY)
     else:
         row.setLong(0, instant_us)

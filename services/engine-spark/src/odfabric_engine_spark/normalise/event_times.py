@@ -15,6 +15,7 @@ from odfabric_engine_spark.catalyst import (
     children,
     expr_id,
     is_attribute,
+    is_date,
     items,
     output_of,
     simple_name,
@@ -124,7 +125,7 @@ def time_of_window(value: Expression) -> Expression | None:
     while True:
         if simple_name(node) == "PreciseTimestampConversion" and str(node.fromType().typeName()) == "timestamp":
             source = node.child()
-            is_midnight = simple_name(source) == "Cast" and str(source.child().dataType().typeName()) == "date"
+            is_midnight = simple_name(source) == "Cast" and is_date(source.child())
             return source.child() if is_midnight else source
         below = children(node)
         if not below:

@@ -11,7 +11,16 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from odfabric.model.instant import SECONDS_PER_DAY
-from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression, children, expr_id, is_attribute, simple_name
+from odfabric_engine_spark.catalyst import (
+    Attribute,
+    Catalyst,
+    Expression,
+    children,
+    expr_id,
+    is_attribute,
+    is_date,
+    simple_name,
+)
 from odfabric_engine_spark.incremental.trace import substitute
 
 _MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
@@ -39,11 +48,6 @@ def keeps_instant(cast: Expression) -> bool:
     """Whether a cast gives the same instant as another type; a day is its beginning."""
     before, after = (str(each.dataType().typeName()) for each in (cast.child(), cast))
     return before == after or (after in _TIMES and before in {*_TIMES, "date"})
-
-
-def is_date(expression: Expression) -> bool:
-    """Whether it is a day."""
-    return str(expression.dataType().typeName()) == "date"
 
 
 def _is_shifted(expression: Expression) -> bool:

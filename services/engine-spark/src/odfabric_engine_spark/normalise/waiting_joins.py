@@ -18,12 +18,13 @@ from odfabric_engine_spark.catalyst import (
     Plan,
     children,
     conjuncts,
+    is_date,
     items,
     simple_name,
 )
 from odfabric_engine_spark.normalise.event_times import EventTimes
 from odfabric_engine_spark.normalise.rebuild import map_expression, with_children
-from odfabric_engine_spark.normalise.shifts import is_date, shift_us
+from odfabric_engine_spark.normalise.shifts import shift_us
 from odfabric_engine_spark.normalise.timed import wait_for
 
 _WAITING_SIDES = {"LeftOuter": (0,), "LeftAnti": (0,), "RightOuter": (1,), "FullOuter": (0, 1)}
@@ -128,7 +129,7 @@ def _comparisons(catalyst: Catalyst, condition: Expression) -> Iterator[tuple[Ex
 
 
 def _plain(catalyst: Catalyst, expression: Expression) -> Expression:
-    """The expression without what Spark puts around others: BETWEEN, differences of times, casts that change nothing."""
+    """The expression without what Spark puts around others: BETWEEN, differences of times."""
 
     def bare(part: Expression) -> Expression | None:
         below = children(part)
@@ -138,8 +139,6 @@ def _plain(catalyst: Catalyst, expression: Expression) -> Expression:
             case "With":
                 known = {each.id().hashCode(): each.child() for each in below[1:]}
                 return _plain(catalyst, map_expression(catalyst, below[0], lambda each: _common(each, known)))
-            case "Cast" if part.dataType().sameType(below[0].dataType()):
-                return _plain(catalyst, below[0])
             case _:
                 return None
 

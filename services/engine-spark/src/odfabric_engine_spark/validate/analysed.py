@@ -177,7 +177,10 @@ class AnalysedGate:
             yield refusal("non-deterministic", f"{text_of(node)} is not allowed: {why}", at=node, hint=hint)
         elif name in _TYPE_MAKERS:
             yield from _judge_made_type(node)
-            yield from _judge_options(node) if name in _OPTION_READERS else ()
+            if name in _OPTION_READERS:
+                yield from _judge_options(node)
+            elif name == "Cast" and (problem := special_time(node)) is not None:
+                yield problem
             yield from unguarded_times(node, name)
         elif self._mode is not Mode.QUERY:
             yield from order_problems(node, name, place, in_transform=self._mode is Mode.TRANSFORM)
@@ -221,9 +224,6 @@ def _judge_made_type(node: Expression) -> Iterator[InvalidQuery]:
     if "collat" in str(node.dataType().json()).lower():  # members of a struct have theirs in their metadata
         message = f"{text_of(node)} is not allowed: collations are not allowed"
         yield refusal("function-type", message, at=node, hint=COLLATIONS)
-    problem = special_time(node) if simple_name(node) == "Cast" else None
-    if problem is not None:
-        yield problem
 
 
 def _judge_options(node: Expression) -> Iterator[InvalidQuery]:
