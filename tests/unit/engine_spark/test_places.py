@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from odfabric_engine_spark.validate.places import (
     line_and_column,
     place_of,
+    place_within,
     second_statement,
     without_last_semicolon,
 )
@@ -66,3 +67,33 @@ def test_a_statement_ends_where_its_semicolon_is(text: str, end: str) -> None:
 )
 def test_what_a_message_names_is_found(text: str, message: str, place: tuple[int, int]) -> None:
     assert place_of(text, message) == place
+
+
+@settings(max_examples=300, deadline=None)
+@given(before=ASIDE, part=ASIDE, sign=st.sampled_from(("UNION", "EXCEPT", "INTERSECT ALL")), aside=st.booleans())
+def test_a_place_in_a_part_is_a_place_in_the_text(before: str, part: str, sign: str, aside: bool) -> None:
+    """Brackets of the part are left open or closed too often: then nothing is found, and the part itself is the place."""
+    text = before + part
+    line, column = line_and_column(text, len(before))
+    message = f"{sign} can only be performed on .." if aside else 'The WHERE condition "(k > 3)" is wrong.'
+    found = place_within(part, message, line=line, column=column)
+    lines = text.split("\n")
+    assert (line, column) <= found <= (len(lines), len(lines[-1]) + 1)
+    assert found[1] <= len(lines[found[0] - 1]) + 1
+
+
+@pytest.mark.parametrize(
+    ("part", "message", "place"),
+    [
+        ("select k\nunion select k\nunion all select v", "UNION can only be performed on", (7, 1)),
+        (
+            "select k\nunion select 'union'\n  minus (select k except select k)",
+            "EXCEPT can only be performed on",
+            (7, 3),
+        ),
+        ("select k union select v", "UNION can only be performed on", (5, 18)),
+        ("select k from a where k + v > 3", 'The WHERE condition "((k + v) > 3)" is', (5, 31)),
+    ],
+)
+def test_a_clause_is_found_in_a_part(part: str, message: str, place: tuple[int, int]) -> None:
+    assert place_within(part, message, line=5, column=9) == place

@@ -9,6 +9,7 @@ last of these. Not here: which functions exist (`validate`). Source: ruling on t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,6 +35,8 @@ from odfabric_engine_spark.validate.row_order import LISTS, holds_floats
 _BY_PEERS = frozenset({"Rank", "DenseRank", "PercentRank", "CumeDist"})
 _BY_POSITION = frozenset({"RowNumber", "NTile", "Lag", "Lead", "CounterDiff", "CounterDiffWithStartTime"})
 _PICKS = frozenset({"First", "Last", "NthValue", "AnyValue"})
+_OF_WINDOWS = re.compile(r"_w\d+")
+"""How Spark names what it computes for windows alone."""
 _PACKAGE = "org.apache.spark.sql.catalyst.expressions"
 
 
@@ -247,10 +250,20 @@ def tie_problems(catalyst: Catalyst, plan: Plan, *, at: Plan) -> Iterator[Invali
     for column in unordered_columns(catalyst, plan):
         yield refusal(
             "function-order",
-            f"rows that tie cannot be put in order: the column {shown(str(column.name()))} has none",
+            f"rows that tie cannot be put in order: {_told(plan, column)} has none",
             at=at,
             hint="leave it out of this SELECT, or use its members",
         )
+
+
+def _told(plan: Plan, column: Expression) -> str:
+    """A column, or the expression that Spark computes for a window under a name of its own."""
+    made = items(plan.projectList()) if simple_name(plan) == "Project" else []
+    for named in made:
+        is_made = simple_name(named) == "Alias" and expr_id(named) == expr_id(column)
+        if is_made and _OF_WINDOWS.fullmatch(str(named.name())):
+            return text_of(named.child())
+    return f"the column {shown(str(column.name()))}"
 
 
 def _declared(plan: Plan) -> list[Expression]:

@@ -48,6 +48,7 @@ _INSTEAD = {
     "theta_": _DISTINCT,
     "tuple_": _DISTINCT,
     "approx_top_k": _FREQUENT,
+    "input_file_": "write the name of the file into a column before it is pushed",
     "histogram_numeric": "group by width_bucket(.., least, greatest, number) and count",
     "vector_": "explode with posexplode(..), then sum or avg by the position",
     "sentences": "split(text, '[.!?]'), and split(.., ' ') of each",

@@ -28,6 +28,12 @@ _CLAUSES = re.compile(r"\b(WHERE|HAVING|QUALIFY|USING|PIVOT|UNPIVOT|GROUP BY|ORD
 _AGGREGATES = re.compile(r"max|min|sum|avg|count|\w*_agg|collect_\w+|max_by|min_by|any_value", re.IGNORECASE)
 
 
+_SET_OPERATION = re.compile(r"(UNION|EXCEPT|INTERSECT)\b")
+"""How a message about branches that do not fit begins."""
+_MINUS = {"except": "minus"}
+_DEPTH = {"(": 1, ")": -1}
+
+
 @dataclass(frozen=True, slots=True)
 class _Word:
     """A word of a text: where it begins and ends, and by what equal ones are known."""
@@ -58,6 +64,30 @@ def second_statement(text: str) -> int | None:
             return word.begin
         ended = word.known_by == ";"
     return None
+
+
+def place_within(part: str, message: str, *, line: int, column: int) -> tuple[int, int]:
+    """As `place_of`, for a part of a text that stands at a place. Of branches that do not fit, the sign between them.
+
+    Spark joins branches from the left, so that the last sign outside of brackets is that of the whole part.
+    """
+    sign = _SET_OPERATION.match(message)
+    if sign is None:
+        found = place_of(part, message)
+    else:
+        name = sign[1].casefold()
+        at = [word.begin for word in _outside_brackets(part) if word.known_by in (name, _MINUS.get(name))]
+        found = line_and_column(part, at[-1]) if at else (1, 1)
+    below, beside = found
+    return line + below - 1, beside if below > 1 else column + beside - 1
+
+
+def _outside_brackets(text: str) -> Iterator[_Word]:
+    depth = 0
+    for word in _words(text):
+        depth += _DEPTH.get(word.known_by, 0)
+        if depth == 0:
+            yield word
 
 
 def place_of(text: str, message: str) -> tuple[int, int]:
@@ -94,12 +124,16 @@ def _find(words: Sequence[_Word], wanted: Sequence[str]) -> int | None:
 
     Spark puts brackets around operations, and leaves out tables or adds them: the longest part of what is wanted is looked for.
     """
-    while wanted and wanted[0] == "(" and wanted[-1] == ")":
-        wanted = wanted[1:-1]
+    wanted = [word for word in wanted if word not in _DEPTH]
     if not wanted:
         return None
     known = [word.known_by for word in words]
-    places = [at for at in range(len(known)) if known[at : at + len(wanted)] == list(wanted)]
+    outside = [at for at, word in enumerate(known) if word not in _DEPTH]
+    places = [
+        outside[first]
+        for first in range(len(outside) - len(wanted) + 1)
+        if [known[at] for at in outside[first : first + len(wanted)]] == wanted
+    ]
     if not places:
         names = [word for word in wanted if _is_name(word)]
         if len(names) == len(wanted) == 1:

@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 
 from odfabric.errors import InvalidQuery, Place
 from odfabric_engine_spark.failures import MESSAGE_CHARACTERS_MAX, spark_text
+from odfabric_engine_spark.validate.places import place_within
 from odfabric_engine_spark.validate.refusal import CASE, PLAIN_FORMS, Refused, place_told, refusal
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*?)(?:\s*SQLSTATE: [0-9A-Z]{5}|\n|$)", re.DOTALL)
@@ -26,6 +27,7 @@ _ADVICE = re.compile(
 _POSITION = re.compile(r"[;,]?\s*\(?line \d+,? pos(?:ition)? \d+\)?.*", re.DOTALL)
 _UNKNOWN = re.compile(r"with name (`.*`) cannot be resolved")
 _SUGGESTIONS = re.compile(r"\s*Did you mean one of the following\? \[([^\]]*)\]")
+_QUERY = re.compile(r"(?:select|from|with|values|table)\b", re.IGNORECASE)
 _INNER = {"listquery()": "subquery", "scalarsubquery()": "subquery", "commonexpressionref()": ".."}
 """How Spark writes what it has no text for."""
 
@@ -49,6 +51,7 @@ _HINTS: Mapping[str, str] = {
     "DATATYPE_MISMATCH.SPECIFIED_WINDOW_FRAME_WRONG_COMPARISON": "write the earlier bound first",
     "DATATYPE_MISMATCH.VALUE_OUT_OF_RANGE": "write a value within that range",
     "DISTINCT_WINDOW_FUNCTION_UNSUPPORTED": "count the members of a set: size(collect_set(..) over (partition by ..))",
+    "GROUP_BY_AGGREGATE": "aggregate twice: select n, sum(v) .. from (select count(*) n, .. group by ..) group by n",
     "GROUP_BY_POS_AGGREGATE": _NUMBER,
     "GROUP_BY_POS_OUT_OF_RANGE": _NUMBER,
     "INCOMPATIBLE_COLUMN_TYPE": "cast the columns of all branches to one type",
@@ -56,13 +59,15 @@ _HINTS: Mapping[str, str] = {
     "INVALID_EXTRACT_BASE_FIELD_TYPE": "leave out what follows: it has no members",
     "INVALID_INLINE_TABLE": "write rows of as many values as there are columns",
     "INVALID_LAMBDA_FUNCTION_CALL": "write as many names before -> as the function gives values",
-    "INVALID_SUBQUERY_EXPRESSION": "select one column in the subquery, or struct(..) of several",
+    "INVALID_SUBQUERY_EXPRESSION": "select one column in the subquery; a second one needs a subquery of its own, or a join",
     "INVALID_TYPED_LITERAL": "write one that there is: DATE '2026-02-28', TIMESTAMP '2026-02-28 12:00:00', INTERVAL '1' DAY",
     "INVALID_WHERE_CONDITION": "write what is asked of aggregates behind HAVING, or in a query around this one",
     "INVALID_WINDOW_SPEC_FOR_AGGREGATION_FUNC": "leave out ORDER BY and the frame, or join the rows of the frame and group",
+    "JOIN_CONDITION_IS_NOT_BOOLEAN_TYPE": "write a condition, such as a comparison: on a.x = b.y",
     "MISSING_AGGREGATION": "add it to GROUP BY, or aggregate it: max(..), or max_by(.., event_time) for the latest",
     "MISSING_GROUP_BY": "add GROUP BY, or aggregate all columns",
     "NESTED_AGGREGATE_FUNCTION": "aggregate twice: select sum(n) .. from (select count(*) n .. group by ..)",
+    "NON_LITERAL_PIVOT_VALUES": "write the values themselves: for k in ('x', 'y')",
     "NUM_COLUMNS_MISMATCH": "all branches of UNION, EXCEPT or INTERSECT have the same columns",
     "PARSE_SYNTAX_ERROR": "one query in Spark SQL: SELECT .. or WITH .. SELECT ..",
     "TABLE_OR_VIEW_NOT_FOUND": "a query reads its declared inputs and earlier steps by their alias",
@@ -72,6 +77,7 @@ _HINTS: Mapping[str, str] = {
     "UNRESOLVED_ROUTINE": "write it with other functions of Spark SQL",
     "UNRESOLVED_USING_COLUMN_FOR_JOIN": "write ON with a column of each side: on a.x = b.y",
     "UNSUPPORTED_DATATYPE": "write a type of Spark SQL: int, bigint, double, decimal(12, 2), string, date, timestamp, ..",
+    "UNSUPPORTED_EXPR_FOR_OPERATOR": "aggregate in a query of its own, and join its rows",
     "UNSUPPORTED_GROUPING_EXPRESSION": "group by rollup(..), cube(..) or grouping sets (..)",
     "UNSUPPORTED_TYPED_LITERAL": "write a number such as 0.19BD, or cast('0.19' as decimal(10, 2))",
     "WINDOW_FUNCTION_FRAME_NOT_ORDERED": "order the window: over (partition by .. order by ..)",
@@ -96,6 +102,9 @@ def _problem(error: PySparkException | Py4JError, columns: Iterable[str]) -> Inv
         return None
     condition, message = (_UNNAMED, next(iter(text.splitlines()), "")) if known is None else known.groups()
     line, column = place_told(text)
+    part = _query_told(error)
+    if line is not None and column is not None and part:
+        line, column = place_within(part, message, line=line, column=column)
     message, hint = _told(condition, message, columns)
     for inner, shown in _INNER.items():
         message = message.replace(inner, shown)
@@ -104,6 +113,13 @@ def _problem(error: PySparkException | Py4JError, columns: Iterable[str]) -> Inv
         place=Place(line=line, column=column, rule=condition.partition(".")[0].lower().replace("_", "-")),
         hint=hint or _HINTS.get(condition) or _HINTS.get(condition.partition(".")[0]) or PLAIN_FORMS,
     )
+
+
+def _query_told(error: PySparkException | Py4JError) -> str:
+    """The whole query that Spark points at where it refuses one of its clauses, empty if it points at less."""
+    contexts = error.getQueryContext() if isinstance(error, AnalysisException) else []
+    part = str(contexts[0].fragment()) if contexts else ""
+    return part if _QUERY.match(part) else ""
 
 
 def _told(condition: str, message: str, columns: Iterable[str]) -> tuple[str, str | None]:
