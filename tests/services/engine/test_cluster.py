@@ -29,7 +29,9 @@ from tests.services.engine.engine_process import EngineUnderTest
 from tests.services.engine.ingesting import Dataset
 from tests.services.engine.reading import ddl
 from tests.services.engine.transforming import Derivative, Input, Transaction
+from tests.support.class_archive import archive_flags
 from tests.support.process_tree import descendants
+from tests.support.quick_jvm import QUICK_JVM
 from tests.support.servers.spark_cluster import SparkCluster, spark_cluster
 from tests.support.waiting import free_port, wait_until
 
@@ -117,6 +119,7 @@ def options(cluster: SparkCluster) -> tuple[str, ...]:
     """Few rows are many here, so that executors do what they do with many; large results go through files."""
     return (
         *("--spark-master", cluster.master, "--spark-secret-file", str(cluster.secret_file)),
+        f"--executor-jvm-options={' '.join([QUICK_JVM, *archive_flags()])}",
         *("--executors-max", str(WORKERS), "--executor-memory-mib", "700", "--executors-lost-s-max", "20"),
         *("--transform-rows-in-memory-max", "100", "--collected-bytes-max", str(256 * 1024)),
         *("--stage-rows-max", "100", "--state-piece-rows", "100"),

@@ -41,6 +41,15 @@ def test_executors_get_what_can_change_a_result_and_nobody_comes_in_without_the_
     assert told["spark.cores.max"] == "2"
 
 
+def test_executors_get_flags_of_their_own(tmp_path: Path) -> None:
+    chosen = replace(
+        settings(tmp_path), jvm_options="-Xss2m", executor_jvm_options="-XX:+UseSerialGC -XX:MaxMetaspaceSize=400m"
+    )
+    flags = dict(spark_conf(chosen, scratch=str(tmp_path)).getAll())["spark.executor.extraJavaOptions"].split()
+    assert flags[-2:] == ["-XX:+UseSerialGC", "-XX:MaxMetaspaceSize=400m"]
+    assert "-Xss2m" not in flags
+
+
 def test_alone_it_speaks_to_the_loopback_only(tmp_path: Path) -> None:
     told = dict(spark_conf(EngineSettings(exchange=tmp_path, cores=3), scratch=str(tmp_path)).getAll())
     assert told["spark.master"] == "local[3]"

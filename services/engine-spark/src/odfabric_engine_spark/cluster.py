@@ -79,7 +79,9 @@ def cluster_conf(settings: EngineSettings) -> list[tuple[str, str]]:
         "spark.executor.cores": str(settings.executor_cores),
         "spark.cores.max": str(settings.executors_max * settings.executor_cores),
         "spark.executor.memory": f"{settings.executor_memory_mib}m",
-        "spark.executor.extraJavaOptions": " ".join([*same_everywhere(), _OWN_FOLDER]),
+        "spark.executor.extraJavaOptions": " ".join(
+            [*same_everywhere(), _OWN_FOLDER, *settings.executor_jvm_options.split()]
+        ),
         "spark.task.reaper.killTimeout": f"{round(settings.grace_s * _REAPED_SHARE * 1000)}ms",
     }
     return [*COMMON.items(), *_ENGINE.items(), *told.items()]

@@ -62,6 +62,8 @@ class EngineSettings:
     """Tasks that an executor runs at once."""
     executor_memory_mib: int = 2048
     """Heap of an executor."""
+    executor_jvm_options: str = ""
+    """More flags for the JVMs of executors, with spaces between them."""
     cluster_wait_s_max: float = 60.0
     """Longest wait for the master, and again for a first executor, at the start."""
     executors_lost_s_max: float = 60.0
