@@ -70,6 +70,7 @@ _HINTS: Mapping[str, str] = {
     "NON_LITERAL_PIVOT_VALUES": "write the values themselves: for k in ('x', 'y')",
     "NUM_COLUMNS_MISMATCH": "all branches of UNION, EXCEPT or INTERSECT have the same columns",
     "PARSE_SYNTAX_ERROR": "one query in Spark SQL: SELECT .. or WITH .. SELECT ..",
+    "SCALAR_SUBQUERY_IS_IN_GROUP_BY_OR_AGGREGATE_FUNCTION": "take its maximum: max((select ..)), or join its rows before grouping",
     "TABLE_OR_VIEW_NOT_FOUND": "a query reads its declared inputs and earlier steps by their alias",
     "TRAILING_COMMA_IN_SELECT": "leave out the comma before this word",
     "UDTF_ALIAS_NUMBER_MISMATCH": "give as many names as there are columns",
@@ -79,6 +80,7 @@ _HINTS: Mapping[str, str] = {
     "UNSUPPORTED_DATATYPE": "write a type of Spark SQL: int, bigint, double, decimal(12, 2), string, date, timestamp, ..",
     "UNSUPPORTED_EXPR_FOR_OPERATOR": "aggregate in a query of its own, and join its rows",
     "UNSUPPORTED_GROUPING_EXPRESSION": "group by rollup(..), cube(..) or grouping sets (..)",
+    "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY": "join its rows, or write it in SELECT, WHERE or HAVING",
     "UNSUPPORTED_TYPED_LITERAL": "write a number such as 0.19BD, or cast('0.19' as decimal(10, 2))",
     "WINDOW_FUNCTION_FRAME_NOT_ORDERED": "order the window: over (partition by .. order by ..)",
     "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE": "write it behind QUALIFY, or in a query around this one",
@@ -109,7 +111,7 @@ def _problem(error: PySparkException | Py4JError, columns: Iterable[str]) -> Inv
     for inner, shown in _INNER.items():
         message = message.replace(inner, shown)
     return InvalidQuery(
-        re.sub(r"\.{2,}$", ".", _ADVICE.sub("", _POSITION.sub("", message)).strip())[:MESSAGE_CHARACTERS_MAX],
+        re.sub(r"\.{2,}$|:$", ".", _ADVICE.sub("", _POSITION.sub("", message)).strip())[:MESSAGE_CHARACTERS_MAX],
         place=Place(line=line, column=column, rule=condition.partition(".")[0].lower().replace("_", "-")),
         hint=hint or _HINTS.get(condition) or _HINTS.get(condition.partition(".")[0]) or PLAIN_FORMS,
     )
