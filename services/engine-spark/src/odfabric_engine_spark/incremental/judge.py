@@ -111,7 +111,7 @@ def _query(
         return classify(resolved, tables, operation_name=vocabulary.operation_type)
     except Refused:
         normal = normal_plan(resolved, tables, temporal_tables)
-    return staged_query(normal.catalyst, normal.plan, normal.times, normal.lateness_us)
+    return staged_query(normal)
 
 
 def input_tables(inputs: Sequence[tuple[str, DatasetVocabulary, DataSchema]]) -> dict[str, InputTable]:

@@ -7,7 +7,7 @@ key and by event times on both sides. Not here: how it runs (`temporal`). Source
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from odfabric.errors import InvalidQuery
@@ -77,9 +77,10 @@ class LookupReader:
 
     def read(self, node: Plan) -> Lookup | None:
         """The look-up of a LateralJoin whose left side is normal, None for any other question. Raises Refused."""
-        if _table_looked_up(node.right().plan()) not in self._primary_keys:
+        table = _table_looked_up(node.right().plan(), self._primary_keys)
+        if table is None:
             return None
-        found = self._stated(node.right().plan())
+        found = self._stated(table, node.right().plan())
         if found is None:
             raise Refused([_other_form(node, self._primary_keys)])
         lookup, conditions = found
@@ -99,7 +100,7 @@ class LookupReader:
             raise Refused(problems)
         return lookup
 
-    def _stated(self, plan: Plan) -> tuple[Lookup, list[Expression]] | None:
+    def _stated(self, table: str, plan: Plan) -> tuple[Lookup, list[Expression]] | None:
         """SELECT, FROM, WHERE, ORDER BY and LIMIT 1 of one table; None for any other form."""
         plan = _below(plan, "SubqueryAlias")
         if simple_name(plan) != "GlobalLimit" or str(plan.limitExpr().sql()) != "1":
@@ -116,11 +117,7 @@ class LookupReader:
         if simple_name(plan) != "Filter":
             return None
         conditions = conjuncts(plan.condition())
-        (plan,) = children(plan)
-        table = ""
-        while simple_name(plan) == "SubqueryAlias":
-            table = str(plan.identifier().name())
-            (plan,) = children(plan)
+        plan = _below(children(plan)[0], "SubqueryAlias")
         count = len(results)
         return Lookup(table, self._plain(plan), both[count:], both[:count]), conditions
 
@@ -211,14 +208,18 @@ def _result_problems(node: Plan, lookup: Lookup) -> Iterator[InvalidQuery]:
         )
 
 
-def _table_looked_up(plan: Plan) -> str | None:
-    """The one table of which LATERAL takes some rows with LIMIT; None for any other form."""
-    limited, table = False, None
+def _table_looked_up(plan: Plan, tables: Collection[str]) -> str | None:
+    """The one of some tables of which LATERAL takes some rows with LIMIT; None for any other form.
+
+    A step that selects rows of a table stands above it, and is the one that is meant where both are declared.
+    """
+    limited = False
     while simple_name(plan) in _ONE_TABLE:
         limited = limited or simple_name(plan) == "GlobalLimit"
-        table = str(plan.identifier().name()) if simple_name(plan) == "SubqueryAlias" else table
+        if limited and simple_name(plan) == "SubqueryAlias" and str(plan.identifier().name()) in tables:
+            return str(plan.identifier().name())
         (plan,) = children(plan)
-    return table if limited else None
+    return None
 
 
 def _other_form(node: Plan, tables: Mapping[str, tuple[str, ...]]) -> InvalidQuery:

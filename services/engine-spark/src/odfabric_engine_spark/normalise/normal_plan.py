@@ -23,6 +23,7 @@ from odfabric_engine_spark.normalise.first_rows import with_numbers, without_lim
 from odfabric_engine_spark.normalise.float_aggregates import with_exact_aggregates
 from odfabric_engine_spark.normalise.limits import check_analysed, check_normal
 from odfabric_engine_spark.normalise.lookups import LookupReader
+from odfabric_engine_spark.normalise.plain_comparisons import with_plain_comparisons
 from odfabric_engine_spark.normalise.pushed_filters import with_filters_pushed
 from odfabric_engine_spark.normalise.rebuild import map_inner_plans, with_children
 from odfabric_engine_spark.normalise.sorted_lists import with_sorted_lists
@@ -49,13 +50,17 @@ _SET_OPERATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class NormalQuery:
-    """A query as a normal plan. `timed`: part of it waits for the watermark. `times` are the event times of its plans."""
+    """A query as a normal plan. `timed`: part of it waits for the watermark. `times` are the event times of its plans.
+
+    `copied` has columns of inputs that are read in several places though the query names them once, by id: one number for all copies.
+    """
 
     catalyst: Catalyst
     plan: Plan
     lateness_us: int | None
     timed: bool
     times: EventTimes
+    copied: Mapping[int, int]
 
 
 def normal_plan(
@@ -67,17 +72,21 @@ def normal_plan(
         plan = catalyst.with_inlined_ctes(query.plan)
         check_analysed(catalyst, plan, tables)
         times = EventTimes(tables)
-        plan = _Plain(catalyst, times, temporal_tables).plain(plan)
+        plain = _Plain(catalyst, times, temporal_tables)
+        plan = plain.plain(plan)
     except Py4JError as error:
         raise spark_refused(error) from error
-    plan = with_filters_pushed(catalyst, with_sorted_lists(catalyst, with_typed_nulls(catalyst, plan)))
+    plan = with_plain_comparisons(catalyst, with_sorted_lists(catalyst, with_typed_nulls(catalyst, plan)))
+    plan = with_filters_pushed(catalyst, plan)
     plan = with_timed_windows(catalyst, with_exact_aggregates(catalyst, plan), times)
     plan = with_waiting_joins(catalyst, plan, times)
     check_normal(catalyst, plan)
     timed = has_timed_filter(plan)
     if query.lateness is not None and not (timed or has_bounded_join(catalyst, plan, times)):
         raise no_lateness(query.lateness)
-    return NormalQuery(catalyst, plan, None if query.lateness is None else query.lateness.us, timed, times)
+    return NormalQuery(
+        catalyst, plan, None if query.lateness is None else query.lateness.us, timed, times, plain.copied
+    )
 
 
 class _Plain:
@@ -87,6 +96,11 @@ class _Plain:
         self._catalyst = catalyst
         self._subqueries = Subqueries(catalyst)
         self._lookups = LookupReader(catalyst, times, primary_keys, self.plain)
+
+    @property
+    def copied(self) -> Mapping[int, int]:
+        """Columns of inputs that subqueries made copies of."""
+        return self._subqueries.copied
 
     def plain(self, plan: Plan) -> Plan:
         """A plan of plain nodes. Raises Refused.

@@ -26,6 +26,7 @@ from odfabric_engine_spark.normalise.event_times import EventTimes
 from odfabric_engine_spark.normalise.rebuild import map_expression, with_children
 from odfabric_engine_spark.normalise.shifts import shift_us
 from odfabric_engine_spark.normalise.timed import wait_for
+from odfabric_engine_spark.validate.lateness import SPAN_US_MAX
 
 _WAITING_SIDES = {"LeftOuter": (0,), "LeftAnti": (0,), "RightOuter": (1,), "FullOuter": (0, 1)}
 """Which sides of a join are shown without a partner."""
@@ -39,7 +40,7 @@ def with_waiting_joins(catalyst: Catalyst, plan: Plan, times: EventTimes) -> Pla
     kind = str(node.joinType().toString())
     found = node
     for side in _WAITING_SIDES.get(kind, ()):
-        bound = _Reader(catalyst, node, side, times).bound()
+        bound = bound_of_side(catalyst, node, side, times)
         if bound is not None:
             found = wait_for(catalyst, bound.instant, found, unless=_decided(catalyst, bound, kind))
     return found
@@ -56,10 +57,13 @@ class Bound:
 
 def bounds_of_join(catalyst: Catalyst, join: Plan, times: EventTimes) -> tuple[Bound, Bound] | None:
     """By when rows of the left and the right side of a join have had all their partners; None if one of them never can be sure."""
-    if not join.condition().isDefined():
-        return None
-    left, right = (_Reader(catalyst, join, side, times).bound() for side in (0, 1))
+    left, right = (bound_of_side(catalyst, join, side, times) for side in (0, 1))
     return None if left is None or right is None else (left, right)
+
+
+def bound_of_side(catalyst: Catalyst, join: Plan, side: int, times: EventTimes) -> Bound | None:
+    """By when rows of one side of a join have had all their partners; None if the condition does not say."""
+    return _Reader(catalyst, join, side, times).bound() if join.condition().isDefined() else None
 
 
 def has_bounded_join(catalyst: Catalyst, plan: Plan, times: EventTimes) -> bool:
@@ -93,7 +97,7 @@ class _Reader:
             if partner is None or own is None:
                 continue
             early, late = shift_us(self._catalyst, lesser, partner), shift_us(self._catalyst, greater, own)
-            if early is not None and late is not None:
+            if early is not None and late is not None and abs(late - early) <= SPAN_US_MAX:
                 return Bound(self._shifted(own, late - early), partner, late - early)
         return None
 
@@ -129,21 +133,9 @@ def _comparisons(catalyst: Catalyst, condition: Expression) -> Iterator[tuple[Ex
 
 
 def _plain(catalyst: Catalyst, expression: Expression) -> Expression:
-    """The expression without what Spark puts around others: BETWEEN, differences of times."""
+    """The expression without what Spark puts around differences of times."""
 
     def bare(part: Expression) -> Expression | None:
-        below = children(part)
-        match simple_name(part):
-            case "Between" | "DatetimeSub":
-                return _plain(catalyst, below[0])
-            case "With":
-                known = {each.id().hashCode(): each.child() for each in below[1:]}
-                return _plain(catalyst, map_expression(catalyst, below[0], lambda each: _common(each, known)))
-            case _:
-                return None
+        return _plain(catalyst, children(part)[0]) if simple_name(part) == "DatetimeSub" else None
 
     return map_expression(catalyst, expression, bare)
-
-
-def _common(part: Expression, known: dict[int, Expression]) -> Expression | None:
-    return known[part.id().hashCode()] if simple_name(part) == "CommonExpressionRef" else None

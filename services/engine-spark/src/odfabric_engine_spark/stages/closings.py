@@ -8,7 +8,7 @@ dropped (`lateness`) or forgotten (`forgetting`). Source: rulings on steps and o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from odfabric_engine_spark.catalyst import (
@@ -32,14 +32,44 @@ from odfabric_engine_spark.stages.values import StageLeaf, references
 
 
 def closings(
-    catalyst: Catalyst, plan: Plan, times: EventTimes, inputs: Sequence[StageLeaf]
+    catalyst: Catalyst, plan: Plan, times: EventTimes, inputs: Sequence[StageLeaf], copied: Mapping[int, int]
 ) -> dict[StageLeaf, list[Expression]]:
-    """The different instants of each use of an input that has any; `inputs` are the uses from left to right."""
+    """The different instants of each use of an input that has any; `inputs` are the uses from left to right.
+
+    Uses with the same numbers in `copied` are copies of one that the query has: what is final for one of them is not for another,
+    so they have all instants together.
+    """
     found: dict[StageLeaf, list[Expression]] = defaultdict(list)
     for number, instant in _closings(catalyst, plan, times, 0):
-        known = found[inputs[number]]
-        known += [] if any(each.semanticEquals(instant) for each in known) else [instant]
+        _add(found[inputs[number]], instant)
+    copies: dict[int, list[StageLeaf]] = defaultdict(list)
+    for leaf in inputs:
+        for number in {copied[expr_id(column)] for column in leaf.columns if expr_id(column) in copied}:
+            copies[number].append(leaf)
+    for leaves in copies.values():
+        _share(found, leaves)
     return dict(found)
+
+
+def _share(found: dict[StageLeaf, list[Expression]], copies: Sequence[StageLeaf]) -> None:
+    """Gives copies the instants of all of them.
+
+    One that ends nowhere itself is the relation whose rows are shown, of which the others are the values: it ends with them. Of several
+    such, some are shown by themselves, and nothing is ever too late for these. A copy without the columns is of values only, and keeps
+    those that the rows had which are too late.
+    """
+    own = {leaf: found.pop(leaf, []) for leaf in copies}
+    shared: list[Expression] = []
+    for instant in (each for instants in own.values() for each in instants):
+        _add(shared, instant)
+    read = {expr_id(column) for instant in shared for column in references(instant)}
+    able = [leaf for leaf in copies if read <= {expr_id(column) for column in leaf.columns}]
+    if shared and sum(not own[leaf] for leaf in able) <= 1:
+        found |= dict.fromkeys(able, shared)
+
+
+def _add(known: list[Expression], instant: Expression) -> None:
+    known += [] if any(each.semanticEquals(instant) for each in known) else [instant]
 
 
 @dataclass(frozen=True, slots=True)

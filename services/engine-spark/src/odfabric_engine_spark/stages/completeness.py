@@ -18,7 +18,7 @@ from odfabric_engine_spark.incremental.stable_order import order_by
 from odfabric_engine_spark.incremental.trace import substitute
 from odfabric_engine_spark.incremental.window import is_session_window, is_window_column
 from odfabric_engine_spark.normalise.event_times import sources_of, time_of_window
-from odfabric_engine_spark.stages.timed import timed_filter
+from odfabric_engine_spark.stages.timed import TimedFilter, timed_filter
 from odfabric_engine_spark.stages.values import references
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import CLOSES, HASH
@@ -47,10 +47,15 @@ def longest_wait_us(catalyst: Catalyst, plan: Plan) -> int:
         stack.extend(children(node))
         timed = timed_filter(node)
         if timed is not None and simple_name(node.condition()) == "Or":
-            (time,) = references(timed.instant)
-            instant = substitute(catalyst, timed.instant, {expr_id(time): catalyst.instant(0, like=time)})
-            found.append(int(instant.eval(None)))
+            found.append(wait_us(catalyst, timed))
     return max(found)
+
+
+def wait_us(catalyst: Catalyst, timed: TimedFilter) -> int:
+    """How long after its event time a row waits at a filter."""
+    (time,) = references(timed.instant)
+    instant = substitute(catalyst, timed.instant, {expr_id(time): catalyst.instant(0, like=time)})
+    return int(instant.eval(None))
 
 
 def check_session_gaps(catalyst: Catalyst, plan: Plan) -> None:

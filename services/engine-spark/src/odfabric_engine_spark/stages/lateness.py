@@ -14,12 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from odfabric_engine_spark.catalyst import Catalyst, Plan
+from odfabric_engine_spark.catalyst import Catalyst, Expression
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_sums import ALWAYS, NEVER
 from odfabric_engine_spark.incremental.slots import Mask
 from odfabric_engine_spark.normalise.event_times import EventTimes
-from odfabric_engine_spark.stages.closings import closings
 from odfabric_engine_spark.stages.forgetting import StageForgets, forgetting
 from odfabric_engine_spark.stages.query import Stage
 from odfabric_engine_spark.stages.row_expressions import RowExpressions, micros_of
@@ -41,17 +40,15 @@ class Lateness:
     def of(
         cls,
         catalyst: Catalyst,
-        plan: Plan,
         times: EventTimes,
+        ends: Mapping[StageLeaf, Sequence[Expression]],
         *,
-        inputs: Sequence[StageLeaf],
         stages: Sequence[Stage],
         limit_us: int,
     ) -> Lateness:
-        """Of a plan with the given uses of inputs, from left to right."""
-        found = closings(catalyst, plan, times, inputs)
-        closes = {leaf: RowExpressions.of(catalyst, leaf.columns, instants) for leaf, instants in found.items()}
-        return cls(limit_us, closes, forgetting(catalyst, times, stages, found))
+        """Of a query whose uses of inputs have the given instants."""
+        closes = {leaf: RowExpressions.of(catalyst, leaf.columns, instants) for leaf, instants in ends.items()}
+        return cls(limit_us, closes, forgetting(catalyst, times, stages, ends))
 
     def bound_us(self, announced_us: int | None) -> int:
         """Rows that close then or before are too late, once an input has announced an instant."""

@@ -7,8 +7,8 @@ made once. Invariant: a plan that passes here has a rule for every node. Source:
 from __future__ import annotations
 
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, output_of, simple_name
-from odfabric_engine_spark.normalise.event_times import EventTimes
-from odfabric_engine_spark.normalise.timed import has_timed_filter
+from odfabric_engine_spark.normalise.normal_plan import NormalQuery
+from odfabric_engine_spark.stages.closings import closings
 from odfabric_engine_spark.stages.completeness import check_session_gaps, longest_wait_us
 from odfabric_engine_spark.stages.group_run import GroupPlan
 from odfabric_engine_spark.stages.identity import identified
@@ -16,12 +16,14 @@ from odfabric_engine_spark.stages.inference import Inference
 from odfabric_engine_spark.stages.kept_types import check_kept_types
 from odfabric_engine_spark.stages.lateness import Lateness
 from odfabric_engine_spark.stages.linear_run import linear_mapping
+from odfabric_engine_spark.stages.open_times import columns_to_follow
 from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, StagedQuery
 from odfabric_engine_spark.stages.rows_plan import RowsPlan
 
 
-def staged_query(catalyst: Catalyst, plan: Plan, times: EventTimes, lateness_us: int | None) -> StagedQuery:
-    """The stages of a normal plan; `lateness_us` is None if rows may come however late. Raises Refused."""
+def staged_query(query: NormalQuery) -> StagedQuery:
+    """The stages of a normal plan. Raises Refused."""
+    catalyst, plan, times = query.catalyst, query.plan, query.times
     # A side of a join that is handed round is a job of its own, and few rows lie in one task already.
     catalyst.session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     # Rows of this process have no size for Spark: taken for endless ones they would be shuffled though they lie in one task.
@@ -29,7 +31,7 @@ def staged_query(catalyst: Catalyst, plan: Plan, times: EventTimes, lateness_us:
     check_session_gaps(catalyst, plan)
     pruned = _pruned(catalyst, plan)
     found = identified(catalyst, pruned)
-    inference = Inference(catalyst, times, limited=lateness_us is not None)
+    inference = Inference(catalyst, times, limited=query.lateness_us is not None)
     stages = inference.run(found.plan)
     check_kept_types(stages)
     groups = {index: GroupPlan(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, GroupStage)}
@@ -38,10 +40,9 @@ def staged_query(catalyst: Catalyst, plan: Plan, times: EventTimes, lateness_us:
         index: linear_mapping(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, LinearStage)
     }
     lateness = None
-    if lateness_us is not None:
-        lateness = Lateness.of(
-            catalyst, found.plan, times, inputs=inference.inputs, stages=stages, limit_us=lateness_us
-        )
+    if query.lateness_us is not None:
+        ends = closings(catalyst, found.plan, times, inference.inputs, query.copied)
+        lateness = Lateness.of(catalyst, times, ends, stages=stages, limit_us=query.lateness_us)
     return StagedQuery(
         catalyst=catalyst,
         plan=plan,
@@ -51,8 +52,10 @@ def staged_query(catalyst: Catalyst, plan: Plan, times: EventTimes, lateness_us:
         linear=linear,
         columns=tuple(output_of(plan)),
         has_identity=found.identity is not None,
-        timed=has_timed_filter(plan),
+        timed=query.timed,
         longest_wait_us=longest_wait_us(catalyst, plan),
+        followed=columns_to_follow(catalyst, plan, times) if query.timed else frozenset(),
+        times=times,
         lateness=lateness,
     )
 

@@ -15,6 +15,7 @@ from odfabric_engine_spark.stages.values import Island, StageLeaf
 
 if TYPE_CHECKING:
     from odfabric_engine_spark.incremental.row_mapping import RowMapping
+    from odfabric_engine_spark.normalise.event_times import EventTimes
     from odfabric_engine_spark.stages.cores import Core
     from odfabric_engine_spark.stages.group_run import GroupPlan
     from odfabric_engine_spark.stages.lateness import Lateness
@@ -74,7 +75,8 @@ class StagedQuery:
     `plan` is the whole query and `columns` are its output; `groups` and `rows` are what stages of groups and of rows need,
     `linear` what stages without state make of a row, by number. `has_identity`: the
     last stage has one column more, which tells rows apart that follow each other. `timed`: some of it waits for the watermark,
-    rows of joins at most `longest_wait_us` after their event time. `lateness` is None where rows may come however late.
+    rows of joins at most `longest_wait_us` after their event time; `followed` are columns of the output of which only the plan says, by `times`, how early
+    they can still come (`open_times`). `lateness` is None where rows may come however late.
     """
 
     catalyst: Catalyst
@@ -87,6 +89,8 @@ class StagedQuery:
     has_identity: bool
     timed: bool
     longest_wait_us: int
+    followed: frozenset[int]
+    times: EventTimes
     lateness: Lateness | None
 
     @property

@@ -40,6 +40,7 @@ from odfabric_engine_spark.stages.emission import records
 from odfabric_engine_spark.stages.forgotten_rows import Bounds
 from odfabric_engine_spark.stages.group_run import GroupRun
 from odfabric_engine_spark.stages.linear_run import run_linear
+from odfabric_engine_spark.stages.open_times import OpenTimes
 from odfabric_engine_spark.stages.owed_rows import WithdrawnRows, log_owed_rows
 from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, StagedQuery
 from odfabric_engine_spark.stages.rows_run import RowsRun, Watermarks
@@ -197,10 +198,19 @@ class StagedTransaction:
         catalyst, plan = self._query.catalyst, self._query.plan
         starts = [open_windows_from(catalyst, plan, at_us), at_us - self._query.longest_wait_us]
         for gap_us in session_gaps_us(catalyst, plan):
-            for state in self._states.opened.values():
-                start_us = open_sessions_from(state, gap_us, at_us) if state.timed else None
-                starts += [] if start_us is None else [start_us]
+            first_us = self._open_sessions(gap_us, at_us)
+            starts += [] if first_us is None else [first_us]
+        event_time = self._query.columns[self._event_time_at()]
+        if expr_id(event_time) in self._query.followed:
+            of_plan = OpenTimes(catalyst, self._query.times, at_us, self._open_sessions)
+            least_us = of_plan.least_us(event_time, plan)
+            starts += [] if least_us is None else [least_us]
         return min(watermark, Instant(min(starts) * _NANOS_PER_MICRO))
+
+    def _open_sessions(self, gap_us: int, at_us: int) -> int | None:
+        states = [state for state in self._states.opened.values() if state.timed]
+        starts = [open_sessions_from(state, gap_us, at_us) for state in states]
+        return min((each for each in starts if each is not None), default=None)
 
     def _cut(self, line: Timeline) -> Iterator[_Run]:
         """Steps that run by themselves, or the whole transaction."""
@@ -312,8 +322,11 @@ class StagedTransaction:
         return pa.schema([rows.field(name).with_name(f"c{index}") for index, name in enumerate(names)])
 
     def _event_time_column(self) -> str:
+        return f"c{self._event_time_at()}"
+
+    def _event_time_at(self) -> int:
         names = [str(column.name()) for column in self._query.columns]
-        return f"c{names.index(self._shape.vocabulary.event_time)}"
+        return names.index(self._shape.vocabulary.event_time)
 
 
 def rows_name(stage: int, leaf: int) -> str:

@@ -20,6 +20,8 @@ _UNITS_US = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
+SPAN_US_MAX = 10_000 * 366 * _UNITS_US["day"]
+"""Longer than all years that times have. What is added to a time beyond that does not fit into it."""
 _PART = r"(\d{1,9})\s*(second|minute|hour|day|week)s?"
 _WHOLE = re.compile(rf"\s*{_PART}(?:\s+{_PART})*\s*", re.IGNORECASE | re.ASCII)
 
@@ -38,7 +40,8 @@ def parse_lateness(parameters: list[object]) -> int | None:
     if len(parameters) != 1 or not isinstance(parameters[0], str) or not _WHOLE.fullmatch(parameters[0]):
         return None
     parts = re.findall(_PART, parameters[0], re.IGNORECASE | re.ASCII)
-    return sum(int(number) * _UNITS_US[unit.lower()] for number, unit in parts)
+    span_us = sum(int(number) * _UNITS_US[unit.lower()] for number, unit in parts)
+    return span_us if span_us <= SPAN_US_MAX else None
 
 
 def no_lateness(lateness: Lateness) -> Refused:
