@@ -10,15 +10,19 @@ import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.domain.access import LOCAL_ACCOUNT, Subject
+from odfabric.domain.chain.append import link_blocks
+from odfabric.domain.schema_evolution import current_schema
 from odfabric.errors import Corrupt, InvalidQuery, InvalidRequest, NotFound
 from odfabric.formats.dataset_layout import in_dataset
 from odfabric.formats.manifest_yaml import parse_snapshots
-from odfabric.model.commit import CatalogEntry
+from odfabric.model.commit import CatalogEntry, Head
+from odfabric.model.data_schema import DataField, DataTypeOption, DataTypeString
 from odfabric.model.engine import EngineInfo, EvolutionVerdict, MigrateRequest, TransformResult
 from odfabric.model.job import Job, JobStatus
-from odfabric.model.metadata import ExecuteTransform, SetTransform
+from odfabric.model.metadata import ExecuteTransform, SetDataSchema, SetTransform
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import MemoryNode
+from odfabric.usecases.commit import PlannedCommit
 from odfabric.usecases.engine_records import engine_records, makers
 from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.push_data import PushData
@@ -77,6 +81,19 @@ class Story:
 
     def events(self) -> list[type]:
         return [type(link.block.event) for link in self.memory.node.log(self.chosen, limit=100)][::-1]
+
+    def add_column(self, entry: CatalogEntry, name: str) -> None:
+        """An optional text, as a commit of another node."""
+
+        def build(base: Head) -> PlannedCommit:
+            state = self.memory.node.repository.state(entry.id, base.hash)
+            known = current_schema(state)
+            assert known is not None
+            added = DataField(name=name, type=DataTypeOption(inner=DataTypeString()))
+            event = SetDataSchema(schema=replace(known, fields=(*known.fields, added)))
+            return PlannedCommit(tuple(link_blocks(state, [event], system_time=base.system_time)))
+
+        self.memory.node.commits.commit(entry.id, build)
 
     def verify(self) -> dict[str, object]:
         job = self.memory.finish(self.memory.node.enqueue_verify(self.chosen, VerifyOptions()))
@@ -139,6 +156,29 @@ def test_the_transform_that_is_there_already_commits_nothing(story: Story) -> No
     before = story.memory.node.head(story.chosen).hash
     assert story.change("SELECT * FROM a").result is None
     assert story.memory.node.head(story.chosen).hash == before
+
+
+def test_the_same_transform_takes_up_a_column_that_an_input_has_got(story: Story) -> None:
+    story.add_column(story.readings, "note")
+    changed = story.change("SELECT * FROM a")
+    assert changed.evolution is not None
+    assert (changed.evolution.verdict, "`note`" in changed.evolution.reason) == (EvolutionVerdict.MIGRATION, True)
+    assert story.change("SELECT * FROM a").result is None, "there is nothing more to take up"
+    assert story.events()[-2:] == [SetTransform, SetDataSchema]
+    story.pull()
+    assert story.pull()["upToDate"] is True
+    assert story.verify() == {"ok": True, "errors": []}
+
+
+def test_more_columns_are_computed_anew_though_the_query_says_the_same(story: Story) -> None:
+    """What an engine keeps of rows between transactions does not have the new one."""
+    story.add_column(story.readings, "note")
+    changed = story.change("SELECT  *  FROM a")
+    assert changed.evolution is not None
+    assert changed.evolution.verdict is EvolutionVerdict.MIGRATION
+    story.pull()
+    # The engine of these tests withdraws all rows in a migration.
+    assert story.records()[2:] == [(1, "Kyiv"), (1, "Lviv"), (0, "Kyiv"), (0, "Lviv")]
 
 
 def test_a_transform_that_never_ran_is_replaced_without_a_verdict(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Changing the transform of a derivative dataset that has transactions already.
 
 Owns what may change and what the first transaction afterwards is: the same inputs in the same order, an output that the chain
-admits, and either the next increment, if both transforms say the same, or a migration: the new transform over everything, told as
+admits, and either the next increment, if both transforms say the same of the same columns, or a migration: the new transform over everything, told as
 the difference to what the old one had left. Which of the two is not written in the chain; it follows from the two transforms, so
 a replay finds the same. Not here: judging queries (the engine), planning (`domain.transform_plan`). Source: specification, "Query
 evolution"; semantics of transforms, section 7.
@@ -33,6 +33,12 @@ def replaced_transform(state: ChainState, blocks: BlockSource) -> SetTransform |
         if isinstance(link.block.event, SetTransform):
             return link.block.event
     return None
+
+
+def has_more_columns(state: ChainState) -> bool:
+    """Whether the schema was changed behind the last transaction."""
+    schema, last = state.schema, state.execute_transform
+    return schema is not None and last is not None and schema.sequence_number > last.sequence_number
 
 
 def check_inputs_stay(before: SetTransform, after: SetTransform) -> None:

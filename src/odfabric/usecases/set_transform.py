@@ -1,7 +1,7 @@
 """Replace the transform of a derivative dataset.
 
 Invariant: what is committed is a transform that the engine accepts, over the same inputs, with an output that the dataset can hold; a new
-optional column is added to its schema in the same commit. Rows are not touched here: the next run finds that the transform was replaced
+optional column is added to its schema in the same commit, also one that an input has got since and the query takes by `*`. Rows are not touched here: the next run finds that the transform was replaced
 and makes the rows those of the new one (`usecases.run_transform`).
 """
 
@@ -19,6 +19,7 @@ from odfabric.domain.transform_plan import transform_inputs
 from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.commit import CatalogEntry, Head
+from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import EvolutionVerdict, QueryEvolution
 from odfabric.model.identity import DatasetId
 from odfabric.model.manifest import DatasetSnapshot
@@ -78,9 +79,12 @@ def set_transform(
 
     def build(base: Head) -> PlannedCommit | None:
         state = repository.state(entry.id, base.hash)
-        if state.transform is not None and state.transform.event == wanted:
+        is_there = state.transform is not None and state.transform.event == wanted
+        if is_there and state.execute_transform is None:
             return None
         events, evolution = _events(state, wanted, repository=repository, engine=engine)
+        if is_there and events == [wanted]:
+            return None
         judged[:] = [evolution]
         blocks = link_blocks(state, events, system_time=next_system_time(state, now=clock.now()))
         return PlannedCommit(tuple(blocks), inputs=transform_inputs(fold_blocks(state, blocks)))
@@ -134,4 +138,15 @@ def _events(
     evolved = evolved_schema(schema, result.data_schema)
     if evolved == schema:
         return [wanted], result.evolution
-    return [wanted, SetDataSchema(schema=evolved)], result.evolution
+    return [wanted, SetDataSchema(schema=evolved)], _with_more_columns(result.evolution, schema, evolved)
+
+
+def _with_more_columns(evolution: QueryEvolution, schema: DataSchema, evolved: DataSchema) -> QueryEvolution:
+    """The same query gives more columns where an input has got some: what is kept of rows does not have them."""
+    if evolution.verdict is not EvolutionVerdict.COMPATIBLE:
+        return evolution
+    added = ", ".join(f"`{field.name}`" for field in evolved.fields[len(schema.fields) :])
+    reason = (
+        f"an input has got {added}: the next transaction computes the result anew and corrects the rows that differ"
+    )
+    return QueryEvolution(verdict=EvolutionVerdict.MIGRATION, reason=reason)

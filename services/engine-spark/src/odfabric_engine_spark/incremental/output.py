@@ -72,7 +72,7 @@ class OutputShape:
         check_compatible(
             self.slice,
             known,
-            hint="if an input has got a column, `odf set-transform` with the same query takes it over",
+            hint="if an input has got a column, `odf set-transform` with the same manifest takes it up",
         )
         return OutputShape(self.vocabulary, pa.schema(list(known)[3:]), self.op_selected)
 
