@@ -251,8 +251,8 @@ class Corrupt(OdfError):
 
     code = "corrupt"
 
-    def __init__(self, message: str, *, object_name: str) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, object_name: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
         self.object_name = object_name
 
 

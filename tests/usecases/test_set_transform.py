@@ -247,6 +247,42 @@ def test_a_replay_records_which_transactions_the_engine_reproduces(story: Story)
         list(engine_records(story.chosen.id, objects=story.memory.objects))
 
 
+def lose(story: Story, folder: str, *, damaged: bool = False) -> list[str]:
+    """Takes the objects of a folder of the dataset away, or their content; their keys."""
+    objects = story.memory.objects
+    keys = list(objects.keys(in_dataset(story.chosen.id, f"{folder}/")))
+    for key in keys:
+        objects.delete(key)
+        if damaged:
+            objects.put_bytes(key, b"?")
+    return keys
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_replay_puts_back_what_was_lost(story: Story, damaged: bool) -> None:
+    story.push(story.readings, "Odesa")
+    story.pull()
+    lost = {*lose(story, "checkpoints", damaged=damaged), *lose(story, "data", damaged=damaged)}
+    story.push(story.readings, "Dnipro")
+    with pytest.raises(AssertionError, match="odf system replay"):
+        story.pull()
+    done = replayed(story)
+    assert [one.reproduced for one in done] == [True, True]
+    assert {key for one in done for key in one.restored} == lost
+    assert len(lost) == 4
+    story.pull()
+    assert story.records()[-1] == (0, "Dnipro")
+    assert story.verify() == {"ok": True, "errors": []}
+    assert [one.restored for one in replayed(story)] == [(), (), ()], "nothing more is missing"
+
+
+def test_a_migration_does_without_the_checkpoint(story: Story) -> None:
+    lose(story, "checkpoints")
+    story.change("SELECT * FROM b")
+    story.pull()
+    assert story.records()[-1] == (0, "Oslo")
+
+
 def test_who_made_a_transaction_is_recorded_with_it(story: Story) -> None:
     memory = story.memory
     objects = memory.objects

@@ -37,6 +37,7 @@ def replay(
     """Run all transactions of a dataset again on the engine that is here, and record beside it which it reproduces.
 
     To try an engine before another is given up: ODF_ENGINE_ADDRESS and ODF_ENGINE_TOKEN name it. Exit code 1 if one differs.
+    Checkpoints and slices that are missing or damaged come back where the engine makes them to the byte.
     """
     from odfabric.formats.references import parse_dataset_ref
     from odfabric.usecases.replay_transactions import ReplayPorts, replay_transactions
@@ -56,7 +57,16 @@ def replay(
             listener=lambda progress: output.progress(f"{progress.stage} {progress.done}/{progress.total}"),
         )
     output.clear()
-    rows = [{"block": str(one.block), "reproduced": one.reproduced, "message": one.message} for one in found]
+    rows = [
+        {
+            "block": str(one.block),
+            "reproduced": one.reproduced,
+            "message": one.message,
+            "restored": list(one.restored),
+        }
+        for one in found
+    ]
+    restored = [key for one in found for key in one.restored]
     if output.as_json:
         engine = {"name": info.name, "version": info.version, "digest": info.digest}
         output.document({"engine": engine, "transactions": rows})
@@ -65,6 +75,8 @@ def replay(
         output.result(
             None, f"{info.name} {info.version} {info.digest[:16]} reproduces {good} of {len(found)} transactions"
         )
+        for key in restored:
+            output.result(None, f"put back {key}")
         if good < len(found):
             output.rows([row for row in rows if not row["reproduced"]])
     if not all(one.reproduced for one in found):

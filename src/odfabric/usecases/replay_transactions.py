@@ -1,13 +1,14 @@
 """Run the transactions of a derivative dataset again on the engine that is here, and keep which of them it reproduces.
 
-Before an engine is given up the next one is tried on what the old one made. Invariant: the chain stays as it is. Not here: the records
+Before an engine is given up the next one is tried on what the old one made. Checkpoints and slices that were lost or damaged come back on
+the way, where the engine makes them to the byte. Invariant: the chain stays as it is, and an object has the hash that it is named by. Not here: the records
 (`usecases.engine_records`), whether a dataset is what it claims to be (`usecases.verify_dataset`). Source: semantics of transforms,
 section 7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from odfabric.domain.chain.state import ChainState, apply
@@ -15,9 +16,12 @@ from odfabric.domain.chain.walk import ChainLink, walk
 from odfabric.domain.transform_plan import InputNeverPulled, executed, plan_replay, replay_inputs
 from odfabric.domain.verify import verify_replay
 from odfabric.errors import InvalidRequest, NotFound, OdfError
+from odfabric.formats.dataset_layout import checkpoint_key, data_key
+from odfabric.formats.physical_hash import physical_hash
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineInfo, EngineProgress
-from odfabric.model.metadata import DatasetKind, ExecuteTransform
+from odfabric.model.identity import DatasetId
+from odfabric.model.metadata import DatasetKind, DataSlice, ExecuteTransform
 from odfabric.model.multihash import Multihash
 from odfabric.ports.clock import Clock
 from odfabric.ports.engine import Engine
@@ -27,17 +31,18 @@ from odfabric.usecases.divide_transform import input_at
 from odfabric.usecases.engine_records import EngineOutcome, record
 from odfabric.usecases.judge_transform import change_of
 from odfabric.usecases.repository import Repository
-from odfabric.usecases.run_transform import execute_plan
-from odfabric.usecases.store_slice import describe_slice
+from odfabric.usecases.run_transform import ExecutedTransform, execute_plan
+from odfabric.usecases.store_slice import describe_slice, put_back
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedTransaction:
-    """A block and whether the engine gave its rows again; `message` says what differs."""
+    """A block and whether the engine gave its rows again; `message` says what differs. `restored`: objects that were put back."""
 
     block: Multihash
     reproduced: bool
     message: str | None = None
+    restored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +125,28 @@ def _replayed(
             )
             offsets = replayed.result.offsets
             data = describe_slice(replayed.data_path, offsets) if offsets else None
+            restored = tuple(_restored(dataset, event, replayed, data, ports.objects))
     except OdfError as error:
         if error.code in ("unavailable", "outcome-unknown") or isinstance(error, NotFound):
             raise
         return ReplayedTransaction(link.hash, False, str(error))
     actual = executed(plan, new_data=data, new_checkpoint=None, watermark=replayed.result.watermark)
     problem = verify_replay(dataset, link.hash, expected=event, actual=actual)
-    return ReplayedTransaction(link.hash, problem is None, None if problem is None else problem.message)
+    return ReplayedTransaction(link.hash, problem is None, None if problem is None else problem.message, restored)
+
+
+def _restored(
+    dataset: DatasetId, event: ExecuteTransform, made: ExecutedTransform, data: DataSlice | None, objects: ObjectStore
+) -> Iterator[str]:
+    """Keys of what the transaction had made that is put back. What is made otherwise now is left alone."""
+    if data is not None and event.new_data is not None and data.physical_hash == event.new_data.physical_hash:
+        key = data_key(dataset, data.physical_hash)
+        if put_back(key, made.data_path, size=data.size, objects=objects):
+            yield key
+    if made.checkpoint_path is not None and event.new_checkpoint is not None:
+        name, size = physical_hash(made.checkpoint_path)
+        key = checkpoint_key(dataset, name)
+        if name == event.new_checkpoint.physical_hash and put_back(
+            key, made.checkpoint_path, size=size, objects=objects
+        ):
+            yield key

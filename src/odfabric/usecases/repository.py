@@ -28,6 +28,8 @@ from odfabric.ports.object_store import ObjectStore
 
 CHECKPOINTS_KNOWN_MAX = 4096
 """Files of checkpoints that a process remembers to have hashed."""
+_REPAIRS = {CHECKPOINTS: "`odf system replay` of that dataset makes its checkpoints again"}
+"""What to do where an object of a folder is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +155,15 @@ class Repository:
         try:
             self.objects.materialize(object_key(dataset, folder, name), path)
         except NotFound as error:
-            raise Corrupt(f"{folder} object {name} of {dataset} is missing", object_name=str(name)) from error
+            message = f"{folder} object {name} of {dataset} is missing"
+            raise Corrupt(message, object_name=str(name), hint=_REPAIRS.get(folder)) from error
 
     def _checked(self, dataset: DatasetId, folder: str, name: Multihash, path: Path) -> int:
         found, size = physical_hash(path)
         if found != name:
             path.unlink()
-            raise Corrupt(f"{folder} object {name} of {dataset} does not hash to its name", object_name=str(name))
+            message = f"{folder} object {name} of {dataset} does not hash to its name"
+            raise Corrupt(message, object_name=str(name), hint=_REPAIRS.get(folder))
         return size
 
     def _read_state(self, dataset: DatasetId, head: Multihash, *, base: ChainState | None) -> ChainState:

@@ -179,7 +179,9 @@ def execute_plan(
     def relative(path: Path) -> str:
         return path.relative_to(exchange.root).as_posix()
 
-    files = checkpoint_files(plan.dataset_id, checkpoints, folder, repository)
+    migrates = plan.change is not None and plan.change.migrates
+    # What is computed anew does not need what was kept: it may be lost.
+    files = checkpoint_files(plan.dataset_id, () if migrates else checkpoints, folder, repository)
     data_path, checkpoint_path = folder / "new-data", folder / "new-checkpoint"
     request = TransformRequest(
         dataset_id=plan.dataset_id,
@@ -203,8 +205,7 @@ def execute_plan(
         result = engine.execute_transform(continued, progress=progress)
     else:
         output = _slice_files(plan.dataset_id, plan.change.output, folder, repository, exchange)
-        anew = replace(request, checkpoint_paths=(), checkpoint_hashes=())
-        result = engine.migrate_query(MigrateRequest(next=anew, output=output), progress=progress)
+        result = engine.migrate_query(MigrateRequest(next=request, output=output), progress=progress)
     return ExecutedTransform(result, data_path, checkpoint_path if checkpoint_path.exists() else None)
 
 

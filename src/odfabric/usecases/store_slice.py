@@ -1,4 +1,4 @@
-"""Store what the engine wrote: hash the finished file, keep it under its hash, describe it for a block."""
+"""Store what the engine wrote: hash the finished file, keep it under its hash, describe it for a block; put back what was lost."""
 
 from __future__ import annotations
 
@@ -32,3 +32,18 @@ def store_checkpoint(dataset: DatasetId, path: Path, *, objects: ObjectStore) ->
     name, size = physical_hash(path)
     objects.put_file(checkpoint_key(dataset, name), path)
     return Checkpoint(physical_hash=name, size=size)
+
+
+def put_back(key: str, made: Path, *, size: int, objects: ObjectStore) -> bool:
+    """Store a file that has the hash of an object again, where that is missing or damaged; whether it was."""
+    there = objects.stat(key)
+    if there is not None and there.size == size:
+        kept = made.with_name(f"{made.name}-kept")
+        objects.materialize(key, kept)
+        damaged = physical_hash(kept) != physical_hash(made)
+        kept.unlink()
+        if not damaged:
+            return False
+    objects.delete(key)
+    objects.put_file(key, made)
+    return True
