@@ -83,6 +83,11 @@ def set_transform(
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:
         changed = backend.set_transform(manifest)
+    if not changed:
+        raise InvalidRequest(
+            f"{'standard input' if manifest == '-' else manifest} declares no derivative dataset",
+            hint="only these have transforms",
+        )
     if output.as_json:
         output.document(changed)
         return

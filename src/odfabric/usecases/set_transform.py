@@ -82,7 +82,12 @@ def set_transform(
         is_there = state.transform is not None and state.transform.event == wanted
         if is_there and state.execute_transform is None:
             return None
-        events, evolution = _events(state, wanted, repository=repository, engine=engine)
+        try:
+            events, evolution = _events(state, wanted, repository=repository, engine=engine)
+        except IncompatibleSchema as refused:
+            raise IncompatibleSchema(
+                f"{entry.alias}: {refused.message}", place=refused.place, hint=refused.hint
+            ) from refused
         if is_there and events == [wanted]:
             return None
         judged[:] = [evolution]

@@ -163,3 +163,29 @@ def test_a_temporal_table_may_be_rows_that_a_step_selects(name: str, engine_call
     rows, _, derived = fed(sql, feeds, engine_call, tmp_path, temporal=temporal)
     assert rows == [(at(60), "x", 1, 6)]
     assert [len(each.records) for each in derived.transactions] == [0, 0, 0, 1], "a row waits for its version"
+
+
+BRANCHES = "select window(event_time, '1 hour') w, v from a union all select window(event_time, '1 hour') w, v from d"
+NO_TIME = "select event_time, v from a union all select cast(null as timestamp), v from d"
+
+
+@pytest.mark.parametrize("function", ["sum(v)", "median(v)"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"select w.start event_time, {{}} s from ({BRANCHES}) group by w",
+        f"select window.start event_time, {{}} s from ({NO_TIME}) group by window(event_time, '1 hour')",
+    ],
+)
+def test_windows_wait_whatever_is_computed_over_them(
+    sql: str, function: str, engine_call: EngineCall, tmp_path: Path
+) -> None:
+    feeds: list[Feed] = [
+        ("a", [(A, 10 * MINUTE, "x", 1)], 20 * MINUTE),
+        ("d", [], 20 * MINUTE),
+        ("a", [], 2 * HOUR),
+        ("d", [], 2 * HOUR),
+    ]
+    rows, _, derived = fed(sql.format(function), feeds, engine_call, tmp_path)
+    assert rows == [(at(0), 1)]
+    assert [len(each.records) for each in derived.transactions] == [0, 0, 0, 1]

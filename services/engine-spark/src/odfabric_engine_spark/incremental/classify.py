@@ -34,6 +34,7 @@ from odfabric_engine_spark.incremental.input_table import InputTable, leaf_alias
 from odfabric_engine_spark.incremental.resolve import ResolvedQuery
 from odfabric_engine_spark.incremental.trace import Leaf, columns_used, leaves_of
 from odfabric_engine_spark.incremental.window import TimedWindow, find_window, is_session_window, is_window_column
+from odfabric_engine_spark.normalise.event_times import EventTimes
 from odfabric_engine_spark.normalise.pushed_filters import with_filters_pushed
 from odfabric_engine_spark.validate.lateness import Lateness, no_lateness
 from odfabric_engine_spark.validate.refusal import (
@@ -123,6 +124,8 @@ def _aggregate_query(
     leaves = leaves_of(below)
     event_times = {alias: table.vocabulary.event_time for alias, table in tables.items()}
     window = find_window(catalyst, aggregate, event_times)
+    if window is None and _has_timed_window(aggregate, EventTimes(tables)):
+        raise Refused([refusal("window", "branches make their windows apart", at=aggregate, hint=PLAIN_FORMS)])
     if lateness is not None and window is None:
         raise no_lateness(lateness)
     _check_system_columns(aggregate, leaves, tables)
@@ -132,6 +135,12 @@ def _aggregate_query(
     inputs = tuple(reader.inputs)
     lateness_us = None if lateness is None else lateness.us
     return AggregateQuery(catalyst, below, aggregate, plan, leaves, columns, calls, inputs, window, lateness_us)
+
+
+def _has_timed_window(aggregate: Plan, times: EventTimes) -> bool:
+    """Whether it groups by a window over event times, be it made in several places."""
+    (below,) = children(aggregate)
+    return any(times.is_timed_window(group, below) for group in items(aggregate.groupingExpressions()))
 
 
 def calls_of(aggregate: Plan) -> Iterator[Expression]:

@@ -45,6 +45,8 @@ class EventTimes:
                 return self._column(value, plan)
             case "Literal":
                 return value.value() is None  # no event time, which nothing waits for
+            case "Cast":
+                return simple_name(value.child()) == "Literal" and value.child().value() is None
             case "GetStructField":
                 return value.ordinal() in (WINDOW_START, WINDOW_END) and self.is_timed_window(value.child(), plan)
             case "PreciseTimestampConversion":

@@ -86,7 +86,9 @@ def _slice_type(arrow: pa.DataType, path: str) -> pa.DataType:
     if types.is_fixed_size_binary(arrow):
         return arrow
     raise IncompatibleSchema(
-        f"Column `{path}` is of type {arrow}, which is not supported", place=Place(field=path), hint="cast it"
+        f"Column `{path}` is of type {arrow}, which is not supported",
+        place=Place(field=path),
+        hint="write it in another type before it is pushed: int, bigint, double, decimal, string, timestamp, ..",
     )
 
 

@@ -480,7 +480,11 @@ def _judge_relation(node: Plan, names: set[str]) -> Iterator[InvalidQuery]:
             "relation", f"unknown table {shown(dotted)}", at=node, hint="a name with dots is quoted: `my.input`"
         )
     elif parts[0] not in names:
-        known = f"known: {', '.join(f'`{name}`' for name in sorted(names))}" if names else "declare it as an input"
+        known = (
+            f"known: {', '.join(f'`{name}`' for name in sorted(names))}"
+            if names
+            else "name an input of the transform, or a dataset that is here"
+        )
         yield refusal("relation", f"unknown table {shown(parts[0])}", at=node, hint=_meant(parts[0], names) or known)
     elif node.isStreaming() or not node.options().isEmpty():
         yield refusal("relation-options", "an input takes no options", at=node, hint="write its alias alone")

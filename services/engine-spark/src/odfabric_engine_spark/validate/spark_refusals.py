@@ -35,6 +35,13 @@ _UNNAMED = "STATEMENT"
 """What Spark raises without a condition."""
 
 _CAST = "make them of one type: cast(.. as ..)"
+_AS_OF = (
+    "name it in temporalTables, and look up: join lateral (select .. from d where d.k = a.k and d.event_time <= a.event_time"
+    " order by d.event_time desc limit 1)"
+)
+_WINDOW = (
+    "group by window(event_time, '1 hour'); a slide is not longer than the window, a start not longer than the slide"
+)
 _NUMBER = "write the column instead of its number"
 _HINTS: Mapping[str, str] = {
     "AMBIGUOUS_REFERENCE": "say of which table it is",
@@ -102,7 +109,7 @@ def _problem(error: PySparkException | Py4JError, columns: Iterable[str]) -> Inv
     known = _CONDITION.search(text)
     if known is None and not isinstance(error, AnalysisException | ParseException | IllegalArgumentException):
         return None
-    condition, message = (_UNNAMED, next(iter(text.splitlines()), "")) if known is None else known.groups()
+    condition, message = (_UNNAMED, text.lstrip().partition("\n")[0]) if known is None else known.groups()
     line, column = place_told(text)
     part = _query_told(error)
     if line is not None and column is not None and part:
@@ -139,6 +146,8 @@ def _unknown_column(message: str, columns: Iterable[str]) -> tuple[str, str | No
         return message, None
     names = [] if suggestions is None else [each.strip() for each in suggestions[1].split(", ")]
     told = f"unknown column {unknown[1]}"
+    if unknown[1].startswith("`window`."):
+        return told, _WINDOW
     name = _last(unknown[1])
     # Spark suggests the nearest ones, letter by letter: a name in capitals is near to none.
     others = [f"`{each}`" for each in columns if each != name]
@@ -187,6 +196,8 @@ def _not_grouped(message: str) -> tuple[str, str | None]:
 
 
 def _unnamed(message: str) -> tuple[str, str | None]:
+    if message.startswith("Invalid time travel spec"):
+        return "an input cannot be read as of the time of a row", _AS_OF
     found = re.search(r"Intervals greater than a month is not supported \((.*)\)", message)
     if found is None:
         return message, None
