@@ -12,7 +12,7 @@ import typer
 
 from odfabric.cli.backend import JobFailed, PushFile, check_file, media_type_of
 from odfabric.cli.context import backend_of, context_of
-from odfabric.errors import InvalidRequest, OdfError, Place
+from odfabric.errors import External, InvalidRequest, OdfError, Place
 from odfabric.model.instant import Instant
 
 LOG_BLOCKS = 25
@@ -155,26 +155,34 @@ def pull(
     recursive: bool = typer.Option(False, "--recursive", "-r", help="Bring inputs up to date first"),
     fetch_uncacheable: bool = typer.Option(False, help="Poll sources again that cannot tell what is new"),
 ) -> None:
-    """Bring datasets up to date: poll, transform or copy."""
+    """Bring datasets up to date: poll, transform or copy. One that fails does not keep the others from it; its failure is told at the end."""
     output = context_of(context).output
     results = []
+    failed: list[OdfError | JobFailed] = []
     with backend_of(context_of(context), output) as backend:
         for number, ref in enumerate(refs, 1):
             url = ref if "://" in ref else None
             target = name or (ref.rstrip("/").rpartition("/")[2] if url else ref)
             try:
                 pulled = backend.pull(target, url=url, recursive=recursive, fetch_uncacheable=fetch_uncacheable)
-            except (OdfError, JobFailed):
+            except External:
                 if len(refs) > 1:
                     left = f"; not tried: {', '.join(refs[number:])}" if refs[number:] else ""
                     output.say(f"{target} was not pulled{left}")
                 raise
+            except (OdfError, JobFailed) as error:
+                failed.append(error)
+                if len(refs) > 1:
+                    output.say(f"{target} was not pulled: {error}")
+                continue
             results.append(pulled)
             if not output.as_json:
                 what = "up to date" if pulled["upToDate"] else _new_rows(pulled) + _dropped_rows(pulled)
                 output.result(None, f"{pulled['alias']}: {what}")
-    if output.as_json:
-        output.document(results[0] if len(results) == 1 else results)
+    if output.as_json and results:
+        output.document(results[0] if len(refs) == 1 else results)
+    if failed:
+        raise failed[0]
 
 
 def log(context: typer.Context, ref: str = REF, limit: int = typer.Option(LOG_BLOCKS, "--limit", "-n", min=1)) -> None:
