@@ -12,7 +12,7 @@ from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.domain.access import LOCAL_ACCOUNT, Subject
 from odfabric.domain.chain.append import link_blocks
 from odfabric.domain.schema_evolution import current_schema
-from odfabric.errors import Corrupt, InvalidQuery, InvalidRequest, NotFound
+from odfabric.errors import Corrupt, IncompatibleSchema, InvalidQuery, InvalidRequest, NotFound
 from odfabric.formats.dataset_layout import in_dataset
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry, Head
@@ -82,7 +82,7 @@ class Story:
     def events(self) -> list[type]:
         return [type(link.block.event) for link in self.memory.node.log(self.chosen, limit=100)][::-1]
 
-    def add_column(self, entry: CatalogEntry, name: str) -> None:
+    def add_column(self, entry: CatalogEntry, name: str, *, last: bool = True) -> None:
         """An optional text, as a commit of another node."""
 
         def build(base: Head) -> PlannedCommit:
@@ -90,7 +90,8 @@ class Story:
             known = current_schema(state)
             assert known is not None
             added = DataField(name=name, type=DataTypeOption(inner=DataTypeString()))
-            event = SetDataSchema(schema=replace(known, fields=(*known.fields, added)))
+            fields = (*known.fields, added) if last else (*known.fields[:-1], added, known.fields[-1])
+            event = SetDataSchema(schema=replace(known, fields=fields))
             return PlannedCommit(tuple(link_blocks(state, [event], system_time=base.system_time)))
 
         self.memory.node.commits.commit(entry.id, build)
@@ -168,6 +169,15 @@ def test_the_same_transform_takes_up_a_column_that_an_input_has_got(story: Story
     story.pull()
     assert story.pull()["upToDate"] is True
     assert story.verify() == {"ok": True, "errors": []}
+
+
+def test_a_column_that_an_input_has_got_in_between_is_refused(story: Story) -> None:
+    """The pull behind it would be: slices have the columns of the schema in their order."""
+    story.add_column(story.readings, "note", last=False)
+    head = story.memory.node.head(story.chosen).hash
+    with pytest.raises(IncompatibleSchema, match="another order"):
+        story.change("SELECT * FROM a")
+    assert story.memory.node.head(story.chosen).hash == head
 
 
 def test_more_columns_are_computed_anew_though_the_query_says_the_same(story: Story) -> None:

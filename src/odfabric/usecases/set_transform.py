@@ -133,6 +133,9 @@ def _events(
     if not has_run:
         return [wanted], None
     schema = current_schema(state)
+    unknown = result.evolution is None or result.data_schema is None
+    if unknown and before == wanted:
+        return [wanted], None  # an engine that does not compare queries
     if result.evolution is None or result.data_schema is None or schema is None:
         raise InvalidRequest(
             f"the engine {wanted.transform.engine} cannot change a transform that has run",
@@ -143,6 +146,11 @@ def _events(
     evolved = evolved_schema(schema, result.data_schema)
     if evolved == schema:
         return [wanted], result.evolution
+    if [field.name for field in result.data_schema.fields] != [field.name for field in evolved.fields]:
+        raise IncompatibleSchema(
+            "its columns stand in another order",
+            hint=f"name them, new ones last: {', '.join(f'`{field.name}`' for field in evolved.fields)}",
+        )
     return [wanted, SetDataSchema(schema=evolved)], _with_more_columns(result.evolution, schema, evolved)
 
 
