@@ -276,6 +276,29 @@ SPARKS_OWN = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("sql", "place"),
+    [
+        ("select event_time,\n 1 / 0 z from a", (2, 2)),
+        ("select event_time, v + 'x' z from a", (1, 20)),
+        ("select event_time, v from a where v > 'x' and k = 'y'", (1, 35)),
+        ("select event_time, cast(300 as tinyint) z from a", (1, 20)),
+        ("select event_time, coalesce(v, 1 / 0) z from a", None),
+        ("select event_time, if(v > 1, 1 / 0, 2) z from a", None),
+        ("select event_time, v from a where v > 1 and v < 1 / 0", None),
+        ("select event_time, v from (select event_time, v, 1 / 0 z from a)", None),
+        ("select event_time, try_divide(1, 0) z, date_format(event_time, 'yyyy') y from a", None),
+        ("select event_time, null + 1 / 0 z from a", None),
+    ],
+)
+def test_a_constant_that_fails_for_every_row_is_told_at_once(
+    engine_call: EngineCall, sql: str, place: tuple[int, int] | None
+) -> None:
+    problems = validate(engine_call, sql).problems
+    assert [(each.rule, (each.line, each.column)) for each in problems] == ([("constant", place)] if place else [])
+    assert all("fails for every row: " in each.message and each.hint for each in problems)
+
+
 @pytest.mark.parametrize(("sql", "rule", "place", "hint"), SPARKS_OWN)
 def test_what_spark_refuses_has_a_place_and_says_what_to_write(
     engine_call: EngineCall, sql: str, rule: str, place: tuple[int, int], hint: str

@@ -28,6 +28,7 @@ from odfabric_engine_spark.normalise.normal_plan import normal_plan
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.stages.planning import staged_query
 from odfabric_engine_spark.stages.query import StagedQuery
+from odfabric_engine_spark.validate.failing_constants import failing_constants
 from odfabric_engine_spark.validate.gate import GATE_CONF, gated_session, steps_of, temporal_tables_of
 from odfabric_engine_spark.validate.operators import operators_of
 from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
@@ -88,6 +89,8 @@ def judge_transform(
     _check_temporal_tables(lookups, [*tables, *(step.alias for step in steps if step.alias)])
     resolved = resolve_steps(session, steps, tables, settings=settings, temporal_tables=lookups)
     try:
+        if failing := list(failing_constants(resolved.plan)):
+            raise Refused(failing)
         query = _query(resolved, tables, vocabulary, lookups)
         shape = output_shape(query, tables, vocabulary, written=resolved.plan)
     except Refused as refused:
