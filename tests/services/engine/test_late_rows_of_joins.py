@@ -101,6 +101,30 @@ def test_a_row_too_late_for_its_subquery_is_dropped_as_a_whole(engine_call: Engi
     assert (rows, dropped) == ([(at(10), "x", 1, 7)], 2)
 
 
+COUNTED = {
+    "value": "select a.event_time, a.k, (select count(*) from d where d.v > a.v) c from a",
+    "lateral": "select a.event_time, a.k, t.c from a, lateral (select count(*) c from d where d.v > a.v) t",
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_late_withdrawal_changes_nothing_of_what_a_subquery_said(
+    name: str, engine_call: EngineCall, tmp_path: Path
+) -> None:
+    """What the subquery is computed for is read without a time, and is dropped with the row all the same."""
+    sql = (
+        f"select /*+ lateness('0 seconds') */ window.start event_time, k, count(*) n, sum(c) c from ({COUNTED[name]})"
+        " group by window(event_time, '1 hour'), k"
+    )
+    feeds: list[Feed] = [
+        ("d", [(A, 5 * MINUTE, "y", 9)], 2 * HOUR),
+        ("a", [(A, 12 * MINUTE, "x", 1), (A, 13 * MINUTE, "x", 2)], 2 * HOUR),
+        ("a", [(R, 12 * MINUTE, "x", 1)], None),
+    ]
+    rows, dropped, _ = fed(sql, feeds, engine_call, tmp_path)
+    assert (rows, dropped) == ([(at(0), "x", 2, 2)], 1)
+
+
 @pytest.mark.parametrize(
     "joined",
     [

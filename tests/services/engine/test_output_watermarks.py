@@ -77,12 +77,67 @@ QUERIES: dict[str, tuple[Sequence[tuple[str | None, str]] | str, list[Feed]]] = 
         " and d.event_time >= a.event_time and d.event_time <= a.event_time + interval 1 hour) group by window(event_time, '30 minutes')",
         [row("a", 20), *both(50), row("d", 70), *both(80), *both(200)],
     ),
+    "times that were texts": (
+        [
+            (
+                "s",
+                "select date_format(window.start, 'yyyy-MM-dd HH') day, median(v) m from a group by window(event_time, '1 hour')",
+            ),
+            (None, "select to_timestamp(day, 'yyyy-MM-dd HH') event_time, m from s"),
+        ],
+        [row("a", 65), *both(70), *both(130), *both(300)],
+    ),
+    "times in a list": (
+        f"select s[0] event_time, v from (select array(a.event_time, d.event_time) s, d.v from {WAITING})",
+        [row("a", 40), *both(30), *both(110), *both(300)],
+    ),
+    "sessions that end at windows": (
+        "select session_window.start event_time, sum(n) n from (select window.start event_time, count(*) n from a"
+        " group by window(event_time, '1 hour')) group by session_window(event_time, '1 hour')",
+        [row("a", 12), *both(90), row("a", 102), *both(120), *both(180), *both(400)],
+    ),
+    "pairs at the same time": (
+        f"select c.event_time, y.n from c join (select window.start event_time, a.k, count(*) n from {WAITING}"
+        " group by window(a.event_time, '1 hour'), a.k) y on c.k = y.k and c.event_time = y.event_time",
+        [row("a", 10), row("c", 0), *both(50), *both(90), *both(130), *both(300)],
+    ),
+    "the earliest of earlier times": (
+        [
+            (
+                "s",
+                SESSIONS.replace(
+                    "session_window.start event_time", "session_window.end event_time, session_window.start s"
+                ),
+            ),
+            (None, "select min(s) event_time, sum(n) n from s group by window(event_time, '1 hour')"),
+        ],
+        [row("a", 40), *both(80), *both(100), *both(200), *both(400)],
+    ),
+    "before the earliest of a window": (
+        "select min(event_time) - interval 2 hours event_time, median(v) m from a group by window(event_time, '1 hour')",
+        [row("a", 65), *both(30), *both(70), *both(130), *both(300)],
+    ),
+    "before the earliest of a window of counts": (
+        "select min(event_time) - interval 2 hours event_time, count(*) n from a group by window(event_time, '1 hour')",
+        [row("a", 65), *both(30), *both(70), *both(130), *both(300)],
+    ),
+    "one of two times": (
+        f"select nvl(d.event_time, a.event_time - interval 2 hours) event_time, a.k from {WAITING}",
+        [row("a", 40), *both(30), *both(70), *both(110), *both(300)],
+    ),
+    "a time by its row": (
+        f"select case when a.k = 'x' then a.event_time - interval 2 hours else a.event_time end event_time, a.k from {WAITING}",
+        [row("a", 40), *both(30), *both(70), *both(110), *both(300)],
+    ),
     "windows of both": (
         f"select coalesce(x.event_time, y.event_time) event_time, x.m, y.m n from ({HOURS}) x full join ({HOURS}) y on y.k = x.k"
         " and y.event_time = x.event_time + interval 1 hour",
         [row("a", 65), *both(70), *both(130), *both(300)],
     ),
 }
+
+CORRECTED = {"sessions that end at windows"}
+"""A session that goes on is withdrawn, and given again later; what is given for the first time counts."""
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -94,8 +149,10 @@ def test_no_row_comes_before_the_watermark(name: str, engine_call: EngineCall, t
     for at, (alias, rows, watermark) in enumerate(feeds):
         inputs[alias].add(rows, watermark=watermark, at=at)
         found = derived.pull()
-        for _, event_time, *_others in found.records:
+        for operation, event_time, *_others in found.records:
             came += 1
+            if name in CORRECTED and operation != A:
+                continue
             assert announced is None or instant(event_time) >= announced, f"{event_time} after {announced}"
         announced = found.result.watermark
     assert came

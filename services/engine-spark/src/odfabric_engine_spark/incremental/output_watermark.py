@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 from odfabric.model.instant import SECONDS_PER_DAY, Instant
 from odfabric_engine_spark.catalyst import (
     Catalyst,
@@ -42,16 +45,22 @@ def open_group_from(query: AggregateQuery, event_time: str, watermark: Instant |
 def _least_open_us(query: AggregateQuery, event_time: str, watermark_us: int) -> int:
     """The event time of the earliest window that is still open.
 
-    An event time made of the window alone is computed for it; any other (an aggregate of event times) is taken to lie in it.
+    An event time is computed for it, of its bounds and of aggregates of event times, which lie in it: at its start at least.
     """
     assert query.window is not None
     start_us, end_us = query.window.bounds_us(watermark_us)
     expression = _event_time_of(query, event_time)
     key = query.columns[query.window.index].expression
-    if expression is None or not _only_of(expression, key):
+    if expression is None or not _is_time(expression):
         return start_us
-    value: Any = _at_window(query.catalyst, expression, key, start_us, end_us).eval(None)
-    return int(value) * (_MICROS_PER_DAY if is_date(expression) else 1)
+    least = _at_window(query.catalyst, expression, key, start_us, end_us)
+    if any(is_attribute(part) or simple_name(part) == "AggregateExpression" for part in walk_expression(least)):
+        return start_us
+    try:
+        value: Any = least.eval(None)
+    except (Py4JError, PySparkException):
+        return start_us  # a time beyond all that there are
+    return start_us if value is None else int(value) * (_MICROS_PER_DAY if is_date(expression) else 1)
 
 
 def _event_time_of(query: AggregateQuery, event_time: str) -> Expression | None:
@@ -70,11 +79,8 @@ def _event_time_of(query: AggregateQuery, event_time: str) -> Expression | None:
     return expression
 
 
-def _only_of(expression: Expression, key: Expression) -> bool:
-    """Whether an expression reads members of a window and nothing else."""
-    members = [part for part in walk_expression(expression) if _is_member(part, key)]
-    columns = [part for part in walk_expression(expression) if is_attribute(part)]
-    return bool(members) and len(columns) == len(members)
+def _is_time(expression: Expression) -> bool:
+    return str(expression.dataType().typeName()) in ("timestamp", "date")
 
 
 def _is_member(expression: Expression, key: Expression) -> bool:
@@ -82,6 +88,8 @@ def _is_member(expression: Expression, key: Expression) -> bool:
 
 
 def _at_window(catalyst: Catalyst, expression: Expression, key: Expression, start_us: int, end_us: int) -> Expression:
+    if simple_name(expression) == "AggregateExpression" and _is_time(expression):
+        return catalyst.instant(start_us, like=expression)
     if _is_member(expression, key):
         at_us = start_us if int(expression.ordinal()) == 0 else end_us
         return catalyst.expressions.MicrosToTimestamp(catalyst.parse_expression(f"{at_us}L"))

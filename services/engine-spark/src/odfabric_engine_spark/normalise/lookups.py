@@ -216,9 +216,12 @@ def _table_looked_up(plan: Plan, tables: Collection[str]) -> str | None:
     limited = False
     while simple_name(plan) in _ONE_TABLE:
         limited = limited or simple_name(plan) == "GlobalLimit"
-        if limited and simple_name(plan) == "SubqueryAlias" and str(plan.identifier().name()) in tables:
+        (below,) = children(plan)
+        # Of names one above the other the last is that of the table, the others are what the query calls it.
+        is_name = simple_name(plan) == "SubqueryAlias" and simple_name(below) != "SubqueryAlias"
+        if limited and is_name and str(plan.identifier().name()) in tables:
             return str(plan.identifier().name())
-        (plan,) = children(plan)
+        plan = below
     return None
 
 

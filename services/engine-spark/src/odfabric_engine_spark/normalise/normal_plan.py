@@ -18,6 +18,7 @@ from py4j.protocol import Py4JError
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, simple_name
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.resolve import ResolvedQuery
+from odfabric_engine_spark.normalise.copies import Copies
 from odfabric_engine_spark.normalise.event_times import EventTimes
 from odfabric_engine_spark.normalise.first_rows import with_numbers, without_limit
 from odfabric_engine_spark.normalise.float_aggregates import with_exact_aggregates
@@ -52,7 +53,7 @@ _SET_OPERATIONS = (
 class NormalQuery:
     """A query as a normal plan. `timed`: part of it waits for the watermark. `times` are the event times of its plans.
 
-    `copied` has columns of inputs that are read in several places though the query names them once, by id: one number for all copies.
+    `copies` are the uses of inputs that are read in several places.
     """
 
     catalyst: Catalyst
@@ -60,7 +61,7 @@ class NormalQuery:
     lateness_us: int | None
     timed: bool
     times: EventTimes
-    copied: Mapping[int, int]
+    copies: Copies
 
 
 def normal_plan(
@@ -69,11 +70,12 @@ def normal_plan(
     """The normal plan of a resolved query; `temporal_tables` gives primary keys by name. Raises Refused."""
     catalyst = query.catalyst
     try:
-        plan = catalyst.with_inlined_ctes(query.plan)
-        check_analysed(catalyst, plan, tables)
+        inlined = catalyst.with_inlined_ctes(query.plan)
+        check_analysed(catalyst, inlined, tables)
         times = EventTimes(tables)
         plain = _Plain(catalyst, times, temporal_tables)
-        plan = plain.plain(plan)
+        plan = plain.plain(inlined)
+        copies = Copies.of(inlined, plain.copied)
     except Py4JError as error:
         raise spark_refused(error) from error
     plan = with_plain_comparisons(catalyst, with_sorted_lists(catalyst, with_typed_nulls(catalyst, plan)))
@@ -84,9 +86,7 @@ def normal_plan(
     timed = has_timed_filter(plan)
     if query.lateness is not None and not (timed or has_bounded_join(catalyst, plan, times)):
         raise no_lateness(query.lateness)
-    return NormalQuery(
-        catalyst, plan, None if query.lateness is None else query.lateness.us, timed, times, plain.copied
-    )
+    return NormalQuery(catalyst, plan, None if query.lateness is None else query.lateness.us, timed, times, copies)
 
 
 class _Plain:

@@ -8,8 +8,6 @@ Source: ruling on the traps of incremental queries.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
@@ -30,7 +28,7 @@ from odfabric_engine_spark.catalyst import (
     walk_expression,
     without_alias,
 )
-from odfabric_engine_spark.incremental.trace import leaves_of
+from odfabric_engine_spark.normalise.copies import copied_columns
 from odfabric_engine_spark.normalise.domains import with_equalities_hidden, with_equalities_shown
 from odfabric_engine_spark.normalise.memberships import Memberships, is_not_in
 from odfabric_engine_spark.normalise.rebuild import map_expression, map_expressions, subqueries_of, with_children
@@ -141,15 +139,8 @@ class Subqueries:
         """
         if not plan.resolved() or any(_asks_outside(each) and _times(each, plan) > 1 for each in done):
             raise Refused([_too_correlated(at)])
-        self._note_copies(plan, done)
+        self.copied |= copied_columns(list(done), plan)
         return self._with_plain_nodes(with_equalities_shown(self._catalyst, plan, done), done)
-
-    def _note_copies(self, plan: Plan, done: set[Plan]) -> None:
-        before = Counter(frozenset(leaf.columns) for each in done for leaf in leaves_of(each))
-        after = Counter(frozenset(leaf.columns) for leaf in leaves_of(plan))
-        for columns, uses in before.items():
-            if after[columns] > uses:
-                self.copied |= dict.fromkeys(columns, min(columns))
 
     def _with_plain_nodes(self, plan: Plan, done: set[Plan]) -> Plan:
         """Spark's rule lists columns among the functions of a window; a copy of such a plan would name columns that it has not.

@@ -8,7 +8,7 @@ dropped (`lateness`) or forgotten (`forgetting`). Source: rulings on steps and o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from odfabric_engine_spark.catalyst import (
@@ -24,6 +24,7 @@ from odfabric_engine_spark.catalyst import (
 from odfabric_engine_spark.incremental.input_table import leaf_alias
 from odfabric_engine_spark.incremental.trace import leaves_of, substitute
 from odfabric_engine_spark.incremental.window import is_session_window
+from odfabric_engine_spark.normalise.copies import Copies
 from odfabric_engine_spark.normalise.event_times import EventTimes, sources_of
 from odfabric_engine_spark.normalise.temporal import LOOKED_UP
 from odfabric_engine_spark.normalise.waiting_joins import bounds_of_join
@@ -32,40 +33,36 @@ from odfabric_engine_spark.stages.values import StageLeaf, references
 
 
 def closings(
-    catalyst: Catalyst, plan: Plan, times: EventTimes, inputs: Sequence[StageLeaf], copied: Mapping[int, int]
+    catalyst: Catalyst, plan: Plan, times: EventTimes, inputs: Sequence[StageLeaf], copies: Copies
 ) -> dict[StageLeaf, list[Expression]]:
     """The different instants of each use of an input that has any; `inputs` are the uses from left to right.
 
-    Uses with the same numbers in `copied` are copies of one that the query has: what is final for one of them is not for another,
-    so they have all instants together.
+    What is final for one copy of a use is not for another, so copies have all instants together.
     """
     found: dict[StageLeaf, list[Expression]] = defaultdict(list)
     for number, instant in _closings(catalyst, plan, times, 0):
         _add(found[inputs[number]], instant)
-    copies: dict[int, list[StageLeaf]] = defaultdict(list)
+    uses: dict[int, list[StageLeaf]] = defaultdict(list)
     for leaf in inputs:
-        for number in {copied[expr_id(column)] for column in leaf.columns if expr_id(column) in copied}:
-            copies[number].append(leaf)
-    for leaves in copies.values():
-        _share(found, leaves)
+        for number in {copies.numbers[expr_id(each)] for each in leaf.columns if expr_id(each) in copies.numbers}:
+            uses[number].append(leaf)
+    for number, leaves in uses.items():
+        _share(found, leaves, always=number not in copies.repeated)
     return dict(found)
 
 
-def _share(found: dict[StageLeaf, list[Expression]], copies: Sequence[StageLeaf]) -> None:
+def _share(found: dict[StageLeaf, list[Expression]], copies: Sequence[StageLeaf], *, always: bool) -> None:
     """Gives copies the instants of all of them.
 
-    One that ends nowhere itself is the relation whose rows are shown, of which the others are the values: it ends with them. Of several
-    such, some are shown by themselves, and nothing is ever too late for these. A copy without the columns is of values only, and keeps
-    those that the rows had which are too late.
+    Of one use in the query all copies but one are values that rows of that one have: where these end nowhere, they end with the rows. Of
+    a use that stands in several places of it one may be shown where nothing ends, and then nothing is too late for any of them.
     """
     own = {leaf: found.pop(leaf, []) for leaf in copies}
     shared: list[Expression] = []
     for instant in (each for instants in own.values() for each in instants):
         _add(shared, instant)
-    read = {expr_id(column) for instant in shared for column in references(instant)}
-    able = [leaf for leaf in copies if read <= {expr_id(column) for column in leaf.columns}]
-    if shared and sum(not own[leaf] for leaf in able) <= 1:
-        found |= dict.fromkeys(able, shared)
+    if shared and (always or all(own.values())):
+        found |= dict.fromkeys(copies, shared)
 
 
 def _add(known: list[Expression], instant: Expression) -> None:

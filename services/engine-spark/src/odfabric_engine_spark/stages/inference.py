@@ -7,7 +7,7 @@ no plan runs by a rule that nobody thought about. Source: incremental method, se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from odfabric_engine_spark.catalyst import (
     Attribute,
@@ -59,13 +59,19 @@ _Pair = tuple[EqualPair, Component | None, Component | None]
 class Inference:
     """Interprets one plan; `stages` are what has been cut off so far, `inputs` the uses of inputs from left to right."""
 
-    def __init__(self, catalyst: Catalyst, times: EventTimes, *, limited: bool) -> None:
-        """`limited`: rows may come only so late, and what ends by their event times stands in stages of its own."""
+    def __init__(
+        self, catalyst: Catalyst, times: EventTimes, *, limited: bool, copied: Collection[int] = frozenset()
+    ) -> None:
+        """`limited`: rows may come only so late, and what ends by their event times stands in stages of its own.
+
+        `copied` are columns of uses of inputs of which there are copies: each keeps the event time, by which all of them drop rows.
+        """
         self.stages: list[Stage] = []
         self.inputs: list[StageLeaf] = []
         self._catalyst = catalyst
         self._tables = times.tables
         self._limited = times if limited else None
+        self._copied = copied if limited else frozenset()
         self._tracer = Tracer(catalyst)
 
     def run(self, plan: Plan) -> tuple[Stage, ...]:
@@ -109,6 +115,9 @@ class Inference:
     def _leaf(self, kind: str, source: str | int, plan: Plan, needed: Sequence[Attribute] | None) -> tuple[Node, Value]:
         wanted = None if needed is None else {expr_id(attribute) for attribute in needed}
         output = output_of(plan)
+        if wanted is not None and kind == "input" and any(expr_id(each) in self._copied for each in output):
+            event_time = self._tables[str(source)].vocabulary.event_time
+            wanted |= {expr_id(each) for each in output if str(each.name()) == event_time}
         columns = tuple(each for each in output if wanted is None or expr_id(each) in wanted)
         if not columns:
             # Rows of which nothing is read are still counted, so one column is kept: one that a row and its withdrawal share.

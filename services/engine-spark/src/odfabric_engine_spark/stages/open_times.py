@@ -8,7 +8,7 @@ a plan does not say, nothing is told. Not here: plans in which one thing waits (
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError
@@ -21,13 +21,13 @@ from odfabric_engine_spark.catalyst import (
     Expression,
     Plan,
     children,
+    conjuncts,
     expr_id,
     is_attribute,
     is_date,
     items,
     output_of,
     simple_name,
-    walk_expression,
 )
 from odfabric_engine_spark.incremental.input_table import leaf_alias
 from odfabric_engine_spark.incremental.window import is_session_window, is_window_column
@@ -42,6 +42,9 @@ from odfabric_engine_spark.stages.values import references
 _NEVER = (1 << 63) - 1
 """Of a value that no row has which comes later."""
 _MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
+_TIMES = frozenset({"timestamp", "timestamp_ntz", "date"})
+_CHOICES = frozenset({"Coalesce", "CaseWhen", "If", "Nvl", "Nvl2", "IfNull", "Least", "Greatest"})
+"""What gives one of several times: the least of them may come."""
 Path = tuple[int, ...]
 """Where a node stands in a plan: which child of which."""
 
@@ -56,6 +59,13 @@ def _ends(catalyst: Catalyst, plan: Plan, times: EventTimes) -> int:
     bounded = simple_name(plan) == "Join" and any(bound_of_side(catalyst, plan, side, times) for side in (0, 1))
     waits = is_timed_filter(plan) and simple_name(plan.condition()) != "Or"
     return bounded + waits + sum(_ends(catalyst, child, times) for child in children(plan))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is known of a part of an expression: its least instant, None if that is not known."""
+
+    us: int | None
 
 
 @dataclass(slots=True)
@@ -86,6 +96,8 @@ class OpenTimes:
     def _found(self, column: Attribute, member: int | None, plan: Plan, path: Path) -> int | None:
         if leaf_alias(plan) is not None:
             return self.watermark_us if self.times.is_event_time(column, plan) else None
+        if member is None and not _is_time(column):
+            return None
         found = [self._from(column, value, member, plan, at, path) for value, at in sources_of(column, plan)]
         known = [each for each in found if each is not None]
         if not known or len(known) < len(found):
@@ -97,33 +109,55 @@ class OpenTimes:
     ) -> int | None:
         """Of a column by what it is over a child of its plan."""
         child, below = children(plan)[at], (*path, at)
-        if simple_name(plan) == "Aggregate" and _aggregates(value):
-            return self._of_group(plan, child, below)
         if member is None:
-            return self._of(value, child, below)
+            back_us = self._since_start(plan, child, below) if simple_name(plan) == "Aggregate" else 0
+            return self._of(value, child, below, back_us=back_us)
         if is_attribute(value):
             return self._least(value, member, child, below)
         return self._of_window(column, value, member, child, below)
 
-    def _of(self, expression: Expression, plan: Plan, path: Path) -> int | None:
-        """Of an expression over a plan: what it is of the least times."""
+    def _of(self, expression: Expression, plan: Plan, path: Path, *, back_us: int = 0) -> int | None:
+        """Of a time over a plan: what it is of the least times. Aggregates take times from when the watermark was `back_us` earlier."""
+        if not _is_time(expression):
+            return None
         marks: list[int | None] = []
 
         def put(part: Expression) -> Expression | None:
-            is_member = simple_name(part) == "GetStructField" and _is_window(part.child())
-            if not is_member and not is_attribute(part):
+            found = self._part(part, plan, path, back_us)
+            if found is None:
                 return None
-            column, member = (part.child(), int(part.ordinal())) if is_member else (part, None)
-            marks.append(self._least(column, member, plan, path))
-            return self.catalyst.instant(min(marks[-1] or 0, self.watermark_us), like=part)
+            marks.append(found.us)
+            return self.catalyst.instant(min(found.us or 0, self.watermark_us), like=part)
 
         value = map_expression(self.catalyst, expression, put)
         if None in marks:
             return None
         if all(each == _NEVER for each in marks):
             return _NEVER
-        found = value.eval(None)
-        return None if found is None else int(found) * (_MICROS_PER_DAY if is_date(expression) else 1)
+        least = value.eval(None)
+        return None if least is None else int(least) * (_MICROS_PER_DAY if is_date(expression) else 1)
+
+    def _part(self, part: Expression, plan: Plan, path: Path, back_us: int) -> _Found | None:
+        """What is known of a part of an expression, None if its own parts say it."""
+        name = simple_name(part)
+        if name == "GetStructField" and _is_window(part.child()):
+            return _Found(self._least(part.child(), int(part.ordinal()), plan, path))
+        if is_attribute(part):
+            return _Found(self._least(part, None, plan, path) if _is_time(part) else None)
+        if name in _CHOICES and _is_time(part):
+            chosen = [self._of(each, plan, path, back_us=back_us) for each in _chosen(part)]
+            return _Found(None if None in chosen else min((each for each in chosen if each is not None), default=None))
+        if name == "AggregateExpression":
+            argument = children(part.aggregateFunction())[:1]
+            earlier = OpenTimes(self.catalyst, self.times, self.watermark_us - back_us, self.open_sessions)
+            return _Found(earlier._of(argument[0], plan, path) if argument else None)
+        return None
+
+    def _since_start(self, aggregate: Plan, plan: Plan, path: Path) -> int:
+        """How much earlier than the watermark the times of rows that are grouped with a row to come may be: their window's start."""
+        windows = [each for each in items(aggregate.groupingExpressions()) if is_attribute(each) and _is_window(each)]
+        starts = [self._least(each, WINDOW_START, plan, path) for each in windows]
+        return max((self.watermark_us - each for each in starts if each is not None), default=0)
 
     def _of_window(self, window: Attribute, definition: Expression, member: int, plan: Plan, path: Path) -> int | None:
         """Of the window that a row to come lies in. A session that it goes on with began earlier than that row."""
@@ -135,14 +169,9 @@ class OpenTimes:
         start_us, end_us = bounds
         if not is_session_window(window) or member != WINDOW_START:
             return bounds[member]
-        first_us = self.open_sessions(end_us - start_us, min(start_us, self.watermark_us))
+        # A row at the very end of a session still belongs to it.
+        first_us = self.open_sessions(end_us - start_us, min(start_us, self.watermark_us) - 1)
         return start_us if first_us is None else min(start_us, first_us)
-
-    def _of_group(self, aggregate: Plan, plan: Plan, path: Path) -> int | None:
-        """Of an aggregate of times: they lie in the window by which the rows are grouped."""
-        windows = [each for each in items(aggregate.groupingExpressions()) if is_attribute(each) and _is_window(each)]
-        starts = [self._least(each, WINDOW_START, plan, path) for each in windows]
-        return min((each for each in starts if each is not None), default=None)
 
     def _earlier(self, least_us: int, column: Attribute, plan: Plan, path: Path) -> int | None:
         """The least of rows that come later than what they are made of: all their times are as much earlier."""
@@ -160,6 +189,10 @@ class OpenTimes:
         """A row meets partners until the last instant at which one can be."""
         below = children(join)
         at = next(number for number, child in enumerate(below) if _shows(child, column))
+        for own, other in self._equal_times(join, at):
+            other_us = self._least(other, None, below[1 - at], (*path, 1 - at))
+            found = None if other_us is None else self._back(least_us, own, other_us, below[at], (*path, at))
+            least_us = least_us if found is None else min(least_us, found)
         bound = bound_of_side(self.catalyst, join, at, self.times)
         if bound is None:
             return least_us
@@ -168,6 +201,17 @@ class OpenTimes:
         if partner_us is None:
             return None
         return self._back(least_us, own, min(partner_us, self.watermark_us) - bound.wait_us, below[at], (*path, at))
+
+    def _equal_times(self, join: Plan, at: int) -> Iterator[tuple[Attribute, Attribute]]:
+        """Event times of one side that a pair has in common with the other."""
+        own, other = children(join)[at], children(join)[1 - at]
+        for part in conjuncts(join.condition().get()) if join.condition().isDefined() else ():
+            if simple_name(part) not in ("EqualTo", "EqualNullSafe"):
+                continue
+            for one, another in (children(part), children(part)[::-1]):
+                are_times = is_attribute(one) and is_attribute(another) and _is_time(one)
+                if are_times and _shows(own, one) and _shows(other, another):
+                    yield one, another
 
     def _back(self, least_us: int, own: Attribute, open_us: int, plan: Plan, path: Path) -> int | None:
         """A least time, back by as much as that of `own` goes back to `open_us`."""
@@ -179,8 +223,13 @@ def _is_window(column: Expression) -> bool:
     return is_window_column(column) or is_session_window(column)
 
 
-def _aggregates(value: Expression) -> bool:
-    return any(simple_name(part) == "AggregateExpression" for part in walk_expression(value))
+def _is_time(expression: Expression) -> bool:
+    return str(expression.dataType().typeName()) in _TIMES
+
+
+def _chosen(choice: Expression) -> list[Expression]:
+    """What an expression gives one of: times, not the conditions by which it chooses."""
+    return [part for part in children(choice) if _is_time(part)]
 
 
 def _shows(plan: Plan, column: Attribute) -> bool:

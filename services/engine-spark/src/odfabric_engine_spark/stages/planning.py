@@ -31,7 +31,7 @@ def staged_query(query: NormalQuery) -> StagedQuery:
     check_session_gaps(catalyst, plan)
     pruned = _pruned(catalyst, plan)
     found = identified(catalyst, pruned)
-    inference = Inference(catalyst, times, limited=query.lateness_us is not None)
+    inference = Inference(catalyst, times, limited=query.lateness_us is not None, copied=query.copies.numbers)
     stages = inference.run(found.plan)
     check_kept_types(stages)
     groups = {index: GroupPlan(catalyst, stage) for index, stage in enumerate(stages) if isinstance(stage, GroupStage)}
@@ -41,7 +41,7 @@ def staged_query(query: NormalQuery) -> StagedQuery:
     }
     lateness = None
     if query.lateness_us is not None:
-        ends = closings(catalyst, found.plan, times, inference.inputs, query.copied)
+        ends = closings(catalyst, found.plan, times, inference.inputs, query.copies)
         lateness = Lateness.of(catalyst, times, ends, stages=stages, limit_us=query.lateness_us)
     return StagedQuery(
         catalyst=catalyst,
