@@ -14,6 +14,7 @@ import pytest
 from odfabric.model.metadata import TemporalTable
 from odfabric_engine_spark.call import EngineCall
 from tests.services.engine.transforming import CF, HOUR, A, Derivative, Input, R, input_schema
+from tests.support.turns import todays
 
 pytestmark = pytest.mark.spark
 
@@ -62,7 +63,7 @@ VALUES = {
 """Subqueries with a span of times, and what they say of the row in time."""
 
 
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name", todays([*VALUES], parts=2))
 def test_a_row_in_time_for_its_window_finds_what_its_subquery_reads(
     name: str, engine_call: EngineCall, tmp_path: Path
 ) -> None:
@@ -125,17 +126,18 @@ def test_a_late_withdrawal_changes_nothing_of_what_a_subquery_said(
     assert (rows, dropped) == ([(at(0), "x", 2, 2)], 1)
 
 
-@pytest.mark.parametrize(
-    "joined",
-    [
-        "a join d on a.k = d.k and {within}",
-        "a join d on a.k = d.k where {within}",
-        "a, d where a.k = d.k and {within}",
-        "a join d using (k) where {within}",
-        "a join d on a.k = d.k join d e on e.k = a.k where {within}",
-    ],
+JOINED = (
+    "a join d on a.k = d.k and {within}",
+    "a join d on a.k = d.k where {within}",
+    "a, d where a.k = d.k and {within}",
+    "a join d using (k) where {within}",
+    "a join d on a.k = d.k join d e on e.k = a.k where {within}",
 )
-@pytest.mark.parametrize("within", [COMPARED, BETWEEN])
+
+
+@pytest.mark.parametrize(
+    ("joined", "within"), todays([(joined, within) for joined in JOINED for within in (COMPARED, BETWEEN)], parts=3)
+)
 def test_a_late_partner_is_dropped_however_the_span_is_written(
     joined: str, within: str, engine_call: EngineCall, tmp_path: Path
 ) -> None:
@@ -174,7 +176,7 @@ STEPS: dict[str, tuple[Sequence[tuple[str | None, str]] | str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", todays([*STEPS], parts=2))
 def test_a_temporal_table_may_be_rows_that_a_step_selects(name: str, engine_call: EngineCall, tmp_path: Path) -> None:
     sql, table = STEPS[name]
     feeds: list[Feed] = [

@@ -13,6 +13,7 @@ import pytest
 from odfabric.model.instant import Instant
 from odfabric_engine_spark.call import EngineCall
 from tests.services.engine.transforming import HOUR, A, Derivative, Input, input_schema
+from tests.support.turns import todays
 
 pytestmark = pytest.mark.spark
 
@@ -140,7 +141,7 @@ CORRECTED = {"sessions that end at windows"}
 """A session that goes on is withdrawn, and given again later; what is given for the first time counts."""
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", todays([*QUERIES], parts=2))
 def test_no_row_comes_before_the_watermark(name: str, engine_call: EngineCall, tmp_path: Path) -> None:
     sql, feeds = QUERIES[name]
     inputs = {alias: Input(tmp_path, alias, SCHEMA, at + 1) for at, alias in enumerate(ALL)}
