@@ -79,7 +79,7 @@ class Backend(Protocol):
     def add(self, path: str) -> list[dict[str, object]]:
         """Create the datasets of a manifest file (`-` is standard input)."""
 
-    def set_transform(self, path: str) -> list[dict[str, object]]:
+    def set_transform(self, path: str, *, anew: bool = False) -> list[dict[str, object]]:
         """Give existing datasets the transforms of a manifest file: `{id, alias, head, blocks, verdict, reason}`."""
 
     def datasets(self) -> list[dict[str, object]]:

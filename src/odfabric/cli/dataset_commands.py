@@ -74,7 +74,9 @@ def add(context: typer.Context, manifests: list[str] = typer.Argument(help="YAML
 
 
 def set_transform(
-    context: typer.Context, manifest: str = typer.Argument(help="YAML file, - for standard input")
+    context: typer.Context,
+    manifest: str = typer.Argument(help="YAML file, - for standard input"),
+    anew: bool = typer.Option(False, "--anew", help="Compute also what stays the same from the beginning"),
 ) -> None:
     """Give existing derivative datasets the transforms of a manifest; `odf engine validate` tells beforehand what that means.
 
@@ -82,7 +84,7 @@ def set_transform(
     """
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:
-        changed = backend.set_transform(manifest)
+        changed = backend.set_transform(manifest, anew=anew)
     if not changed:
         raise InvalidRequest(
             f"{'standard input' if manifest == '-' else manifest} declares no derivative dataset",

@@ -66,12 +66,14 @@ class NodeBackend:
                 raise JobFailed(_after(added, failed.document)) from None
         return added
 
-    def set_transform(self, path: str) -> list[dict[str, object]]:
+    def set_transform(self, path: str, *, anew: bool = False) -> list[dict[str, object]]:
         """Change the transforms of all datasets of a manifest file, in order."""
         from odfabric.model.metadata import DatasetKind
 
         return [
-            self._send_manifest("PUT", f"{self._path(str(placed.snapshot.name))}/transform", placed)
+            self._send_manifest(
+                "PUT", f"{self._path(str(placed.snapshot.name))}/transform{'?anew=true' if anew else ''}", placed
+            )
             for placed in _manifests(path)
             if placed.snapshot.kind is DatasetKind.DERIVATIVE
         ]

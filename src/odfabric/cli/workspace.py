@@ -65,7 +65,7 @@ class WorkspaceBackend:
             added.append({"id": str(entry.id), "alias": str(entry.alias), "head": str(head)})
         return added
 
-    def set_transform(self, path: str) -> list[dict[str, object]]:
+    def set_transform(self, path: str, *, anew: bool = False) -> list[dict[str, object]]:
         """Change the transforms of all datasets of a manifest file, in order."""
         limits = self._node.manifest_limits
         text, shown = source_text(path, bytes_max=limits.bytes_max)
@@ -73,7 +73,7 @@ class WorkspaceBackend:
         for placed in parse_placed_snapshots(text, file=shown, limits=limits):
             if placed.snapshot.kind is DatasetKind.DERIVATIVE:
                 with placed.refusals_in_file():
-                    found = self._node.set_transform(placed.snapshot, Subject(LOCAL_ACCOUNT))
+                    found = self._node.set_transform(placed.snapshot, Subject(LOCAL_ACCOUNT), anew=anew)
                 changed.append(found.to_value(self._node.head(found.entry)))
         return changed
 

@@ -35,6 +35,17 @@ def replaced_transform(state: ChainState, blocks: BlockSource) -> SetTransform |
     return None
 
 
+def is_asked_for_again(state: ChainState, blocks: BlockSource) -> bool:
+    """Whether the transform that is there took the place of itself: who sets the same one again wants it computed anew."""
+    transforms: list[SetTransform] = []
+    for link in walk(blocks, state.head):
+        if isinstance(link.block.event, SetTransform):
+            transforms.append(link.block.event)
+            if len(transforms) > 1:
+                return transforms[0] == transforms[1]
+    return False
+
+
 def has_more_columns(state: ChainState) -> bool:
     """Whether the schema was changed behind the last transaction."""
     schema, last = state.schema, state.execute_transform

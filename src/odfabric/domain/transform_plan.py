@@ -288,7 +288,7 @@ def _declared_inputs(event: SetTransform) -> tuple[_Declared, ...]:
 def _inputs_changed() -> InvalidRequest:
     return InvalidRequest(
         "The inputs of the transform are not those of its earlier transactions",
-        hint="reset the dataset to recompute it",
+        hint="declare a new dataset with this transform",
     )
 
 

@@ -38,5 +38,5 @@ def checkpoint_bases(path: Path) -> tuple[Multihash, ...]:
         raise InvalidData(
             "the head of the checkpoint cannot be read",
             place=Place(file=path.name, rule="checkpoint-damaged"),
-            hint="reset the dataset to compute it anew",
+            hint="`odf set-transform --anew` computes the dataset from the beginning",
         ) from error

@@ -12,7 +12,7 @@ from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.validate import input_dataset_id
 from odfabric.domain.chain.walk import BlockSource, data_slices_down
 from odfabric.domain.schema_evolution import current_schema
-from odfabric.domain.transform_evolution import has_more_columns, replaced_transform
+from odfabric.domain.transform_evolution import has_more_columns, is_asked_for_again, replaced_transform
 from odfabric.domain.transform_plan import InputChain, TransformChange
 from odfabric.errors import InvalidManifest, InvalidQuery, NotFound, Place
 from odfabric.formats.references import parse_dataset_ref
@@ -84,12 +84,13 @@ def change_of(
     """What the next transaction makes of a transform that was replaced since the last one; None if none was.
 
     `blocks` are the dataset's own. It depends on the chain and the two transforms alone, so a replay comes to the same. With more columns
-    than before also what says the same is computed anew. Raises Determinate.
+    than before, or set again as it was, also what says the same is computed anew. Raises Determinate.
     """
     before = replaced_transform(state, blocks)
     if before is None or state.transform is None:
         return None
-    if not has_more_columns(state) and _says_the_same(before, state.transform.event, state, inputs, engine):
+    continues = not has_more_columns(state) and not is_asked_for_again(state, blocks)
+    if continues and _says_the_same(before, state.transform.event, state, inputs, engine):
         return TransformChange(previous=before.transform, migrates=False)
     output = tuple(data_slices_down(blocks, state.head, tail=None, blocks_max=blocks_max))[::-1]
     return TransformChange(previous=before.transform, migrates=True, output=output)

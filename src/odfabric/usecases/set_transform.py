@@ -31,6 +31,11 @@ from odfabric.usecases.commit_result import CommitResult, result_of
 from odfabric.usecases.judge_transform import refuse_problems, validate_request
 from odfabric.usecases.repository import Repository
 
+_ASKED_FOR = QueryEvolution(
+    verdict=EvolutionVerdict.MIGRATION,
+    reason="as asked for: the next transaction computes the result anew and corrects the rows that differ",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ChangedTransform:
@@ -62,9 +67,11 @@ def set_transform(
     commits: Commits,
     engine: Engine,
     clock: Clock,
+    anew: bool = False,
 ) -> ChangedTransform:
     """Give the dataset of the manifest's name the manifest's transform; other events of the manifest are not looked at.
 
+    With `anew` the transform that it has already is set again, so that the next run computes it from the beginning.
     Raises NotFound, InvalidManifest without a transform, InvalidRequest for other inputs or a copy, InvalidQuery, and
     IncompatibleSchema for an output that does not fit the dataset.
     """
@@ -89,7 +96,9 @@ def set_transform(
                 f"{entry.alias}: {refused.message}", place=refused.place, hint=refused.hint
             ) from refused
         if is_there and events == [wanted]:
-            return None
+            if not anew:
+                return None
+            evolution = _ASKED_FOR
         judged[:] = [evolution]
         blocks = link_blocks(state, events, system_time=next_system_time(state, now=clock.now()))
         return PlannedCommit(tuple(blocks), inputs=transform_inputs(fold_blocks(state, blocks)))

@@ -146,8 +146,8 @@ class Node:
         self.ports.signals.send(Topic.OUTBOX)
         return created
 
-    def set_transform(self, snapshot: DatasetSnapshot, subject: Subject) -> ChangedTransform:
-        """Give an existing derivative dataset the transform of a manifest."""
+    def set_transform(self, snapshot: DatasetSnapshot, subject: Subject, *, anew: bool = False) -> ChangedTransform:
+        """Give an existing derivative dataset the transform of a manifest, with `anew` also the one that it has."""
         changed = set_transform(
             snapshot,
             subject=subject,
@@ -156,6 +156,7 @@ class Node:
             commits=self.commits,
             engine=self.ports.engine,
             clock=self.ports.clock,
+            anew=anew,
         )
         self.ports.signals.send(Topic.OUTBOX)
         return changed

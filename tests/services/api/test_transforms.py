@@ -82,3 +82,13 @@ def test_what_is_no_change_of_this_dataset_is_refused(
 @pytest.mark.usefixtures("chosen")
 def test_strangers_change_nothing(stranger: httpx.Client) -> None:
     assert stranger.put(PATH, content=BOTH, headers=YAML).status_code == 404
+
+
+@pytest.mark.usefixtures("chosen")
+def test_the_same_may_be_asked_for_again(client: httpx.Client) -> None:
+    asked = {"content": manifest("SELECT * FROM b"), "headers": YAML}
+    client.put(PATH, **asked)
+    assert client.put(PATH, **asked).json()["blocks"] == []
+    anew = client.put(f"{PATH}?anew=true", **asked).json()
+    assert (len(anew["blocks"]), anew["verdict"]) == (1, "migration")
+    assert client.put(f"{PATH}?anew=perhaps", **asked).status_code == 400

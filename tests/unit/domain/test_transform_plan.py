@@ -311,7 +311,7 @@ def test_inputs_that_were_changed_need_a_reset() -> None:
     output.append(example_transform(INPUT_IDS[1]))
     with pytest.raises(InvalidRequest, match="not those of its earlier transactions") as refusal:
         plan(output, flights, weather)
-    assert refusal.value.hint == "reset the dataset to recompute it"
+    assert refusal.value.hint == "declare a new dataset with this transform"
 
 
 def test_an_interval_has_a_limit() -> None:

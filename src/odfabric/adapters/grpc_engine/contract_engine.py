@@ -115,7 +115,7 @@ class ContractEngine:
         if request.previous is not None:
             raise InvalidRequest(
                 f"the engine `{self._settings.name}` cannot change the transform of a dataset that has data",
-                hint="reset the dataset to compute it anew",
+                hint="`odf set-transform --anew` computes the dataset from the beginning",
             )
         return contract.TransformRequest(
             dataset_id=request.dataset_id,

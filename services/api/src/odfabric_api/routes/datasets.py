@@ -123,7 +123,12 @@ def delete_dataset(request: Request, caller: Maintainer, dataset_id: DatasetIdTe
     responses=answers(TransformChanged, text="What the next pull makes of it"),
     openapi_extra=_MANIFEST_BODY,
 )
-async def set_transform(request: Request, entry: WritableDataset, caller: Writer) -> Response:
+async def set_transform(
+    request: Request,
+    entry: WritableDataset,
+    caller: Writer,
+    anew: Annotated[bool, Query(description="Compute also what stays the same from the beginning")] = False,
+) -> Response:
     """The transform of a DatasetSnapshot of this name; its other events are not looked at. The next pull makes the rows those of
     the new query. Without `blocks` the dataset has this transform already."""
     node, limits = node_of(request), node_of(request).manifest_limits
@@ -136,7 +141,7 @@ async def set_transform(request: Request, entry: WritableDataset, caller: Writer
                 f"the manifest is of {placed.snapshot.name}, not of {entry.alias}", hint="send it to its own dataset"
             )
         with placed.refusals_in_file():
-            changed = node.set_transform(placed.snapshot, caller)
+            changed = node.set_transform(placed.snapshot, caller, anew=anew)
         return changed.to_value(node.head(entry))
 
     return JSONResponse(await to_thread.run_sync(change))

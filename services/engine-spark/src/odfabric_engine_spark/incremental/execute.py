@@ -283,7 +283,7 @@ def _opened(request: TransformRequest, call: EngineCall) -> StoredCheckpoint:
 
 def _discontinued(message: str) -> InvalidData:
     place = Place(rule="checkpoint-discontinued")
-    return InvalidData(message, place=place, hint="reset the dataset to compute it anew")
+    return InvalidData(message, place=place, hint="`odf set-transform --anew` computes the dataset from the beginning")
 
 
 def _is_of_previous(request: TransformRequest, call: EngineCall, judged: JudgedTransform, fingerprint: str) -> bool:

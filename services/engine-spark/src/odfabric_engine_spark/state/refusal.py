@@ -12,7 +12,7 @@ from odfabric.errors import InvalidData, Place
 
 def refused(name: str, rule: str, message: str) -> InvalidData:
     """The error for a file that users know as `name`."""
-    hint = "run the transform with the engine that made it, or reset the dataset"
+    hint = "run the transform with the engine that made it, or compute it anew: `odf set-transform --anew`"
     return InvalidData(message, place=Place(file=name, rule=rule), hint=hint)
 
 
