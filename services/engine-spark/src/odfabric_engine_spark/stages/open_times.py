@@ -157,7 +157,7 @@ class OpenTimes:
         """How much earlier than the watermark the times of rows that are grouped with a row to come may be: their window's start."""
         windows = [each for each in items(aggregate.groupingExpressions()) if is_attribute(each) and _is_window(each)]
         starts = [self._least(each, WINDOW_START, plan, path) for each in windows]
-        return max((self.watermark_us - each for each in starts if each is not None), default=0)
+        return max([0, *(self.watermark_us - each for each in starts if each is not None)])
 
     def _of_window(self, window: Attribute, definition: Expression, member: int, plan: Plan, path: Path) -> int | None:
         """Of the window that a row to come lies in. A session that it goes on with began earlier than that row."""
