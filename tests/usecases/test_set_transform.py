@@ -17,7 +17,14 @@ from odfabric.formats.dataset_layout import in_dataset
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.data_schema import DataField, DataTypeOption, DataTypeString
-from odfabric.model.engine import EngineInfo, EvolutionVerdict, MigrateRequest, TransformResult
+from odfabric.model.engine import (
+    EngineInfo,
+    EvolutionVerdict,
+    MigrateRequest,
+    TransformResult,
+    ValidateRequest,
+    ValidateResult,
+)
 from odfabric.model.job import Job, JobStatus
 from odfabric.model.metadata import ExecuteTransform, SetDataSchema, SetTransform
 from odfabric.ports.engine import ProgressListener
@@ -299,6 +306,24 @@ def test_the_transform_that_is_there_is_computed_anew_if_asked(story: Story) -> 
     story.push(story.readings, "Odesa")
     assert story.pull()["rows"] == 1, "once is enough"
     assert story.change("SELECT * FROM a").result is None
+
+
+class EngineOfRuns(MemoryEngine):
+    """Judges a transform only by running it, as engines behind the contract of the reference do."""
+
+    def validate_query(self, request: ValidateRequest) -> ValidateResult:
+        return ValidateResult(problems=(), data_schema=None, operator_class=None, keys=())
+
+
+def test_an_engine_that_cannot_compute_anew_is_not_asked_to(story: Story) -> None:
+    """Else each pull would be refused from then on."""
+    story.memory.use_engine(EngineOfRuns(story.memory.folder / "exchange"))
+    assert story.change("SELECT * FROM a").result is None
+    head = story.memory.node.head(story.chosen).hash
+    for query, anew in (("SELECT * FROM a", True), ("SELECT * FROM b", False)):
+        with pytest.raises(InvalidRequest, match="cannot change a transform that has run"):
+            story.change(query, anew=anew)
+    assert story.memory.node.head(story.chosen).hash == head
 
 
 def test_a_migration_does_without_the_checkpoint(story: Story) -> None:

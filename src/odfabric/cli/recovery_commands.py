@@ -66,7 +66,6 @@ def replay(
         }
         for one in found
     ]
-    restored = [key for one in found for key in one.restored]
     if output.as_json:
         engine = {"name": info.name, "version": info.version, "digest": info.digest}
         output.document({"engine": engine, "transactions": rows})
@@ -75,7 +74,7 @@ def replay(
         output.result(
             None, f"{info.name} {info.version} {info.digest[:16]} reproduces {good} of {len(found)} transactions"
         )
-        for key in restored:
+        for key in (key for one in found for key in one.restored):
             output.result(None, f"put back {key}")
         if good < len(found):
             output.rows([row for row in rows if not row["reproduced"]])

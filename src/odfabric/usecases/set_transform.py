@@ -98,6 +98,8 @@ def set_transform(
         if is_there and events == [wanted]:
             if not anew:
                 return None
+            if evolution is None:
+                raise _unchangeable(wanted)
             evolution = _ASKED_FOR
         judged[:] = [evolution]
         blocks = link_blocks(state, events, system_time=next_system_time(state, now=clock.now()))
@@ -142,14 +144,10 @@ def _events(
     if not has_run:
         return [wanted], None
     schema = current_schema(state)
-    unknown = result.evolution is None or result.data_schema is None
-    if unknown and before == wanted:
-        return [wanted], None  # an engine that does not compare queries
     if result.evolution is None or result.data_schema is None or schema is None:
-        raise InvalidRequest(
-            f"the engine {wanted.transform.engine} cannot change a transform that has run",
-            hint="declare a new dataset with this transform",
-        )
+        if before == wanted:
+            return [wanted], None
+        raise _unchangeable(wanted)
     if result.evolution.verdict is EvolutionVerdict.REFUSED:
         raise IncompatibleSchema(result.evolution.reason, hint=result.evolution.hint)
     evolved = evolved_schema(schema, result.data_schema)
@@ -161,6 +159,14 @@ def _events(
             hint=f"name them, new ones last: {', '.join(f'`{field.name}`' for field in evolved.fields)}",
         )
     return [wanted, SetDataSchema(schema=evolved)], _with_more_columns(result.evolution, schema, evolved)
+
+
+def _unchangeable(wanted: SetTransform) -> InvalidRequest:
+    """The refusal of an engine that neither compares queries nor migrates."""
+    return InvalidRequest(
+        f"the engine {wanted.transform.engine} cannot change a transform that has run",
+        hint="declare a new dataset with this transform",
+    )
 
 
 def _with_more_columns(evolution: QueryEvolution, schema: DataSchema, evolved: DataSchema) -> QueryEvolution:

@@ -67,7 +67,7 @@ class EnginesByName:
             raise InvalidQuery(
                 f"the engine `{name}` cannot change the transform of a dataset that has data",
                 place=Place(rule="transform-change"),
-                hint="`odf set-transform --anew` computes the dataset from the beginning",
+                hint="declare a new dataset with this transform",
             )
         return self._own.migrate_query(request, progress=progress)
 

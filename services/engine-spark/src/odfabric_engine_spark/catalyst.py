@@ -275,6 +275,17 @@ def is_date(expression: Expression) -> bool:
     return str(expression.dataType().typeName()) == "date"
 
 
+def is_time(expression: Expression) -> bool:
+    """Whether the values of an expression are instants or days."""
+    return str(expression.dataType().typeName()) in ("date", "timestamp", "timestamp_ntz")
+
+
+def constant_us(time: Expression) -> int | None:
+    """The instant of a constant in microseconds, of a day its beginning; None for null. Raises what Spark raises on computing it."""
+    found: Any = time.eval(None)
+    return None if found is None else int(found) * (_MICROS_PER_DAY if is_date(time) else 1)
+
+
 def expr_id(named: Expression) -> int:
     """The identity of a column within a plan."""
     return reader_of(named._gateway_client).column_id(named)

@@ -115,7 +115,7 @@ class ContractEngine:
         if request.previous is not None:
             raise InvalidRequest(
                 f"the engine `{self._settings.name}` cannot change the transform of a dataset that has data",
-                hint="`odf set-transform --anew` computes the dataset from the beginning",
+                hint="declare a new dataset with this transform",
             )
         return contract.TransformRequest(
             dataset_id=request.dataset_id,

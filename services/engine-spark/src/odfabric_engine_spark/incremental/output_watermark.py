@@ -6,20 +6,19 @@ on output watermarks.
 
 from __future__ import annotations
 
-from typing import Any
-
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from odfabric.model.instant import SECONDS_PER_DAY, Instant
+from odfabric.model.instant import Instant
 from odfabric_engine_spark.catalyst import (
     Catalyst,
     Expression,
     Plan,
     children,
+    constant_us,
     expr_id,
     is_attribute,
-    is_date,
+    is_time,
     items,
     output_of,
     simple_name,
@@ -31,7 +30,6 @@ from odfabric_engine_spark.incremental.steps import micros
 from odfabric_engine_spark.incremental.trace import substitute
 
 _NANOS_PER_MICRO = 1_000
-_MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
 
 
 def open_group_from(query: AggregateQuery, event_time: str, watermark: Instant | None) -> Instant | None:
@@ -51,16 +49,16 @@ def _least_open_us(query: AggregateQuery, event_time: str, watermark_us: int) ->
     start_us, end_us = query.window.bounds_us(watermark_us)
     expression = _event_time_of(query, event_time)
     key = query.columns[query.window.index].expression
-    if expression is None or not _is_time(expression):
+    if expression is None or not is_time(expression):
         return start_us
     least = _at_window(query.catalyst, expression, key, start_us, end_us)
     if any(is_attribute(part) or simple_name(part) == "AggregateExpression" for part in walk_expression(least)):
         return start_us
     try:
-        value: Any = least.eval(None)
+        found = constant_us(least)
     except (Py4JError, PySparkException):
         return start_us  # a time beyond all that there are
-    return start_us if value is None else int(value) * (_MICROS_PER_DAY if is_date(expression) else 1)
+    return start_us if found is None else found
 
 
 def _event_time_of(query: AggregateQuery, event_time: str) -> Expression | None:
@@ -79,16 +77,12 @@ def _event_time_of(query: AggregateQuery, event_time: str) -> Expression | None:
     return expression
 
 
-def _is_time(expression: Expression) -> bool:
-    return str(expression.dataType().typeName()) in ("timestamp", "date")
-
-
 def _is_member(expression: Expression, key: Expression) -> bool:
     return simple_name(expression) == "GetStructField" and bool(expression.child().semanticEquals(key))
 
 
 def _at_window(catalyst: Catalyst, expression: Expression, key: Expression, start_us: int, end_us: int) -> Expression:
-    if simple_name(expression) == "AggregateExpression" and _is_time(expression):
+    if simple_name(expression) == "AggregateExpression" and is_time(expression):
         return catalyst.instant(start_us, like=expression)
     if _is_member(expression, key):
         at_us = start_us if int(expression.ordinal()) == 0 else end_us

@@ -26,19 +26,15 @@ class Copies:
     repeated: frozenset[int]
 
     @classmethod
-    def of(cls, query: Plan, numbers: Mapping[int, int]) -> Copies:
-        """Of a query before its subqueries were taken apart."""
-        if not numbers:
-            return cls({}, frozenset())
-        uses = Counter(min(leaf.columns) for leaf in _all_leaves(query))
-        return cls(numbers, frozenset(number for number in numbers.values() if uses[number] > 1))
+    def of(cls, query: Plan, plain: Plan) -> Copies:
+        """Of a query, and its plan with the subqueries taken apart."""
+        before, after = (Counter(frozenset(leaf.columns) for leaf in _all_leaves(plan)) for plan in (query, plain))
+        copied = [use for use, count in before.items() if after[use] > count]
+        numbers = {column: min(use) for use in copied for column in use}
+        return cls(numbers, frozenset(min(use) for use in copied if before[use] > 1))
 
 
-def copied_columns(before: list[Plan], after: Plan) -> dict[int, int]:
-    """Columns of uses of which a plan has more than the plans that it was made of, by id, with a number for each use."""
-    known = Counter(frozenset(leaf.columns) for plan in before for leaf in leaves_of(plan))
-    now = Counter(frozenset(leaf.columns) for leaf in leaves_of(after))
-    return {column: min(use) for use, count in known.items() if now[use] > count for column in use}
+NO_COPIES = Copies({}, frozenset())
 
 
 def _all_leaves(plan: Plan) -> Iterator[Leaf]:

@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError
 from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, simple_name
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.resolve import ResolvedQuery
-from odfabric_engine_spark.normalise.copies import Copies
+from odfabric_engine_spark.normalise.copies import NO_COPIES, Copies
 from odfabric_engine_spark.normalise.event_times import EventTimes
 from odfabric_engine_spark.normalise.first_rows import with_numbers, without_limit
 from odfabric_engine_spark.normalise.float_aggregates import with_exact_aggregates
@@ -53,7 +53,7 @@ _SET_OPERATIONS = (
 class NormalQuery:
     """A query as a normal plan. `timed`: part of it waits for the watermark. `times` are the event times of its plans.
 
-    `copies` are the uses of inputs that are read in several places.
+    `copies` are the uses of inputs that are read in several places, where rows may come only so late.
     """
 
     catalyst: Catalyst
@@ -73,9 +73,8 @@ def normal_plan(
         inlined = catalyst.with_inlined_ctes(query.plan)
         check_analysed(catalyst, inlined, tables)
         times = EventTimes(tables)
-        plain = _Plain(catalyst, times, temporal_tables)
-        plan = plain.plain(inlined)
-        copies = Copies.of(inlined, plain.copied)
+        plan = _Plain(catalyst, times, temporal_tables).plain(inlined)
+        copies = NO_COPIES if query.lateness is None else Copies.of(inlined, plan)
     except Py4JError as error:
         raise spark_refused(error) from error
     plan = with_plain_comparisons(catalyst, with_sorted_lists(catalyst, with_typed_nulls(catalyst, plan)))
@@ -96,11 +95,6 @@ class _Plain:
         self._catalyst = catalyst
         self._subqueries = Subqueries(catalyst)
         self._lookups = LookupReader(catalyst, times, primary_keys, self.plain)
-
-    @property
-    def copied(self) -> Mapping[int, int]:
-        """Columns of inputs that subqueries made copies of."""
-        return self._subqueries.copied
 
     def plain(self, plan: Plan) -> Plan:
         """A plan of plain nodes. Raises Refused.

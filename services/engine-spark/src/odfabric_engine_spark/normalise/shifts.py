@@ -10,20 +10,18 @@ from __future__ import annotations
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from odfabric.model.instant import SECONDS_PER_DAY
 from odfabric_engine_spark.catalyst import (
     Attribute,
     Catalyst,
     Expression,
     children,
+    constant_us,
     expr_id,
     is_attribute,
-    is_date,
     simple_name,
 )
 from odfabric_engine_spark.incremental.trace import substitute
 
-_MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
 _BY_DAYS = frozenset({"DateAdd", "DateSub"})
 _BY_INTERVAL = "TimestampAddInterval"
 _BY_UNIT = "TimestampAdd"
@@ -38,10 +36,9 @@ def shift_us(catalyst: Catalyst, expression: Expression, time: Attribute) -> int
     if not _is_shifted(expression):
         return None
     try:
-        now = substitute(catalyst, expression, {expr_id(time): catalyst.instant(0, like=time)}).eval(None)
+        return constant_us(substitute(catalyst, expression, {expr_id(time): catalyst.instant(0, like=time)}))
     except (Py4JError, PySparkException):
         return None  # a constant that cannot be computed
-    return None if now is None else int(now) * (_MICROS_PER_DAY if is_date(expression) else 1)
 
 
 def keeps_instant(cast: Expression) -> bool:

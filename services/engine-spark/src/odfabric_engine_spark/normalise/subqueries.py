@@ -28,7 +28,6 @@ from odfabric_engine_spark.catalyst import (
     walk_expression,
     without_alias,
 )
-from odfabric_engine_spark.normalise.copies import copied_columns
 from odfabric_engine_spark.normalise.domains import with_equalities_hidden, with_equalities_shown
 from odfabric_engine_spark.normalise.memberships import Memberships, is_not_in
 from odfabric_engine_spark.normalise.rebuild import map_expression, map_expressions, subqueries_of, with_children
@@ -46,8 +45,6 @@ class Subqueries:
 
     def __init__(self, catalyst: Catalyst) -> None:
         self._catalyst = catalyst
-        self.copied: dict[int, int] = {}
-        """Columns of uses of inputs which Spark's rules have made several of, by id: copies have the same number."""
 
     def joined(self, node: Plan) -> Plan:
         """The node, or joins and the node without subqueries. Raises Refused naming the subquery."""
@@ -139,7 +136,6 @@ class Subqueries:
         """
         if not plan.resolved() or any(_asks_outside(each) and _times(each, plan) > 1 for each in done):
             raise Refused([_too_correlated(at)])
-        self.copied |= copied_columns(list(done), plan)
         return self._with_plain_nodes(with_equalities_shown(self._catalyst, plan, done), done)
 
     def _with_plain_nodes(self, plan: Plan, done: set[Plan]) -> Plan:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from odfabric.model.instant import SECONDS_PER_DAY
 from odfabric_engine_spark.catalyst import (
     Attribute,
     Catalyst,
@@ -22,9 +21,10 @@ from odfabric_engine_spark.catalyst import (
     Plan,
     children,
     conjuncts,
+    constant_us,
     expr_id,
     is_attribute,
-    is_date,
+    is_time,
     items,
     output_of,
     simple_name,
@@ -41,8 +41,6 @@ from odfabric_engine_spark.stages.values import references
 
 _NEVER = (1 << 63) - 1
 """Of a value that no row has which comes later."""
-_MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
-_TIMES = frozenset({"timestamp", "timestamp_ntz", "date"})
 _CHOICES = frozenset({"Coalesce", "CaseWhen", "If", "Nvl", "Nvl2", "IfNull", "Least", "Greatest"})
 """What gives one of several times: the least of them may come."""
 Path = tuple[int, ...]
@@ -96,7 +94,7 @@ class OpenTimes:
     def _found(self, column: Attribute, member: int | None, plan: Plan, path: Path) -> int | None:
         if leaf_alias(plan) is not None:
             return self.watermark_us if self.times.is_event_time(column, plan) else None
-        if member is None and not _is_time(column):
+        if member is None and not is_time(column):
             return None
         found = [self._from(column, value, member, plan, at, path) for value, at in sources_of(column, plan)]
         known = [each for each in found if each is not None]
@@ -118,7 +116,7 @@ class OpenTimes:
 
     def _of(self, expression: Expression, plan: Plan, path: Path, *, back_us: int = 0) -> int | None:
         """Of a time over a plan: what it is of the least times. Aggregates take times from when the watermark was `back_us` earlier."""
-        if not _is_time(expression):
+        if not is_time(expression):
             return None
         marks: list[int | None] = []
 
@@ -134,8 +132,7 @@ class OpenTimes:
             return None
         if all(each == _NEVER for each in marks):
             return _NEVER
-        least = value.eval(None)
-        return None if least is None else int(least) * (_MICROS_PER_DAY if is_date(expression) else 1)
+        return constant_us(value)
 
     def _part(self, part: Expression, plan: Plan, path: Path, back_us: int) -> _Found | None:
         """What is known of a part of an expression, None if its own parts say it."""
@@ -143,8 +140,8 @@ class OpenTimes:
         if name == "GetStructField" and _is_window(part.child()):
             return _Found(self._least(part.child(), int(part.ordinal()), plan, path))
         if is_attribute(part):
-            return _Found(self._least(part, None, plan, path) if _is_time(part) else None)
-        if name in _CHOICES and _is_time(part):
+            return _Found(self._least(part, None, plan, path) if is_time(part) else None)
+        if name in _CHOICES and is_time(part):
             chosen = [self._of(each, plan, path, back_us=back_us) for each in _chosen(part)]
             return _Found(None if None in chosen else min((each for each in chosen if each is not None), default=None))
         if name == "AggregateExpression":
@@ -209,7 +206,7 @@ class OpenTimes:
             if simple_name(part) not in ("EqualTo", "EqualNullSafe"):
                 continue
             for one, another in (children(part), children(part)[::-1]):
-                are_times = is_attribute(one) and is_attribute(another) and _is_time(one)
+                are_times = is_attribute(one) and is_attribute(another) and is_time(one)
                 if are_times and _shows(own, one) and _shows(other, another):
                     yield one, another
 
@@ -223,13 +220,9 @@ def _is_window(column: Expression) -> bool:
     return is_window_column(column) or is_session_window(column)
 
 
-def _is_time(expression: Expression) -> bool:
-    return str(expression.dataType().typeName()) in _TIMES
-
-
 def _chosen(choice: Expression) -> list[Expression]:
     """What an expression gives one of: times, not the conditions by which it chooses."""
-    return [part for part in children(choice) if _is_time(part)]
+    return [part for part in children(choice) if is_time(part)]
 
 
 def _shows(plan: Plan, column: Attribute) -> bool:

@@ -21,13 +21,13 @@ from odfabric_engine_spark.catalyst import (
     Plan,
     children,
     expressions_of,
+    is_time,
     items,
     simple_name,
     walk_expression,
 )
 from odfabric_engine_spark.validate.refusal import Refused, refusal, text_of
 
-_TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 _SPECIAL_TIME = re.compile(r"\s*(?:now|today|tomorrow|yesterday)\b.*", re.IGNORECASE | re.DOTALL)
 _TIMESTAMP = '"timestamp"'
 _FORMAT = "timestampformat"
@@ -42,7 +42,7 @@ Spark skips what is no printable character.
 def special_time(cast: Expression) -> InvalidQuery | None:
     """What is wrong with a cast of a constant, however it is spelt; None if nothing is."""
     child = cast.child()
-    if str(cast.dataType().typeName()) not in _TIMES or not child.foldable():
+    if not is_time(cast) or not child.foldable():
         return None
     if not str(child.dataType().typeName()).startswith("string"):
         return None
