@@ -82,6 +82,9 @@ class Backend(Protocol):
     def set_transform(self, path: str, *, anew: bool = False) -> list[dict[str, object]]:
         """Give existing datasets the transforms of a manifest file: `{id, alias, head, blocks, verdict, reason}`."""
 
+    def set_source(self, path: str) -> list[dict[str, object]]:
+        """Give existing datasets the sources of a manifest file: `{id, alias, head, blocks, sources, columns}`."""
+
     def datasets(self) -> list[dict[str, object]]:
         """`{id, alias, kind, head}` of all datasets."""
 

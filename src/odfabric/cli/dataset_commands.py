@@ -1,4 +1,4 @@
-"""Verbs on datasets: init, add, set-transform, list, show, ingest, pull, log, tail, sql, verify, delete."""
+"""Verbs on datasets: init, add, set-transform, set-source, list, show, ingest, pull, log, tail, sql, verify, delete."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -31,6 +32,7 @@ def register(app: typer.Typer) -> None:
         ("init", init),
         ("add", add),
         ("set-transform", set_transform),
+        ("set-source", set_source),
         ("list", list_datasets),
         ("show", show),
         ("ingest", ingest),
@@ -99,6 +101,33 @@ def set_transform(
         else:
             said = f"{one['verdict']}: {one['reason']}" if one["verdict"] else "it has not run yet"
             output.result(None, f"changed {one['alias']}; {said}")
+
+
+def set_source(context: typer.Context, manifest: str = typer.Argument(help="YAML file, - for standard input")) -> None:
+    """Give existing root datasets the sources of a manifest; new optional columns are added to their schemas.
+
+    A push source takes the place of that with its name. Other events of the manifest are not looked at.
+    """
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        changed = backend.set_source(manifest)
+    if not changed:
+        raise InvalidRequest(
+            f"{'standard input' if manifest == '-' else manifest} declares no root dataset",
+            hint="only these have sources",
+        )
+    if output.as_json:
+        output.document(changed)
+        return
+    for one in changed:
+        output.result(None, _sources_changed(one))
+
+
+def _sources_changed(one: Mapping[str, Any]) -> str:
+    if not one["blocks"]:
+        return f"{one['alias']} has these sources already"
+    added = f"; new columns: {', '.join(one['columns'])}" if one["columns"] else ""
+    return f"changed {', '.join(one['sources'])} of {one['alias']}{added}"
 
 
 def list_datasets(context: typer.Context) -> None:

@@ -17,11 +17,20 @@ import httpx
 
 from odfabric.cli.backend import CursorBackend, JobFailed, JobListener, PushFile, source_text
 from odfabric.cli.cursor_backends import NodeCursors
-from odfabric.errors import Determinate, Indeterminate, InvalidQuery, InvalidRequest, Place
+from odfabric.errors import (
+    Determinate,
+    IncompatibleSchema,
+    Indeterminate,
+    InvalidManifest,
+    InvalidQuery,
+    InvalidRequest,
+    Place,
+)
 from odfabric.usecases.problem import problem_document
 
 if TYPE_CHECKING:
     from odfabric.formats.manifest_places import PlacedSnapshot
+    from odfabric.model.metadata import DatasetKind
 
 CONNECT_S_MAX = 10.0
 ANSWER_S_MAX = 120.0
@@ -31,6 +40,8 @@ LOOK_EVERY_S = 0.05
 LOOK_EVERY_S_MAX = 0.5
 AWAY_S_MAX = 30.0
 """How long a node that has answered before may be away, as when its service is started again."""
+_OF_MANIFESTS = (InvalidQuery, InvalidManifest, IncompatibleSchema)
+"""What may be wrong with a manifest that is sent."""
 AWAY_STATUSES = (502, 503, 504)
 BODY = "body"
 """What a node calls the data of a push in its problems."""
@@ -70,12 +81,20 @@ class NodeBackend:
         """Change the transforms of all datasets of a manifest file, in order."""
         from odfabric.model.metadata import DatasetKind
 
+        member = f"/transform{'?anew=true' if anew else ''}"
+        return self._change(path, DatasetKind.DERIVATIVE, member)
+
+    def set_source(self, path: str) -> list[dict[str, object]]:
+        """Change the sources of all datasets of a manifest file, in order."""
+        from odfabric.model.metadata import DatasetKind
+
+        return self._change(path, DatasetKind.ROOT, "/sources")
+
+    def _change(self, path: str, kind: DatasetKind, member: str) -> list[dict[str, object]]:
         return [
-            self._send_manifest(
-                "PUT", f"{self._path(str(placed.snapshot.name))}/transform{'?anew=true' if anew else ''}", placed
-            )
+            self._send_manifest("PUT", self._path(str(placed.snapshot.name)) + member, placed)
             for placed in _manifests(path)
-            if placed.snapshot.kind is DatasetKind.DERIVATIVE
+            if placed.snapshot.kind is kind
         ]
 
     def datasets(self) -> list[dict[str, object]]:
@@ -320,17 +339,23 @@ def _manifests(path: str) -> list[PlacedSnapshot]:
 
 
 def _in_file(document: Mapping[str, object], placed: PlacedSnapshot) -> Mapping[str, object]:
-    """A problem with a query of a manifest, which the node tells of the text that was sent to it, told of the file."""
-    match document:
-        case {"code": InvalidQuery.code, "field": str(field), "message": str(message), **others}:
-            numbers = [others.get(name) for name in ("queryLine", "queryColumn")]
-            line, column = (number if isinstance(number, int) else None for number in numbers)
-            rule, hint = (value if isinstance(value, str) else None for value in map(others.get, ("rule", "hint")))
-            place = placed.in_file(Place(line=line, column=column, field=field, rule=rule))
-            found = {key: value for key, value in document.items() if key not in ("line", "column")}
-            return found | problem_document(InvalidQuery(message, place=place, hint=hint))
-        case _:
+    """A problem with a manifest, which the node tells of the text that was sent to it, told of the file."""
+    code, message = document.get("code"), document.get("message")
+    kind = next((each for each in _OF_MANIFESTS if each.code == code), None)
+    if kind is None or not isinstance(message, str):
+        return document
+    numbers = [document.get(name) for name in ("queryLine", "queryColumn")]
+    line, column = (number if isinstance(number, int) else None for number in numbers)
+    texts = [document.get(name) for name in ("field", "rule", "hint")]
+    field, rule, hint = (text if isinstance(text, str) else None for text in texts)
+    if kind is InvalidQuery:
+        if field is None:
             return document
+        place = placed.in_file(Place(line=line, column=column, field=field, rule=rule))
+    else:
+        place = placed.event_in_file(Place(field=field, rule=rule))
+    found = {key: value for key, value in document.items() if key not in ("line", "column")}
+    return found | problem_document(kind(message, place=place, hint=hint))
 
 
 def _with_file(document: Mapping[str, object], path: str) -> dict[str, object]:

@@ -16,6 +16,7 @@ from odfabric.cli.cursor_backends import WorkspaceCursors
 from odfabric.domain.access import LOCAL_ACCOUNT, Subject
 from odfabric.errors import InvalidRequest, NotFound, OdfError
 from odfabric.formats.block import read_block_header
+from odfabric.formats.manifest_places import PlacedSnapshot
 from odfabric.formats.manifest_yaml import block_to_manifest, parse_placed_snapshots
 from odfabric.formats.multihash import parse_multihash
 from odfabric.formats.references import parse_dataset_ref
@@ -67,15 +68,28 @@ class WorkspaceBackend:
 
     def set_transform(self, path: str, *, anew: bool = False) -> list[dict[str, object]]:
         """Change the transforms of all datasets of a manifest file, in order."""
+        changed = []
+        for placed in self._placed(path, DatasetKind.DERIVATIVE):
+            with placed.refusals_in_file():
+                found = self._node.set_transform(placed.snapshot, Subject(LOCAL_ACCOUNT), anew=anew)
+            changed.append(found.to_value(self._node.head(found.entry)))
+        return changed
+
+    def set_source(self, path: str) -> list[dict[str, object]]:
+        """Change the sources of all datasets of a manifest file, in order."""
+        changed = []
+        for placed in self._placed(path, DatasetKind.ROOT):
+            with placed.refusals_in_file():
+                found = self._node.set_source(placed.snapshot, Subject(LOCAL_ACCOUNT))
+            changed.append(found.to_value(self._node.head(found.entry)))
+        return changed
+
+    def _placed(self, path: str, kind: DatasetKind) -> list[PlacedSnapshot]:
+        """The manifests of a file that declare datasets of this kind."""
         limits = self._node.manifest_limits
         text, shown = source_text(path, bytes_max=limits.bytes_max)
-        changed = []
-        for placed in parse_placed_snapshots(text, file=shown, limits=limits):
-            if placed.snapshot.kind is DatasetKind.DERIVATIVE:
-                with placed.refusals_in_file():
-                    found = self._node.set_transform(placed.snapshot, Subject(LOCAL_ACCOUNT), anew=anew)
-                changed.append(found.to_value(self._node.head(found.entry)))
-        return changed
+        placed = parse_placed_snapshots(text, file=shown, limits=limits)
+        return [each for each in placed if each.snapshot.kind is kind]
 
     def datasets(self) -> list[dict[str, object]]:
         """All datasets."""

@@ -29,6 +29,7 @@ from odfabric.model.data_schema import (
     TimeUnit,
 )
 from odfabric.model.metadata import SetDataSchema
+from odfabric.model.vocabulary import DatasetVocabulary
 
 RULE = "C13"
 
@@ -50,6 +51,8 @@ class FieldChange(Enum):
 _ACCEPTED_IN_EVOLUTION = frozenset({FieldChange.ADDED_OPTIONAL, FieldChange.REORDERED, FieldChange.ATTRIBUTES})
 # Arrow's nullability flag was not always meant when a chain still had the legacy form.
 _ACCEPTED_FROM_LEGACY = _ACCEPTED_IN_EVOLUTION | {FieldChange.BECAME_OPTIONAL, FieldChange.BECAME_REQUIRED}
+_ACCEPTED_IN_OUTPUT = _ACCEPTED_IN_EVOLUTION | {FieldChange.BECAME_REQUIRED}
+"""What makes new rows may come to make these. A column that is never null any more stays optional in the dataset, which it fits."""
 # A slice may promise more than the dataset asks for, never less.
 _ACCEPTED_IN_SLICE = frozenset({FieldChange.BECAME_REQUIRED, FieldChange.ATTRIBUTES})
 
@@ -132,6 +135,31 @@ def check_slice_schema(dataset: DataSchema, new: DataSchema) -> None:
             + _listed(refused),
             place=Place(field=refused[0].path or None),
             hint=f"the dataset has {schema_text(dataset)}",
+        )
+
+
+def evolved_schema(current: DataSchema, given: DataSchema, *, of: str, hint: str) -> DataSchema:
+    """A dataset's schema where new rows have the columns `given`: what it has, then new optional columns; `current` if none is new.
+
+    `of` is for people what gives the columns. Raises IncompatibleSchema for any other difference, naming the first, with the hint.
+    """
+    refused = [found for found in schema_differences(current, given) if found.change not in _ACCEPTED_IN_OUTPUT]
+    if refused:
+        raise IncompatibleSchema(
+            f"{of} does not fit the dataset: {_listed(refused)}", place=Place(field=refused[0].path or None), hint=hint
+        )
+    known = {field.name for field in current.fields}
+    added = tuple(field for field in given.fields if field.name not in known)
+    return DataSchema(fields=(*current.fields, *added), extra=current.extra) if added else current
+
+
+def check_same_order(schema: DataSchema, given: DataSchema, vocabulary: DatasetVocabulary, *, of: str) -> None:
+    """Raises IncompatibleSchema where columns of these names stand in another order; `of` is for people what gives them."""
+    if [field.name for field in given.fields] != [field.name for field in schema.fields]:
+        own = (vocabulary.offset, vocabulary.operation_type, vocabulary.system_time)
+        named = [f"`{field.name}`" for field in schema.fields if field.name not in own]
+        raise IncompatibleSchema(
+            f"{of} has its columns in another order", hint=f"name them, new ones last: {', '.join(named)}"
         )
 
 

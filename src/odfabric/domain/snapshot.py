@@ -53,7 +53,18 @@ def plan_creation(
     seed = Seed(dataset_id=dataset_id, dataset_kind=snapshot.kind)
     blocks = link_blocks(ChainState.empty(), [seed], system_time=system_time)
     state = fold_blocks(ChainState.empty(), blocks)
-    for index, event in enumerate(events):
+    return [*blocks, *link_events(state, list(enumerate(events)), system_time=system_time)]
+
+
+def link_events(
+    state: ChainState, events: Sequence[tuple[int, MetadataEvent]], *, system_time: Instant
+) -> list[EncodedBlock]:
+    """Blocks of events of a snapshot behind a chain, each event with its place in the snapshot.
+
+    Raises InvalidManifest with that place (`metadata[2]`) for what the chain does not admit.
+    """
+    blocks: list[EncodedBlock] = []
+    for index, event in events:
         try:
             linked = link_blocks(state, [event], system_time=system_time)
         except InvalidBlock as error:

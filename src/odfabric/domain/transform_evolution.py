@@ -12,16 +12,13 @@ from __future__ import annotations
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.validate import input_dataset_id
 from odfabric.domain.chain.walk import BlockSource, walk
-from odfabric.domain.schema_evolution import FieldChange, schema_differences
-from odfabric.errors import IncompatibleSchema, InvalidRequest, Place
+from odfabric.domain.schema_evolution import check_same_order, evolved_schema
+from odfabric.errors import InvalidRequest, Place
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.metadata import SetTransform
+from odfabric.model.vocabulary import DatasetVocabulary
 
 _NEW_DATASET = "declare a new dataset with this transform; this one keeps its rows"
-_ADMITTED = frozenset(
-    {FieldChange.ADDED_OPTIONAL, FieldChange.REORDERED, FieldChange.ATTRIBUTES, FieldChange.BECAME_REQUIRED}
-)
-"""Differences of the new output. A column that is never null any more stays optional in the dataset, which it fits."""
 
 
 def replaced_transform(state: ChainState, blocks: BlockSource) -> SetTransform | None:
@@ -62,18 +59,13 @@ def check_inputs_stay(before: SetTransform, after: SetTransform) -> None:
         )
 
 
-def evolved_schema(current: DataSchema, output: DataSchema) -> DataSchema:
+def schema_of_output(current: DataSchema, output: DataSchema, vocabulary: DatasetVocabulary) -> DataSchema:
     """The dataset's schema under a transform with this output: what it has, then new optional columns; `current` if none is new.
 
     Raises IncompatibleSchema for any other difference, naming the first.
     """
-    refused = [found for found in schema_differences(current, output) if found.change not in _ADMITTED]
-    if refused:
-        raise IncompatibleSchema(
-            "the output of the new transform does not fit the dataset: " + "; ".join(str(found) for found in refused),
-            place=Place(field=refused[0].path or None),
-            hint=_NEW_DATASET,
-        )
-    known = {field.name for field in current.fields}
-    added = tuple(field for field in output.fields if field.name not in known)
-    return DataSchema(fields=(*current.fields, *added), extra=current.extra) if added else current
+    of = "the output of the new transform"
+    evolved = evolved_schema(current, output, of=of, hint=_NEW_DATASET)
+    if evolved is not current:
+        check_same_order(evolved, output, vocabulary, of=of)
+    return evolved

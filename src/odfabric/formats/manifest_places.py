@@ -1,7 +1,7 @@
-"""Snapshots with the way back to the file: where what is wrong with a query stands in the manifest that holds it.
+"""Snapshots with the way back to the file: where what is wrong stands in the manifest that holds it.
 
-Invariant: a line and column of the file are told only where they are those of the query; otherwise the line where the query begins.
-Not here: reading manifests (`formats.manifest_yaml`), judging queries (the engine).
+Invariant: a line and column of the file are told only where they are those of what is wrong; otherwise the line where the query, or the
+event, or the dataset's name stands. Not here: reading manifests (`formats.manifest_yaml`), judging queries (the engine).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from odfabric.errors import InvalidQuery, Place
+from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidQuery, Place
 from odfabric.formats.manifest_documents import Document
 from odfabric.formats.yaml_documents import Path
 from odfabric.model.manifest import DatasetSnapshot
@@ -19,6 +19,8 @@ from odfabric.model.metadata import SetTransform
 
 _QUERY_FIELD = re.compile(r"transform\.queries\[([0-9]+)\]", re.ASCII)
 """What judges of transforms call a statement of one."""
+_EVENT_FIELD = re.compile(r"metadata\[([0-9]+)\](?:\.(\w+))?", re.ASCII)
+"""What judges of snapshots call an event of one, and a member of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,30 @@ class PlacedSnapshot:
 
     @contextmanager
     def refusals_in_file(self) -> Iterator[None]:
-        """While its transform is judged: an InvalidQuery that names a place within a query names that of the file too."""
+        """While it is judged: what is wrong with it names the place in the file, also where it stands within a query."""
         try:
             yield
         except InvalidQuery as error:
             error.place = self.in_file(error.place)
             raise
+        except (InvalidManifest, IncompatibleSchema) as error:
+            error.place = self.event_in_file(error.place)
+            raise
+
+    def event_in_file(self, place: Place) -> Place:
+        """The place of an event, or of a member of it; of what is said of the whole the line of the dataset's name.
+
+        A place that has a line is told as it is.
+        """
+        if place.line is not None:
+            return place
+        content: Path = (*self.top, "content")
+        event = _EVENT_FIELD.fullmatch(place.field or "")
+        if event is None:
+            return replace(place, file=self.file, line=self.document.locate((*content, "name"))[0])
+        path: Path = (*content, "metadata", int(event[1]))
+        line, column = self.document.locate((*path, event[2]), key=True) if event[2] else self.document.locate(path)
+        return replace(place, file=self.file, line=line, column=column)
 
     def in_file(self, place: Place) -> Place:
         """A place within a statement of the transform, told of the file; any other place as it is."""

@@ -12,16 +12,14 @@ from odfabric.domain.chain.append import fold_blocks
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.names import check_account_name
 from odfabric.domain.snapshot import plan_creation
-from odfabric.domain.state_index import keys_of
+from odfabric.domain.source_evolution import check_sources
 from odfabric.domain.transform_plan import transform_inputs
-from odfabric.errors import AccessDenied, AlreadyExists, InUse, InvalidManifest, NotFound, Place
-from odfabric.formats.ddl_schema import ddl_to_schema
+from odfabric.errors import AccessDenied, AlreadyExists, InUse, NotFound
 from odfabric.formats.references import parse_dataset_ref
-from odfabric.formats.slice_schema import check_storable
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.manifest import DatasetSnapshot
-from odfabric.model.metadata import AddPushSource, DatasetKind, SetPollingSource
+from odfabric.model.metadata import DatasetKind
 from odfabric.model.multihash import Multihash
 from odfabric.ports.clock import Clock
 from odfabric.ports.dataset_keys import DatasetKeys
@@ -66,7 +64,7 @@ def create_dataset(
         snapshot, dataset_id=dataset_id, system_time=now, resolve=lambda text: _resolve_input(text, repository)
     )
     state = fold_blocks(ChainState.empty(), blocks)
-    _check_sources(state)
+    check_sources(snapshot, state.vocabulary)
     inputs = _check_transform(state, repository=repository, engine=engine)
     entry = CatalogEntry(id=dataset_id, alias=alias, kind=snapshot.kind, created_at=now, sealed_key=key.sealed_private)
     return entry, commits.create(entry, blocks, inputs=inputs).head
@@ -91,28 +89,6 @@ def delete_dataset(
 def _resolve_input(text: str, repository: Repository) -> DatasetId | None:
     entry = repository.find(parse_dataset_ref(text))
     return entry.id if entry else None
-
-
-def _check_sources(state: ChainState) -> None:
-    """Raises InvalidManifest, IncompatibleSchema for declared columns that cannot be stored, or lack a key."""
-    sources: list[AddPushSource | SetPollingSource] = [each.event for each in state.push_sources]
-    if state.polling_source is not None:
-        sources.append(state.polling_source.event)
-    for source in sources:
-        declared = source.read.schema
-        if declared is None and source.read.ddl_schema is not None:
-            declared = ddl_to_schema(source.read.ddl_schema)
-        if declared is None:
-            continue
-        check_storable(declared)
-        names = {state.vocabulary.event_time, *(field.name for field in declared.fields)}
-        missing = next((key for key in keys_of(source.merge) if key not in names), None)
-        # A preprocess query may make the column.
-        if missing is not None and source.preprocess is None:
-            raise InvalidManifest(
-                f"The primary key has the column `{missing}`, which the schema of the read step does not declare",
-                place=Place(field="merge.primaryKey"),
-            )
 
 
 def _check_transform(state: ChainState, *, repository: Repository, engine: Engine) -> tuple[DatasetId, ...]:

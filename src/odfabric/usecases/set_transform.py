@@ -14,7 +14,7 @@ from odfabric.domain.chain.append import fold_blocks, link_blocks, next_system_t
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.domain.snapshot import normalised, resolve_inputs
-from odfabric.domain.transform_evolution import check_inputs_stay, evolved_schema
+from odfabric.domain.transform_evolution import check_inputs_stay, schema_of_output
 from odfabric.domain.transform_plan import transform_inputs
 from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest
 from odfabric.formats.references import parse_dataset_ref
@@ -150,14 +150,9 @@ def _events(
         raise _unchangeable(wanted)
     if result.evolution.verdict is EvolutionVerdict.REFUSED:
         raise IncompatibleSchema(result.evolution.reason, hint=result.evolution.hint)
-    evolved = evolved_schema(schema, result.data_schema)
+    evolved = schema_of_output(schema, result.data_schema, state.vocabulary)
     if evolved == schema:
         return [wanted], result.evolution
-    if [field.name for field in result.data_schema.fields] != [field.name for field in evolved.fields]:
-        raise IncompatibleSchema(
-            "its columns stand in another order",
-            hint=f"name them, new ones last: {', '.join(f'`{field.name}`' for field in evolved.fields)}",
-        )
     return [wanted, SetDataSchema(schema=evolved)], _with_more_columns(result.evolution, schema, evolved)
 
 

@@ -6,14 +6,13 @@ Owns nothing but the binding: each method hands its ports and limits to one use 
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from odfabric.domain.access import LOCAL_ACCOUNT, AccessPolicy, Subject
 from odfabric.domain.chain.walk import ChainLink
-from odfabric.errors import LeaseLost, NotFound, OdfError
+from odfabric.errors import NotFound, OdfError
 from odfabric.formats.yaml_documents import TextLimits
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import EngineProgress
@@ -47,12 +46,14 @@ from odfabric.usecases.run_job import RetryRule, run_job
 from odfabric.usecases.run_push import PushGroupLimits, PushPorts, committed_push, run_push
 from odfabric.usecases.run_transform import TransformPorts, run_transform
 from odfabric.usecases.serve_objects import ReferredObjects, ServedObject, serve_head, serve_object
+from odfabric.usecases.set_source import ChangedSources, set_source
 from odfabric.usecases.set_transform import ChangedTransform, set_transform
 from odfabric.usecases.staging import collect_staged
 from odfabric.usecases.subscribe import subscribe, unsubscribe
 from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify, run_verify
 from odfabric.wiring.cursors import cursor_verbs
 from odfabric.wiring.engines import transaction_limits
+from odfabric.wiring.heartbeats import heartbeats
 from odfabric.wiring.indexes import IndexVerbs
 from odfabric.wiring.metrics import metrics_text, registry_of
 from odfabric.wiring.node_ports import NodePorts
@@ -157,6 +158,21 @@ class Node:
             engine=self.ports.engine,
             clock=self.ports.clock,
             anew=anew,
+        )
+        self.ports.signals.send(Topic.OUTBOX)
+        return changed
+
+    def set_source(self, snapshot: DatasetSnapshot, subject: Subject) -> ChangedSources:
+        """Give an existing root dataset the sources of a manifest."""
+        changed = set_source(
+            snapshot,
+            subject=subject,
+            policy=self.policy,
+            repository=self.repository,
+            commits=self.commits,
+            engine=self.ports.engine,
+            exchange=self.ports.exchange,
+            clock=self.ports.clock,
         )
         self.ports.signals.send(Topic.OUTBOX)
         return changed
@@ -368,7 +384,7 @@ class Node:
         retry = RetryRule(
             attempts_max=settings.job_attempts_max, pause_s=settings.job_retry_s, pause_s_max=settings.job_retry_s_max
         )
-        with _heartbeats(run, every_s=settings.lease_s / 3):
+        with heartbeats(run, every_s=settings.lease_s / 3):
             run_job(
                 run,
                 verbs=self._verbs,
@@ -576,25 +592,3 @@ class Node:
 
     def _lease_ms(self) -> int:
         return int(self.settings.lease_s * 1000)
-
-
-@contextmanager
-def _heartbeats(run: LeasedRun, *, every_s: float) -> Iterator[None]:
-    finished = threading.Event()
-
-    def beat() -> None:
-        while not finished.wait(every_s):
-            try:
-                run.heartbeat()
-            except LeaseLost:
-                return  # the job's own thread finds out at its next step
-            except OdfError:
-                continue  # the next beat may get through; if none does, the lease ends and the job is taken over
-
-    thread = threading.Thread(target=beat, name=f"heartbeat-{run.job_id}", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        finished.set()
-        thread.join()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 
 import httpx
 import pytest
 
+from odfabric.cli.node_client import NodeBackend
 from odfabric.testing.memory_node import MemoryNode
 from tests.services.api.documented import check_documented
 from tests.services.api.serving import Served, serving, working
@@ -36,4 +38,20 @@ def stranger(served: Served) -> Iterator[httpx.Client]:
     """Holds no token."""
     with served.client(None) as found:
         found.event_hooks = {"response": [check_documented(served.app)]}
+        yield found
+
+
+@pytest.fixture
+def told() -> list[Mapping[str, object]]:
+    """What the backend was told of the progress of jobs."""
+    return []
+
+
+@pytest.fixture
+def backend(served: Served, told: list[Mapping[str, object]]) -> Iterator[NodeBackend]:
+    """The command's way to the node; holds the token."""
+    with served.client() as client:
+        token = client.headers["authorization"].removeprefix("Bearer ")
+        found = NodeBackend(str(client.base_url), token=token, account="local", listener=told.append)
+    with closing(found):
         yield found

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
@@ -13,22 +12,7 @@ from odfabric.cli.backend import JobFailed, PushFile
 from odfabric.cli.node_client import NodeBackend
 from odfabric.errors import Indeterminate
 from odfabric.testing.memory_node import MemoryNode
-from tests.services.api.serving import Served
 from tests.usecases.manifests import DERIVED, ROOT
-
-
-@pytest.fixture
-def told() -> list[Mapping[str, object]]:
-    return []
-
-
-@pytest.fixture
-def backend(served: Served, told: list[Mapping[str, object]]) -> Iterator[NodeBackend]:
-    with served.client() as client:
-        token = client.headers["authorization"].removeprefix("Bearer ")
-        found = NodeBackend(str(client.base_url), token=token, account="local", listener=told.append)
-    with closing(found):
-        yield found
 
 
 class LastAnswerLost(httpx.BaseTransport):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odfabric.domain.transform_evolution import check_inputs_stay, evolved_schema
+from odfabric.domain.transform_evolution import check_inputs_stay, schema_of_output
 from odfabric.errors import IncompatibleSchema, InvalidRequest
 from odfabric.model.data_schema import (
     DataField,
@@ -17,6 +17,7 @@ from odfabric.model.data_schema import (
 )
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import SetTransform, SqlQueryStep, TransformInput, TransformSql
+from odfabric.model.vocabulary import DatasetVocabulary
 
 INT, LONG, TEXT = DataTypeInt32(), DataTypeInt64(), DataTypeString()
 
@@ -33,12 +34,12 @@ CURRENT = schema(a=INT, b=optional(TEXT))
 
 
 def test_the_same_columns_leave_the_schema_as_it_is() -> None:
-    assert evolved_schema(CURRENT, schema(b=optional(TEXT), a=INT)) is CURRENT
-    assert evolved_schema(CURRENT, schema(a=INT, b=TEXT)) is CURRENT
+    assert schema_of_output(CURRENT, schema(b=optional(TEXT), a=INT), DatasetVocabulary()) is CURRENT
+    assert schema_of_output(CURRENT, schema(a=INT, b=TEXT), DatasetVocabulary()) is CURRENT
 
 
 def test_new_optional_columns_come_last() -> None:
-    found = evolved_schema(CURRENT, schema(c=optional(LONG), a=INT, b=TEXT))
+    found = schema_of_output(CURRENT, schema(a=INT, b=TEXT, c=optional(LONG)), DatasetVocabulary())
     assert found == schema(a=INT, b=optional(TEXT), c=optional(LONG))
 
 
@@ -53,8 +54,14 @@ def test_new_optional_columns_come_last() -> None:
 )
 def test_what_earlier_rows_could_not_promise_is_refused(output: DataSchema, said: str) -> None:
     with pytest.raises(IncompatibleSchema, match=said) as refused:
-        evolved_schema(CURRENT, output)
+        schema_of_output(CURRENT, output, DatasetVocabulary())
     assert "new dataset" in (refused.value.hint or "")
+
+
+def test_a_new_column_in_between_is_told_the_order_without_system_columns() -> None:
+    with pytest.raises(IncompatibleSchema, match="another order") as refused:
+        schema_of_output(CURRENT, schema(c=optional(LONG), a=INT, b=TEXT), DatasetVocabulary(offset="a"))
+    assert (refused.value.hint or "").endswith("last: `b`, `c`")
 
 
 def reading(*numbers: int) -> SetTransform:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.errors import InvalidQuery, Place
+from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidQuery, Place
 from odfabric.formats.manifest_documents import read_documents
 from odfabric.formats.manifest_places import PlacedSnapshot
 from odfabric.formats.manifest_yaml import MANIFEST_LIMITS, parse_placed_snapshots
@@ -153,3 +153,22 @@ def test_a_character_is_found_where_it_is_written(text: str, form: str, data: st
 
 def place_within_at(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - (text.rfind("\n", 0, offset) + 1) + 1
+
+
+def test_a_refusal_of_an_event_names_its_line() -> None:
+    found = placed("query: SELECT 1\n")
+    for error, field, begins in [
+        (InvalidManifest, "metadata[0]", "kind: SetTransform"),
+        (InvalidManifest, "metadata[0].inputs", "inputs:"),
+        (IncompatibleSchema, "city", "name: totals"),
+        (InvalidManifest, None, "name: totals"),
+    ]:
+        with pytest.raises(error) as refused, found.refusals_in_file():
+            raise error("not so", place=Place(field=field))
+        place = refused.value.place
+        assert (place.file, place.field) == ("totals.yaml", field)
+        assert place.line is not None
+        assert HEAD.splitlines()[place.line - 1].lstrip(" -").startswith(begins)
+    with pytest.raises(InvalidManifest) as refused, found.refusals_in_file():
+        raise InvalidManifest("not so", place=Place(file="other.yaml", line=3))
+    assert refused.value.place == Place(file="other.yaml", line=3)

@@ -96,6 +96,17 @@ class TransformChanged(Answer):
     reason: str | None
 
 
+class SourcesChanged(Answer):
+    """Changed sources; `columns` are those that the dataset has got by it."""
+
+    id: str
+    alias: str
+    head: str = Field(description=HASH)
+    blocks: list[str]
+    sources: list[str] = Field(description="What was changed, for people")
+    columns: list[str]
+
+
 class DatasetListed(Answer):
     """One line of a listing."""
 

@@ -1,4 +1,4 @@
-"""Routes of the catalog: create, list, find, delete datasets, and change the transform of one."""
+"""Routes of the catalog: create, list, find, delete datasets, and change the transform or the sources of one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from odfabric_api.auth import Creator, Maintainer, Reader, WritableDataset, Writ
 from odfabric_api.contract import check_media_type
 from odfabric_api.json_body import read_body
 from odfabric_api.preconditions import IF_MATCH, header_parameters, if_match_of, media_type_of
-from odfabric_api.schemas import DatasetCreated, DatasetFound, DatasetPage, TransformChanged, answers
+from odfabric_api.schemas import DatasetCreated, DatasetFound, DatasetPage, SourcesChanged, TransformChanged, answers
 
 router = APIRouter(tags=["datasets"])
 
@@ -131,17 +131,34 @@ async def set_transform(
 ) -> Response:
     """The transform of a DatasetSnapshot of this name; its other events are not looked at. The next pull makes the rows those of
     the new query. Without `blocks` the dataset has this transform already."""
-    node, limits = node_of(request), node_of(request).manifest_limits
+    node = node_of(request)
     body = await _manifest_body(request)
 
     def change() -> dict[str, object]:
-        placed = _one_snapshot(body, limits)
-        if node.resolve(placed.snapshot.name).id != entry.id:
-            raise InvalidRequest(
-                f"the manifest is of {placed.snapshot.name}, not of {entry.alias}", hint="send it to its own dataset"
-            )
+        placed = _own_snapshot(body, entry, node)
         with placed.refusals_in_file():
             changed = node.set_transform(placed.snapshot, caller, anew=anew)
+        return changed.to_value(node.head(entry))
+
+    return JSONResponse(await to_thread.run_sync(change))
+
+
+@router.put(
+    "/{account}/{dataset}/sources",
+    summary="Change the sources of a dataset",
+    responses=answers(SourcesChanged, text="What was changed"),
+    openapi_extra=_MANIFEST_BODY,
+)
+async def set_source(request: Request, entry: WritableDataset, caller: Writer) -> Response:
+    """The sources of a DatasetSnapshot of this name; its other events are not looked at. A push source takes the place of that with
+    its name, and new optional columns are added to the schema. Without `blocks` the dataset has these sources already."""
+    node = node_of(request)
+    body = await _manifest_body(request)
+
+    def change() -> dict[str, object]:
+        placed = _own_snapshot(body, entry, node)
+        with placed.refusals_in_file():
+            changed = node.set_source(placed.snapshot, caller)
         return changed.to_value(node.head(entry))
 
     return JSONResponse(await to_thread.run_sync(change))
@@ -151,6 +168,15 @@ async def _manifest_body(request: Request) -> bytes:
     if media_type_of(request) is not None:
         check_media_type(request, YAML_MEDIA_TYPES)
     return await read_body(request, bytes_max=node_of(request).manifest_limits.bytes_max, limit="manifest_bytes_max")
+
+
+def _own_snapshot(body: bytes, entry: CatalogEntry, node: Node) -> PlacedSnapshot:
+    placed = _one_snapshot(body, node.manifest_limits)
+    if node.resolve(placed.snapshot.name).id != entry.id:
+        raise InvalidRequest(
+            f"the manifest is of {placed.snapshot.name}, not of {entry.alias}", hint="send it to its own dataset"
+        )
+    return placed
 
 
 def _one_snapshot(body: bytes, limits: TextLimits) -> PlacedSnapshot:

@@ -1,0 +1,124 @@
+"""What the sources of a root dataset may be, and how they may change once it has data.
+
+Owns the checks of declared columns, which sources of a manifest are other ones than the chain has, and what new columns of a source mean
+for the schema. Invariant: after a change every source that declares its columns gives those of the dataset, in its order, so the next push
+is not refused for what was said here. Not here: what columns a source gives (the engine), how schemas differ
+(`domain.schema_evolution`). Source: specification, "Schema evolution"; specification facts, "Ingestion" 1, "Chain rules" 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.schema_evolution import check_same_order, evolved_schema
+from odfabric.domain.snapshot import normalised
+from odfabric.domain.state_index import keys_of
+from odfabric.errors import IncompatibleSchema, InvalidManifest, Place
+from odfabric.formats.ddl_schema import ddl_to_schema
+from odfabric.formats.slice_schema import check_storable
+from odfabric.model.data_schema import DataSchema
+from odfabric.model.manifest import DatasetSnapshot
+from odfabric.model.metadata import AddPushSource, SetPollingSource
+from odfabric.model.vocabulary import DatasetVocabulary
+
+Source: TypeAlias = AddPushSource | SetPollingSource
+
+_KEEP_COLUMNS = (
+    "declare the columns that the dataset has as they are, new optional ones behind them; or declare a new dataset"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenColumns:
+    """The columns of a slice that comes from a source, system columns among them."""
+
+    source: Source
+    columns: DataSchema
+
+
+def sources_of(state: ChainState) -> tuple[Source, ...]:
+    """The sources in force."""
+    pushed = tuple(each.event for each in state.push_sources)
+    return pushed if state.polling_source is None else (*pushed, state.polling_source.event)
+
+
+def source_title(source: Source) -> str:
+    """What people call a source."""
+    return f"the source `{source.source_name}`" if isinstance(source, AddPushSource) else "the polling source"
+
+
+def declared_columns(source: Source) -> DataSchema | None:
+    """What the read step declares, None if it finds out from the data."""
+    if source.read.schema is None and source.read.ddl_schema is not None:
+        return ddl_to_schema(source.read.ddl_schema)
+    return source.read.schema
+
+
+def check_sources(snapshot: DatasetSnapshot, vocabulary: DatasetVocabulary) -> None:
+    """Raises InvalidManifest, IncompatibleSchema for declared columns that cannot be stored, or lack a key."""
+    for index, source in enumerate(snapshot.metadata):
+        if not isinstance(source, AddPushSource | SetPollingSource):
+            continue
+        declared = declared_columns(source)
+        if declared is None:
+            continue
+        check_storable(declared)
+        names = {vocabulary.event_time, *(field.name for field in declared.fields)}
+        missing = next((key for key in keys_of(source.merge) if key not in names), None)
+        # A preprocess query may make the column.
+        if missing is not None and source.preprocess is None:
+            raise InvalidManifest(
+                f"The primary key has the column `{missing}`, which the schema of the read step does not declare",
+                place=Place(field=f"metadata[{index}].merge"),
+            )
+
+
+def changed_sources(state: ChainState, snapshot: DatasetSnapshot) -> list[tuple[int, Source]]:
+    """The sources of a manifest, as a chain holds them, that are not in force, each with its place in the manifest.
+
+    Of several with one name the last counts. Raises InvalidManifest for a manifest without sources.
+    """
+    wanted: dict[str | None, tuple[int, Source]] = {}
+    for index, event in enumerate(snapshot.metadata):
+        found = normalised(event, index)
+        if isinstance(found, AddPushSource | SetPollingSource):
+            wanted[found.source_name if isinstance(found, AddPushSource) else None] = (index, found)
+    if not wanted:
+        raise InvalidManifest(
+            f"{snapshot.name} has no source", hint="a root dataset has AddPushSource or SetPollingSource"
+        )
+    there = sources_of(state)
+    return [(index, source) for index, source in wanted.values() if source not in there]
+
+
+def schema_of_sources(current: DataSchema, given: Sequence[GivenColumns], vocabulary: DatasetVocabulary) -> DataSchema:
+    """The dataset's schema under sources that give these columns: what it has, then new optional ones; `current` if none is new.
+
+    Raises IncompatibleSchema naming the source and the first column that does not fit.
+    """
+    evolved = current
+    for each in given:
+        own = _evolved(current, each)
+        known = {field.name for field in evolved.fields}
+        added = tuple(field for field in own.fields if field.name not in known)
+        if added:
+            evolved = replace(evolved, fields=(*evolved.fields, *added))
+    for each in given:
+        has = {field.name for field in each.columns.fields}
+        missing = next((field.name for field in evolved.fields if field.name not in has), None)
+        if missing is not None:
+            raise IncompatibleSchema(
+                f"{source_title(each.source)} does not give the column `{missing}`",
+                place=Place(field=missing),
+                hint="all sources of a dataset give the same columns: change them in one manifest",
+            )
+        _evolved(evolved, each)  # two sources may say different things of a new column
+        check_same_order(evolved, each.columns, vocabulary, of=source_title(each.source))
+    return evolved
+
+
+def _evolved(schema: DataSchema, given: GivenColumns) -> DataSchema:
+    return evolved_schema(schema, given.columns, of=source_title(given.source), hint=_KEEP_COLUMNS)

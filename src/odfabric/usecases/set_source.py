@@ -1,0 +1,177 @@
+"""Replace the sources of a root dataset, or give it more of them.
+
+Invariant: what is committed are sources that the chain admits and whose declared columns the dataset can hold; a new optional column is
+added to its schema in the same commit, so rows may bring it, and derivative datasets take it up, from then on. Rows are not touched here: those
+of before have null. Not here: what may change (`domain.source_evolution`), the data that sources bring (`push_data`, `poll_source`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from odfabric.domain.access import AccessPolicy, Action, Subject
+from odfabric.domain.chain.append import fold_blocks, link_blocks, next_system_time
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.schema_evolution import current_schema
+from odfabric.domain.snapshot import link_events
+from odfabric.domain.source_evolution import (
+    GivenColumns,
+    Source,
+    changed_sources,
+    check_sources,
+    declared_columns,
+    schema_of_sources,
+    source_title,
+    sources_of,
+)
+from odfabric.errors import IncompatibleSchema, InvalidRequest
+from odfabric.model.commit import CatalogEntry, Head
+from odfabric.model.data_schema import DataSchema
+from odfabric.model.engine import EngineProgress, IngestRequest
+from odfabric.model.instant import Instant
+from odfabric.model.manifest import DatasetSnapshot
+from odfabric.model.metadata import DatasetKind, SetDataSchema
+from odfabric.ports.clock import Clock
+from odfabric.ports.engine import Engine
+from odfabric.ports.exchange import Exchange
+from odfabric.usecases.commit import Commits, PlannedCommit
+from odfabric.usecases.commit_result import CommitResult, result_of
+from odfabric.usecases.repository import Repository
+
+NO_DATA = "no-data"
+"""Name of an empty file: what a source gives is asked of the engine over no rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSources:
+    """`result` None: the dataset has these sources already. `sources` are for people, `columns` the new ones of the dataset."""
+
+    entry: CatalogEntry
+    result: CommitResult | None
+    sources: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    def to_value(self, head: Head) -> dict[str, object]:
+        """As JSON, `head` being the dataset's; without blocks nothing was to be changed."""
+        return {
+            "id": str(self.entry.id),
+            "alias": str(self.entry.alias),
+            "head": str(head.hash),
+            "blocks": [] if self.result is None else [str(block) for block in self.result.blocks],
+            "sources": list(self.sources),
+            "columns": list(self.columns),
+        }
+
+
+def set_source(
+    snapshot: DatasetSnapshot,
+    *,
+    subject: Subject,
+    policy: AccessPolicy,
+    repository: Repository,
+    commits: Commits,
+    engine: Engine,
+    exchange: Exchange,
+    clock: Clock,
+) -> ChangedSources:
+    """Give the dataset of the manifest's name the manifest's sources; other events of the manifest are not looked at.
+
+    A push source takes the place of that with its name; others stay. Raises NotFound, InvalidManifest for sources that the dataset
+    cannot have, InvalidRequest for a copy or a derivative dataset, InvalidQuery for a preprocess query, and IncompatibleSchema for
+    columns that do not fit the dataset.
+    """
+    entry = repository.resolve(snapshot.name)
+    policy.require(subject, Action.WRITE, dataset=str(entry.alias))
+    if entry.remote_url is not None:
+        raise InvalidRequest(f"{entry.alias} is a copy", hint="its owner changes the sources, and a pull brings them")
+    if entry.kind is not DatasetKind.ROOT:
+        raise InvalidRequest(f"{entry.alias} is a derivative dataset", hint="it has a transform in place of sources")
+    said: list[ChangedSources] = []
+
+    def build(base: Head) -> PlannedCommit | None:
+        state = repository.state(entry.id, base.hash)
+        check_sources(snapshot, state.vocabulary)
+        changed = changed_sources(state, snapshot)
+        if not changed:
+            return None
+        system_time = next_system_time(state, now=clock.now())
+        blocks = link_events(state, changed, system_time=system_time)
+        after = fold_blocks(state, blocks)
+        current = current_schema(state)
+        sources = [source for _, source in changed]
+        evolved = current
+        if current is not None:
+            evolved = _EvolvedColumns(after, system_time, engine, exchange).schema(current, sources)
+        columns: tuple[str, ...] = ()
+        if current is not None and evolved is not None and evolved is not current:
+            columns = tuple(field.name for field in evolved.fields[len(current.fields) :])
+            blocks += link_blocks(after, [SetDataSchema(schema=evolved)], system_time=system_time)
+        said[:] = [ChangedSources(entry, None, tuple(source_title(each) for each in sources), columns)]
+        return PlannedCommit(tuple(blocks))
+
+    try:
+        committed = commits.commit(entry.id, build)
+    except IncompatibleSchema as refused:
+        raise IncompatibleSchema(
+            f"{entry.alias}: {refused.message}", place=refused.place, hint=refused.hint
+        ) from refused
+    return ChangedSources(entry, None) if committed is None else replace(said[0], result=result_of(committed))
+
+
+@dataclass(frozen=True, slots=True)
+class _EvolvedColumns:
+    """`state` has the sources as they are to be, and the schema as it was."""
+
+    state: ChainState
+    system_time: Instant
+    engine: Engine
+    exchange: Exchange
+
+    def schema(self, current: DataSchema, changed: Sequence[Source]) -> DataSchema:
+        """The schema that fits the changed sources, and where it has more columns than `current`, also all others."""
+        given = self._given(changed, current)
+        evolved = schema_of_sources(current, given, self.state.vocabulary)
+        if evolved is current:
+            return current
+        others = [source for source in sources_of(self.state) if source not in changed]
+        return schema_of_sources(current, [*given, *self._given(others, current)], self.state.vocabulary)
+
+    def _given(self, sources: Sequence[Source], current: DataSchema) -> list[GivenColumns]:
+        asked = [(source, self._columns(source, current)) for source in sources]
+        return [GivenColumns(source, columns) for source, columns in asked if columns is not None]
+
+    def _columns(self, source: Source, current: DataSchema) -> DataSchema | None:
+        """What a slice of this source has, None if only its data tell."""
+        declared = declared_columns(source)
+        if declared is None:
+            return None
+        with self.exchange.session() as folder:
+            (folder / NO_DATA).touch()
+            path = folder.relative_to(self.exchange.root).as_posix()
+            request = IngestRequest(
+                vocabulary=self.state.vocabulary,
+                data_paths=(f"{path}/{NO_DATA}",),
+                file_names=(NO_DATA,),
+                read=source.read,
+                preprocess=source.preprocess,
+                merge=source.merge,
+                data_schema=None,
+                history=(),
+                system_time=self.system_time,
+                event_time_fallback=self.system_time,
+                next_offset=self.state.next_offset,
+                new_data_path=f"{path}/new-data",
+            )
+            found = self.engine.ingest(request, progress=_unheard).data_schema
+        event_time = self.state.vocabulary.event_time
+        if found is None or source.preprocess is not None or any(each.name == event_time for each in declared.fields):
+            return found
+        # Rows without an event time get one of the type that the dataset has.
+        own = {field.name: field for field in current.fields}
+        fields = tuple(own.get(each.name, each) if each.name == event_time else each for each in found.fields)
+        return replace(found, fields=fields)
+
+
+def _unheard(progress: EngineProgress) -> None:
+    """Over no rows there is nothing to tell."""

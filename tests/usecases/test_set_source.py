@@ -1,0 +1,181 @@
+"""Changing the sources of a root dataset: what is committed, what rows may bring then, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from odfabric.domain.access import LOCAL_ACCOUNT, Subject
+from odfabric.domain.schema_evolution import current_schema
+from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest, NotFound
+from odfabric.formats.manifest_yaml import parse_snapshots
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.job import Job, JobStatus
+from odfabric.model.metadata import AddData, AddPushSource, Seed, SetDataSchema
+from odfabric.testing.memory_node import MemoryNode
+from odfabric.usecases.pull_dataset import PullRequest
+from odfabric.usecases.push_data import PushData
+from odfabric.usecases.read_tail import ReadTail
+from odfabric.usecases.set_source import ChangedSources
+from tests.usecases.manifests import DERIVED, POLLED, ROOT
+
+VALUE = "- {name: value, type: {kind: Option, inner: Int64}}"
+UNIT = f"{VALUE}\n        - {{name: unit, type: {{kind: Option, inner: String}}}}"
+MORE = ROOT.replace(VALUE, UNIT)
+SECOND = ROOT[ROOT.index("  - kind: AddPushSource") :].replace("sourceName: default", "sourceName: other")
+SUBJECT = Subject(LOCAL_ACCOUNT)
+
+
+class Story:
+    """A root dataset whose sources are changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.memory = MemoryNode(folder)
+        self.readings = self.memory.add(ROOT)
+
+    def push(self, *rows: dict[str, object], source: str | None = None) -> Job:
+        lines = [json.dumps({"event_time": "2026-01-01T00:00:00Z", **row}) for row in rows]
+        body = iter(["\n".join(lines).encode()])
+        request = PushData(dataset=self.readings.id, account="local", body=body, source_name=source)
+        job = self.memory.node.accept_push(request)
+        assert isinstance(job, Job)
+        return self.memory.finish(job)
+
+    def change(self, manifest: str) -> ChangedSources:
+        (snapshot,) = parse_snapshots(manifest, file="test.yaml")
+        return self.memory.node.set_source(snapshot, SUBJECT)
+
+    def rows(self, entry: CatalogEntry) -> list[tuple[object, object]]:
+        asked = ReadTail(skip=0, limit=1000, data_format="JsonAoS", schema_format=None)
+        rows = self.memory.node.tail(entry, asked)["data"]
+        return [(row["city"], row.get("unit", "no such column")) for row in rows]  # type: ignore[attr-defined]
+
+    def events(self) -> list[type]:
+        return [type(link.block.event) for link in self.memory.node.log(self.readings, limit=100)][::-1]
+
+    def columns(self) -> list[str]:
+        schema = current_schema(self.memory.node.repository.current(self.readings.id)[1])
+        assert schema is not None
+        return [field.name for field in schema.fields[4:]]
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    found = Story(tmp_path)
+    assert found.push({"city": "Kyiv"}).status is JobStatus.SUCCEEDED
+    return found
+
+
+def test_a_new_optional_column_comes_with_its_source_in_one_commit(story: Story) -> None:
+    before = story.memory.node.head(story.readings)
+    changed = story.change(MORE)
+    assert (changed.sources, changed.columns) == (("the source `default`",), ("unit",))
+    assert changed.result is not None
+    assert len(changed.result.blocks) == 2
+    assert story.memory.node.head(story.readings) != before
+    assert story.events() == [Seed, AddPushSource, SetDataSchema, AddData, AddPushSource, SetDataSchema]
+    assert story.push({"city": "Lviv", "unit": "m"}, {"city": "Odesa"}).status is JobStatus.SUCCEEDED
+    assert story.rows(story.readings) == [("Kyiv", None), ("Lviv", "m"), ("Odesa", None)]
+    assert story.columns() == ["city", "value", "unit"]
+
+
+def test_the_same_sources_change_nothing(story: Story) -> None:
+    head = story.memory.node.head(story.readings)
+    assert story.change(ROOT) == ChangedSources(story.readings, None)
+    story.change(MORE)
+    assert story.change(MORE).result is None
+    value = ChangedSources(story.readings, None).to_value(head)
+    assert (value["blocks"], value["sources"], value["columns"]) == ([], [], [])
+
+
+def test_before_the_first_rows_any_columns_may_be_declared(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    changed = story.change(ROOT.replace(VALUE, "- {name: amount, type: Int32}"))
+    assert (changed.columns, story.events()) == ((), [Seed, AddPushSource, AddPushSource])
+    assert story.push({"city": "Kyiv", "amount": 1}).status is JobStatus.SUCCEEDED
+    assert story.columns() == ["city", "amount"]
+
+
+def test_another_strategy_leaves_the_columns(story: Story) -> None:
+    ledger = ROOT.replace("{kind: Append}", "{kind: Ledger, primaryKey: [city]}")
+    assert (story.change(ledger).columns, story.columns()) == ((), ["city", "value"])
+    assert story.push({"city": "Kyiv", "value": 1}, {"city": "Lviv"}).status is JobStatus.SUCCEEDED
+    assert [city for city, _ in story.rows(story.readings)] == ["Kyiv", "Lviv"]
+
+
+def test_a_second_source_beside_the_first(story: Story) -> None:
+    assert story.change(ROOT + SECOND).sources == ("the source `other`",)
+    assert story.push({"city": "Lviv"}, source="other").status is JobStatus.SUCCEEDED
+    with pytest.raises(IncompatibleSchema, match="the source `other` does not give the column `unit`"):
+        story.change(MORE)
+    as_number = UNIT.replace("inner: String", "inner: Int32")
+    with pytest.raises(IncompatibleSchema, match="`other` does not fit the dataset: field 'unit' changed its type"):
+        story.change(MORE + SECOND.replace(VALUE, as_number))
+    assert story.change((ROOT + SECOND).replace(VALUE, UNIT)).columns == ("unit",)
+    for name in ("default", "other"):
+        assert story.push({"city": "Lviv", "unit": "m"}, source=name).status is JobStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ("", "'value' was removed"),
+        ("- {name: value, type: {kind: Option, inner: Int32}}", "'value' changed its type"),
+        (f"{VALUE}\n        - {{name: unit, type: String}}", "'unit' was added and is not optional"),
+        (f"{UNIT.splitlines()[1].strip()}\n        {VALUE}", "another order"),
+    ],
+)
+def test_columns_that_earlier_rows_do_not_fit_are_refused(story: Story, columns: str, said: str) -> None:
+    before = story.events()
+    with pytest.raises(IncompatibleSchema, match=said) as refused:
+        story.change(ROOT.replace(VALUE, columns))
+    assert "local/readings: the source `default`" in refused.value.message
+    assert refused.value.hint
+    assert story.events() == before
+
+
+def test_what_has_no_such_sources_is_refused(story: Story) -> None:
+    copied = story.memory.add(DERIVED)
+    polled = POLLED[POLLED.index("  - kind: SetPollingSource") :]
+    no_source = (
+        ROOT[: ROOT.index("  metadata:")] + "  metadata:\n  - {kind: SetInfo, description: none, keywords: []}\n"
+    )
+    for manifest, error, said in [
+        (ROOT.replace("readings", "copied"), InvalidRequest, "derivative"),
+        (ROOT.replace("readings", "nobody"), NotFound, "nobody"),
+        (ROOT[: ROOT.index("  - kind: AddPushSource")] + polled, InvalidManifest, "push sources are still active"),
+        (no_source, InvalidManifest, "has no source"),
+        (ROOT.replace("{kind: Append}", "{kind: Ledger, primaryKey: [town]}"), InvalidManifest, "`town`"),
+    ]:
+        with pytest.raises(error, match=said):
+            story.change(manifest)
+    assert len(story.memory.node.repository.current(copied.id)[1].push_sources) == 0
+
+
+def test_a_derivative_dataset_takes_the_column_up_when_it_is_told_to(story: Story) -> None:
+    copied = story.memory.add(DERIVED)
+
+    def pull() -> Job:
+        request = PullRequest(dataset=copied.id, alias=copied.alias)
+        return story.memory.finish(story.memory.node.enqueue_pull(request))
+
+    assert pull().status is JobStatus.SUCCEEDED
+    story.change(MORE)
+    story.push({"city": "Lviv", "unit": "m"})
+    assert pull().status is JobStatus.FAILED
+    (snapshot,) = parse_snapshots(DERIVED, file="test.yaml")
+    story.memory.node.set_transform(snapshot, SUBJECT)
+    assert pull().status is JobStatus.SUCCEEDED
+    assert story.rows(copied)[-1] == ("Lviv", "m")
+
+
+def test_a_polling_source_takes_the_place_of_its_own(tmp_path: Path) -> None:
+    memory = MemoryNode(tmp_path)
+    polled = memory.add(POLLED)
+    (snapshot,) = parse_snapshots(POLLED.replace("arrivals/*", "more/*"), file="test.yaml")
+    assert memory.node.set_source(snapshot, SUBJECT).sources == ("the polling source",)
+    source = memory.node.repository.current(polled.id)[1].polling_source
+    assert source is not None
+    assert "more/*" in str(source.event.fetch)
