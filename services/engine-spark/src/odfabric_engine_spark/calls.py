@@ -160,8 +160,9 @@ class CallRunner:
         limit: Callable[[], OdfError],
         caller_waits: Callable[[], bool],
     ) -> Iterator[EngineProgress | Finished[ResultT]]:
+        ended: Finished[ResultT] | None = None
         try:
-            while not call.done.is_set():
+            while ended is None and not call.done.is_set():
                 yield from call.progress(wait_s=_WATCH_S)
                 if time.monotonic() >= end:
                     call.stop.set(limit())
@@ -170,12 +171,15 @@ class CallRunner:
                 elif self._executors is not None and self._executors.lost:
                     call.stop.set(self._executors.missing())
                 if call.stop.reason is not None:
-                    yield self._end(call)
-                    return
+                    ended = self._end(call)
         except GeneratorExit:
             call.stop.set(Determinate("the caller is gone"))
             self._end(call)
             raise
+        if ended is not None:
+            # Not within the try: who has the last word closes us at it, and the process may have no time to end the call twice.
+            yield ended
+            return
         yield from call.progress(wait_s=0)
         yield call.finished or Finished(error=Determinate("the call left no result"))
 

@@ -7,6 +7,7 @@ processes of the cluster (`cluster_process`), how many executors there are (`exe
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import threading
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from odfabric.errors import Determinate, InvalidRequest
-from odfabric_engine_spark.jvm import same_everywhere
+from odfabric_engine_spark.jvm import find_java, same_everywhere
 from odfabric_engine_spark.settings import EngineSettings
 
 T = TypeVar("T")
@@ -80,7 +81,7 @@ def cluster_conf(settings: EngineSettings) -> list[tuple[str, str]]:
         "spark.cores.max": str(settings.executors_max * settings.executor_cores),
         "spark.executor.memory": f"{settings.executor_memory_mib}m",
         "spark.executor.extraJavaOptions": " ".join(
-            [*same_everywhere(), _OWN_FOLDER, *settings.executor_jvm_options.split()]
+            [*same_everywhere(find_java(os.environ)), _OWN_FOLDER, *settings.executor_jvm_options.split()]
         ),
         "spark.task.reaper.killTimeout": f"{round(settings.grace_s * _REAPED_SHARE * 1000)}ms",
     }

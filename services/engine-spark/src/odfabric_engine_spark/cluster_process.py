@@ -92,7 +92,7 @@ def _java(java: Java, memory_mib: int) -> list[str]:
         str(java.executable),
         *access_options(java),
         *heap,
-        *same_everywhere(),
+        *same_everywhere(java),
         *properties,
         "-cp",
         f"{spark_jars()}/*",

@@ -1,7 +1,7 @@
 """The digest that tells one engine build from another.
 
 Owns what it covers: the bytes of our own modules that the engine runs (service, formats, model, generated code, errors) and
-the versions of the locked packages that can change a result. Two engines of one digest take the same queries and give the same rows.
+the versions of Java and of the locked packages that can change a result. Two engines of one digest take the same queries and give the same rows.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ _PACKAGES = ("flatbuffers", "grpcio", "numpy", "pandas", "protobuf", "py4j", "py
 _SUFFIXES = (".java", ".json", ".properties", ".py")
 
 
-def engine_digest() -> str:
-    """SHA3-256 in hexadecimal over our sources and the locked versions."""
+def engine_digest(java: int) -> str:
+    """SHA3-256 in hexadecimal over our sources, the locked versions and the feature version of Java.
+
+    Versions of Java write floats otherwise (since 19 the shortest text), and know letters of other years.
+    """
     digest = hashlib.sha3_256()
     for name, content in _sources():
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     for package in _PACKAGES:
         digest.update(f"{package}=={version(package)}\0".encode())
+    digest.update(f"java=={java}\0".encode())
     return digest.hexdigest()
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from odfabric.errors import Determinate, InvalidData, InvalidQuery, LimitExceeded, OdfError
+from odfabric.errors import Determinate, InvalidData, InvalidQuery, LimitExceeded, OdfError, Place
 from odfabric.model.engine import COLUMN_SIZE_LIMIT
 
 _OF_DATA = (
@@ -80,6 +80,16 @@ _CONDITION = re.compile(
 """A line that ends with a colon says nothing without the next one."""
 _OF_OLD_VERSIONS = re.compile(r"You may get a different result due to the upgrading to Spark >= [\d.]+:\s*")
 MESSAGE_CHARACTERS_MAX = 500
+_TEXT_CHARACTERS_MAX = 256 << 10
+"""Of what Spark says so much is read, of its beginning and its end: it repeats values of any length."""
+_BLANKS = re.compile(r"\s{33,}")
+_BLANKS_MAX = 32
+"""Of blanks in a row so many are read: patterns above look at each with all that follow."""
+_TOO_DEEP = ("java.lang.StackOverflowError", "Max iterations (", "nesting depth (")
+"""What Spark and the libraries below it say of recursions that end."""
+_OF_PATTERNS = "java.util.regex"
+_NO_COLUMN = "UNSUPPORTED_DATA_TYPE_FOR_ARROW_CONVERSION"
+_ABORTED = "Job aborted due to stage failure"
 _BY_VERSION = "INCONSISTENT_BEHAVIOR_CROSS_VERSION"
 _PATTERNS = "write patterns of times as yyyy-MM-dd HH:mm:ss, or correct the row"
 _CORRECT = "correct the row or the query that reads it"
@@ -100,7 +110,11 @@ def as_odf_error(error: BaseException) -> OdfError | None:
     if not isinstance(error, PySparkException | Py4JError):
         return None
     text = spark_text(error)
+    if any(said in text for said in _TOO_DEEP) and (deep := _too_deep(text)) is not None:
+        return deep
     found = _condition(text)
+    if found is not None and found[1] == _NO_COLUMN:
+        return InvalidQuery(_message(found), hint="cast it to a number or a text: no column holds such values")
     if found is not None and found[1] == _SAME_MEMBERS:
         return InvalidQuery(_message(found), hint="name the members of each struct apart")
     if found is not None and _is_of_data(
@@ -125,6 +139,24 @@ def as_odf_error(error: BaseException) -> OdfError | None:
     return None
 
 
+def _too_deep(text: str) -> OdfError | None:
+    """What is told of a recursion that ended for want of room: over a value of a row, or over the query. None for what else reads so."""
+    overflow = _TOO_DEEP[0] in text
+    if overflow and (_OF_PATTERNS in text or _ABORTED in text):
+        return InvalidData(
+            "a function goes too deep over a value: a regular expression that repeats a choice, such as (a|b)*, over a long text,"
+            " or a text nested too deeply",
+            hint="write [ab]* or (a|b)*+ for it, cut the text by left(..), or correct the row",
+        )
+    if overflow or _condition(text) is None:
+        return InvalidQuery(
+            "the query is nested too deeply",
+            place=Place(rule="too-deep"),
+            hint="make steps of it, or fewer relations of WITH in a row",
+        )
+    return None
+
+
 def is_silence(error: BaseException) -> bool:
     """Whether the JVM did not answer at all. One that answers that it has no such method tells a trace: a bug of ours."""
     if isinstance(error, ConnectionError | EOFError):
@@ -135,7 +167,15 @@ def is_silence(error: BaseException) -> bool:
 def spark_text(error: BaseException) -> str:
     """All that Spark says, causes included: for reading, never for showing."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    return f"{error}\n{java.toString()}" if java is not None and hasattr(java, "toString") else str(error)
+    return _readable(f"{error}\n{java.toString()}" if java is not None and hasattr(java, "toString") else str(error))
+
+
+def _readable(text: str) -> str:
+    """What is read of a text that may hold values of users: not too much, for nothing interrupts who looks for patterns."""
+    if len(text) > _TEXT_CHARACTERS_MAX:
+        half = _TEXT_CHARACTERS_MAX // 2
+        text = f"{text[:half]}\n{text[-half:]}"
+    return _BLANKS.sub(lambda run: run[0][:_BLANKS_MAX], text)
 
 
 def spark_condition(error: BaseException) -> tuple[str | None, str]:

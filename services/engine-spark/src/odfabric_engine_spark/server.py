@@ -158,7 +158,7 @@ def engine_info(spark: SparkProcess) -> EngineInfo:
     return EngineInfo(
         name=ENGINE_NAME,
         version=ENGINE_VERSION,
-        digest=engine_digest(),
+        digest=engine_digest(spark.jvm.java.version),
         spark_version=spark.session.version,
         java_version=str(java_version),
         sandbox=tuple(sorted(layers_around_us())),

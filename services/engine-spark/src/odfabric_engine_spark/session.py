@@ -68,6 +68,8 @@ _PROCESS = {
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "10",
     "spark.eventLog.enabled": "false",
+    # A regular expression over a long text may overflow a task's stack, which is no reason to end all calls: it fails the task.
+    "spark.executor.killOnFatalError.depth": "0",
     "spark.scheduler.mode": "FAIR",
     # Sorts and joins spill beyond this share of the heap. The rest must hold what Spark does not count, and a third of the
     # heap is the young generation: with Spark's own 0.6 a sort of some million rows ran out of memory.

@@ -11,7 +11,7 @@ from odfabric_engine_spark.catalyst import Catalyst, Expression, children, items
 from odfabric_engine_spark.normalise.floats import one_zero
 from odfabric_engine_spark.normalise.template import from_template
 from odfabric_engine_spark.normalise.window_functions import ascending
-from odfabric_engine_spark.validate.row_order import BY_ANOTHER
+from odfabric_engine_spark.validate.row_order import BY_ANOTHER, holds_floats
 
 _ORDER = "if(y is null, null, named_struct('y', y, 'x', x))"
 
@@ -29,9 +29,20 @@ def without_ties(catalyst: Catalyst, function: Expression) -> Expression:
     return function
 
 
+def _decides(ordered: Expression, child: Expression) -> bool:
+    """Whether rows that tie in an order have one value. DISTINCT allows no order beside it.
+
+    Zeros of both signs tie, and are different texts.
+    """
+    if ordered.semanticEquals(child):
+        return True
+    is_text_of_it = simple_name(child) == "Cast" and bool(ordered.semanticEquals(child.child()))
+    return is_text_of_it and not holds_floats(ordered)
+
+
 def _with_whole_order(catalyst: Catalyst, function: Expression) -> Expression:
     child, delimiter, *ordered = children(function)
-    if any(order.child().semanticEquals(child) for order in ordered):
+    if any(_decides(order.child(), child) for order in ordered):
         return function
     order = catalyst.seq([*items(function.orderExpressions()), ascending(catalyst, child)])
     offsets = (function.mutableAggBufferOffset(), function.inputAggBufferOffset())

@@ -30,7 +30,14 @@ from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes
 from odfabric_engine_spark.validate.parsed import ON_TOP, Mode
 from odfabric_engine_spark.validate.refusal import COLLATIONS, PLAIN_FORMS, Refused, in_order, refusal, shown, text_of
-from odfabric_engine_spark.validate.row_order import Place, columns_looked_at, holds_floats, order_problems, place_below
+from odfabric_engine_spark.validate.row_order import (
+    Place,
+    columns_looked_at,
+    holds_floats,
+    order_problems,
+    places_below,
+)
+from odfabric_engine_spark.validate.sizes_of_constants import SIZE_MAKERS, too_large
 from odfabric_engine_spark.validate.special_times import special_time, unguarded_times
 
 _NODES = frozenset(
@@ -60,6 +67,8 @@ _NODES = frozenset(
         "PipeOperator",
     ]
 )
+_SLICES_MAX = 1000
+"""Partitions that a query may ask for: each is a task."""
 _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "Offset"})
 _LISTING_NODES = frozenset({"Aggregate", "Window"})
 _DATA_NODES = frozenset({"LogicalRDD", "LogicalRelation"})
@@ -142,20 +151,25 @@ class AnalysedGate:
                 stack.extend((child, None, below) for child in children(node))
             else:
                 problems = list(self._judge_expression(node, full_name, name, place))
+                if name in SIZE_MAKERS and (large := too_large(node)) is not None:
+                    problems.append(large)
                 if name == "Alias" and not with_data:
                     problems += _judge_name(node)
                 found.extend(problems)
                 inside = inner_plan(node, name)
                 if inside is not None:
                     stack.append((inside, None, may_order))
-                for position, child in enumerate(children_of(node, name)):
-                    stack.append((child, place_below(self._catalyst, node, name, place, position), False))
+                below_it = children_of(node, name)
+                places = places_below(self._catalyst, node, name, place, len(below_it))
+                stack.extend((child, at, False) for child, at in zip(below_it, places, strict=True))
                 if not problems and self._catalyst.is_replaceable(node):  # what takes its place is judged too
                     stack.append((node.replacement(), replace(place, made=True), False))
         return in_order(found)
 
     def _judge_plan(self, node: Plan, name: str, *, with_data: bool) -> Iterator[InvalidQuery]:
         if name in _NODES or (with_data and name in _DATA_NODES):
+            if name == "Range" and not node.numSlices().isEmpty() and int(node.numSlices().get()) > _SLICES_MAX:
+                yield refusal("operator", "range(..) of so many partitions", at=node, hint="leave its last number out")
             return
         if name in _ORDERING_NODES:
             if self._mode is not Mode.QUERY:

@@ -16,6 +16,7 @@ from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.catalyst import Expression, Plan, children, conjuncts, items, simple_name
 from odfabric_engine_spark.failures import spark_condition
 from odfabric_engine_spark.validate.refusal import refusal, text_of
+from odfabric_engine_spark.validate.sizes_of_constants import value_of
 
 _ALWAYS_COMPUTED = frozenset(
     {
@@ -60,7 +61,7 @@ def _failing(expression: Expression) -> Iterator[InvalidQuery]:
 
 def _failure(constant: Expression) -> str | None:
     try:
-        constant.eval(None)
+        value_of(constant)
     except (Py4JError, PySparkException) as error:
         condition, message = spark_condition(error)
         # What follows is advice about the value of a row.

@@ -63,6 +63,7 @@ _ELSEWHERE = {
     "argmax": "max_by(value, by)",
     "argmin": "min_by(value, by)",
     "array_length": "size(list)",
+    "count_distinct": "count(DISTINCT value)",
     "countif": "count_if(condition)",
     "generate_series": "explode(sequence(first, last, step))",
     "group_concat": "listagg(text, ',') WITHIN GROUP (ORDER BY text)",

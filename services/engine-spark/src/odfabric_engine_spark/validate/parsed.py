@@ -419,7 +419,12 @@ def _below(found: _Node) -> _Standing:
 
 def _limits_order(found: _Node) -> bool:
     """Whether a node takes the first rows of an order that stands right there."""
-    return found.is_plan and found.name in _FIRST_ROWS and simple_name(_below_limits(found.node)) == "Sort"
+    return found.is_plan and found.name in _FIRST_ROWS and _has_order(_below_limits(found.node))
+
+
+def _has_order(node: Plan) -> bool:
+    """Whether rows have an order all together; SORT BY gives one to each partition."""
+    return simple_name(node) == "Sort" and bool(getattr(node, "global")())
 
 
 def _below_limits(node: Plan) -> Plan:
@@ -434,7 +439,7 @@ def _is_certain(found: _Node) -> bool:
         return False
     if found.name in ("Sort", "LimitAll") or (found.standing.asked_whether and found.name in _LIMITS):
         return True
-    return simple_name(_below_limits(found.node)) == "Sort"
+    return _has_order(_below_limits(found.node))
 
 
 def _ordering(found: _Node) -> InvalidQuery:

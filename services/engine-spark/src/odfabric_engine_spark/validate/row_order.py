@@ -130,13 +130,21 @@ class Place:
     """Whether a frame of the window is one of values, in which rows that tie have no order."""
 
 
-def place_below(catalyst: Catalyst, node: Expression, name: str, place: Place, position: int) -> Place:
-    """The place of a child of an expression, by its position."""
+def places_below(catalyst: Catalyst, node: Expression, name: str, place: Place, count: int) -> list[Place]:
+    """The places of the children of an expression, of which there are `count`."""
+    chosen = _values_chosen(name, count)
+    return [
+        place if position in chosen else _place_below(catalyst, node, name, place, position)
+        for position in range(count)
+    ]
+
+
+def _place_below(catalyst: Catalyst, node: Expression, name: str, place: Place, position: int) -> Place:
     if name == "AggregateExpression":
         return place
     if name == "ArraysOverlap":
         return replace(place, settled=True)
-    if name in _OF_SEVERAL or position in _values_chosen(node, name):
+    if name in _OF_SEVERAL:
         return place
     settled = position == 0 and _settles(catalyst, node, name, place)
     if name == "Alias":
@@ -149,15 +157,14 @@ def place_below(catalyst: Catalyst, node: Expression, name: str, place: Place, p
     return replace(place, settled=settled)
 
 
-def _values_chosen(node: Expression, name: str) -> frozenset[int]:
-    """The positions of the children of which an expression gives one as it is."""
+def _values_chosen(name: str, count: int) -> frozenset[int]:
+    """Of so many children the positions of the children of which an expression gives one as it is."""
     if name == "If":
         return frozenset({1, 2})
     if name in ("Nvl", "Nvl2"):
         return frozenset({0})  # their only child is what they stand for
     if name not in ("Coalesce", "CaseWhen"):
         return frozenset()
-    count = len(children(node))
     if name == "Coalesce":
         return frozenset(range(count))
     otherwise = {count - 1} if count % 2 else set()
@@ -191,7 +198,7 @@ def columns_looked_at(catalyst: Catalyst, plan: Plan) -> frozenset[int]:
             found |= _ids(inside)
             stack.append((inside, None))
         below = children_of(node, name)
-        stack += [(child, place_below(catalyst, node, name, place, at)) for at, child in enumerate(below)]
+        stack += zip(below, places_below(catalyst, node, name, place, len(below)), strict=True)
     return frozenset(found)
 
 
@@ -220,9 +227,8 @@ def looks_at_order(catalyst: Catalyst, named: Expression) -> bool:
         name = simple_name(node)
         if name in LISTS and not place.settled:
             return True
-        stack += [
-            (child, place_below(catalyst, node, name, place, at)) for at, child in enumerate(children_of(node, name))
-        ]
+        below = children_of(node, name)
+        stack += zip(below, places_below(catalyst, node, name, place, len(below)), strict=True)
     return False
 
 

@@ -57,7 +57,9 @@ _HINTS: Mapping[str, str] = {
     "DATATYPE_MISMATCH.NON_FOLDABLE_INPUT": "write a constant there",
     "DATATYPE_MISMATCH.SPECIFIED_WINDOW_FRAME_WRONG_COMPARISON": "write the earlier bound first",
     "DATATYPE_MISMATCH.VALUE_OUT_OF_RANGE": "write a value within that range",
-    "DISTINCT_WINDOW_FUNCTION_UNSUPPORTED": "count the members of a set: size(collect_set(..) over (partition by ..))",
+    "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION": "write at most 38 digits: decimal(38, 2)",
+    "DISTINCT_WINDOW_FUNCTION_UNSUPPORTED": "take the set: s as collect_set(..) over (partition by ..), then size(s) for count,"
+    " aggregate(s, 0, (a, x) -> a + x) for sum, array_join(sort_array(s), ',') for listagg",
     "GROUP_BY_AGGREGATE": "aggregate twice: select n, sum(v) .. from (select count(*) n, .. group by ..) group by n",
     "GROUP_BY_POS_AGGREGATE": _NUMBER,
     "GROUP_BY_POS_OUT_OF_RANGE": _NUMBER,
@@ -87,6 +89,7 @@ _HINTS: Mapping[str, str] = {
     "UNSUPPORTED_DATATYPE": "write a type of Spark SQL: int, bigint, double, decimal(12, 2), string, date, timestamp, ..",
     "UNSUPPORTED_EXPR_FOR_OPERATOR": "aggregate in a query of its own, and join its rows",
     "UNSUPPORTED_GROUPING_EXPRESSION": "group by rollup(..), cube(..) or grouping sets (..)",
+    "UNSUPPORTED_TIME_TYPE": "of dates and times take numbers and cast back: timestamp_seconds(median(unix_seconds(..))), or unix_date(..)",
     "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY": "join its rows, or write it in SELECT, WHERE or HAVING",
     "UNSUPPORTED_TYPED_LITERAL": "write a number such as 0.19BD, or cast('0.19' as decimal(10, 2))",
     "WINDOW_FUNCTION_FRAME_NOT_ORDERED": "order the window: over (partition by .. order by ..)",

@@ -27,6 +27,7 @@ from odfabric_engine_spark.catalyst import (
     walk_expression,
 )
 from odfabric_engine_spark.validate.refusal import Refused, refusal, text_of
+from odfabric_engine_spark.validate.sizes_of_constants import value_of
 
 _SPECIAL_TIME = re.compile(r"\s*(?:now|today|tomorrow|yesterday)\b.*", re.IGNORECASE | re.DOTALL)
 _TIMESTAMP = '"timestamp"'
@@ -47,7 +48,7 @@ def special_time(cast: Expression) -> InvalidQuery | None:
     if not str(child.dataType().typeName()).startswith("string"):
         return None
     try:
-        value = child.eval(None)
+        value = value_of(child)
     except Py4JError:
         return None  # the constant cannot be evaluated, so neither can the query
     if value is None:
