@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,14 @@ def test_no_path_leads_out(path: str) -> None:
     except OdfError:
         return
     assert folder.root in found.resolve().parents
+
+
+def test_what_is_no_file_is_not_written(tmp_path: Path) -> None:
+    folder = ExchangeFolder.at(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for path in ("pipe", "folder", "x" * 256):
+        with pytest.raises(InvalidRequest, match="not to be written"):
+            folder.output(path)
+    (tmp_path / "there").touch()
+    assert folder.output("there") == tmp_path.resolve() / "there"

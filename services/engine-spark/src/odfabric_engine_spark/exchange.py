@@ -6,6 +6,7 @@ through a symbolic link. Not here: who creates and removes the folders of a call
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from odfabric.errors import Determinate, InvalidRequest
 
 PATH_CHARACTERS_MAX = 4096
+_NAME_BYTES_MAX = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,11 @@ class ExchangeFolder:
         return file
 
     def output(self, path: str) -> Path:
-        """The file that a request wants written; its folder must exist. Raises as `input`."""
+        """The file that a request wants written; its folder must exist. Raises as `input`, InvalidRequest for what is no file."""
         file = self._below_root(path)
+        if len(os.fsencode(file.name)) > _NAME_BYTES_MAX or (file.exists() and not file.is_file()):
+            # Opening a pipe would wait for its reader.
+            raise InvalidRequest(f"{path[-100:]} is not to be written: it is no file, or its name is too long")
         if not file.parent.is_dir():
             raise Determinate(f"the exchange folder has no folder for {path}")
         return file
