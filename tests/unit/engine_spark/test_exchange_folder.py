@@ -33,7 +33,21 @@ def test_files_of_a_call(folder: ExchangeFolder) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["", ".", "..", "../secret", "/etc/passwd", "call/../../secret", "call//in", "call/", "a\0b", "a\\b", "a" * 5000],
+    [
+        "",
+        ".",
+        "..",
+        "../secret",
+        "/etc/passwd",
+        "call/../../secret",
+        "call//in",
+        "call/",
+        "a\0b",
+        "a\\b",
+        "a" * 5000,
+        "a" * 256,
+        "é" * 128,
+    ],
 )
 def test_other_spellings_are_refused(folder: ExchangeFolder, path: str) -> None:
     for resolve in (folder.input, folder.output):
@@ -72,7 +86,7 @@ def test_what_is_no_file_is_not_written(tmp_path: Path) -> None:
     folder = ExchangeFolder.at(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
-    for path in ("pipe", "folder", "x" * 256):
+    for path in ("pipe", "folder"):
         with pytest.raises(InvalidRequest, match="not to be written"):
             folder.output(path)
     (tmp_path / "there").touch()

@@ -6,7 +6,6 @@ through a symbolic link. Not here: who creates and removes the folders of a call
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,9 +40,9 @@ class ExchangeFolder:
     def output(self, path: str) -> Path:
         """The file that a request wants written; its folder must exist. Raises as `input`, InvalidRequest for what is no file."""
         file = self._below_root(path)
-        if len(os.fsencode(file.name)) > _NAME_BYTES_MAX or (file.exists() and not file.is_file()):
+        if file.exists() and not file.is_file():
             # Opening a pipe would wait for its reader.
-            raise InvalidRequest(f"{path[-100:]} is not to be written: it is no file, or its name is too long")
+            raise InvalidRequest(f"{path} is not to be written: it is no file")
         if not file.parent.is_dir():
             raise Determinate(f"the exchange folder has no folder for {path}")
         return file
@@ -57,6 +56,7 @@ class ExchangeFolder:
     def _below_root(self, path: str) -> Path:
         pure = PurePosixPath(path)
         odd = not path or len(path) > PATH_CHARACTERS_MAX or "\0" in path or "\\" in path
+        odd = odd or any(len(part.encode(errors="replace")) > _NAME_BYTES_MAX for part in pure.parts)
         if odd or pure.is_absolute() or ".." in pure.parts or pure.as_posix() != path or path == ".":
             raise InvalidRequest(
                 "a path of the exchange folder must be relative and plain", hint="no `..`, no leading `/`"
