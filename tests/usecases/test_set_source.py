@@ -14,7 +14,7 @@ from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.job import Job, JobStatus
 from odfabric.model.metadata import AddData, AddPushSource, Seed, SetDataSchema
-from odfabric.testing.memory_node import MemoryNode
+from odfabric.testing.memory_node import START, MemoryNode
 from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.push_data import PushData
 from odfabric.usecases.read_tail import ReadTail
@@ -169,6 +169,22 @@ def test_a_derivative_dataset_takes_the_column_up_when_it_is_told_to(story: Stor
     story.memory.node.set_transform(snapshot, SUBJECT)
     assert pull().status is JobStatus.SUCCEEDED
     assert story.rows(copied)[-1] == ("Lviv", "m")
+
+
+def test_what_was_polled_stays_of_its_kind(tmp_path: Path) -> None:
+    memory = MemoryNode(tmp_path)
+    polled = memory.add(POLLED)
+    row = {"event_time": "2026-01-01T00:00:00Z", "city": "Kyiv"}
+    memory.files.add("arrivals/1.ndjson", json.dumps(row).encode(), modified_at=START)
+    request = PullRequest(dataset=polled.id, alias=polled.alias)
+    job = memory.finish(memory.node.enqueue_pull(request))
+    assert job.status is JobStatus.SUCCEEDED, job.error
+    url = "fetch: {kind: Url, url: 'https://example.com/rows.ndjson'}"
+    other = POLLED.replace("fetch: {kind: FilesGlob, path: 'arrivals/*.ndjson'}", url)
+    assert other != POLLED
+    (snapshot,) = parse_snapshots(other, file="test.yaml")
+    with pytest.raises(InvalidRequest, match="stays of its kind"):
+        memory.node.set_source(snapshot, SUBJECT)
 
 
 def test_a_polling_source_takes_the_place_of_its_own(tmp_path: Path) -> None:

@@ -53,6 +53,8 @@ _ACCEPTED_IN_EVOLUTION = frozenset({FieldChange.ADDED_OPTIONAL, FieldChange.REOR
 _ACCEPTED_FROM_LEGACY = _ACCEPTED_IN_EVOLUTION | {FieldChange.BECAME_OPTIONAL, FieldChange.BECAME_REQUIRED}
 _ACCEPTED_IN_OUTPUT = _ACCEPTED_IN_EVOLUTION | {FieldChange.BECAME_REQUIRED}
 """What makes new rows may come to make these. A column that is never null any more stays optional in the dataset, which it fits."""
+# Rows of before have no such member: only whole columns are added to them.
+_ACCEPTED_OF_COLUMNS = frozenset({FieldChange.ADDED_OPTIONAL, FieldChange.REORDERED})
 # A slice may promise more than the dataset asks for, never less.
 _ACCEPTED_IN_SLICE = frozenset({FieldChange.BECAME_REQUIRED, FieldChange.ATTRIBUTES})
 
@@ -143,7 +145,12 @@ def evolved_schema(current: DataSchema, given: DataSchema, *, of: str, hint: str
 
     `of` is for people what gives the columns. Raises IncompatibleSchema for any other difference, naming the first, with the hint.
     """
-    refused = [found for found in schema_differences(current, given) if found.change not in _ACCEPTED_IN_OUTPUT]
+    whole = {"", *(field.name for field in given.fields)}
+    refused = [
+        found
+        for found in schema_differences(current, given)
+        if found.change not in _ACCEPTED_IN_OUTPUT or (found.change in _ACCEPTED_OF_COLUMNS and found.path not in whole)
+    ]
     if refused:
         raise IncompatibleSchema(
             f"{of} does not fit the dataset: {_listed(refused)}", place=Place(field=refused[0].path or None), hint=hint

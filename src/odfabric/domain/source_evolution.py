@@ -16,7 +16,7 @@ from odfabric.domain.chain.state import ChainState
 from odfabric.domain.schema_evolution import check_same_order, evolved_schema
 from odfabric.domain.snapshot import normalised
 from odfabric.domain.state_index import keys_of
-from odfabric.errors import IncompatibleSchema, InvalidManifest, Place
+from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest, Place
 from odfabric.formats.ddl_schema import ddl_to_schema
 from odfabric.formats.slice_schema import check_storable
 from odfabric.model.data_schema import DataSchema
@@ -92,6 +92,20 @@ def changed_sources(state: ChainState, snapshot: DatasetSnapshot) -> list[tuple[
         )
     there = sources_of(state)
     return [(index, source) for index, source in wanted.values() if source not in there]
+
+
+def check_origin(state: ChainState, changed: Sequence[Source]) -> None:
+    """Refuse to poll something of another kind than what has been polled: where that was says nothing of it. Raises InvalidRequest."""
+    before = state.polling_source
+    if before is None or state.source_state is None:
+        return
+    for source in changed:
+        if isinstance(source, SetPollingSource) and type(source.fetch) is not type(before.event.fetch):
+            raise InvalidRequest(
+                "a source that was polled stays of its kind: what was read last is told in its own way",
+                place=Place(field="fetch"),
+                hint="declare a new dataset, and a query over both",
+            )
 
 
 def schema_of_sources(current: DataSchema, given: Sequence[GivenColumns], vocabulary: DatasetVocabulary) -> DataSchema:

@@ -54,7 +54,7 @@ class PlacedSnapshot:
         content: Path = (*self.top, "content")
         event = _EVENT_FIELD.fullmatch(place.field or "")
         if event is None:
-            return replace(place, file=self.file, line=self.document.locate((*content, "name"))[0])
+            return replace(place, file=self.file, line=self.document.locate((*content, "name"))[0], column=None)
         path: Path = (*content, "metadata", int(event[1]))
         line, column = self.document.locate((*path, event[2]), key=True) if event[2] else self.document.locate(path)
         return replace(place, file=self.file, line=line, column=column)

@@ -19,13 +19,14 @@ from odfabric.domain.source_evolution import (
     GivenColumns,
     Source,
     changed_sources,
+    check_origin,
     check_sources,
     declared_columns,
     schema_of_sources,
     source_title,
     sources_of,
 )
-from odfabric.errors import IncompatibleSchema, InvalidRequest
+from odfabric.errors import IncompatibleSchema, InvalidData, InvalidManifest, InvalidRequest
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import EngineProgress, IngestRequest
@@ -95,6 +96,7 @@ def set_source(
         changed = changed_sources(state, snapshot)
         if not changed:
             return None
+        check_origin(state, [source for _, source in changed])
         system_time = next_system_time(state, now=clock.now())
         blocks = link_events(state, changed, system_time=system_time)
         after = fold_blocks(state, blocks)
@@ -163,7 +165,12 @@ class _EvolvedColumns:
                 next_offset=self.state.next_offset,
                 new_data_path=f"{path}/new-data",
             )
-            found = self.engine.ingest(request, progress=_unheard).data_schema
+            try:
+                found = self.engine.ingest(request, progress=_unheard).data_schema
+            except InvalidData as refused:
+                # There are no data: it is about what the source says of them.
+                message = f"{source_title(source)}: {refused.message}"
+                raise InvalidManifest(message, place=refused.place, hint=refused.hint) from refused
         event_time = self.state.vocabulary.event_time
         if found is None or source.preprocess is not None or any(each.name == event_time for each in declared.fields):
             return found

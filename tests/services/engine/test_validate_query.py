@@ -149,6 +149,18 @@ REFUSED = [
     ("select event_time, v from (select event_time, v from a sort by v limit 3)", "limit"),
     ("select event_time, size(sequence(1, 2000000000)) x from a", "constant-size"),
     ("select event_time, array_repeat(v, 2000000000) x from a", "constant-size"),
+    ("select event_time, lpad(x'61', 2000000000, x'62') x from a", "constant-size"),
+    ("select event_time, format_number(1, 1000000000) x from a", "constant-size"),
+    ("select event_time, replace(space(16000000), ' ', space(100)) x from a", "constant-size"),
+    ("select event_time, repeat('x', 10000000) x, repeat('y', 10000000) y from a", "constant-size"),
+    ("select event_time, repeat('a', length(repeat('a', length(repeat('a', 15000000))))) x from a", "constant-size"),
+    ("select event_time, size(sequence(timestamp'0001-01-01', timestamp'9999-01-01', make_interval(0,0,0,0,0,0,0.000001))) x "
+     "from a", "constant-size"),
+    ("select event_time, cast(right(concat(repeat('x', 9000000), repeat('x', 9000000), 'now'), 3) as timestamp) x from a", "special-time"),
+    ("select event_time, cast(right(concat(repeat('x', 900), 'now'), 3) as timestamp) x from a", "special-time"),
+    ("select event_time, array(t, cast(left('today', 5) as timestamp)) x from a", "special-time"),
+    ("select event_time, v from a where event_time < cast(btrim(' now ') as timestamp)", "special-time"),
+    ("select event_time, cast(right('xtoday', 5) as date) x from a", "special-time"),
     ("select event_time, x from a lateral view stack(2000000000, v) as x", "constant-size"),
     ("select event_time, (k in (select k from b)) is null x from a", "not-in"),
     ("select event_time, (select map(k, v) from b) is null x from a", "subquery-rows"),
@@ -546,3 +558,31 @@ def test_an_interval_of_months_within_a_query_is_a_refusal(engine_call: EngineCa
     told = as_odf_error(caught.value)
     assert isinstance(told, InvalidQuery)
     assert told.hint
+
+
+SMALL = [
+    "size(sequence(timestamp'2020-01-01', timestamp'2024-01-01', interval 1 month))",
+    "size(sequence(timestamp'2020-01-01', timestamp'2024-01-01'))",
+    "size(sequence(date'2020-01-01', date'2024-01-01', interval 1 day))",
+    "size(sequence(date'2020-01-01', date'2024-01-01'))",
+    "size(sequence(timestamp'2024-01-01', timestamp'2024-01-02', interval '1' hour))",
+    "size(sequence(1, 1000000, 7))",
+    "length(repeat('ab', 1000))",
+    "lpad(k, 10, '0')",
+    "format_string('%1$-20s|%05d|%,d', k, v, v)",
+    "cast(round(d, 2) as string)",
+    "format_number(d, 2)",
+    "replace(k, 'a', 'b')",
+    "levenshtein(k, 'abc')",
+    f"length('{'x' * 600}' || {' || '.join(['k'] * 40)})",
+]
+
+
+@pytest.mark.parametrize("expression", SMALL)
+def test_constants_of_a_common_size_are_accepted(engine_call: EngineCall, expression: str) -> None:
+    assert validate(engine_call, f"select event_time, {expression} x from a").problems == ()
+
+
+def test_a_long_format_is_read_at_once(engine_call: EngineCall) -> None:
+    for odd in ("%" + " " * 300_000, "% " * 150_000, "%1" * 150_000):
+        validate(engine_call, f"select event_time, format_string('{odd}', v) x from a")

@@ -12,8 +12,10 @@ from odfabric.model.data_schema import (
     DataType,
     DataTypeInt32,
     DataTypeInt64,
+    DataTypeList,
     DataTypeOption,
     DataTypeString,
+    DataTypeStruct,
 )
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import SetTransform, SqlQueryStep, TransformInput, TransformSql
@@ -74,3 +76,14 @@ def test_inputs_and_their_order_stay() -> None:
     for other in (reading(1), reading(2, 1), reading(1, 2, 3), reading(1, 3)):
         with pytest.raises(InvalidRequest, match="inputs"):
             check_inputs_stay(reading(1, 2), other)
+
+
+def test_members_of_a_struct_are_neither_added_nor_moved() -> None:
+    def struct(*names: str) -> DataSchema:
+        members = tuple(DataField(name=name, type=optional(TEXT)) for name in names)
+        return schema(a=INT, s=DataTypeStruct(fields=members), l=DataTypeList(item_type=DataTypeStruct(fields=members)))
+
+    for other, said in [(("x", "y", "z"), "'s.z' was added"), (("y", "x"), "has its members in another order")]:
+        with pytest.raises(IncompatibleSchema, match=said):
+            schema_of_output(struct("x", "y"), struct(*other), DatasetVocabulary())
+    assert schema_of_output(struct("x"), struct("x"), DatasetVocabulary()) == struct("x")

@@ -20,7 +20,7 @@ CAST = (
 )
 def test_a_long_value_is_read_in_part(value: str) -> None:
     error = Py4JError(CAST.format(value))
-    assert len(spark_text(error)) <= (256 << 10) + 1
+    assert len(spark_text(error)) <= (256 << 10) + 10
     assert re.search(r"\s{33}", spark_text(error)) is None
     condition, message = spark_condition(error)
     assert condition == "CAST_INVALID_INPUT"
@@ -48,9 +48,21 @@ def test_a_short_value_is_read_as_it_is() -> None:
         ("java.lang.StackOverflowError\n\tat org.apache.spark.sql.catalyst.trees.TreeNode", InvalidQuery),
         (": java.lang.RuntimeException: Max iterations (100) reached for batch Resolution, please set", InvalidQuery),
         (CAST.format("Max iterations (5) of nesting depth (3)"), InvalidData),
+        (CAST.format("java.lang.StackOverflowError"), InvalidData),
+        ("Job aborted due to stage failure: Task 0: " + CAST.format("java.lang.StackOverflowError"), InvalidData),
     ],
 )
 def test_what_goes_too_deep_is_told_of_the_row_or_of_the_query(said: str, kind: type[OdfError]) -> None:
     told = as_odf_error(Py4JError(said))
     assert type(told) is kind
     assert told.hint
+
+
+def test_the_state_of_a_long_message_is_read() -> None:
+    told = as_odf_error(Py4JError(f"[INVALID_URL] The url is invalid: {'x' * 400_000}. SQLSTATE: 22P02\n"))
+    assert isinstance(told, InvalidData)
+
+
+def test_a_long_text_of_a_function_is_read_in_part() -> None:
+    value = "(\nCaused by: x." + "Format" * 200_000 + "\n\tat org.apache.spark.sql.catalyst.expressions.X"
+    assert as_odf_error(Py4JError(f"An error occurred. Trace: {value}")) is None

@@ -54,6 +54,7 @@ _WRONG_ARGUMENT = re.compile(
     r"[\w.$]+\.(?:IllegalArgument|Arithmetic|NumberFormat|DateTime|PatternSyntax|\w*Format\w*|SAXParse|SparkRuntime|Runtime)Exception"
 )
 """What functions raise that tell no condition; it is about an argument where an expression was at work."""
+_KIND_CHARACTERS_MAX = 200
 _AT_WORK = "\tat org.apache.spark.sql.catalyst.expressions."
 _CAUSE = "Caused by: "
 
@@ -110,9 +111,11 @@ def as_odf_error(error: BaseException) -> OdfError | None:
     if not isinstance(error, PySparkException | Py4JError):
         return None
     text = spark_text(error)
-    if any(said in text for said in _TOO_DEEP) and (deep := _too_deep(text)) is not None:
-        return deep
     found = _condition(text)
+    if found is None or not _is_of_data(found):  # else it is a value that reads so
+        deep = _too_deep(text) if any(said in text for said in _TOO_DEEP) else None
+        if deep is not None:
+            return deep
     if found is not None and found[1] == _NO_COLUMN:
         return InvalidQuery(_message(found), hint="cast it to a number or a text: no column holds such values")
     if found is not None and found[1] == _SAME_MEMBERS:
@@ -174,7 +177,7 @@ def _readable(text: str) -> str:
     """What is read of a text that may hold values of users: not too much, for nothing interrupts who looks for patterns."""
     if len(text) > _TEXT_CHARACTERS_MAX:
         half = _TEXT_CHARACTERS_MAX // 2
-        text = f"{text[:half]}\n{text[-half:]}"
+        text = f"{text[:half]} .. {text[-half:]}"
     return _BLANKS.sub(lambda run: run[0][:_BLANKS_MAX], text)
 
 
@@ -206,9 +209,9 @@ def _message(found: re.Match[str]) -> str:
 
 def _wrong_argument(error: BaseException) -> str | None:
     """What a function says of its arguments, if that is why it failed."""
-    for cause in reversed((getattr(error, "_stackTrace", None) or str(error)).split(_CAUSE)):
+    for cause in reversed(_readable(getattr(error, "_stackTrace", None) or str(error)).split(_CAUSE)):
         said = cause.split("\n\tat ", 1)[0].strip()
         kind, _, message = said.splitlines()[-1 if said.startswith("An error occurred") else 0].partition(": ")
-        if _AT_WORK in cause and _WRONG_ARGUMENT.fullmatch(kind.strip(": ")):
+        if _AT_WORK in cause and _WRONG_ARGUMENT.fullmatch(kind[:_KIND_CHARACTERS_MAX].strip(": ")):
             return f"a function refuses its arguments: {message}"[:MESSAGE_CHARACTERS_MAX]
     return None

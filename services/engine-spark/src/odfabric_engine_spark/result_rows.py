@@ -32,6 +32,12 @@ SCRATCH_OPTIONS = {"parquet.block.size": str(16 * 1024 * 1024)}
 """Spark's writer holds a row group in memory for each task, and does not count it."""
 
 _COMPUTES_EARLY = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+_KEPT_SETTINGS = (
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.defaultSizeInBytes",
+    "spark.sql.shuffle.partitions",
+)
+"""How plans of stages are made."""
 _TOO_LARGE = "spark.driver.maxResultSize"
 """What Spark names when a result is larger than may be collected."""
 
@@ -88,6 +94,8 @@ def _as_over_tables(frame: DataFrame) -> DataFrame:
     """
     session = frame.sparkSession.newSession()
     session.conf.set("spark.sql.optimizer.excludedRules", _COMPUTES_EARLY)
+    for name in _KEPT_SETTINGS:
+        session.conf.set(name, frame.sparkSession.conf.get(name))
     return Catalyst(session).data_frame(analysed(frame))
 
 

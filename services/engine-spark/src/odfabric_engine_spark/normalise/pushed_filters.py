@@ -36,7 +36,7 @@ def with_filters_pushed(catalyst: Catalyst, plan: Plan) -> Plan:
     waiting: dict[int, Plan] = {}
     plan = _with_columns_for_conditions(catalyst, with_results_apart(catalyst, plan))
     pushed = catalyst.settled(_set_apart(catalyst, plan, waiting), *_RULES)
-    check_special_times(pushed)
+    check_special_times(catalyst, pushed)
     return _put_back(catalyst, pushed, waiting) if waiting else pushed
 
 

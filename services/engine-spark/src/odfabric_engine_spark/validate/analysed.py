@@ -37,7 +37,7 @@ from odfabric_engine_spark.validate.row_order import (
     order_problems,
     places_below,
 )
-from odfabric_engine_spark.validate.sizes_of_constants import SIZE_MAKERS, too_large
+from odfabric_engine_spark.validate.sizes_of_constants import SIZE_MAKERS, SIZE_MAX, size_of
 from odfabric_engine_spark.validate.special_times import special_time, unguarded_times
 
 _NODES = frozenset(
@@ -130,7 +130,7 @@ class AnalysedGate:
         looks_at = _LooksAt(self._catalyst, plan)
         stack: list[tuple[Plan | Expression, Place | None, bool]] = [(plan, None, False)]
         may_order = self._mode is Mode.TRANSFORM
-        count = 0
+        count = made = 0
         while stack:
             node, place, within = stack.pop()
             count += 1
@@ -151,8 +151,10 @@ class AnalysedGate:
                 stack.extend((child, None, below) for child in children(node))
             else:
                 problems = list(self._judge_expression(node, full_name, name, place))
-                if name in SIZE_MAKERS and (large := too_large(node)) is not None:
-                    problems.append(large)
+                if name in SIZE_MAKERS and made <= SIZE_MAX:
+                    made += size_of(node)
+                    if made > SIZE_MAX:
+                        problems.append(_too_large(node))
                 if name == "Alias" and not with_data:
                     problems += _judge_name(node)
                 found.extend(problems)
@@ -193,11 +195,20 @@ class AnalysedGate:
             yield from _judge_made_type(node)
             if name in _OPTION_READERS:
                 yield from _judge_options(node)
-            elif name == "Cast" and (problem := special_time(node)) is not None:
+            elif name == "Cast" and (problem := special_time(self._catalyst, node)) is not None:
                 yield problem
             yield from unguarded_times(node, name)
         elif self._mode is not Mode.QUERY:
             yield from order_problems(node, name, place, in_transform=self._mode is Mode.TRANSFORM)
+
+
+def _too_large(maker: Expression) -> InvalidQuery:
+    return refusal(
+        "constant-size",
+        f"constants make more than {SIZE_MAX} characters, members or rows by {text_of(maker)}",
+        at=maker,
+        hint="write a smaller number there, or explode rows of an input instead",
+    )
 
 
 class _LooksAt:

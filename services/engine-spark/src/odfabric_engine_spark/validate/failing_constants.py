@@ -16,7 +16,7 @@ from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.catalyst import Expression, Plan, children, conjuncts, items, simple_name
 from odfabric_engine_spark.failures import spark_condition
 from odfabric_engine_spark.validate.refusal import refusal, text_of
-from odfabric_engine_spark.validate.sizes_of_constants import value_of
+from odfabric_engine_spark.validate.sizes_of_constants import NotComputed, value_of
 
 _ALWAYS_COMPUTED = frozenset(
     {
@@ -66,4 +66,6 @@ def _failure(constant: Expression) -> str | None:
         condition, message = spark_condition(error)
         # What follows is advice about the value of a row.
         return message.partition(". ")[0].rstrip(".") if condition in _FAILURES else None
+    except NotComputed:
+        return None
     return None

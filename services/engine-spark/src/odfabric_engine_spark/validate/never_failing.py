@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from odfabric_engine_spark.catalyst import Catalyst, Expression, simple_name, walk_expression
-from odfabric_engine_spark.validate.sizes_of_constants import value_of
+from odfabric_engine_spark.validate.sizes_of_constants import NotComputed, value_of
 
 _NEVER_FAILING = frozenset(
     [
@@ -74,6 +74,6 @@ def _can_be_folded(constant: Expression) -> bool:
     """Whether a constant has a value. One that has none fails on the rows that come to it: in a branch perhaps on some only."""
     try:
         value_of(constant)
-    except (PySparkException, Py4JError):
+    except (PySparkException, Py4JError, NotComputed):
         return False
     return True

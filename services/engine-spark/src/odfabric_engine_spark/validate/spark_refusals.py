@@ -58,8 +58,8 @@ _HINTS: Mapping[str, str] = {
     "DATATYPE_MISMATCH.SPECIFIED_WINDOW_FRAME_WRONG_COMPARISON": "write the earlier bound first",
     "DATATYPE_MISMATCH.VALUE_OUT_OF_RANGE": "write a value within that range",
     "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION": "write at most 38 digits: decimal(38, 2)",
-    "DISTINCT_WINDOW_FUNCTION_UNSUPPORTED": "take the set: s as collect_set(..) over (partition by ..), then size(s) for count,"
-    " aggregate(s, 0, (a, x) -> a + x) for sum, array_join(sort_array(s), ',') for listagg",
+    "DISTINCT_WINDOW_FUNCTION_UNSUPPORTED": "take the members of a set: size(collect_set(..) over (partition by ..)) for count,"
+    " array_join(sort_array(collect_set(..) over (..)), ',') for listagg",
     "GROUP_BY_AGGREGATE": "aggregate twice: select n, sum(v) .. from (select count(*) n, .. group by ..) group by n",
     "GROUP_BY_POS_AGGREGATE": _NUMBER,
     "GROUP_BY_POS_OUT_OF_RANGE": _NUMBER,
@@ -107,9 +107,9 @@ def spark_refused(error: PySparkException | Py4JError, columns: Iterable[str] = 
 
 def _problem(error: PySparkException | Py4JError, columns: Iterable[str]) -> InvalidQuery | None:
     text = spark_text(error)
-    if "StackOverflowError" in text:
-        return refusal("too-deep", "the query is nested too deeply", hint="write it with fewer levels")
     known = _CONDITION.search(text)
+    if known is None and "java.lang.StackOverflowError" in text:
+        return refusal("too-deep", "the query is nested too deeply", hint="write it with fewer levels")
     if known is None and not isinstance(error, AnalysisException | ParseException | IllegalArgumentException):
         return None
     condition, message = (_UNNAMED, text.lstrip().partition("\n")[0]) if known is None else known.groups()

@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.catalyst import (
+    Catalyst,
     Expression,
     Plan,
     children,
@@ -27,7 +29,7 @@ from odfabric_engine_spark.catalyst import (
     walk_expression,
 )
 from odfabric_engine_spark.validate.refusal import Refused, refusal, text_of
-from odfabric_engine_spark.validate.sizes_of_constants import value_of
+from odfabric_engine_spark.validate.sizes_of_constants import NotComputed, value_of
 
 _SPECIAL_TIME = re.compile(r"\s*(?:now|today|tomorrow|yesterday)\b.*", re.IGNORECASE | re.DOTALL)
 _TIMESTAMP = '"timestamp"'
@@ -40,17 +42,21 @@ Spark skips what is no printable character.
 """
 
 
-def special_time(cast: Expression) -> InvalidQuery | None:
+def special_time(catalyst: Catalyst, cast: Expression) -> InvalidQuery | None:
     """What is wrong with a cast of a constant, however it is spelt; None if nothing is."""
-    child = cast.child()
-    if not is_time(cast) or not child.foldable():
+    if not is_time(cast):
+        return None
+    child = _as_computed(catalyst, cast.child())
+    if not child.foldable():
         return None
     if not str(child.dataType().typeName()).startswith("string"):
         return None
     try:
         value = value_of(child)
-    except Py4JError:
-        return None  # the constant cannot be evaluated, so neither can the query
+    except (Py4JError, PySparkException, NotComputed):
+        # Spark may know how: it puts other functions in the place of some before it computes them.
+        message = f"{text_of(cast)} is made of a text that is computed, which may name the time at which the query runs"
+        return refusal("special-time", message, at=cast, hint="write the time out")
     if value is None:
         return None
     text = value.toString()
@@ -61,6 +67,20 @@ def special_time(cast: Expression) -> InvalidQuery | None:
         return None
     message = f"{text_of(cast)} depends on the time at which the query runs"
     return refusal("special-time", message, at=cast, hint="write the time out")
+
+
+def _as_computed(catalyst: Catalyst, value: Expression) -> Expression:
+    """The value with what Spark puts in the place of some functions, such as `right`: only then it looks for constants."""
+    if (
+        value.foldable()
+        or not value.references().isEmpty()
+        or not any(map(catalyst.is_replaceable, walk_expression(value)))
+    ):
+        return value
+    row = catalyst.logical.Project(catalyst.seq([catalyst.named(value, "value")]), catalyst.logical.OneRowRelation())
+    (named,) = items(catalyst.settled(row, "ReplaceExpressions").projectList())
+    computed: Expression = named.child()
+    return computed
 
 
 def names_no_day(text: str) -> bool:
@@ -101,9 +121,9 @@ def _makes_times(source: Any, target: Any, *, inside: bool = True) -> bool:
     return any(_makes_times(one, other) for one, other in pairs)
 
 
-def check_special_times(plan: Plan) -> None:
+def check_special_times(catalyst: Catalyst, plan: Plan) -> None:
     """Raises Refused if a plan without subqueries reads the clock."""
-    problems = [problem for cast in _casts(plan) if (problem := special_time(cast)) is not None]
+    problems = [problem for cast in _casts(plan) if (problem := special_time(catalyst, cast)) is not None]
     if problems:
         raise Refused(problems)
 
