@@ -31,7 +31,7 @@ CALLS = [
     "printf(s, 1)",
     "sequence(1, 5, i)",
     "map_from_arrays(array(1), array(i, i))[1]",
-    "map(i, 1, 0, 2)[0]",
+    "to_json(map(i, 1, 0, 2))",
     "aes_decrypt(cast(s as binary), '1234567890abcdef', 'ECB', 'PKCS')",
     "cast(3000000000 + i as int)",
     "decode(cast(s as binary), s)",

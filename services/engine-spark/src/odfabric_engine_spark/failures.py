@@ -51,7 +51,7 @@ _STATES_OF_DATA = ("21", "22")
 """Classes of SQL states: too many rows for a value, and all that is wrong with one."""
 
 _WRONG_ARGUMENT = re.compile(
-    r"[\w.$]+\.(?:IllegalArgument|Arithmetic|NumberFormat|DateTime|PatternSyntax|\w*Format\w*|SAXParse|SparkRuntime|Runtime)Exception"
+    r"[\w.$]+\.(?:Spark)?(?:IllegalArgument|Arithmetic|NumberFormat|DateTime|PatternSyntax|\w*Format\w*|SAXParse|Runtime)Exception"
 )
 """What functions raise that tell no condition; it is about an argument where an expression was at work."""
 _KIND_CHARACTERS_MAX = 200

@@ -75,7 +75,12 @@ def arrow_of(frame: DataFrame) -> pa.Table:
         if not isinstance(as_odf_error(error), InvalidData):
             raise
         _log.info("computed again as over tables: %s", type(error).__name__)
-        return _arrow_of(_as_over_tables(frame))
+        try:
+            return _arrow_of(_as_over_tables(frame))
+        except (PySparkException, Py4JError) as again:
+            if as_odf_error(again) is None:
+                raise error from again  # compiled code tells less of what is wrong
+            raise
 
 
 def _arrow_of(frame: DataFrame) -> pa.Table:
