@@ -39,7 +39,7 @@ ABUSE = {
     "a large constant": ("SELECT size(sequence(1, 2000000000)) AS n", "constant-size"),
     "a large constant of large ones": ("SELECT repeat(repeat('x', 100000), 100000) AS a", "constant-size"),
     "a wide number": ("SELECT format_string('%2147483647d', 1) AS a", "constant-size"),
-    "a constant that is cast": ("SELECT CAST(repeat('x', 300000000) AS DATE) AS a", "constant-size"),
+    "a constant that is cast": ("SELECT CAST(repeat('x', 300000000) AS DATE) AS a", "special-time"),
     "many partitions": ("SELECT count(*) AS n FROM range(0, 1000, 1, 1000000000)", "operator"),
     "many relations in a row": (
         "WITH c0 AS (SELECT 1 AS a)"
