@@ -17,15 +17,7 @@ import httpx
 
 from odfabric.cli.backend import CursorBackend, JobFailed, JobListener, PushFile, source_text
 from odfabric.cli.cursor_backends import NodeCursors
-from odfabric.errors import (
-    Determinate,
-    IncompatibleSchema,
-    Indeterminate,
-    InvalidManifest,
-    InvalidQuery,
-    InvalidRequest,
-    Place,
-)
+from odfabric.errors import Determinate, Indeterminate, InvalidQuery, InvalidRequest, Place
 from odfabric.usecases.problem import problem_document
 
 if TYPE_CHECKING:
@@ -40,8 +32,6 @@ LOOK_EVERY_S = 0.05
 LOOK_EVERY_S_MAX = 0.5
 AWAY_S_MAX = 30.0
 """How long a node that has answered before may be away, as when its service is started again."""
-_OF_MANIFESTS = (InvalidQuery, InvalidManifest, IncompatibleSchema)
-"""What may be wrong with a manifest that is sent."""
 AWAY_STATUSES = (502, 503, 504)
 BODY = "body"
 """What a node calls the data of a push in its problems."""
@@ -340,22 +330,20 @@ def _manifests(path: str) -> list[PlacedSnapshot]:
 
 def _in_file(document: Mapping[str, object], placed: PlacedSnapshot) -> Mapping[str, object]:
     """A problem with a manifest, which the node tells of the text that was sent to it, told of the file."""
+    from odfabric.formats.manifest_places import OF_MANIFESTS
+
     code, message = document.get("code"), document.get("message")
-    kind = next((each for each in _OF_MANIFESTS if each.code == code), None)
-    if kind is None or not isinstance(message, str):
+    kind = next((each for each in OF_MANIFESTS if each.code == code), None)
+    if kind is None or not isinstance(message, str) or (kind is InvalidQuery and document.get("field") is None):
         return document
     numbers = [document.get(name) for name in ("queryLine", "queryColumn")]
     line, column = (number if isinstance(number, int) else None for number in numbers)
     texts = [document.get(name) for name in ("field", "rule", "hint")]
     field, rule, hint = (text if isinstance(text, str) else None for text in texts)
-    if kind is InvalidQuery:
-        if field is None:
-            return document
-        place = placed.in_file(Place(line=line, column=column, field=field, rule=rule))
-    else:
-        place = placed.event_in_file(Place(field=field, rule=rule))
+    refused = kind(message, place=Place(line=line, column=column, field=field, rule=rule), hint=hint)
+    placed.put_in_file(refused)
     found = {key: value for key, value in document.items() if key not in ("line", "column")}
-    return found | problem_document(kind(message, place=place, hint=hint))
+    return found | problem_document(refused)
 
 
 def _with_file(document: Mapping[str, object], path: str) -> dict[str, object]:

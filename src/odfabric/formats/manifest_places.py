@@ -23,6 +23,10 @@ _EVENT_FIELD = re.compile(r"metadata\[([0-9]+)\](?:\.(\w+))?", re.ASCII)
 """What judges of snapshots call an event of one, and a member of it."""
 
 
+OF_MANIFESTS = (InvalidQuery, InvalidManifest, IncompatibleSchema)
+"""What may be wrong with a manifest that can be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlacedSnapshot:
     """A snapshot and where it stands: below the member `top` of a document of `file`."""
@@ -37,14 +41,15 @@ class PlacedSnapshot:
         """While it is judged: what is wrong with it names the place in the file, also where it stands within a query."""
         try:
             yield
-        except InvalidQuery as error:
-            error.place = self.in_file(error.place)
-            raise
-        except (InvalidManifest, IncompatibleSchema) as error:
-            error.place = self.event_in_file(error.place)
+        except OF_MANIFESTS as error:
+            self.put_in_file(error)
             raise
 
-    def event_in_file(self, place: Place) -> Place:
+    def put_in_file(self, error: InvalidQuery | InvalidManifest | IncompatibleSchema) -> None:
+        """Makes the place of what is wrong that in the file: of a query or, for other errors, of an event."""
+        error.place = self.in_file(error.place) if isinstance(error, InvalidQuery) else self._event_in_file(error.place)
+
+    def _event_in_file(self, place: Place) -> Place:
         """The place of an event, or of a member of it; of what is said of the whole the line of the dataset's name.
 
         A place that has a line is told as it is.

@@ -102,13 +102,12 @@ def set_source(
         after = fold_blocks(state, blocks)
         current = current_schema(state)
         sources = [source for _, source in changed]
-        evolved = current
+        columns: tuple[str, ...] = ()
         if current is not None:
             evolved = _EvolvedColumns(after, system_time, engine, exchange).schema(current, sources)
-        columns: tuple[str, ...] = ()
-        if current is not None and evolved is not None and evolved is not current:
             columns = tuple(field.name for field in evolved.fields[len(current.fields) :])
-            blocks += link_blocks(after, [SetDataSchema(schema=evolved)], system_time=system_time)
+            if columns:
+                blocks += link_blocks(after, [SetDataSchema(schema=evolved)], system_time=system_time)
         said[:] = [ChangedSources(entry, None, tuple(source_title(each) for each in sources), columns)]
         return PlannedCommit(tuple(blocks))
 

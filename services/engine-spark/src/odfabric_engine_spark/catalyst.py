@@ -270,6 +270,11 @@ def is_attribute(expression: Expression) -> bool:
     return simple_name(expression) == "AttributeReference"
 
 
+def rehomed(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """The same plan in another session."""
+    return Catalyst(session).data_frame(analysed(frame))
+
+
 def is_date(expression: Expression) -> bool:
     """Whether the values of an expression are days."""
     return str(expression.dataType().typeName()) == "date"

@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 
 from odfabric.errors import InvalidData
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.catalyst import Catalyst, analysed
+from odfabric_engine_spark.catalyst import rehomed
 from odfabric_engine_spark.failures import as_odf_error, spark_text
 from odfabric_engine_spark.read.input_rows import column
 
@@ -101,7 +101,7 @@ def _as_over_tables(frame: DataFrame) -> DataFrame:
     session.conf.set("spark.sql.optimizer.excludedRules", _COMPUTES_EARLY)
     for name in _KEPT_SETTINGS:
         session.conf.set(name, frame.sparkSession.conf.get(name))
-    return Catalyst(session).data_frame(analysed(frame))
+    return rehomed(frame, session)
 
 
 def loosened(frame: DataFrame) -> DataFrame:

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from odfabric.model.metadata import SqlQueryStep, TransformSql
-from odfabric_engine_spark.catalyst import Catalyst, analysed
+from odfabric_engine_spark.catalyst import Catalyst, analysed, rehomed
 from odfabric_engine_spark.normalise.times_without_day import with_days
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.analysed import AnalysedGate
@@ -163,8 +163,3 @@ class GatedSession:
             raise spark_refused(error, self._columns) from error
         self._analysed.check(analysed(frame), with_data=self._with_data)
         return frame
-
-
-def rehomed(frame: DataFrame, session: SparkSession) -> DataFrame:
-    """The same plan in another session."""
-    return Catalyst(session).data_frame(analysed(frame))

@@ -46,7 +46,7 @@ _UNITS_US = {"date": _DAY_US, "timestamp": 1, "timestamp_ntz": 1}
 
 
 class NotComputed(Exception):
-    """A constant that is too large to be looked at. Whoever meets it leaves its refusal to the gate that adds sizes up."""
+    """A constant that is too large to be looked at; the gate that adds sizes up refuses what makes it."""
 
 
 def value_of(constant: Expression) -> Any:
