@@ -89,7 +89,7 @@ def judge_transform(
     _check_temporal_tables(lookups, [*tables, *(step.alias for step in steps if step.alias)])
     resolved = resolve_steps(session, steps, tables, settings=settings, temporal_tables=lookups)
     try:
-        if failing := list(failing_constants(resolved.plan)):
+        if failing := list(failing_constants(resolved.catalyst, resolved.plan)):
             raise Refused(failing)
         query = _query(resolved, tables, vocabulary, lookups)
         shape = output_shape(query, tables, vocabulary, written=resolved.plan)
