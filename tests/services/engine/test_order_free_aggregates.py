@@ -16,7 +16,7 @@ from odfabric_engine_spark.validate import row_order
 from odfabric_engine_spark.validate.functions import expression_classes
 from odfabric_engine_spark.validate.refusal import data_problem
 from tests.services.engine.normalising import Queries, Rows, random_rows
-from tests.services.engine.test_validate_query import validate
+from tests.services.engine.validating import validate
 
 pytestmark = pytest.mark.spark
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -212,6 +213,27 @@ def test_a_call_that_cannot_be_ended_makes_the_engine_give_itself_up(tmp_path: P
         with pytest.raises(LimitExceeded):
             client.query(query(stuck, wall_ms_max=5_000), progress=ignore)
     assert engine.process.wait(20) == EXIT_STUCK
+    wait_until(lambda: all(gone(pid) for pid in pids), what="the end of all that it started")
+
+
+FREEZES = """
+import ctypes, signal
+signal.signal(signal.SIGUSR1, lambda *_: ctypes.PyDLL(None).sleep(60))
+"""
+"""Something in C that does not let go of the interpreter."""
+
+
+def test_an_engine_whose_interpreter_stands_still_ends(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(FREEZES)
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    options = ("--sandbox", "unsealed", "--frozen-s-max", "3")
+    engine = EngineUnderTest(tmp_path / "engine", options=options, environment={"PYTHONPATH": path})
+    pids = engine.inner_pids
+    with engine.client() as client:
+        client.info()
+        engine.process.send_signal(signal.SIGUSR1)
+        assert engine.process.wait(30) == 1
+    assert "Timeout" in engine.log.read_text()
     wait_until(lambda: all(gone(pid) for pid in pids), what="the end of all that it started")
 
 

@@ -9,41 +9,16 @@ import pytest
 from pyspark.errors import PySparkException
 
 from odfabric.errors import InvalidQuery
-from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
-from odfabric.model.engine import QueryInput, ValidateRequest, ValidateResult
-from odfabric.model.metadata import SqlQueryStep, TransformSql
+from odfabric.formats.arrow_schema import data_schema_to_arrow
+from odfabric.model.engine import ValidateRequest
+from odfabric.model.metadata import TransformSql
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.failures import as_odf_error
 from odfabric_engine_spark.incremental.judge import validate_query
-from tests.services.engine.transforming import MILLIS, input_schema
+from tests.services.engine.validating import SCHEMA, VOCABULARY, validate
 
 pytestmark = pytest.mark.spark
-
-SCHEMA = input_schema(
-    pa.field("k", pa.string()),
-    pa.field("v", pa.int32()),
-    pa.field("d", pa.float64()),
-    pa.field("t", MILLIS),
-    pa.field("l", pa.list_(pa.int32())),
-)
-VOCABULARY = DatasetVocabulary()
-
-
-def validate(
-    call: EngineCall,
-    *queries: str,
-    inputs: tuple[str, ...] = ("a", "b"),
-    schema: pa.Schema | None = SCHEMA,
-    vocabulary: DatasetVocabulary = VOCABULARY,
-) -> ValidateResult:
-    *early, last = queries
-    steps = (*(SqlQueryStep(alias=f"s{n}", query=sql) for n, sql in enumerate(early)), SqlQueryStep(query=last))
-    data_schema = None if schema is None else arrow_to_data_schema(schema)
-    tables = tuple(QueryInput(alias=alias, vocabulary=VOCABULARY, data_schema=data_schema) for alias in inputs)
-    transform = TransformSql(engine="spark", queries=steps)
-    return validate_query(ValidateRequest(vocabulary=vocabulary, transform=transform, inputs=tables), call)
-
 
 CLASSES = [
     ("select event_time, v from a", "linear", ()),
@@ -293,48 +268,6 @@ SPARKS_OWN = [
     ("select event_time from a where event_time > DATE '2026-02-30'", "invalid-typed-literal", (1, 45), "'2026-02-28'"),
     ("select q.* from (select event_time, v from a) q (x)", "assignment-arity-mismatch", (1, 17), "as many names"),
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("sql", "place"),
-    [
-        ("select event_time,\n 1 / 0 z from a", (2, 2)),
-        ("select event_time, v + 'x' z from a", (1, 20)),
-        ("select event_time, v from a where v > 'x' and k = 'y'", (1, 35)),
-        ("select event_time, cast(300 as tinyint) z from a", (1, 20)),
-        ("select event_time, coalesce(v, 1 / 0) z from a", None),
-        ("select event_time, if(v > 1, 1 / 0, 2) z from a", None),
-        ("select event_time, v from a where v > 1 and v < 1 / 0", None),
-        ("select event_time, v from (select event_time, v, 1 / 0 z from a)", None),
-        ("select event_time, z + 1 x from (select event_time, v + 1 / 0 z from a)", (1, 57)),
-        ("with b as (select event_time, k || (1 / 0) z from a) select event_time, upper(z) x from b", (1, 31)),
-        ("select event_time, v from a union all select event_time, 1 / 0 from a", (1, 58)),
-        ("select event_time, coalesce(z, 1) x from (select event_time, 1 / 0 z from a)", None),
-        ("select event_time, date_format(event_time, 'YYYY-MM') z from a", (1, 20)),
-        ("select event_time, to_timestamp(k, 'dd/bb') z from a", (1, 20)),
-        ("select event_time, upper(regexp_replace(k, '(', '')) z from a", (1, 26)),
-        ("select event_time, k rlike '[' z from a", (1, 22)),
-        ("select event_time, v from a where k rlike '*' and v > 1", (1, 37)),
-        ("select event_time, v from a where v > 1 and k rlike '*'", None),
-        ("select event_time, v from a where k like 'x\\\\'", (1, 37)),
-        ("select event_time, element_at(split(k, ','), 0) z from a", (1, 20)),
-        ("select event_time, split_part(k, ',', 0) z from a", (1, 20)),
-        ("select event_time, slice(split(k, ','), 0, 1) z from a", (1, 20)),
-        ("select event_time, from_utc_timestamp(event_time, 'Europe/Atlantis') z from a", (1, 20)),
-        ("select max(event_time) event_time, count(*) n from a group by date_format(event_time, 'YYYY')", (1, 63)),
-        ("select event_time, if(v > 1, date_format(event_time, 'YYYY'), '') z from a", None),
-        ("select event_time, case when k rlike '[' then 1 end z from a", None),
-        ("select event_time, element_at(split(k, ','), 5) z, regexp_extract(k, '(a)', 1) y, k like '%x' w from a", None),
-        ("select event_time, try_divide(1, 0) z, date_format(event_time, 'yyyy') y from a", None),
-        ("select event_time, null + 1 / 0 z from a", None),
-    ],
-)
-def test_a_constant_that_fails_for_every_row_is_told_at_once(
-    engine_call: EngineCall, sql: str, place: tuple[int, int] | None
-) -> None:
-    problems = validate(engine_call, sql).problems
-    assert [(each.rule, (each.line, each.column)) for each in problems] == ([("constant", place)] if place else [])
-    assert all("fails for every row" in each.message and each.hint for each in problems)
 
 
 @pytest.mark.parametrize(("sql", "rule", "place", "hint"), SPARKS_OWN)

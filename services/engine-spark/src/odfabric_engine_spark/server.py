@@ -1,8 +1,8 @@
 """The engine process: gRPC server, Spark below it, and how both begin and end.
 
 Owns the life of the process. Invariant: it serves only callers that know the token; when it says so in the ready file it can
-take calls; when its JVM is gone or a call cannot be ended it exits with a code that is not 0, and the supervisor starts
-another. Not here: what calls do (`operations`), their deadlines (`calls`).
+take calls; when its JVM is gone, a call cannot be ended or the interpreter stands still it exits with a code that is not 0, and the
+supervisor starts another. Not here: what calls do (`operations`), their deadlines (`calls`).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from odfabric_engine_spark.contract_address import check_contract_address
 from odfabric_engine_spark.contract_servicer import contract_handler
 from odfabric_engine_spark.digest import ENGINE_NAME, ENGINE_VERSION, engine_digest
 from odfabric_engine_spark.exchange import ExchangeFolder
+from odfabric_engine_spark.frozen import FrozenWatch
 from odfabric_engine_spark.owner import lives
 from odfabric_engine_spark.ready_file import write_ready_file
 from odfabric_engine_spark.reused_memory import give_back_freed_memory, reuse_freed_memory
@@ -198,7 +199,9 @@ def _watch(end: End, *, settings: EngineSettings, spark: SparkProcess, runner: C
     """Returns when the process shall end."""
     executors = spark.executors
     rests = False
+    frozen = FrozenWatch(settings.frozen_s_max)
     while not end.happened.wait(_LOOK_EVERY_S):
+        frozen.moves()
         rested, rests = rests, runner.idle_s > _REST_S
         if rests and not rested:
             give_back_freed_memory()

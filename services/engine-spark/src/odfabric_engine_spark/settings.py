@@ -95,6 +95,8 @@ class EngineSettings:
     state some."""
     grace_s: float = 5.0
     """How long a cancelled call may take to end before the process gives itself up."""
+    frozen_s_max: float = 120.0
+    """How long the interpreter may do nothing but one thing, so that no deadline is kept, before the process is ended."""
 
     # rows
     collected_bytes_max: int = 128 * MIB

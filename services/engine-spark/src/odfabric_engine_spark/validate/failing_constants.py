@@ -40,8 +40,8 @@ _FAILURES = frozenset(
 _PATTERNED = frozenset(
     {
         *("DateFormatClass", "GetTimestamp", "UnixTimestamp", "ToUnixTimestamp", "FromUnixTime", "FormatNumber"),
-        *("Like", "LikeAny", "LikeAll", "NotLikeAny", "NotLikeAll", "RLike", "StringSplit", "StringToMap", "FormatString"),
-        *("RegExpReplace", "RegExpExtract", "RegExpExtractAll", "RegExpInStr"),
+        *("Like", "LikeAny", "LikeAll", "NotLikeAny", "NotLikeAll", "RLike", "StringSplit", "StringToMap"),
+        *("RegExpReplace", "RegExpExtract", "RegExpExtractAll", "RegExpInStr", "FormatString"),
         *("ElementAt", "Elt", "Slice", "ArrayInsert", "FromUTCTimestamp", "ToUTCTimestamp", "ConvertTimezone"),
         *("StaticInvoke", "Invoke", "StructsToCsv"),  # encode, aes_encrypt, to_json and their like
     }

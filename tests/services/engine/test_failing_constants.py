@@ -1,0 +1,52 @@
+"""Constants that fail for every row are told when a query is declared."""
+
+from __future__ import annotations
+
+import pytest
+
+from odfabric_engine_spark.call import EngineCall
+from tests.services.engine.validating import validate
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize(
+    ("sql", "place"),
+    [
+        ("select event_time,\n 1 / 0 z from a", (2, 2)),
+        ("select event_time, v + 'x' z from a", (1, 20)),
+        ("select event_time, v from a where v > 'x' and k = 'y'", (1, 35)),
+        ("select event_time, cast(300 as tinyint) z from a", (1, 20)),
+        ("select event_time, coalesce(v, 1 / 0) z from a", None),
+        ("select event_time, if(v > 1, 1 / 0, 2) z from a", None),
+        ("select event_time, v from a where v > 1 and v < 1 / 0", None),
+        ("select event_time, v from (select event_time, v, 1 / 0 z from a)", None),
+        ("select event_time, z + 1 x from (select event_time, v + 1 / 0 z from a)", (1, 57)),
+        ("with b as (select event_time, k || (1 / 0) z from a) select event_time, upper(z) x from b", (1, 31)),
+        ("select event_time, v from a union all select event_time, 1 / 0 from a", (1, 58)),
+        ("select event_time, coalesce(z, 1) x from (select event_time, 1 / 0 z from a)", None),
+        ("select event_time, date_format(event_time, 'YYYY-MM') z from a", (1, 20)),
+        ("select event_time, to_timestamp(k, 'dd/bb') z from a", (1, 20)),
+        ("select event_time, upper(regexp_replace(k, '(', '')) z from a", (1, 26)),
+        ("select event_time, k rlike '[' z from a", (1, 22)),
+        ("select event_time, v from a where k rlike '*' and v > 1", (1, 37)),
+        ("select event_time, v from a where v > 1 and k rlike '*'", None),
+        ("select event_time, v from a where k like 'x\\\\'", (1, 37)),
+        ("select event_time, element_at(split(k, ','), 0) z from a", (1, 20)),
+        ("select event_time, split_part(k, ',', 0) z from a", (1, 20)),
+        ("select event_time, slice(split(k, ','), 0, 1) z from a", (1, 20)),
+        ("select event_time, from_utc_timestamp(event_time, 'Europe/Atlantis') z from a", (1, 20)),
+        ("select max(event_time) event_time, count(*) n from a group by date_format(event_time, 'YYYY')", (1, 63)),
+        ("select event_time, if(v > 1, date_format(event_time, 'YYYY'), '') z from a", None),
+        ("select event_time, case when k rlike '[' then 1 end z from a", None),
+        ("select event_time, element_at(split(k, ','), 5) z, k like '%x' y from a", None),
+        ("select event_time, try_divide(1, 0) z, date_format(event_time, 'yyyy') y from a", None),
+        ("select event_time, null + 1 / 0 z from a", None),
+    ],
+)
+def test_a_constant_that_fails_for_every_row_is_told_at_once(
+    engine_call: EngineCall, sql: str, place: tuple[int, int] | None
+) -> None:
+    problems = validate(engine_call, sql).problems
+    assert [(each.rule, (each.line, each.column)) for each in problems] == ([("constant", place)] if place else [])
+    assert all("fails for every row" in each.message and each.hint for each in problems)
