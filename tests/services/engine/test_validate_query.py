@@ -255,6 +255,8 @@ SPARKS_OWN = [
     ("select event_time, v from a pivot (sum(v) for k in ('x'))", "unresolved-column", (1, 20), "did you mean `x`"),
     ("select event_time, v from a;\nselect 1", "statement", (2, 1), "a step for each"),
     ("select event_time, v from a;;", "statement", (1, 29), "a step for each"),
+    ("select event_time, v * 2 w from a where w > 3", "unresolved-column", (1, 41), "what SELECT names"),
+    ("select event_time, v * 2 w from a where vv > 3", "unresolved-column", (1, 41), "did you mean `v`"),
     ("select event_time, v from A", "relation", (1, 27), "did you mean `a`? Upper and lower case"),
     ("select event_time, foo(v) x from a", "function-unknown", (1, 20), "other functions"),
     ("select event_time, upperr(k) x from a", "function-unknown", (1, 20), "did you mean upper?"),

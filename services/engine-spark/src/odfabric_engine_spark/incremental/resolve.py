@@ -23,7 +23,7 @@ from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.analysed import AnalysedGate
 from odfabric_engine_spark.validate.gate import gated_session
 from odfabric_engine_spark.validate.lateness import Lateness
-from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
+from odfabric_engine_spark.validate.parsed import Mode, ParsedGate, ParsedQuery
 from odfabric_engine_spark.validate.refusal import Refused, refusal, same_name, shown
 from odfabric_engine_spark.validate.spark_refusals import spark_refused
 
@@ -58,7 +58,7 @@ def resolve_steps(
     for number, step in enumerate(steps):
         try:
             parsed = parsed_gate.parse(step.query, relations={*tables, *done})
-            plan = _Resolver(catalyst, tables, done).resolve(parsed.plan)
+            plan = _Resolver(catalyst, tables, done).resolve(parsed)
             analysed_gate.check(plan)
             if step.alias is not None and (step.alias in tables or step.alias in done):
                 raise Refused([same_name(step.alias)])
@@ -81,15 +81,15 @@ class _Resolver:
         self._done = done
         self._alias = catalyst.companion("org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias")
 
-    def resolve(self, parsed: Plan) -> Plan:
-        """The analysed plan of a parsed one. Raises Refused."""
-        named = self._catalyst.companion("org.apache.spark.sql.catalyst.analysis.CTESubstitution").apply(parsed)
+    def resolve(self, parsed: ParsedQuery) -> Plan:
+        """The analysed plan of a parsed query. Raises Refused."""
+        named = self._catalyst.companion("org.apache.spark.sql.catalyst.analysis.CTESubstitution").apply(parsed.plan)
         try:
             return analysed(self._catalyst.data_frame(self._substitute(named)))
         except (PySparkException, Py4JError) as error:
             columns = [name for table in self._tables.values() for name in table.spark.names]
             columns += [str(column.name()) for plan in self._done.values() for column in output_of(plan)]
-            raise spark_refused(error, columns) from error
+            raise spark_refused(error, columns, aliases=parsed.aliases) from error
 
     def _substitute(self, node: Plan) -> Plan:
         name = simple_name(node)

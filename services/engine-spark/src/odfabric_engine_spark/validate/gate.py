@@ -160,6 +160,6 @@ class GatedSession:
         try:
             frame = self._catalyst.data_frame(parsed.plan)
         except (PySparkException, Py4JError) as error:
-            raise spark_refused(error, self._columns) from error
+            raise spark_refused(error, self._columns, aliases=parsed.aliases) from error
         self._analysed.check(analysed(frame), with_data=self._with_data)
         return frame

@@ -61,11 +61,15 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """A query that passed the first gate. `lateness` is the least limit that a hint asks for, None for no limit."""
+    """A query that passed the first gate. `lateness` is the least limit that a hint asks for, None for no limit.
+
+    `aliases` are the names that its SELECTs give.
+    """
 
     sql: str
     plan: Plan
     lateness: Lateness | None
+    aliases: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +272,9 @@ class ParsedGate:
         stated = [node.node for node in nodes if node.name == "UnresolvedHint" and _is_lateness(node.node)]
         hints = [(parse_lateness(_hint_parameters(hint)), hint) for hint in stated]
         asked = [Lateness(us, hint) for us, hint in hints if us is not None]
-        return ParsedQuery(sql=sql, plan=plan, lateness=min(asked, key=lambda each: each.us, default=None))
+        aliases = frozenset(str(node.node.name()) for node in nodes if node.name == "Alias")
+        least = min(asked, key=lambda each: each.us, default=None)
+        return ParsedQuery(sql=sql, plan=plan, lateness=least, aliases=aliases)
 
     def _nodes(self, plan: Plan) -> Iterator[_Node]:
         for count, node in enumerate(_walk(plan)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
@@ -42,6 +42,7 @@ _AS_OF = (
 _WINDOW = (
     "group by window(event_time, '1 hour'); a slide is not longer than the window, a start not longer than the slide"
 )
+_ALIAS = "WHERE and ON do not know yet what SELECT names: write the expression again, or a query around this one"
 _NUMBER = "write the column instead of its number"
 _HINTS: Mapping[str, str] = {
     "AMBIGUOUS_REFERENCE": "say of which table it is",
@@ -99,13 +100,20 @@ _HINTS: Mapping[str, str] = {
 """By condition, or by the first part of its name. Where the message says what is there, `_TOLD` makes a better one."""
 
 
-def spark_refused(error: PySparkException | Py4JError, columns: Iterable[str] = ()) -> BaseException:
-    """What Spark's parser or analyser refused; the same error if it is of another kind. `columns` are those that tables have."""
-    problem = _problem(error, columns)
+def spark_refused(
+    error: PySparkException | Py4JError, columns: Iterable[str] = (), *, aliases: Collection[str] = ()
+) -> BaseException:
+    """What Spark's parser or analyser refused; the same error if it is of another kind.
+
+    `columns` are those that tables have, `aliases` the names that the query gives.
+    """
+    problem = _problem(error, columns, aliases)
     return error if problem is None else Refused([problem])
 
 
-def _problem(error: PySparkException | Py4JError, columns: Iterable[str]) -> InvalidQuery | None:
+def _problem(
+    error: PySparkException | Py4JError, columns: Iterable[str], aliases: Collection[str]
+) -> InvalidQuery | None:
     text = spark_text(error)
     known = _CONDITION.search(text)
     if known is None and "java.lang.StackOverflowError" in text:
@@ -117,7 +125,7 @@ def _problem(error: PySparkException | Py4JError, columns: Iterable[str]) -> Inv
     part = _query_told(error)
     if line is not None and column is not None and part:
         line, column = place_within(part, message, line=line, column=column)
-    message, hint = _told(condition, message, columns)
+    message, hint = _told(condition, message, columns, aliases)
     for inner, shown in _INNER.items():
         message = message.replace(inner, shown)
     return InvalidQuery(
@@ -134,15 +142,15 @@ def _query_told(error: PySparkException | Py4JError) -> str:
     return part if _QUERY.match(part) else ""
 
 
-def _told(condition: str, message: str, columns: Iterable[str]) -> tuple[str, str | None]:
+def _told(condition: str, message: str, columns: Iterable[str], aliases: Collection[str]) -> tuple[str, str | None]:
     """The message, and a hint where it can be made of what the message says."""
     main = condition.partition(".")[0]
     if main == "UNRESOLVED_COLUMN":
-        return _unknown_column(message, columns)
+        return _unknown_column(message, columns, aliases)
     return _TOLD[main](message) if main in _TOLD else (message, None)
 
 
-def _unknown_column(message: str, columns: Iterable[str]) -> tuple[str, str | None]:
+def _unknown_column(message: str, columns: Iterable[str], aliases: Collection[str]) -> tuple[str, str | None]:
     suggestions = _SUGGESTIONS.search(message)
     unknown = _UNKNOWN.search(message)
     if unknown is None:
@@ -152,6 +160,8 @@ def _unknown_column(message: str, columns: Iterable[str]) -> tuple[str, str | No
     if unknown[1].startswith("`window`."):
         return told, _WINDOW
     name = _last(unknown[1])
+    if name in aliases:
+        return told, _ALIAS
     # Spark suggests the nearest ones, letter by letter: a name in capitals is near to none.
     others = [f"`{each}`" for each in columns if each != name]
     same = [each for each in (*names, *others) if _last(each).casefold() == name.casefold()]
