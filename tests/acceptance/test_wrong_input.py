@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import zipfile
 from dataclasses import dataclass
@@ -194,13 +195,33 @@ def test_a_key_column_that_is_not_declared(node: NodeProcess) -> None:
 
 
 def test_a_key_column_that_is_not_in_the_data(node: NodeProcess) -> None:
-    query = "preprocess: {kind: Sql, engine: spark, query: SELECT * FROM input}"
-    node.create(root("keyless", merge=f"{{kind: Ledger, primaryKey: [town]}}\n    {query}"))
+    query = "preprocess: {kind: Sql, engine: spark, query: 'SELECT CAST(event_time AS TIMESTAMP) event_time, city FROM input'}"
+    manifest = root("keyless", merge=f"{{kind: Ledger, primaryKey: [town]}}\n    {query}")
+    problem_of(node.post("/datasets", manifest, content_type="application/yaml"), 422, "invalid-manifest")
+    # Only the data tell which columns there are.
+    node.create(re.sub(r"\n +schema:(\n {8}.*)+", "", manifest))
     before = node.head("keyless")
     answer = node.post("/local/keyless/ingest", ndjson([reading(0)]), content_type=NDJSON)
     assert answer.status_code == 422, answer.text
     assert "town" in answer.json()["detail"]
     assert node.head("keyless") == before
+
+
+def test_a_query_of_a_source_is_judged_when_it_is_declared(node: NodeProcess, tmp_path: Path) -> None:
+    query = "preprocess:\n      kind: Sql\n      engine: spark\n      query: |\n        SELECT *,\n          uper(city) c FROM input"
+    manifest = root("unread", merge=f"{{kind: Append}}\n    {query}")
+    problem = problem_of(node.post("/datasets", manifest, content_type="application/yaml"), 400, "invalid-query")
+    place = (
+        next(number for number, line in enumerate(manifest.splitlines(), 1) if line.startswith("          uper(")),
+        11,
+    )
+    assert problem["field"] == "metadata[0].preprocess.queries[0]"
+    assert (problem["line"], problem["column"]) == place
+    (tmp_path / "unread.yaml").write_text(manifest)
+    told = Odf(options=("--workspace", str(node.workspace))).refused("add", str(tmp_path / "unread.yaml"))
+    assert (told["file"], told["line"], told["column"]) == (str(tmp_path / "unread.yaml"), *place)
+    elsewhere = node.create(manifest.replace("engine: spark", "engine: flink"))
+    assert elsewhere["alias"] == "local/unread", "another node may have that engine"
 
 
 def test_a_line_that_is_not_json(node: NodeProcess) -> None:

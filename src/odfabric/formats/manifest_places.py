@@ -15,10 +15,10 @@ from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidQuery, P
 from odfabric.formats.manifest_documents import Document
 from odfabric.formats.yaml_documents import Path
 from odfabric.model.manifest import DatasetSnapshot
-from odfabric.model.metadata import SetTransform
+from odfabric.model.metadata import AddPushSource, SetPollingSource, SetTransform, Transform
 
-_QUERY_FIELD = re.compile(r"transform\.queries\[([0-9]+)\]", re.ASCII)
-"""What judges of transforms call a statement of one."""
+_QUERY_FIELD = re.compile(r"(?:transform|metadata\[([0-9]+)\]\.preprocess)\.queries\[([0-9]+)\]", re.ASCII)
+"""What judges call a statement of the transform, or of what a source does with its data first."""
 _EVENT_FIELD = re.compile(r"metadata\[([0-9]+)\](?:\.(\w+))?", re.ASCII)
 """What judges of snapshots call an event of one, and a member of it."""
 
@@ -65,11 +65,12 @@ class PlacedSnapshot:
         return replace(place, file=self.file, line=line, column=column)
 
     def in_file(self, place: Place) -> Place:
-        """A place within a statement of the transform, told of the file; any other place as it is."""
-        step = _QUERY_FIELD.fullmatch(place.field or "")
-        if step is None:
+        """A place within a statement, told of the file; any other place as it is."""
+        found_field = _QUERY_FIELD.fullmatch(place.field or "")
+        if found_field is None:
             return place
-        found = self.place_of(int(step[1]), place.line, place.column)
+        source, step = found_field.groups()
+        found = self.place_of(int(step), place.line, place.column, source=None if source is None else int(source))
         return replace(
             place,
             file=found.file,
@@ -79,12 +80,12 @@ class PlacedSnapshot:
             query_column=place.column,
         )
 
-    def place_of(self, step: int, line: int | None, column: int | None) -> Place:
-        """The place in the file for one within a statement of the transform, statements counting from 0.
+    def place_of(self, step: int, line: int | None, column: int | None, *, source: int | None = None) -> Place:
+        """The place in the file for one within a statement of the transform, or of the event that is a source, counting from 0.
 
         Where it cannot be told for sure, the line where the statement begins, without a column.
         """
-        statement = self._statement(step)
+        statement = self._statement(step, source)
         written = None if statement is None else self.document.written(statement[0])
         if statement is None or written is None:
             return Place(file=self.file)
@@ -94,16 +95,29 @@ class PlacedSnapshot:
                 return Place(file=self.file, line=found[0], column=found[1])
         return Place(file=self.file, line=written.begins()[0])
 
-    def _statement(self, step: int) -> tuple[Path, str] | None:
-        """Path and text of a statement of the transform that counts, the last one."""
+    def _statement(self, step: int, source: int | None) -> tuple[Path, str] | None:
+        """Path and text of a statement."""
+        found = self._transform() if source is None else self._preprocess(source)
+        if found is None:
+            return None
+        path, transform = found
+        if transform.query is not None:
+            return (*path, "query"), transform.query
+        queries = transform.queries or ()
+        return ((*path, "queries", step, "query"), queries[step].query) if step < len(queries) else None
+
+    def _transform(self) -> tuple[Path, Transform] | None:
+        """The transform that counts, the last one."""
         events = self.snapshot.metadata
         for index in reversed(range(len(events))):
             event = events[index]
-            if not isinstance(event, SetTransform):
-                continue
-            path: tuple[str | int, ...] = (*self.top, "content", "metadata", index, "transform")
-            if event.transform.query is not None:
-                return (*path, "query"), event.transform.query
-            queries = event.transform.queries or ()
-            return ((*path, "queries", step, "query"), queries[step].query) if step < len(queries) else None
+            if isinstance(event, SetTransform):
+                return (*self.top, "content", "metadata", index, "transform"), event.transform
         return None
+
+    def _preprocess(self, index: int) -> tuple[Path, Transform] | None:
+        events = self.snapshot.metadata
+        event = events[index] if index < len(events) else None
+        if not isinstance(event, AddPushSource | SetPollingSource) or event.preprocess is None:
+            return None
+        return (*self.top, "content", "metadata", index, "preprocess"), event.preprocess

@@ -2,7 +2,7 @@
 
 Invariant: a dataset exists from the moment its head is set, with all events of its snapshot, or not at all. A transform that the
 engine would refuse is refused here already, as far as the schemas of its inputs are known, and so is a source whose declared columns
-no push could ever fill.
+no push could ever fill, or whose query cannot read them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from odfabric.model.multihash import Multihash
 from odfabric.ports.clock import Clock
 from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.engine import Engine
+from odfabric.ports.exchange import Exchange
 from odfabric.usecases.commit import Commits
+from odfabric.usecases.judge_source import SourceJudge
 from odfabric.usecases.judge_transform import refuse_problems, validate_request
 from odfabric.usecases.repository import Repository
 
@@ -38,6 +40,7 @@ def create_dataset(
     commits: Commits,
     keys: DatasetKeys,
     engine: Engine,
+    exchange: Exchange,
     clock: Clock,
 ) -> tuple[CatalogEntry, Multihash]:
     """The new entry and its head.
@@ -65,6 +68,7 @@ def create_dataset(
     )
     state = fold_blocks(ChainState.empty(), blocks)
     check_sources(snapshot, state.vocabulary)
+    SourceJudge(state, now, engine, exchange).check_queries(snapshot)
     inputs = _check_transform(state, repository=repository, engine=engine)
     entry = CatalogEntry(id=dataset_id, alias=alias, kind=snapshot.kind, created_at=now, sealed_key=key.sealed_private)
     return entry, commits.create(entry, blocks, inputs=inputs).head

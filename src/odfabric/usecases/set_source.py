@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from odfabric.domain.access import AccessPolicy, Action, Subject
 from odfabric.domain.chain.append import fold_blocks, link_blocks, next_system_time
-from odfabric.domain.chain.state import ChainState
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.domain.snapshot import link_events
 from odfabric.domain.source_evolution import (
@@ -26,11 +25,9 @@ from odfabric.domain.source_evolution import (
     source_title,
     sources_of,
 )
-from odfabric.errors import IncompatibleSchema, InvalidData, InvalidManifest, InvalidRequest
+from odfabric.errors import IncompatibleSchema, InvalidRequest
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.data_schema import DataSchema
-from odfabric.model.engine import EngineProgress, IngestRequest
-from odfabric.model.instant import Instant
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.metadata import DatasetKind, SetDataSchema
 from odfabric.ports.clock import Clock
@@ -38,10 +35,8 @@ from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
 from odfabric.usecases.commit import Commits, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, result_of
+from odfabric.usecases.judge_source import SourceJudge
 from odfabric.usecases.repository import Repository
-
-NO_DATA = "no-data"
-"""Name of an empty file: what a source gives is asked of the engine over no rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +98,11 @@ def set_source(
         current = current_schema(state)
         sources = [source for _, source in changed]
         columns: tuple[str, ...] = ()
-        if current is not None:
-            evolved = _EvolvedColumns(after, system_time, engine, exchange).schema(current, sources)
+        judge = SourceJudge(after, system_time, engine, exchange)
+        if current is None:
+            judge.check_queries(snapshot)
+        else:
+            evolved = _EvolvedColumns(judge).schema(current, changed)
             columns = tuple(field.name for field in evolved.fields[len(current.fields) :])
             if columns:
                 blocks += link_blocks(after, [SetDataSchema(schema=evolved)], system_time=system_time)
@@ -122,62 +120,35 @@ def set_source(
 
 @dataclass(frozen=True, slots=True)
 class _EvolvedColumns:
-    """`state` has the sources as they are to be, and the schema as it was."""
+    """The judge's dataset has the sources as they are to be, and the schema as it was."""
 
-    state: ChainState
-    system_time: Instant
-    engine: Engine
-    exchange: Exchange
+    judge: SourceJudge
 
-    def schema(self, current: DataSchema, changed: Sequence[Source]) -> DataSchema:
+    def schema(self, current: DataSchema, changed: Sequence[tuple[int, Source]]) -> DataSchema:
         """The schema that fits the changed sources, and where it has more columns than `current`, also all others."""
+        state = self.judge.state
         given = self._given(changed, current)
-        evolved = schema_of_sources(current, given, self.state.vocabulary)
+        evolved = schema_of_sources(current, given, state.vocabulary)
         if evolved is current:
             return current
-        others = [source for source in sources_of(self.state) if source not in changed]
-        return schema_of_sources(current, [*given, *self._given(others, current)], self.state.vocabulary)
+        known = [source for _, source in changed]
+        others = [(None, source) for source in sources_of(state) if source not in known]
+        return schema_of_sources(current, [*given, *self._given(others, current)], state.vocabulary)
 
-    def _given(self, sources: Sequence[Source], current: DataSchema) -> list[GivenColumns]:
-        asked = [(source, self._columns(source, current)) for source in sources]
+    def _given(self, sources: Sequence[tuple[int | None, Source]], current: DataSchema) -> list[GivenColumns]:
+        asked = [(source, self._columns(source, index, current)) for index, source in sources]
         return [GivenColumns(source, columns) for source, columns in asked if columns is not None]
 
-    def _columns(self, source: Source, current: DataSchema) -> DataSchema | None:
+    def _columns(self, source: Source, index: int | None, current: DataSchema) -> DataSchema | None:
         """What a slice of this source has, None if only its data tell."""
+        found = self.judge.columns(source, index=index)
         declared = declared_columns(source)
-        if declared is None:
-            return None
-        with self.exchange.session() as folder:
-            (folder / NO_DATA).touch()
-            path = folder.relative_to(self.exchange.root).as_posix()
-            request = IngestRequest(
-                vocabulary=self.state.vocabulary,
-                data_paths=(f"{path}/{NO_DATA}",),
-                file_names=(NO_DATA,),
-                read=source.read,
-                preprocess=source.preprocess,
-                merge=source.merge,
-                data_schema=None,
-                history=(),
-                system_time=self.system_time,
-                event_time_fallback=self.system_time,
-                next_offset=self.state.next_offset,
-                new_data_path=f"{path}/new-data",
-            )
-            try:
-                found = self.engine.ingest(request, progress=_unheard).data_schema
-            except InvalidData as refused:
-                # There are no data: it is about what the source says of them.
-                message = f"{source_title(source)}: {refused.message}"
-                raise InvalidManifest(message, place=refused.place, hint=refused.hint) from refused
-        event_time = self.state.vocabulary.event_time
-        if found is None or source.preprocess is not None or any(each.name == event_time for each in declared.fields):
+        event_time = self.judge.state.vocabulary.event_time
+        if found is None or declared is None or source.preprocess is not None:
+            return found
+        if any(each.name == event_time for each in declared.fields):
             return found
         # Rows without an event time get one of the type that the dataset has.
         own = {field.name: field for field in current.fields}
         fields = tuple(own.get(each.name, each) if each.name == event_time else each for each in found.fields)
         return replace(found, fields=fields)
-
-
-def _unheard(progress: EngineProgress) -> None:
-    """Over no rows there is nothing to tell."""

@@ -142,6 +142,7 @@ class Node:
             commits=self.commits,
             keys=self.ports.keys,
             engine=self.ports.engine,
+            exchange=self.ports.exchange,
             clock=self.ports.clock,
         )
         self.ports.signals.send(Topic.OUTBOX)

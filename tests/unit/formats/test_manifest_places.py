@@ -124,6 +124,37 @@ def test_a_refusal_names_the_file_and_the_query() -> None:
     assert refused.value.place == elsewhere
 
 
+SOURCE = """\
+kind: DatasetSnapshot
+version: 1
+content:
+  name: trades
+  kind: Root
+  metadata:
+  - kind: AddPushSource
+    sourceName: default
+    read: {kind: Csv}
+    merge: {kind: Append}
+    preprocess:
+      kind: Sql
+      engine: spark
+      queries:
+      - alias: s
+        query: SELECT 1
+      - query: |
+          SELECT WRONG
+"""
+
+
+def test_what_a_source_does_first_has_its_own_places() -> None:
+    (found,) = parse_placed_snapshots(SOURCE, file="trades.yaml")
+    for source, step, place in ((0, 1, (18, 18)), (0, 0, (16, 23)), (0, 2, None), (1, 0, None)):
+        asked = Place(field=f"metadata[{source}].preprocess.queries[{step}]", line=1, column=8)
+        told = found.in_file(asked)
+        assert (told.line, told.column) == (place or (None, None))
+        assert (told.file, told.query_line, told.query_column) == ("trades.yaml", 1, 8)
+
+
 # --- law: whatever way a text is written --------------------------------------------------------------------------------
 
 TEXTS = st.text(st.sampled_from("ab',\"\\#:|>- \n\té€😀{}[]&*!%@`"), min_size=1, max_size=40)
