@@ -227,6 +227,8 @@ def test_a_checkpoint_continues_under_a_transform_that_says_the_same(engine_call
         execute_transform(other, engine_call)
 
 
+LISTED, NUMBERS = ", ".join(f"'x{number}'" for number in range(30)), ", ".join(map(str, range(30)))
+NAMED = ", ".join(f"c{number}" for number in range(30))
 DIFFERENT = [
     ("select cast(k as int) x from a", "select try_cast(k as int) x from a"),
     ("select v + 1 x from a", "select try_add(v, 1) x from a"),
@@ -247,6 +249,20 @@ DIFFERENT = [
         "select sum(v) over (partition by k order by v desc) from a",
     ),
     ("with x as (select 1 y) select y from x", "with x as (select 2 y) select y from x"),
+    (
+        "select sum(v) over w from a window w as (partition by k = '1')",
+        "select sum(v) over w from a window w as (partition by k = 1)",
+    ),
+    ("select 1 x from a where k = '#1'", "select 1 x from a where k = '#2'"),
+    ("select v / 3.0 x from a", "select v / 3.0D x from a"),
+    (f"select 1 x from a where k like any ({LISTED}, 'y')", f"select 1 x from a where k like any ({LISTED}, 'z')"),
+    (f"select try_cast(k as int) in ({NUMBERS}) x from a", f"select cast(k as int) in ({NUMBERS}) x from a"),
+    (
+        f"with x({NAMED}, p, q) as (select * from b) select p from x",
+        f"with x({NAMED}, q, p) as (select * from b) select p from x",
+    ),
+    (f"select p from (select * from b) x({NAMED}, p, q)", f"select p from (select * from b) x({NAMED}, q, p)"),
+    ("select v from a where exists (select 1 from b)", "select v from a where exists (select 2 from b)"),
 ]
 
 

@@ -1,11 +1,20 @@
 import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.TreeSet;
 
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.CommonExpressionId;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.types.DataType;
 
 /**
  * The JVM's half of `tree_reader`: many objects told in one answer. Compiled by Janino when an engine starts, which knows no generics
@@ -15,6 +24,8 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
  * is no plain reference.
  */
 public class TreeReader {
+  private static final String INPUT = "odf.input";
+
   private final py4j.Gateway gateway;
 
   public TreeReader(py4j.Gateway gateway) {
@@ -98,6 +109,121 @@ public class TreeReader {
       elements[Integer.parseInt(change[0])] = gateway.getObject(change[1]);
     }
     return ((TreeNode) node).makeCopy(elements);
+  }
+
+  /**
+   * All that a plan says, without the ids that each reading gives out anew. Two parsed plans that say the same have one text, and no
+   * others; so have two plans over inputs, of which columns that nobody reads are no part, and names that nobody reads are none.
+   */
+  public String meaning(Object plan, boolean parsed) {
+    StringBuilder told = new StringBuilder();
+    say(plan, told, new HashMap(), parsed);
+    return told.toString();
+  }
+
+  private void say(Object value, StringBuilder told, Map known, boolean parsed) {
+    if (value == null || value instanceof Number || value instanceof Boolean || value instanceof Character) {
+      told.append(value == null ? "" : value.getClass().getName()).append(' ').append(value).append(';');
+    } else if (value instanceof String || value instanceof scala.Enumeration.Value || isPlainValue(value)) {
+      String text = value.toString();
+      told.append(value.getClass().getName()).append(text.length()).append(':').append(text).append(';');
+    } else if (value instanceof DataType) {
+      told.append(((DataType) value).json()).append(';');
+    } else if (value instanceof byte[]) {
+      told.append(Arrays.toString((byte[]) value)).append(';');
+    } else if (value instanceof ExprId) {
+      return;
+    } else if (value instanceof CommonExpressionId) {
+      sayNumber("common " + ((CommonExpressionId) value).id(), told, known);
+    } else if (value instanceof AttributeReference || value instanceof NamedLambdaVariable) {
+      sayColumn((NamedExpression) value, told, known);
+    } else if (value instanceof LocalRelation && isInput((LocalRelation) value)) {
+      told.append("input ").append(mark((AttributeReference) ((LocalRelation) value).output().head())).append(';');
+    } else if (value instanceof TreeNode) {
+      sayNode((TreeNode) value, told, known, parsed);
+    } else if (value instanceof scala.collection.Map || value instanceof scala.collection.Set) {
+      sayUnordered(((scala.collection.Iterable) value).iterator(), told, known, parsed);
+    } else if (value instanceof scala.collection.Iterable) {
+      told.append('[');
+      scala.collection.Iterator each = ((scala.collection.Iterable) value).iterator();
+      while (each.hasNext()) {
+        say(each.next(), told, known, parsed);
+      }
+      told.append(']');
+    } else if (value instanceof java.util.Map) {
+      told.append(new java.util.TreeMap((java.util.Map) value)).append(';');
+    } else if (value instanceof scala.Product) {
+      told.append(value.getClass().getName()).append('(');
+      scala.collection.Iterator each = ((scala.Product) value).productIterator();
+      while (each.hasNext()) {
+        say(each.next(), told, known, parsed);
+      }
+      told.append(')');
+    } else {
+      // What nothing is known of is never the same in two texts; of two readings of one text it is.
+      told.append(value.getClass().getName()).append(parsed ? Integer.toString(System.identityHashCode(value)) : "").append(';');
+    }
+  }
+
+  private void sayNode(TreeNode node, StringBuilder told, Map known, boolean parsed) {
+    told.append(node.getClass().getName()).append('(');
+    scala.collection.Iterator below = node.children().iterator();
+    while (below.hasNext()) {
+      say(below.next(), told, known, parsed);
+    }
+    if (node instanceof Alias && !parsed) {
+      sayNumber("column " + ((Alias) node).exprId().id(), told, known);
+    } else {
+      scala.collection.Iterator each = ((scala.Product) node).productIterator();
+      while (each.hasNext()) {
+        Object element = each.next();
+        if (!(element instanceof TreeNode && node.containsChild().contains((TreeNode) element))) {
+          say(element, told, known, parsed);
+        }
+      }
+    }
+    told.append(')');
+  }
+
+  private void sayColumn(NamedExpression column, StringBuilder told, Map known) {
+    sayNumber("column " + column.exprId().id(), told, known);
+    Expression value = (Expression) column;
+    told.append(value.dataType().json()).append(value.nullable());
+    if (column instanceof AttributeReference && column.metadata().contains(INPUT)) {
+      told.append(mark((AttributeReference) column)).append('.').append(column.name());
+    }
+    told.append(';');
+  }
+
+  private void sayNumber(String id, StringBuilder told, Map known) {
+    if (!known.containsKey(id)) {
+      known.put(id, Integer.toString(known.size()));
+    }
+    told.append('#').append(known.get(id)).append(' ');
+  }
+
+  private void sayUnordered(scala.collection.Iterator each, StringBuilder told, Map known, boolean parsed) {
+    TreeSet texts = new TreeSet();
+    while (each.hasNext()) {
+      StringBuilder text = new StringBuilder();
+      say(each.next(), text, known, parsed);
+      texts.add(text.toString());
+    }
+    told.append(texts).append(';');
+  }
+
+  private boolean isPlainValue(Object value) {
+    return value instanceof org.apache.spark.unsafe.types.UTF8String || value instanceof org.apache.spark.sql.types.Decimal
+        || value instanceof org.apache.spark.unsafe.types.CalendarInterval || value instanceof java.math.BigDecimal
+        || value instanceof scala.math.BigDecimal || value instanceof java.math.BigInteger;
+  }
+
+  private boolean isInput(LocalRelation relation) {
+    return relation.output().nonEmpty() && ((AttributeReference) relation.output().head()).metadata().contains(INPUT);
+  }
+
+  private String mark(AttributeReference column) {
+    return column.metadata().getString(INPUT);
   }
 
   /** Forgets objects by their ids, with spaces between them. */

@@ -231,6 +231,11 @@ def output_of(plan: Plan) -> list[Attribute]:
     return reader_of(plan._gateway_client).output(plan)
 
 
+def meaning_of(plan: Plan, *, parsed: bool = False) -> str:
+    """A text that plans have in common which say the same: parsed ones word by word, others over what they read of their inputs."""
+    return reader_of(plan._gateway_client).meaning(plan, parsed=parsed)
+
+
 def elements_of(product: Any) -> list[Any]:
     """Elements of a Scala product: what a node is made of, in the order of its class."""
     return reader_of(product._gateway_client).elements(product)

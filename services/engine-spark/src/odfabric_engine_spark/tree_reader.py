@@ -108,6 +108,10 @@ class TreeReader:
         """Whether an object is an instance of a class or trait."""
         return bool(self._java.isA(value, class_name))
 
+    def meaning(self, plan: Any, *, parsed: bool) -> str:
+        """All that a plan says, ids apart; of one that is not `parsed` only what is read of its inputs."""
+        return str(self._java.meaning(plan, parsed))
+
     def seq(self, values: Sequence[Any]) -> Any:
         """A Scala list of objects."""
         return self._java.seq(" ".join(value._get_object_id() for value in values))

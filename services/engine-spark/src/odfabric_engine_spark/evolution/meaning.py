@@ -8,8 +8,6 @@ effect counts as different, and its result is computed anew. Not here: what beco
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
 
 from py4j.protocol import Py4JError
@@ -18,12 +16,9 @@ from pyspark.sql import SparkSession
 
 from odfabric.errors import OdfError
 from odfabric.model.metadata import SqlQueryStep, TransformSql
-from odfabric_engine_spark.catalyst import Catalyst
+from odfabric_engine_spark.catalyst import Catalyst, meaning_of
 from odfabric_engine_spark.validate.gate import gated_session, steps_of
 from odfabric_engine_spark.validate.parsed import Mode
-
-_COLUMN_ID = re.compile(r"#\d+L?\b")
-_EXPRESSION_ID = "org.apache.spark.sql.catalyst.expressions.ExprId"
 
 
 def says_the_same(session: SparkSession, one: TransformSql, other: TransformSql) -> bool:
@@ -44,26 +39,5 @@ def says_the_same(session: SparkSession, one: TransformSql, other: TransformSql)
     return meant and one.temporal_tables == other.temporal_tables
 
 
-def _meanings(catalyst: Catalyst, steps: Sequence[SqlQueryStep]) -> list[tuple[str, str]]:
-    """Each statement twice: the one form tells literals apart, the other kinds of casts, and neither tells everything."""
-    plans = [catalyst.parse(step.query) for step in steps]
-    return [
-        (
-            json.dumps(_without_ids(json.loads(str(plan.toJSON()))), sort_keys=True),
-            _COLUMN_ID.sub("#", str(plan.toString())),
-        )
-        for plan in plans
-    ]
-
-
-def _without_ids(value: object) -> object:
-    """A tree without the numbers that every parse gives out anew."""
-    match value:
-        case {"product-class": str(name)} if name == _EXPRESSION_ID:
-            return None
-        case dict():
-            return {key: _without_ids(member) for key, member in value.items()}
-        case list():
-            return [_without_ids(member) for member in value]
-        case _:
-            return value
+def _meanings(catalyst: Catalyst, steps: Sequence[SqlQueryStep]) -> list[str]:
+    return [meaning_of(catalyst.parse(step.query), parsed=True) for step in steps]
