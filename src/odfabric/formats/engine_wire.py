@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from google.protobuf.message import Message
+
 from odfabric.errors import (
     AccessDenied,
     Corrupt,
@@ -210,9 +212,7 @@ def ingest_request_from_wire(message: pb.IngestRequest) -> IngestRequest:
         data_paths=tuple(message.data_paths),
         file_names=tuple(message.file_names),
         read=read_step_from_value(_json_of(message.read_json)),
-        preprocess=transform_from_value(_json_of(message.preprocess_json))
-        if message.HasField("preprocess_json")
-        else None,
+        preprocess=_transform_in(message, "preprocess_json"),
         merge=merge_strategy_from_value(_json_of(message.merge_json)),
         data_schema=_optional_schema_of(message),
         history=_slices_from_wire(message.history),
@@ -275,7 +275,7 @@ def transform_request_from_wire(message: pb.ExecuteTransformRequest) -> Transfor
         checkpoint_paths=tuple(message.checkpoint_paths),
         new_checkpoint_path=message.new_checkpoint_path,
         new_data_path=message.new_data_path,
-        previous=_previous_of(message),
+        previous=_transform_in(message, "previous_transform_json"),
         checkpoint_hashes=tuple(parse_multihash(each) for each in message.checkpoint_hashes),
         bytes_in_hand_max=message.bytes_in_hand_max,
     )
@@ -392,6 +392,7 @@ def validate_request_to_wire(request: ValidateRequest) -> pb.ValidateQueryReques
         transform_json=_to_json(request.transform),
         inputs=[_query_input_to_wire(item) for item in request.inputs],
         previous_transform_json=_optional(request.previous, _to_json),
+        data_schema_json=_optional_schema(request.data_schema),
     )
 
 
@@ -401,7 +402,8 @@ def validate_request_from_wire(message: pb.ValidateQueryRequest) -> ValidateRequ
         vocabulary=_vocabulary_from_wire(message.vocabulary),
         transform=transform_from_value(_json_of(message.transform_json)),
         inputs=tuple(_query_input_from_wire(item) for item in message.inputs),
-        previous=_previous_of(message),
+        previous=_transform_in(message, "previous_transform_json"),
+        data_schema=_optional_schema_of(message),
     )
 
 
@@ -436,6 +438,7 @@ def validate_result_to_wire(result: ValidateResult) -> pb.ValidateQueryResponse:
             for operator in result.operators
         ],
         evolution=_optional(result.evolution, _evolution_to_wire),
+        meaning=result.meaning,
     )
 
 
@@ -450,6 +453,7 @@ def validate_result_from_wire(message: pb.ValidateQueryResponse) -> ValidateResu
         keys=tuple(message.keys),
         operators=tuple(_operator_from_wire(operator) for operator in message.operators),
         evolution=_evolution_from_wire(message.evolution) if message.HasField("evolution") else None,
+        meaning=message.meaning if message.HasField("meaning") else None,
     )
 
 
@@ -472,9 +476,8 @@ def _evolution_from_wire(message: pb.QueryEvolution) -> QueryEvolution:
         verdict = EvolutionVerdict(message.verdict)
     except ValueError:
         raise InvalidRequest("a change of a query has one of three verdicts") from None
-    return QueryEvolution(
-        verdict=verdict, reason=message.reason, hint=message.hint if message.HasField("hint") else None
-    )
+    hint = message.hint if message.HasField("hint") else None
+    return QueryEvolution(verdict=verdict, reason=message.reason, hint=hint)
 
 
 def _operator_from_wire(operator: pb.QueryOperator) -> QueryOperator:
@@ -489,10 +492,8 @@ def _operator_from_wire(operator: pb.QueryOperator) -> QueryOperator:
     )
 
 
-def _previous_of(message: pb.ExecuteTransformRequest | pb.ValidateQueryRequest) -> TransformSql | None:
-    if not message.HasField("previous_transform_json"):
-        return None
-    return transform_from_value(_json_of(message.previous_transform_json))
+def _transform_in(message: Message, member: str) -> TransformSql | None:
+    return transform_from_value(_json_of(getattr(message, member))) if message.HasField(member) else None
 
 
 def _problem_from_wire(problem: pb.QueryProblem) -> QueryProblem:
@@ -593,7 +594,6 @@ def _optional_schema(schema: DataSchema | None) -> str | None:
     return None if schema is None else _to_json(schema)
 
 
-def _optional_schema_of(
-    message: pb.IngestRequest | pb.IngestSuccess | pb.ExecuteTransformRequest | pb.ValidateQueryResponse,
-) -> DataSchema | None:
-    return data_schema_from_value(_json_of(message.data_schema_json)) if message.HasField("data_schema_json") else None
+def _optional_schema_of(message: Message) -> DataSchema | None:
+    text: str | None = message.data_schema_json if message.HasField("data_schema_json") else None
+    return None if text is None else data_schema_from_value(_json_of(text))

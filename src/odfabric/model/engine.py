@@ -185,13 +185,14 @@ class ValidateRequest:
     """A transform to be judged against the schemas of its inputs (their slices are not needed).
 
     System columns that a schema leaves out are there all the same. `previous` is the transform that is to be replaced: with it
-    the answer tells what that means.
+    the answer tells what that means for a dataset of the columns `data_schema`, or of those that `previous` gives.
     """
 
     vocabulary: DatasetVocabulary
     transform: TransformSql
     inputs: tuple[QueryInput, ...]
     previous: TransformSql | None = None
+    data_schema: DataSchema | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,7 +248,8 @@ class QueryEvolution:
 class ValidateResult:
     """Either problems, or the output schema with the operator class (`linear`, `keyed`, `timed`), its keys and its operators.
 
-    `evolution` is there if the request names a previous transform.
+    `evolution` is there if the request names a previous transform. `meaning` is a hash of what the query reads of its inputs and makes
+    of it, to be compared with that of the same transform over other states of its inputs, as the same engine tells it.
     """
 
     problems: tuple[QueryProblem, ...]
@@ -256,6 +258,7 @@ class ValidateResult:
     keys: tuple[str, ...]
     operators: tuple[QueryOperator, ...] = ()
     evolution: QueryEvolution | None = None
+    meaning: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

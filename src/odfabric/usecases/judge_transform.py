@@ -16,6 +16,7 @@ from odfabric.domain.transform_evolution import has_more_columns, is_asked_for_a
 from odfabric.domain.transform_plan import InputChain, TransformChange
 from odfabric.errors import InvalidManifest, InvalidQuery, NotFound, Place
 from odfabric.formats.references import parse_dataset_ref
+from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import EvolutionVerdict, QueryInput, ValidateRequest, ValidateResult
 from odfabric.model.identity import DatasetId
 from odfabric.model.manifest import DatasetSnapshot
@@ -31,9 +32,13 @@ def validate_request(
     *,
     repository: Repository,
     previous: Transform | None = None,
+    data_schema: DataSchema | None = None,
     described: Mapping[str, QueryInput] | None = None,
 ) -> ValidateRequest:
-    """What the engine is asked of a transform; `described` stands in for inputs by alias. Raises NotFound for an input."""
+    """What the engine is asked of a transform; `described` stands in for inputs by alias. Raises NotFound for an input.
+
+    `previous` is the transform that it takes the place of in a dataset of the columns `data_schema`.
+    """
     inputs = []
     for declared in event.inputs:
         alias = declared.alias or declared.dataset_ref
@@ -44,7 +49,13 @@ def validate_request(
         entry = repository.resolve(parse_dataset_ref(declared.dataset_ref))
         _, state = repository.current(entry.id)
         inputs.append(QueryInput(alias=alias, vocabulary=state.vocabulary, data_schema=current_schema(state)))
-    return ValidateRequest(vocabulary=vocabulary, transform=event.transform, inputs=tuple(inputs), previous=previous)
+    return ValidateRequest(
+        vocabulary=vocabulary,
+        transform=event.transform,
+        inputs=tuple(inputs),
+        previous=previous,
+        data_schema=data_schema,
+    )
 
 
 def snapshot_request(
@@ -70,7 +81,14 @@ def snapshot_request(
     there = repository.find(snapshot.name)
     _, state = (None, None) if there is None else repository.current(there.id)
     previous = None if state is None or state.transform is None else state.transform.event.transform
-    return validate_request(event, vocabulary, repository=repository, previous=previous, described=described)
+    return validate_request(
+        event,
+        vocabulary,
+        repository=repository,
+        previous=previous,
+        data_schema=None if state is None else current_schema(state),
+        described=described,
+    )
 
 
 def change_of(
@@ -118,20 +136,18 @@ def _says_the_same(
 def means_the_same(
     state: ChainState, early: Mapping[DatasetId, InputChain], late: Mapping[DatasetId, InputChain], *, engine: Engine
 ) -> bool:
-    """Whether the transform is accepted with the same output over its inputs as they are at either blocks. Raises Determinate."""
+    """Whether the transform is accepted, and says the same, over its inputs as they are at either blocks. Raises Determinate."""
     if state.transform is None:
         return False
     event = state.transform.event
     before, after = _described(event, early), _described(event, late)
     if before == after:
         return True
-    outputs = [
-        engine.validate_query(
-            ValidateRequest(vocabulary=state.vocabulary, transform=event.transform, inputs=inputs)
-        ).data_schema
+    one, other = (
+        engine.validate_query(ValidateRequest(vocabulary=state.vocabulary, transform=event.transform, inputs=inputs))
         for inputs in (before, after)
-    ]
-    return outputs[0] is not None and outputs[0] == outputs[1]
+    )
+    return one.data_schema is not None and (one.data_schema, one.meaning) == (other.data_schema, other.meaning)
 
 
 def _described(event: SetTransform, inputs: Mapping[DatasetId, InputChain]) -> tuple[QueryInput, ...]:

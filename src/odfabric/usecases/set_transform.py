@@ -138,6 +138,7 @@ def _events(
         state.vocabulary,
         repository=repository,
         previous=before.transform if before is not None and has_run else None,
+        data_schema=current_schema(state) if has_run else None,
     )
     result = engine.validate_query(request)
     refuse_problems(result)

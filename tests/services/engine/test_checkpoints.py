@@ -13,6 +13,7 @@ import pytest
 from odfabric.errors import InvalidData
 from odfabric.model.instant import Instant
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.incremental.input_changes import columns_text
 from odfabric_engine_spark.state.checkpoint import (
     Checkpoint,
     InputPosition,
@@ -289,7 +290,8 @@ def test_a_linear_query_keeps_positions_and_watermarks_only(engine_call: EngineC
     found = Derivative("select event_time, v from a", [one], engine_call).pull()
     kept = read_checkpoint(found.checkpoint_path, name="c")
     assert kept.state_names == []
-    assert kept.inputs == (InputPosition(dataset_id=str(one.id), next_offset=1, watermark=Instant.from_millis(3)),)
+    mark, columns = Instant.from_millis(3), columns_text(one.data_schema)
+    assert kept.inputs == (InputPosition(dataset_id=str(one.id), next_offset=1, watermark=mark, columns=columns),)
 
 
 @pytest.mark.spark

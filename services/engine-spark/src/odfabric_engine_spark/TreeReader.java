@@ -12,6 +12,8 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.types.DataType;
@@ -117,7 +119,11 @@ public class TreeReader {
    */
   public String meaning(Object plan, boolean parsed) {
     StringBuilder told = new StringBuilder();
-    say(plan, told, new HashMap(), parsed);
+    Map known = new HashMap();
+    say(plan, told, known, parsed);
+    if (!parsed) {
+      sayOutput((QueryPlan) plan, told, known);
+    }
     return told.toString();
   }
 
@@ -166,10 +172,19 @@ public class TreeReader {
   }
 
   private void sayNode(TreeNode node, StringBuilder told, Map known, boolean parsed) {
+    if (!parsed && node instanceof Project && isSelection((Project) node)) {
+      // Columns are told where they are read, and where their order counts.
+      say(((Project) node).child(), told, known, parsed);
+      return;
+    }
     told.append(node.getClass().getName()).append('(');
     scala.collection.Iterator below = node.children().iterator();
     while (below.hasNext()) {
-      say(below.next(), told, known, parsed);
+      Object child = below.next();
+      say(child, told, known, parsed);
+      if (!parsed && node instanceof Union) {
+        sayOutput((QueryPlan) child, told, known);
+      }
     }
     if (node instanceof Alias && !parsed) {
       sayNumber("column " + ((Alias) node).exprId().id(), told, known);
@@ -183,6 +198,23 @@ public class TreeReader {
       }
     }
     told.append(')');
+  }
+
+  private void sayOutput(QueryPlan plan, StringBuilder told, Map known) {
+    scala.collection.Iterator each = plan.output().iterator();
+    while (each.hasNext()) {
+      sayColumn((NamedExpression) each.next(), told, known);
+    }
+  }
+
+  private boolean isSelection(Project project) {
+    scala.collection.Iterator each = project.projectList().iterator();
+    while (each.hasNext()) {
+      if (!(each.next() instanceof AttributeReference)) {
+        return false;
+      }
+    }
+    return true;
   }
 
   private void sayColumn(NamedExpression column, StringBuilder told, Map known) {

@@ -46,7 +46,9 @@ def _evolution(
 ) -> QueryEvolution:
     if says_the_same(call.session, previous, request.transform):
         return same_query()
-    return changed_query(validate_query(replace(request, transform=previous, previous=None), call), after)
+    # What the previous transform gives over the inputs of now is not what it gave: `*` takes new columns up.
+    before = request.data_schema or validate_query(replace(request, transform=previous), call).data_schema
+    return changed_query(before, after)
 
 
 def _described(one: QueryInput, call: EngineCall) -> QueryInput:

@@ -299,16 +299,18 @@ class QueryResponse(_message.Message):
     def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., success: _Optional[_Union[QuerySuccess, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class ValidateQueryRequest(_message.Message):
-    __slots__ = ("vocabulary", "transform_json", "inputs", "previous_transform_json")
+    __slots__ = ("vocabulary", "transform_json", "inputs", "previous_transform_json", "data_schema_json")
     VOCABULARY_FIELD_NUMBER: _ClassVar[int]
     TRANSFORM_JSON_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_TRANSFORM_JSON_FIELD_NUMBER: _ClassVar[int]
+    DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     vocabulary: Vocabulary
     transform_json: str
     inputs: _containers.RepeatedCompositeFieldContainer[QueryInput]
     previous_transform_json: str
-    def __init__(self, vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., transform_json: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[QueryInput, _Mapping]]] = ..., previous_transform_json: _Optional[str] = ...) -> None: ...
+    data_schema_json: str
+    def __init__(self, vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., transform_json: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[QueryInput, _Mapping]]] = ..., previous_transform_json: _Optional[str] = ..., data_schema_json: _Optional[str] = ...) -> None: ...
 
 class QueryProblem(_message.Message):
     __slots__ = ("rule", "message", "hint", "step", "line", "column", "suggestion")
@@ -357,7 +359,7 @@ class QueryEvolution(_message.Message):
     def __init__(self, verdict: _Optional[str] = ..., reason: _Optional[str] = ..., hint: _Optional[str] = ...) -> None: ...
 
 class ValidateQueryResponse(_message.Message):
-    __slots__ = ("problems", "data_schema_json", "operator_class", "keys", "failure", "operators", "evolution")
+    __slots__ = ("problems", "data_schema_json", "operator_class", "keys", "failure", "operators", "evolution", "meaning")
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     OPERATOR_CLASS_FIELD_NUMBER: _ClassVar[int]
@@ -365,6 +367,7 @@ class ValidateQueryResponse(_message.Message):
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     OPERATORS_FIELD_NUMBER: _ClassVar[int]
     EVOLUTION_FIELD_NUMBER: _ClassVar[int]
+    MEANING_FIELD_NUMBER: _ClassVar[int]
     problems: _containers.RepeatedCompositeFieldContainer[QueryProblem]
     data_schema_json: str
     operator_class: str
@@ -372,7 +375,8 @@ class ValidateQueryResponse(_message.Message):
     failure: Failure
     operators: _containers.RepeatedCompositeFieldContainer[QueryOperator]
     evolution: QueryEvolution
-    def __init__(self, problems: _Optional[_Iterable[_Union[QueryProblem, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., operator_class: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., operators: _Optional[_Iterable[_Union[QueryOperator, _Mapping]]] = ..., evolution: _Optional[_Union[QueryEvolution, _Mapping]] = ...) -> None: ...
+    meaning: str
+    def __init__(self, problems: _Optional[_Iterable[_Union[QueryProblem, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., operator_class: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., operators: _Optional[_Iterable[_Union[QueryOperator, _Mapping]]] = ..., evolution: _Optional[_Union[QueryEvolution, _Mapping]] = ..., meaning: _Optional[str] = ...) -> None: ...
 
 class MigrateQueryRequest(_message.Message):
     __slots__ = ("next", "output")

@@ -18,11 +18,11 @@ def same_query() -> QueryEvolution:
     return QueryEvolution(verdict=EvolutionVerdict.COMPATIBLE, reason="both queries say the same: rows and state stay")
 
 
-def changed_query(before: ValidateResult, after: ValidateResult) -> QueryEvolution:
-    """The verdict on a query that says something else; `after` is accepted, `before` may not be any more."""
-    if before.data_schema is None or after.data_schema is None:
+def changed_query(before: DataSchema | None, after: ValidateResult) -> QueryEvolution:
+    """The verdict on a query that says something else; `after` is accepted, `before` are the columns of before, if they are known."""
+    if before is None or after.data_schema is None:
         return _migration("the query has changed")
-    old, new = _types(before.data_schema), _types(after.data_schema)
+    old, new = _types(before), _types(after.data_schema)
     for name, data_type in old.items():
         if name not in new:
             return _refused(f"the column `{name}` is gone")

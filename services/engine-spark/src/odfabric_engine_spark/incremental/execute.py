@@ -18,7 +18,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from odfabric.errors import InvalidData, InvalidRequest, Place
+from odfabric.errors import InvalidData, InvalidRequest
 from odfabric.model.engine import TransformRequest, TransformResult
 from odfabric.model.instant import Instant
 from odfabric_engine_spark.call import EngineCall
@@ -32,6 +32,7 @@ from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQue
 from odfabric_engine_spark.incremental.failed_rows import FailedRows
 from odfabric_engine_spark.incremental.group_keys import key_fields
 from odfabric_engine_spark.incremental.group_state import GroupState
+from odfabric_engine_spark.incremental.input_changes import check_columns, columns_text, discontinued
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.judge import JudgedTransform, input_tables, judged_transform
 from odfabric_engine_spark.incremental.leaf_rows import LeafRows
@@ -236,7 +237,12 @@ def _write_checkpoint(transaction: _Transaction, call: EngineCall, left: _Left) 
     request = transaction.request
     known = (request.prev_watermark, _watermark_of(transaction.checkpoint), left.complete_to)
     positions = tuple(
-        InputPosition(dataset_id=str(one.dataset_id), next_offset=one.offsets.end, watermark=mark)
+        InputPosition(
+            dataset_id=str(one.dataset_id),
+            next_offset=one.offsets.end,
+            watermark=mark,
+            columns=columns_text(one.data_schema),
+        )
         for one, mark in zip(request.inputs, transaction.line.after, strict=True)
     )
     checkpoint = Checkpoint(
@@ -256,16 +262,15 @@ def _read_checkpoint(
     if not request.checkpoint_paths:
         began = next((one for one in request.inputs if one.offsets.begin), None)
         if began is not None and not isinstance(judged.query, LinearQuery):
-            raise _discontinued(
-                f"input {began.query_alias} begins at offset {began.offsets.begin} without a checkpoint"
-            )
+            raise discontinued(f"input {began.query_alias} begins at offset {began.offsets.begin} without a checkpoint")
         return None
     checkpoint = _opened(request, call)
+    check_columns(request, checkpoint.inputs, judged, call)
     if checkpoint.fingerprint != fingerprint and not _is_of_previous(request, call, judged, checkpoint.fingerprint):
-        raise _discontinued("the checkpoint was made by another query or over other inputs")
+        raise discontinued("the checkpoint was made by another query or over other inputs")
     for one, position in zip(request.inputs, checkpoint.inputs, strict=True):
         if one.offsets.begin != position.next_offset:
-            raise _discontinued(
+            raise discontinued(
                 f"input {one.query_alias} continues at offset {position.next_offset}, not at {one.offsets.begin}"
             )
     return checkpoint
@@ -279,11 +284,6 @@ def _opened(request: TransformRequest, call: EngineCall) -> StoredCheckpoint:
     files = [call.exchange.input(path) for path in paths]
     bases = dict(zip(hashes[1:], files[1:], strict=True))
     return read_checkpoint(files[0], name=paths[0], own_hash=hashes[0] if hashes else None, bases=bases)
-
-
-def _discontinued(message: str) -> InvalidData:
-    place = Place(rule="checkpoint-discontinued")
-    return InvalidData(message, place=place, hint="`odf set-transform --anew` computes the dataset from the beginning")
 
 
 def _is_of_previous(request: TransformRequest, call: EngineCall, judged: JudgedTransform, fingerprint: str) -> bool:

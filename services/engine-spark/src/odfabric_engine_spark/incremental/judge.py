@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha3_256
 
 from pyspark.sql import SparkSession
 
@@ -17,7 +18,7 @@ from odfabric.model.engine import QueryProblem, ValidateRequest, ValidateResult
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.catalyst import Catalyst, Plan, output_of
+from odfabric_engine_spark.catalyst import Catalyst, Plan, meaning_of, output_of
 from odfabric_engine_spark.incremental.aggregate_plan import AggregatePlan
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery, classify
 from odfabric_engine_spark.incremental.input_table import InputTable
@@ -26,7 +27,7 @@ from odfabric_engine_spark.incremental.output import OutputShape, output_shape
 from odfabric_engine_spark.incremental.resolve import ResolvedQuery, resolve_steps
 from odfabric_engine_spark.normalise.normal_plan import normal_plan
 from odfabric_engine_spark.settings import EngineSettings
-from odfabric_engine_spark.stages.planning import staged_query
+from odfabric_engine_spark.stages.planning import staged_query, without_unread
 from odfabric_engine_spark.stages.query import StagedQuery
 from odfabric_engine_spark.validate.failing_constants import failing_constants
 from odfabric_engine_spark.validate.gate import GATE_CONF, gated_session, steps_of, temporal_tables_of
@@ -39,7 +40,8 @@ from odfabric_engine_spark.validate.refusal import Refused, refusal, shown
 class JudgedTransform:
     """A transform that can run. `aggregate` is what an AggregateQuery needs. `plan` is the analysed one.
 
-    `needed` are the columns of each leaf that a query without stages reads; stages know their own.
+    `needed` are the columns of each leaf that a query without stages reads; stages know their own. `meaning` tells apart what it
+    reads of its inputs and makes of it.
     """
 
     query: LinearQuery | AggregateQuery | StagedQuery
@@ -47,6 +49,7 @@ class JudgedTransform:
     aggregate: AggregatePlan | None
     needed: tuple[frozenset[str], ...]
     plan: Plan
+    meaning: str
 
 
 def judged_transform(
@@ -96,11 +99,17 @@ def judge_transform(
     except Refused as refused:
         raise Refused(refused.problems, step=len(steps) - 1 if refused.step is None else refused.step) from None
     if isinstance(query, StagedQuery):
-        return JudgedTransform(query, shape, None, (), resolved.plan)
+        return JudgedTransform(query, shape, None, (), resolved.plan, _meaning(query))
     aggregate = AggregatePlan.of(query) if isinstance(query, AggregateQuery) else None
     plan = query.below if isinstance(query, AggregateQuery) else query.plan
     results = output_of(plan) if aggregate is None else aggregate.rows.named
-    return JudgedTransform(query, shape, aggregate, tuple(columns_needed(query.catalyst, plan, results)), resolved.plan)
+    needed = tuple(columns_needed(query.catalyst, plan, results))
+    return JudgedTransform(query, shape, aggregate, needed, resolved.plan, _meaning(query))
+
+
+def _meaning(query: LinearQuery | AggregateQuery | StagedQuery) -> str:
+    plan = query.above if isinstance(query, AggregateQuery) else query.plan
+    return sha3_256(meaning_of(without_unread(query.catalyst, plan)).encode()).hexdigest()
 
 
 def _query(
@@ -176,6 +185,7 @@ def validate_query(request: ValidateRequest, call: EngineCall) -> ValidateResult
         operator_class=name,
         keys=_keys(query),
         operators=operators_of(judged.plan, steps, operator_class=name),
+        meaning=judged.meaning,
     )
 
 

@@ -29,7 +29,7 @@ def staged_query(query: NormalQuery) -> StagedQuery:
     # Rows of this process have no size for Spark: taken for endless ones they would be shuffled though they lie in one task.
     catalyst.session.conf.set("spark.sql.defaultSizeInBytes", "1")
     check_session_gaps(catalyst, plan)
-    pruned = _pruned(catalyst, plan)
+    pruned = without_unread(catalyst, plan)
     found = identified(catalyst, pruned)
     inference = Inference(catalyst, times, limited=query.lateness_us is not None, copied=query.copies.numbers)
     stages = inference.run(found.plan)
@@ -60,8 +60,8 @@ def staged_query(query: NormalQuery) -> StagedQuery:
     )
 
 
-def _pruned(catalyst: Catalyst, plan: Plan) -> Plan:
-    """Without columns that do not reach the result, by Spark's own rule; the result keeps its columns."""
+def without_unread(catalyst: Catalyst, plan: Plan) -> Plan:
+    """A plan without columns that do not reach the result, by Spark's own rule; the result keeps its columns."""
     return _with_columns(catalyst, catalyst.settled(catalyst.logical.Project(plan.output(), plan), "ColumnPruning"))
 
 

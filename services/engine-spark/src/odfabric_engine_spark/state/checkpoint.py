@@ -36,11 +36,15 @@ FULL_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputPosition:
-    """How far an input has been read: the offset of its next row, and its watermark so far."""
+    """How far an input has been read: the offset of its next row, and its watermark so far.
+
+    `columns` is the schema that it had, as JSON; None in checkpoints of before.
+    """
 
     dataset_id: str
     next_offset: int
     watermark: Instant | None
+    columns: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +86,7 @@ class StoredCheckpoint:
                     dataset_id=str(each["datasetId"]),
                     next_offset=int(each["nextOffset"]),
                     watermark=_instant(each["watermark"]),
+                    columns=None if each.get("columns") is None else str(each["columns"]),
                 )
                 for each in header["inputs"]
             )
@@ -175,6 +180,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, *, after: StoredCheckpo
                 "datasetId": position.dataset_id,
                 "nextOffset": position.next_offset,
                 "watermark": _nanos(position.watermark),
+                **({} if position.columns is None else {"columns": position.columns}),
             }
             for position in checkpoint.inputs
         ],
