@@ -294,6 +294,9 @@ def test_the_plan_of_a_query_is_limited(engine_call: EngineCall) -> None:
     assert len(gated_rows(small, "select v + 1 + 1 x from input")) == 2
     with pytest.raises(LimitExceeded, match="too large"):
         gated_rows(small, "select v" + " + 1" * 60 + " x from input")
+    many = "select count(*) n from input group by window(timestamp '2026-01-01', '1 day', '1 minute')"
+    with pytest.raises(LimitExceeded, match="in 1,440 windows"):
+        gated_rows(engine_call, many)
 
 
 @pytest.mark.spark

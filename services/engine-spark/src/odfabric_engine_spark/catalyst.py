@@ -258,6 +258,11 @@ def walk_expression(expression: Expression) -> Iterator[Expression]:
         yield from reader_of(expression._gateway_client).below(expression)[1:]
 
 
+def walk_plan(plan: Plan) -> list[Plan]:
+    """A plan and all below it, parents first; plans in subqueries are not entered."""
+    return reader_of(plan._gateway_client).below(plan)
+
+
 def without_alias(expression: Expression) -> Expression:
     """The value of a named expression."""
     return expression.child() if simple_name(expression) == "Alias" else expression

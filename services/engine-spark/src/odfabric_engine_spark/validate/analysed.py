@@ -25,6 +25,7 @@ from odfabric_engine_spark.catalyst import (
     is_expression_class,
     items,
     simple_name,
+    walk_plan,
 )
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes
@@ -69,6 +70,8 @@ _NODES = frozenset(
 )
 _SLICES_MAX = 1000
 """Partitions that a query may ask for: each is a task."""
+_COPIES_MANY = 50
+"""Of so many windows or grouping sets of a row a query that is too large is told."""
 _ORDERING_NODES = frozenset({"Sort", "GlobalLimit", "LocalLimit", "Offset"})
 _LISTING_NODES = frozenset({"Aggregate", "Window"})
 _DATA_NODES = frozenset({"LogicalRDD", "LogicalRelation"})
@@ -135,9 +138,7 @@ class AnalysedGate:
             node, place, within = stack.pop()
             count += 1
             if count > self._settings.plan_nodes_max:
-                raise LimitExceeded(
-                    "the query is too large", limit="plan_nodes_max", maximum=self._settings.plan_nodes_max
-                )
+                raise self._too_many_nodes(plan)
             full_name = class_name(node)
             name = full_name.rsplit(".", 1)[-1]
             if place is None:
@@ -167,6 +168,16 @@ class AnalysedGate:
                 if not problems and self._catalyst.is_replaceable(node):  # what takes its place is judged too
                     stack.append((node.replacement(), replace(place, made=True), False))
         return in_order(found)
+
+    def _too_many_nodes(self, plan: Plan) -> LimitExceeded:
+        """What Spark has made of few words is told by these."""
+        copies = max(
+            (len(items(node.projections())) for node in walk_plan(plan) if simple_name(node) == "Expand"), default=1
+        )
+        message = "the query is too large"
+        if copies > _COPIES_MANY:
+            message += f": each row is in {copies:,} windows or grouping sets; let windows overlap less (size / slide), or group less"
+        return LimitExceeded(message, limit="plan_nodes_max", maximum=self._settings.plan_nodes_max)
 
     def _judge_plan(self, node: Plan, name: str, *, with_data: bool) -> Iterator[InvalidQuery]:
         if name in _NODES or (with_data and name in _DATA_NODES):
