@@ -122,12 +122,16 @@ class _Choice:
 
 @dataclass(frozen=True, slots=True)
 class RowMapping:
-    """Named expressions over a row-wise plan, made once per query. Tables of rows have their leaf's columns, then hidden ones."""
+    """Named expressions over a row-wise plan, made once per query. Tables of rows have their leaf's columns, then hidden ones.
+
+    `copies`: so many rows windows and grouping sets make of a row; what is exploded is not counted.
+    """
 
     catalyst: Catalyst
     plan: Plan
     named: tuple[Expression, ...]
     described: tuple[Described, ...] | None
+    copies: int
     _choice: _Choice | None
 
     @classmethod
@@ -141,7 +145,7 @@ class RowMapping:
     ) -> RowMapping:
         """The expressions have names and are over the plan's output. Rows are told as `described`, or as the leaves name them."""
         told = None if described is None else tuple(described)
-        return cls(catalyst, plan, tuple(named), told, _choice_of(catalyst, plan, named))
+        return cls(catalyst, plan, tuple(named), told, _copies(plan), _choice_of(catalyst, plan, named))
 
     def frame(self, frames: Sequence[DataFrame]) -> DataFrame:
         """The expressions over rows of Spark, one frame per leaf, then the hidden columns."""
@@ -164,6 +168,11 @@ def described_leaves(plan: Plan) -> list[Described]:
     if alias is not None:
         return [Described(alias, tuple(str(column.name()) for column in output_of(plan)))]
     return [each for child in children(plan) for each in described_leaves(child)]
+
+
+def _copies(plan: Plan) -> int:
+    own = len(items(plan.projections())) if simple_name(plan) == "Expand" else 1
+    return own * max(map(_copies, children(plan)), default=1)
 
 
 def _choice_of(catalyst: Catalyst, plan: Plan, named: Sequence[Expression]) -> _Choice | None:

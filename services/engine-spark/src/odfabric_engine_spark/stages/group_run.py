@@ -7,6 +7,9 @@ the work.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
 import numpy as np
 import pyarrow as pa
 
@@ -95,31 +98,48 @@ class GroupRun:
 
     def records(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Records:
         """What the result changes by, in order. Raises InvalidData, and what Spark raises on an expression."""
-        plan = self._plan
-        below = Delta.joined_within(mapped(plan.aggregate.rows, deltas, self._call), self._size)
-        rows, weights = below.rows, below.weights
-        if first and plan.stage.always:
-            rows = pa.concat_tables([rows, _own_row(rows.schema)])
-            weights = np.append(weights, 1)
-        rows = rows.append_column(WEIGHT, pa.array(weights))
-        rows = rows.append_column(STEP, pa.array(np.zeros(len(weights), dtype=np.int32)))
-        taken = Marks(marks.before_us, (marks.after_us,))
-        settings = self._call.settings
-        if rows.num_rows > settings.stage_rows_max and (settings.stages_by_spark or settings.spark_master):
-            spread = local_rows(self._call.session, rows)
-            found = GroupTasks(self._run, self._call).applied(spread, taken, rows_max=rows.num_rows)
-            return Records.joined(list(found), self._run.output_schema)
-        sums = SumsByPart(plan.shape, taken, rows=rows.num_rows, size=self._size, call=self._call)
+        settings, taken = self._call.settings, Marks(marks.before_us, (marks.after_us,))
+        own_row = first and self._plan.stage.always
+        below = mapped(self._plan.aggregate.rows, deltas, self._call)
+        if settings.stages_by_spark or settings.spark_master:
+            together = Delta.joined_within(below, self._size)
+            if len(together) > settings.stage_rows_max:
+                rows = _marked(together, own_row=own_row)
+                spread = local_rows(self._call.session, rows)
+                found = GroupTasks(self._run, self._call).applied(spread, taken, rows_max=rows.num_rows)
+                return Records.joined(list(found), self._run.output_schema)
+            below = iter([together])
+        piece = next(below)
+        following = next(below, None)
+        # Windows that overlap make many rows of each: they are summed as they come, and never in hand together.
+        rows_max = len(piece) if following is None else self._plan.aggregate.rows.copies * sum(map(len, deltas))
+        sums = SumsByPart(self._plan.shape, taken, rows=rows_max, size=self._size, call=self._call)
         try:
-            sums.add([rows])
+            sums.add(self._pieces([piece] if following is None else chain([piece, following], below), own_row=own_row))
             return self._run.apply(sums, taken)
         finally:
             sums.close()
+
+    def _pieces(self, below: Iterable[Delta], *, own_row: bool) -> Iterator[pa.Table]:
+        """What is to be summed, `own_row` with the first. Raises LimitExceeded for a piece that is more than may be in hand."""
+        for number, piece in enumerate(below):
+            self._size.check(piece.rows.nbytes)
+            yield _marked(piece, own_row=own_row and number == 0)
 
     def changes(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Delta:
         """The same as weighted rows."""
         found = self.records(deltas, marks, first=first)
         return Delta.of(found.rows.columns, weights_of(found.operations).astype(np.int64))
+
+
+def _marked(piece: Delta, *, own_row: bool) -> pa.Table:
+    """Rows with their weights, all of one step."""
+    rows, weights = piece.rows, piece.weights
+    if own_row:
+        rows = pa.concat_tables([rows, _own_row(rows.schema)])
+        weights = np.append(weights, 1)
+    rows = rows.append_column(WEIGHT, pa.array(weights))
+    return rows.append_column(STEP, pa.array(np.zeros(len(weights), dtype=np.int32)))
 
 
 def _own_row(schema: pa.Schema) -> pa.Table:

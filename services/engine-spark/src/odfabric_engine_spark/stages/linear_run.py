@@ -39,11 +39,12 @@ def run_linear(mapping: RowMapping, deltas: Sequence[Delta], call: EngineCall, s
 def mapped(mapping: RowMapping, deltas: Sequence[Delta], call: EngineCall) -> Iterator[Delta]:
     """Each row mapped, with its weight, in pieces that fit into memory; at least one piece."""
     waiting = [list(deltas)]
+    rows_max = max(call.settings.stage_rows_max // mapping.copies, 1)
     while waiting:
         call.check()
         piece = waiting.pop()
         halves = _halves(piece)
-        if halves and sum(map(len, piece)) > call.settings.stage_rows_max:
+        if halves and sum(map(len, piece)) > rows_max:
             waiting += reversed(halves)
             continue
         try:
@@ -52,6 +53,7 @@ def mapped(mapping: RowMapping, deltas: Sequence[Delta], call: EngineCall) -> It
             if not halves:
                 raise result_too_large(call) from None
             waiting += reversed(halves)
+            rows_max = min(rows_max, sum(map(len, halves[0])))  # others make as many rows
         else:
             yield found
 
