@@ -19,10 +19,12 @@ from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.metadata import AddPushSource, SetPollingSource
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
+from odfabric.usecases.validate_queries import ENGINE
 
 NO_DATA = "no-data"
 """Name of an empty file: what a source gives is asked of the engine over no rows."""
-ENGINE = "spark"
+_WRONG_COLUMNS = "BadInputSchema"
+"""What the engine calls columns that cannot be those of the dataset, whatever rows have in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +39,18 @@ class SourceJudge:
     def check_queries(self, snapshot: DatasetSnapshot) -> None:
         """Judges the preprocess queries of a manifest, as far as columns are declared that they can be judged over.
 
-        Raises InvalidQuery, InvalidManifest. Queries for other engines are not judged: they may be of a node that has those.
+        Raises InvalidQuery, and InvalidManifest for columns that do not fit. Queries for other engines are not judged: they may be of a
+        node that has those. Nor is what a query makes of no rows: it may have a meaning over some.
         """
         for index, event in enumerate(snapshot.metadata):
             if not isinstance(event, AddPushSource | SetPollingSource) or event.preprocess is None:
                 continue
             if event.preprocess.engine.lower() == ENGINE:
-                self.columns(event, index=index)
+                try:
+                    self.columns(event, index=index)
+                except InvalidManifest as refused:
+                    if refused.place.rule == _WRONG_COLUMNS:
+                        raise
 
     def columns(self, source: Source, *, index: int | None = None) -> DataSchema | None:
         """What a slice of this source has, None if only its data tell; `index` is its place among the events of a manifest.

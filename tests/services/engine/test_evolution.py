@@ -272,6 +272,14 @@ def test_what_means_something_else_never_says_the_same(engine_call: EngineCall, 
     assert says_the_same(engine_call.session, transform(one), transform(f"/* again */ {one}\n"))
 
 
+def test_what_a_long_query_says_is_told_once(engine_call: EngineCall) -> None:
+    chain, branches = " || ".join(["k"] * 60), " union all ".join(["select v from a"] * 30)
+    cases = "coalesce(" * 30 + "v" + ", 1)" * 30
+    one = transform(f"select event_time, {chain} x, {cases} y from a where v in (select v from ({branches}))")
+    other = transform(f"select event_time,  {chain} x, {cases} y from a where v in (select v from ({branches}))")
+    assert says_the_same(engine_call.session, one, other)
+
+
 def test_names_of_steps_and_their_number_are_part_of_the_meaning(engine_call: EngineCall) -> None:
     one = transform("select * from a", "select * from s0")
     renamed = TransformSql(

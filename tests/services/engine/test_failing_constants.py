@@ -50,3 +50,5 @@ def test_a_constant_that_fails_for_every_row_is_told_at_once(
     problems = validate(engine_call, sql).problems
     assert [(each.rule, (each.line, each.column)) for each in problems] == ([("constant", place)] if place else [])
     assert all("fails for every row" in each.message and each.hint for each in problems)
+    if "event_time, 'YYYY" in sql:
+        assert all("yyyy-MM-dd" in (each.hint or "") for each in problems)

@@ -114,8 +114,8 @@ public class TreeReader {
   }
 
   /**
-   * All that a plan says, without the ids that each reading gives out anew. Two parsed plans that say the same have one text, and no
-   * others; so have two plans over inputs, of which columns that nobody reads are no part, and names that nobody reads are none.
+   * All that a plan says, without the ids that each reading gives out anew. Parsed plans of one text say the same. Of plans over inputs
+   * columns that nobody reads are no part, nor are names of columns that the plan makes.
    */
   public String meaning(Object plan, boolean parsed) {
     StringBuilder told = new StringBuilder();
@@ -178,9 +178,12 @@ public class TreeReader {
       return;
     }
     told.append(node.getClass().getName()).append('(');
+    // Where a node holds its children, alone or in lists, only their numbers stand: each is told once.
+    java.util.IdentityHashMap numbers = new java.util.IdentityHashMap();
     scala.collection.Iterator below = node.children().iterator();
     while (below.hasNext()) {
       Object child = below.next();
+      numbers.put(child, Integer.toString(numbers.size()));
       say(child, told, known, parsed);
       if (!parsed && node instanceof Union) {
         sayOutput((QueryPlan) child, told, known);
@@ -191,13 +194,28 @@ public class TreeReader {
     } else {
       scala.collection.Iterator each = ((scala.Product) node).productIterator();
       while (each.hasNext()) {
-        Object element = each.next();
-        if (!(element instanceof TreeNode && node.containsChild().contains((TreeNode) element))) {
-          say(element, told, known, parsed);
-        }
+        sayElement(each.next(), numbers, told, known, parsed);
       }
     }
     told.append(')');
+  }
+
+  private void sayElement(Object element, java.util.IdentityHashMap numbers, StringBuilder told, Map known, boolean parsed) {
+    if (element instanceof TreeNode && numbers.containsKey(element)) {
+      told.append('^').append(numbers.get(element)).append(';');
+    } else if (element instanceof scala.collection.immutable.Seq || element instanceof scala.Option
+        || element instanceof scala.Tuple2) {
+      told.append('[');
+      scala.collection.Iterator each = element instanceof scala.collection.Iterable
+          ? ((scala.collection.Iterable) element).iterator()
+          : ((scala.Product) element).productIterator();
+      while (each.hasNext()) {
+        sayElement(each.next(), numbers, told, known, parsed);
+      }
+      told.append(']');
+    } else {
+      say(element, told, known, parsed);
+    }
   }
 
   private void sayOutput(QueryPlan plan, StringBuilder told, Map known) {

@@ -16,7 +16,10 @@ _OF_WATCH = 8
 
 
 class FrozenWatch:
-    """Begins when it is made; from then on `moves` has to be called until the process ends."""
+    """Begins when it is made, unless it has no length; from then on `moves` has to be called until its end.
+
+    A process that is stopped for longer, with its clock going on, is ended when it goes on.
+    """
 
     def __init__(self, seconds_max: float) -> None:
         self._seconds_max = seconds_max
@@ -26,6 +29,10 @@ class FrozenWatch:
     def moves(self) -> None:
         """The interpreter has come to this place."""
         now = time.monotonic()
-        if now - self._begun > self._seconds_max / _OF_WATCH:
+        if self._seconds_max > 0 and now - self._begun > self._seconds_max / _OF_WATCH:
             self._begun = now
             faulthandler.dump_traceback_later(self._seconds_max, exit=True, file=sys.stderr)
+
+    def end(self) -> None:
+        """What follows has limits of its own."""
+        faulthandler.cancel_dump_traceback_later()

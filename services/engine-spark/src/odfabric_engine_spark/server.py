@@ -217,3 +217,4 @@ def _watch(end: End, *, settings: EngineSettings, spark: SparkProcess, runner: C
             settings.idle_s and runner.idle_s > settings.idle_s
         ):
             end.ask()
+    frozen.end()

@@ -96,7 +96,7 @@ class EngineSettings:
     grace_s: float = 5.0
     """How long a cancelled call may take to end before the process gives itself up."""
     frozen_s_max: float = 120.0
-    """How long the interpreter may do nothing but one thing, so that no deadline is kept, before the process is ended."""
+    """How long the interpreter may do nothing but one thing, so that no deadline is kept, before the process is ended; 0 for ever."""
 
     # rows
     collected_bytes_max: int = 128 * MIB

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +27,7 @@ from odfabric_engine_spark.catalyst import (
     items,
     output_of,
     simple_name,
+    walk_plan,
     without_alias,
 )
 from odfabric_engine_spark.incremental.binding import bind, projection
@@ -124,7 +126,7 @@ class _Choice:
 class RowMapping:
     """Named expressions over a row-wise plan, made once per query. Tables of rows have their leaf's columns, then hidden ones.
 
-    `copies`: so many rows windows and grouping sets make of a row; what is exploded is not counted.
+    `copies`: at most so many rows windows that overlap and grouping sets make of a row; 1 too where a list says how many.
     """
 
     catalyst: Catalyst
@@ -171,8 +173,10 @@ def described_leaves(plan: Plan) -> list[Described]:
 
 
 def _copies(plan: Plan) -> int:
-    own = len(items(plan.projections())) if simple_name(plan) == "Expand" else 1
-    return own * max(map(_copies, children(plan)), default=1)
+    nodes = walk_plan(plan)
+    if any(simple_name(node) == "Generate" for node in nodes):
+        return 1
+    return prod(len(items(node.projections())) for node in nodes if simple_name(node) == "Expand")
 
 
 def _choice_of(catalyst: Catalyst, plan: Plan, named: Sequence[Expression]) -> _Choice | None:

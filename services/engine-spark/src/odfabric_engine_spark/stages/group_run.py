@@ -8,7 +8,6 @@ the work.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -98,32 +97,35 @@ class GroupRun:
 
     def records(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Records:
         """What the result changes by, in order. Raises InvalidData, and what Spark raises on an expression."""
-        settings, taken = self._call.settings, Marks(marks.before_us, (marks.after_us,))
-        own_row = first and self._plan.stage.always
-        below = mapped(self._plan.aggregate.rows, deltas, self._call)
-        if settings.stages_by_spark or settings.spark_master:
-            together = Delta.joined_within(below, self._size)
-            if len(together) > settings.stage_rows_max:
-                rows = _marked(together, own_row=own_row)
-                spread = local_rows(self._call.session, rows)
-                found = GroupTasks(self._run, self._call).applied(spread, taken, rows_max=rows.num_rows)
-                return Records.joined(list(found), self._run.output_schema)
-            below = iter([together])
-        piece = next(below)
-        following = next(below, None)
-        # Windows that overlap make many rows of each: they are summed as they come, and never in hand together.
-        rows_max = len(piece) if following is None else self._plan.aggregate.rows.copies * sum(map(len, deltas))
-        sums = SumsByPart(self._plan.shape, taken, rows=rows_max, size=self._size, call=self._call)
+        taken, own_row = Marks(marks.before_us, (marks.after_us,)), first and self._plan.stage.always
+        settings, mapping = self._call.settings, self._plan.aggregate.rows
+        by_spark = bool(settings.stages_by_spark or settings.spark_master)
+        below = mapped(mapping, deltas, self._call)
+        if mapping.copies > 1 and not by_spark:
+            # Windows that overlap make many rows of each, which are never in hand together.
+            sums = self._sums(taken, rows_max=mapping.copies * sum(map(len, deltas)))
+            return self._applied(sums, self._pieces(below, sums.at_once, own_row=own_row), taken)
+        rows = _marked(Delta.joined_within(below, self._size), own_row=own_row)
+        if by_spark and rows.num_rows > settings.stage_rows_max:
+            spread = local_rows(self._call.session, rows)
+            found = GroupTasks(self._run, self._call).applied(spread, taken, rows_max=rows.num_rows)
+            return Records.joined(list(found), self._run.output_schema)
+        return self._applied(self._sums(taken, rows_max=rows.num_rows), [rows], taken)
+
+    def _sums(self, taken: Marks, *, rows_max: int) -> SumsByPart:
+        return SumsByPart(self._plan.shape, taken, rows=rows_max, size=self._size, call=self._call)
+
+    def _applied(self, sums: SumsByPart, rows: Iterable[pa.Table], taken: Marks) -> Records:
         try:
-            sums.add(self._pieces([piece] if following is None else chain([piece, following], below), own_row=own_row))
+            sums.add(rows)
             return self._run.apply(sums, taken)
         finally:
             sums.close()
 
-    def _pieces(self, below: Iterable[Delta], *, own_row: bool) -> Iterator[pa.Table]:
-        """What is to be summed, `own_row` with the first. Raises LimitExceeded for a piece that is more than may be in hand."""
+    def _pieces(self, below: Iterable[Delta], at_once: int, *, own_row: bool) -> Iterator[pa.Table]:
+        """What is to be summed, `own_row` with the first. Raises LimitExceeded where pieces that are summed at once are too much."""
         for number, piece in enumerate(below):
-            self._size.check(piece.rows.nbytes)
+            self._size.check(piece.rows.nbytes * (at_once + 1))
             yield _marked(piece, own_row=own_row and number == 0)
 
     def changes(self, deltas: list[Delta], marks: Watermarks, *, first: bool) -> Delta:

@@ -39,7 +39,7 @@ def run_linear(mapping: RowMapping, deltas: Sequence[Delta], call: EngineCall, s
 def mapped(mapping: RowMapping, deltas: Sequence[Delta], call: EngineCall) -> Iterator[Delta]:
     """Each row mapped, with its weight, in pieces that fit into memory; at least one piece."""
     waiting = [list(deltas)]
-    rows_max = max(call.settings.stage_rows_max // mapping.copies, 1)
+    rows_max = most = max(call.settings.stage_rows_max // mapping.copies, 1)
     while waiting:
         call.check()
         piece = waiting.pop()
@@ -53,8 +53,9 @@ def mapped(mapping: RowMapping, deltas: Sequence[Delta], call: EngineCall) -> It
             if not halves:
                 raise result_too_large(call) from None
             waiting += reversed(halves)
-            rows_max = min(rows_max, sum(map(len, halves[0])))  # others make as many rows
+            rows_max = min(rows_max, sum(map(len, halves[0])))  # those beside it mostly make as many rows
         else:
+            rows_max = min(2 * rows_max, most)
             yield found
 
 

@@ -8,7 +8,7 @@ where something else decides whether a part is asked. Not here: rows that fail (
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from py4j.protocol import Py4JError
 from pyspark.errors import IllegalArgumentException, PySparkException
@@ -30,23 +30,27 @@ from odfabric_engine_spark.failures import spark_condition
 from odfabric_engine_spark.validate.refusal import refusal, source_text, text_of
 from odfabric_engine_spark.validate.sizes_of_constants import NotComputed, value_of
 
-_ALWAYS_COMPUTED = frozenset({"Alias", "Cast", "IsNull", "IsNotNull", "EqualNullSafe", "Concat"})
+_ALWAYS_COMPUTED = frozenset({"Alias", "Cast", "EqualNullSafe", "Concat"})
 """What computes all its parts for each row, besides what gives null for null: that does so for each row with values there."""
 _FAILURES = frozenset(
     {"DIVIDE_BY_ZERO", "REMAINDER_BY_ZERO", "CAST_INVALID_INPUT", "CAST_OVERFLOW", "ARITHMETIC_OVERFLOW"}
 )
 """What values do wrong. Other errors say that a part is not computed in this way."""
 
-_PATTERNED = frozenset(
-    {
-        *("DateFormatClass", "GetTimestamp", "UnixTimestamp", "ToUnixTimestamp", "FromUnixTime", "FormatNumber"),
-        *("Like", "LikeAny", "LikeAll", "NotLikeAny", "NotLikeAll", "RLike", "StringSplit", "StringToMap"),
-        *("RegExpReplace", "RegExpExtract", "RegExpExtractAll", "RegExpInStr", "FormatString"),
-        *("ElementAt", "Elt", "Slice", "ArrayInsert", "FromUTCTimestamp", "ToUTCTimestamp", "ConvertTimezone"),
-        *("StaticInvoke", "Invoke", "StructsToCsv"),  # encode, aes_encrypt, to_json and their like
-    }
-)
-"""Functions of which constants say how they read or write the rest."""
+_OF_TIMES = frozenset({"DateFormatClass", "GetTimestamp", "UnixTimestamp", "ToUnixTimestamp", "FromUnixTime"})
+"""Functions with a pattern of times."""
+_SUBJECTS: Mapping[str, int] = {
+    **dict.fromkeys(_OF_TIMES, 0),
+    **dict.fromkeys(("FormatNumber", "Like", "LikeAny", "LikeAll", "NotLikeAny", "NotLikeAll", "RLike"), 0),
+    **dict.fromkeys(("StringSplit", "StringToMap", "ElementAt", "Slice", "StructsToCsv"), 0),
+    **dict.fromkeys(("FromUTCTimestamp", "ToUTCTimestamp"), 0),
+    "ConvertTimezone": 2,
+}
+"""Functions that read or write a part, by its position, as the others say, which have to be constants."""
+_BY_NAME: Mapping[str, int] = {"Encode": 0, "StringDecode": 0, "StructsToJson": 1}
+"""The same of those that Spark puts a call of Java in the place of."""
+_OF_EXPRESSIONS = frozenset({"RegExpReplace", "RegExpExtract", "RegExpExtractAll", "RegExpInStr"})
+"""Functions with a regular expression as their second part, which may ask for a group where something is found."""
 _PATTERN_FAILURES = frozenset(
     {
         *("INVALID_PARAMETER_VALUE", "INVALID_INDEX_OF_ZERO", "INVALID_REGEXP_REPLACE", "INVALID_FORMAT"),
@@ -54,6 +58,8 @@ _PATTERN_FAILURES = frozenset(
     }
 )
 """What such constants do wrong whatever the rest is; Java's own complaints about patterns come without a condition."""
+_SHIELDS = frozenset({"TryEval"})
+"""What gives null for a part that fails, though it is said to give null for null only."""
 _PASSED = frozenset({"SubqueryAlias", "View", "PipeOperator", "Sort", "GlobalLimit", "LocalLimit", "Distinct"})
 """What gives the columns of the plan below it."""
 
@@ -81,7 +87,8 @@ class _Computed:
         if name == "Filter":
             self._always.append(conjuncts(plan.condition())[0])
         if name == "Aggregate":
-            self._always += items(plan.groupingExpressions())
+            # A constant tells no groups apart, and is not computed.
+            self._always += [each for each in items(plan.groupingExpressions()) if not each.foldable()]
         self._made_by |= {expr_id(each): without_alias(each) for each in named if simple_name(each) == "Alias"}
         self._always += named if read else []
         for child in children(plan):
@@ -101,10 +108,18 @@ class _Computed:
             if (problem := _failure(expression)) is not None:
                 hint = "no row can help: write another constant, or let it be null by try_cast(..) or try_divide(..)"
                 yield refusal("constant", f"{text_of(at)} fails for every row: {problem}", at=at, hint=hint)
-        elif (problem := self._pattern_failure(expression)) is not None:
+        elif (problem := self._pattern_failure(expression, at)) is not None:
             message = f"{text_of(at)} fails for every row with a value there: {problem}"
-            yield refusal("constant", message, at=at, hint="no row can help: write another constant")
-        elif simple_name(expression) in _ALWAYS_COMPUTED or expression.nullIntolerant():
+            of_times = simple_name(expression) in _OF_TIMES
+            hint = (
+                "write patterns of times as yyyy-MM-dd HH:mm:ss"
+                if of_times
+                else "no row can help: write another constant"
+            )
+            yield refusal("constant", message, at=at, hint=hint)
+        elif simple_name(expression) in _ALWAYS_COMPUTED or (
+            expression.nullIntolerant() and simple_name(expression) not in _SHIELDS
+        ):
             for part in children(expression):
                 yield from self._failing(part, at=part if source_text(part) else at)
 
@@ -114,18 +129,37 @@ class _Computed:
         if made_by is not None:
             yield from self._failing(made_by, at=made_by)
 
-    def _pattern_failure(self, function: Expression) -> str | None:
-        """What is wrong with the constants of a function, found by values of no account in the place of all others."""
-        if simple_name(function) not in _PATTERNED:
+    def _pattern_failure(self, function: Expression, written: Expression) -> str | None:
+        """What is wrong with the constants of a function, found by a value of no account in the place of what it reads."""
+        name, parts = simple_name(function), children(function)
+        if name in _OF_EXPRESSIONS:
+            sample = self._matching(parts[1])
+        elif name == "FormatString":
+            sample = self._with_samples(function, parts, range(1, len(parts)))
+        else:
+            subject = _SUBJECTS.get(name, _BY_NAME.get(simple_name(written)))
+            sample = None if subject is None else self._with_samples(function, parts, [subject])
+        return None if sample is None else _failure(sample, of_patterns=True)
+
+    def _matching(self, pattern: Expression) -> Expression | None:
+        """Whether a text fits a regular expression."""
+        return self._catalyst.expressions.RLike(self._sample(pattern), pattern) if pattern.foldable() else None
+
+    def _with_samples(
+        self, function: Expression, parts: list[Expression], subjects: Collection[int]
+    ) -> Expression | None:
+        """A function with other values for its subjects; None if any other part is no constant."""
+        if not all(part.foldable() or at in subjects for at, part in enumerate(parts)):
             return None
-        parts = children(function)
-        literals = self._catalyst.companion("org.apache.spark.sql.catalyst.expressions.Literal")
         try:
-            sample = [part if part.foldable() else literals.default(part.dataType()) for part in parts]
-            of_no_account = function.withNewChildren(self._catalyst.seq(sample))
-        except Py4JError:
+            sampled = [self._sample(part) if at in subjects else part for at, part in enumerate(parts)]
+            return function.withNewChildren(self._catalyst.seq(sampled))
+        except (Py4JError, PySparkException):
             return None  # a type that has no such value
-        return _failure(of_no_account, of_patterns=True)
+
+    def _sample(self, part: Expression) -> Expression:
+        literals = self._catalyst.companion("org.apache.spark.sql.catalyst.expressions.Literal")
+        return literals.default(part.dataType())
 
 
 def _failure(constant: Expression, *, of_patterns: bool = False) -> str | None:

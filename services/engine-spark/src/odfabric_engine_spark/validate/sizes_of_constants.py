@@ -40,6 +40,7 @@ _PRODUCTS = {"StringReplace": (0, 2), "Levenshtein": (0, 1)}
 SIZE_MAKERS = frozenset({*_NUMBERED, *_PRODUCTS, "Sequence", "FormatString"})
 
 _WIDTH = re.compile(r"%[-#+ 0,(<]*+(?:\d{1,9}\$)?+[-#+ 0,(<]*+(\d{1,12})", re.ASCII)
+_PRECISION = re.compile(r"%[-#+ 0,(<$\d]{0,40}\.(\d{1,12})", re.ASCII)
 _DAY_US = 86_400_000_000
 _MONTH_US = 28 * _DAY_US
 _UNITS_US = {"date": _DAY_US, "timestamp": 1, "timestamp_ntz": 1}
@@ -84,7 +85,8 @@ def _size(maker: Expression) -> int:
     if name == "Sequence":
         return _members(parts)
     if name == "FormatString":
-        return max(map(int, _WIDTH.findall(str(_evaluated(parts[0])))), default=1) if parts[0].foldable() else 1
+        text = str(_evaluated(parts[0])) if parts[0].foldable() else ""
+        return max(map(int, [*_WIDTH.findall(text), *_PRECISION.findall(text)]), default=1)
     at = _NUMBERED[name]
     number = _evaluated(parts[at]) if at < len(parts) and parts[at].foldable() else None
     if not isinstance(number, int):
