@@ -27,6 +27,7 @@ from odfabric_engine_spark.catalyst import (
     output_of,
     simple_name,
     walk_expression,
+    walk_plan,
 )
 from odfabric_engine_spark.incremental.aggregates import AggregateCall, CallReader
 from odfabric_engine_spark.incremental.group_keys import GroupColumn, has_bytes
@@ -108,7 +109,7 @@ def classify(
     if problems:
         raise Refused(problems)
     plan = with_filters_pushed(catalyst, plan)
-    aggregates = [node for node in _nodes(plan) if simple_name(node) == "Aggregate"]
+    aggregates = [node for node in walk_plan(plan) if simple_name(node) == "Aggregate"]
     if not aggregates:
         if query.lateness is not None:
             raise no_lateness(query.lateness)
@@ -163,14 +164,6 @@ def _without_names(catalyst: Catalyst, node: Plan) -> Plan:
     return node.withNewChildren(catalyst.seq(below)) if below else node
 
 
-def _nodes(plan: Plan) -> Iterator[Plan]:
-    stack = [plan]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed(children(node)))
-
-
 def _problems(plan: Plan) -> Iterator[InvalidQuery]:
     """Every node that has no incremental form; an aggregate may be reached through row-wise operators only."""
     stack = [(plan, False, False)]
@@ -209,7 +202,7 @@ def has_inner_plan(node: Plan) -> bool:
 
 
 def _has_aggregate(plan: Plan) -> bool:
-    return any(simple_name(node) == "Aggregate" for node in _nodes(plan))
+    return any(simple_name(node) == "Aggregate" for node in walk_plan(plan))
 
 
 def _aggregate_problems(node: Plan, *, below_aggregate: bool, below_union: bool) -> Iterator[InvalidQuery]:
