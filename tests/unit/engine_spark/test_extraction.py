@@ -60,6 +60,7 @@ def prepared(
     path.write_bytes(keys.tobytes())
     touched = TouchedLeaf(
         schema=SCHEMA,
+        kept_schema=SCHEMA,
         timed=False,
         dropped_to_us=None,
         old=state.files(),

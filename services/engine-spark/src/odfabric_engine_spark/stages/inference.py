@@ -47,6 +47,7 @@ from odfabric_engine_spark.stages.joins import (
     join_kind,
 )
 from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, Stage
+from odfabric_engine_spark.stages.ranked import places_below, reads, takes_first_rows
 from odfabric_engine_spark.stages.timed import TimedFilter, timed_filter
 from odfabric_engine_spark.stages.values import Component, Island, Node, StageLeaf, Tracer, Value, references
 from odfabric_engine_spark.validate.refusal import PLAIN_FORMS, Refused, refusal
@@ -72,6 +73,7 @@ class Inference:
         self._tables = times.tables
         self._limited = times if limited else None
         self._copied = copied if limited else frozenset()
+        self._ranked: set[int] = set()
         self._tracer = Tracer(catalyst)
 
     def run(self, plan: Plan) -> tuple[Stage, ...]:
@@ -196,6 +198,7 @@ class Inference:
 
     def _filter(self, plan: Plan, needed: Sequence[Attribute] | None) -> tuple[Node, Value]:
         (child,) = children(plan)
+        self._note_ranks(plan)
         timed = timed_filter(plan)
         if timed is not None and simple_name(child) == "Aggregate" and timed.closes_groups(self._catalyst, child):
             return self._aggregate(child, timed)
@@ -298,6 +301,9 @@ class Inference:
         (below,) = children(plan)
         looks_up = self._limited is not None and is_look_up(plan)
         node, value, core = self._looked_up(plan, below) if looks_up else (*self._of(below), None)
+        is_ranked = expr_id(items(plan.windowExpressions())[0]) in self._ranked
+        if is_ranked and value.free and not self._reads_leaf(node, plan):
+            node, value = self._cut(node, value)
         node, value, traced = self._keyed(node, value, items(plan.partitionSpec()))
         columns = dict(value.columns)
         for key, component in traced:
@@ -305,6 +311,24 @@ class Inference:
                 columns[expr_id(key)] = component
         island = _joined(value, [component for _, component in traced], always=False)
         return Node(plan, [node], core=core if node.leaf is None else None), Value([island], columns)
+
+    def _note_ranks(self, plan: Plan) -> None:
+        """Notes the window below a filter if it takes only its first rows. Of rows that come only so late it is known what they need."""
+        above: list[Plan] = []
+        while simple_name(plan) in ("Filter", "Project"):
+            above.append(plan)
+            (plan,) = children(plan)
+        if self._limited is None and simple_name(plan) == "Window" and takes_first_rows(self._catalyst, plan, above):
+            self._ranked.add(expr_id(items(plan.windowExpressions())[0]))
+
+    def _reads_leaf(self, node: Node, window: Plan) -> bool:
+        """Whether a window is over the rows of a leaf, by columns of it."""
+        between: list[Plan] = []
+        while len(node.children) == 1:
+            between.append(node.plan)
+            (node,) = node.children
+        places = None if node.leaf is None else places_below(self._catalyst, between, node.leaf.columns)
+        return places is not None and reads(window, places)
 
     def _looked_up(self, plan: Plan, below: Plan) -> tuple[Node, Value, Core | None]:
         """The union of rows and versions below a look-up, perhaps under a choice of its columns."""

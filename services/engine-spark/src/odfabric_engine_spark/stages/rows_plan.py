@@ -14,11 +14,15 @@ from odfabric_engine_spark.stages.binding import BoundPlan
 from odfabric_engine_spark.stages.leaf_keys import LeafKeys
 from odfabric_engine_spark.stages.partners import partners_of
 from odfabric_engine_spark.stages.query import RowsStage
+from odfabric_engine_spark.stages.ranked import outermost_of
 from odfabric_engine_spark.stages.values import Island, StageLeaf, can_be_key, stage_schema
 
 
 class RowsPlan:
-    """Of one stage. `kept` are the leaves whose rows are needed again, `partners` those without which rows of a key give nothing."""
+    """Of one stage. `kept` are the leaves whose rows are needed again, `partners` those without which rows of a key give nothing.
+
+    `outermost` says which rows of a key are looked at, None for all.
+    """
 
     def __init__(self, catalyst: Catalyst, stage: RowsStage) -> None:
         self.catalyst = catalyst
@@ -28,8 +32,13 @@ class RowsPlan:
         self.keys |= {leaf: LeafKeys.of(catalyst, leaf, ()) for island in stage.islands for leaf in island.wholes}
         self.kept = frozenset(leaf for leaf in stage.leaves if _is_needed_again(stage, leaf))
         self.partners = partners_of(catalyst, stage)
+        self.outermost = outermost_of(catalyst, stage)
         self.output_schema: pa.Schema = stage_schema(stage.output)
         self.described = [Described(_source(leaf), tuple(map(_name, leaf.columns))) for leaf in stage.leaves]
+
+    def kept_schema(self, leaf: StageLeaf) -> pa.Schema:
+        """Columns of a leaf's state."""
+        return leaf.schema if self.outermost is None else self.outermost.stored_schema(leaf.schema)
 
     @property
     def always(self) -> bool:

@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from odfabric.errors import OdfError
+from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.incremental.by_column import taken
 from odfabric_engine_spark.incremental.failed_rows import FailedRows, FewestRows, found_again, is_of_data
@@ -33,6 +34,7 @@ from odfabric_engine_spark.stages.extraction import AFTER, BEFORE, BoundRows, fi
 from odfabric_engine_spark.stages.forgetting import StageForgets
 from odfabric_engine_spark.stages.forgotten_rows import Bounds, ForgottenRows
 from odfabric_engine_spark.stages.hashed_joins import Size
+from odfabric_engine_spark.stages.outermost import Outermost
 from odfabric_engine_spark.stages.partners import KeysPresent, is_among
 from odfabric_engine_spark.stages.parts_at_once import PartWork, computed, count_of
 from odfabric_engine_spark.stages.rows_plan import RowsPlan
@@ -40,7 +42,7 @@ from odfabric_engine_spark.stages.stage_tasks import StageTasks, TouchedLeaf, ke
 from odfabric_engine_spark.stages.values import Island, StageLeaf
 from odfabric_engine_spark.state.key_part import KeyPart
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Run, distinct, hashes_of
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Longs, Run, distinct, hashes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,20 @@ class Watermarks:
 class _Incoming:
     """New rows of a leaf, equal ones added up, in the order of the hashes of their keys. A leaf without state has no keys.
 
-    So the rows of a part of the keys follow one another, and need not be looked for nor copied. `closes` is what is stored with them.
+    So the rows of a part of the keys follow one another, and need not be looked for nor copied. `closes` is what is stored with them,
+    `run` how, if that is made already.
     """
 
     delta: Delta
     hashes: Hashes
     closes: pa.Array | None
+    run: Run | None = None
+
+    @classmethod
+    def of_run(cls, run: Run, names: Sequence[str]) -> _Incoming:
+        """Rows as they are stored, of which these are the columns of the leaf."""
+        rows = run.slice(0, len(run))
+        return cls(Delta(rows.select(names), one_array(rows.column(WEIGHT)).to_numpy()), run.hashes, None, run)
 
     @classmethod
     def sorted(cls, delta: Delta, hashes: Hashes, closes: pa.Array | None) -> _Incoming:
@@ -84,6 +94,10 @@ class _Incoming:
         if kept.sum() > _MOST * len(kept):
             return self
         return _Incoming(self.delta.take(np.nonzero(kept)[0]), self.hashes[kept], None)
+
+    def taken(self, positions: Longs) -> _Incoming:
+        """Some of the rows."""
+        return _Incoming(self.delta.take(positions), self.hashes[positions], None)
 
     def chosen(self, part: KeyPart) -> Delta:
         """The rows of a part of the keys."""
@@ -229,6 +243,8 @@ class RowsRun:
                     needed = present.with_all(partners, own) | is_among(own, distinct(new.withdrawn))
                     asked[leaf] = own[needed] if self._known else _NO_KEYS
                     bound[leaf] = new.of_keys(own[needed])
+                if self._plan.outermost is not None and new.run is not None:
+                    bound[leaf] = new.taken(self._plan.outermost.of_new(new.hashes, new.run.slice(0, len(new.run))))
         return bound, asked
 
     def _old(self, asked: Mapping[StageLeaf, Hashes]) -> tuple[int, int]:
@@ -237,7 +253,10 @@ class RowsRun:
         for leaf, hashes in asked.items():
             state = self._known.get(leaf)
             if state is not None:
-                own = int(state.counts(hashes).sum())
+                counts = state.counts(hashes)
+                if self._plan.outermost is not None:
+                    counts = np.minimum(counts, self._plan.outermost.count)
+                own = int(counts.sum())
                 rows, size = rows + own, size + own * state.bytes / state.rows
         return rows, int(size)
 
@@ -330,11 +349,12 @@ class RowsRun:
                 if state is None:
                     continue
                 self._call.check()
-                run = state.in_file(state.as_run(_stored(work.incoming[leaf], state)))
+                run = state.in_file(self._as_run(work.incoming[leaf], state))
                 assert run.file is not None
                 added[leaf] = run
                 touched[leaf] = TouchedLeaf(
                     schema=leaf.schema,
+                    kept_schema=self._plan.kept_schema(leaf),
                     timed=state.timed,
                     dropped_to_us=state.dropped_to_us,
                     old=state.files() if leaf in self._known else (),
@@ -347,7 +367,19 @@ class RowsRun:
     def _as_runs(self, incoming: dict[StageLeaf, _Incoming]) -> list[tuple[RowState, Run]]:
         """What is to be added to each state."""
         known = [(self._states[leaf], each) for leaf, each in incoming.items() if len(each.delta)]
-        return [(state, state.as_run(_stored(each, state))) for state, each in known if state is not None]
+        return [(state, self._as_run(each, state)) for state, each in known if state is not None]
+
+    def _as_run(self, incoming: _Incoming, state: RowState) -> Run:
+        """Rows as a state takes them."""
+        if incoming.run is not None:
+            return incoming.run
+        columns = {HASH: pa.array(incoming.hashes), WEIGHT: pa.array(incoming.delta.weights)}
+        if state.timed:
+            columns[CLOSES] = incoming.closes
+        rows = incoming.delta.rows
+        own = dict(zip(rows.column_names, rows.columns, strict=True))
+        columns |= own if self._plan.outermost is None else self._plan.outermost.stored(rows)
+        return state.as_run(pa.table(columns))
 
     def _add(self, runs: Future[list[tuple[RowState, Run]]], *, prepare: bool) -> None:
         for state, run in runs.result():
@@ -363,11 +395,15 @@ class RowsRun:
 
     def _incoming(self, leaf: StageLeaf, delta: Delta) -> _Incoming:
         net = added_up(delta)
-        if self._states[leaf] is None:
+        state = self._states[leaf]
+        if state is None:
             return _Incoming(net, _NO_KEYS, None)
         # The same types as those of the state, down to what of a struct may be null.
         net = Delta(net.rows.cast(leaf.schema), net.weights)
-        return _Incoming.sorted(net, *self._plan.keys[leaf].evaluate(net.rows))
+        hashes, closes = self._plan.keys[leaf].evaluate(net.rows)
+        if self._plan.outermost is not None:
+            return _Incoming.of_run(self._as_run(_Incoming(net, hashes, closes), state), leaf.schema.names)
+        return _Incoming.sorted(net, hashes, closes)
 
     def _touched(self, island: Island, incoming: dict[StageLeaf, _Incoming], marks: Watermarks) -> _Touched:
         if any(len(incoming[leaf].delta) for leaf in island.wholes):
@@ -408,6 +444,8 @@ class RowsRun:
 
     def _bound_rows(self, part: KeyPart, work: _Work) -> list[BoundRows]:
         """Rows of the leaves, in their order, for the keys of a part."""
+        if self._plan.outermost is not None and self._known:
+            return [self._first_rows(self._plan.outermost, part, work)]
         bound: dict[StageLeaf, BoundRows] = {}
         for island in self._stage.islands:
             for leaf in island.leaves:
@@ -416,6 +454,18 @@ class RowsRun:
             for leaf in island.wholes:
                 bound[leaf] = self._bound(leaf, work.incoming[leaf].delta, _EVERY_KEY, alone=False)
         return [bound[leaf] for leaf in self._stage.leaves]
+
+    def _first_rows(self, outermost: Outermost, part: KeyPart, work: _Work) -> BoundRows:
+        """Rows of the only leaf that can be among the first of the keys of a part."""
+        ((leaf, new),) = work.bound.items()
+        state = self._known[leaf]
+        found = outermost.first_rows(state, new.hashes[part.span(new.hashes)], new.chosen(part))
+        if not len(found.doubtful):
+            return old_and_new_rows(found.old, found.new, alone=False)
+        whole = work.incoming[leaf]
+        own = whole.taken(np.nonzero(is_among(whole.hashes, found.doubtful))[0])
+        old = pa.concat_tables([found.old, state.of_keys(pa.array(found.doubtful))])
+        return old_and_new_rows(old, Delta.joined([found.new, own.delta]), alone=False)
 
     def _is_divisible(self, part: KeyPart, work: _Work) -> bool:
         return not self._plan.always and part.divisible and work.has_several(part)
@@ -473,12 +523,3 @@ class RowsRun:
         if state is None:
             return first_rows(delta)
         return old_and_new_rows(state.of_keys(pa.array(hashes)), delta, alone=alone)
-
-
-def _stored(incoming: _Incoming, state: RowState) -> pa.Table:
-    """As a state takes rows."""
-    columns = {HASH: pa.array(incoming.hashes), WEIGHT: pa.array(incoming.delta.weights)}
-    if state.timed:
-        columns[CLOSES] = incoming.closes
-    rows = incoming.delta.rows
-    return pa.table([*columns.values(), *rows.columns], names=[*columns, *rows.column_names])

@@ -48,10 +48,11 @@ _TOLD = pa.schema([("share", pa.int64()), ("rows", pa.int64()), ("failure", pa.b
 class TouchedLeaf:
     """What tasks are told of a leaf: `old` and `new` are the runs with its rows before the transaction and those that it adds.
 
-    `schema` are its own columns, `keys` the sorted hashes of the touched keys.
+    `schema` are its own columns, `kept_schema` those of its state, `keys` the sorted hashes of the touched keys.
     """
 
     schema: pa.Schema
+    kept_schema: pa.Schema
     timed: bool
     dropped_to_us: int | None
     old: tuple[RunFile, ...]
@@ -257,9 +258,9 @@ def key_too_large(rows: int, bytes_max: int) -> LimitExceeded:
 def _state(leaf: TouchedLeaf, runs: Sequence[RunFile]) -> RowState:
     """Only looked at, so it needs no place for what it would have to write."""
     work = StateWork(scratch=Path(os.devnull), piece_rows=1, added_bytes_max=0, check=lambda: None)
-    state = RowState(leaf.schema, timed=leaf.timed, work=work, dropped_to_us=leaf.dropped_to_us)
+    state = RowState(leaf.kept_schema, timed=leaf.timed, work=work, dropped_to_us=leaf.dropped_to_us)
     opened = [open_run_file(run, state.stored_schema) for run in runs]
-    return RowState(leaf.schema, timed=leaf.timed, work=work, runs=opened, dropped_to_us=leaf.dropped_to_us)
+    return RowState(leaf.kept_schema, timed=leaf.timed, work=work, runs=opened, dropped_to_us=leaf.dropped_to_us)
 
 
 def _bound_rows(leaf: TouchedLeaf, old: RowState, new: RowState, hashes: Hashes) -> BoundRows:

@@ -307,13 +307,14 @@ class StagedTransaction:
             return GroupRun(plan, groups, self._call, size=self._size, order_by=order_by, output=output)
         if isinstance(stage, LinearStage):
             return self._query.linear[number]
+        rows = self._query.rows[number]
         found = [
-            states.rows(rows_name(number, at), leaf.schema, timed=bool(leaf.ends))
-            if leaf in self._query.rows[number].kept
+            states.rows(rows_name(number, at), rows.kept_schema(leaf), timed=bool(leaf.ends))
+            if leaf in rows.kept
             else None
             for at, leaf in enumerate(stage.leaves)
         ]
-        return RowsRun(self._query.rows[number], found, self._call, self._size)
+        return RowsRun(rows, found, self._call, self._size)
 
     def _output_by_position(self) -> pa.Schema:
         """The columns of the output in its types, as relations between stages know them."""
@@ -349,7 +350,8 @@ def state_columns(query: StagedQuery) -> list[str]:
         elif isinstance(stage, RowsStage):
             for at, leaf in enumerate(stage.leaves):
                 ends = " final" if leaf.ends and not leaf.closes else ""
-                found.append(f"{rows_name(number, at)}: {leaf.kind} {leaf.source} {leaf.schema}{ends}")
+                schema = query.rows[number].kept_schema(leaf)
+                found.append(f"{rows_name(number, at)}: {leaf.kind} {leaf.source} {schema}{ends}")
     return found
 
 

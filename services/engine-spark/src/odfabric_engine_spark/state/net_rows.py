@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from odfabric.formats.canonical_rows import has_integers_in_order, integers_in_order, one_array, row_bytes
 from odfabric_engine_spark.incremental.by_column import joined, taken
 from odfabric_engine_spark.incremental.number_runs import run_starts
-from odfabric_engine_spark.incremental.stable_order import stable_order
+from odfabric_engine_spark.incremental.stable_order import order_by, stable_order
 from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Longs, Run
 
 
@@ -40,6 +40,8 @@ def gathered(parts: Sequence[tuple[Hashes, pa.Table]]) -> KeyedRows:
     )
 
 
+_NUMBERS_MAX = 3
+"""First columns by whose numbers rows are sorted before their bytes are looked at."""
 PIECE_BYTES_MAX = 256 << 20
 """Rows of states that are merged at once have about so many bytes at most, however few they are."""
 
@@ -71,8 +73,7 @@ def netted(keyed: KeyedRows, *, each_netted: bool) -> tuple[Hashes, pa.Table]:
     kept, weights = _summed(keyed, order[mixed])
     alone = order[~mixed]
     positions = np.concatenate([alone, kept])
-    own = keyed.rows.column(WEIGHT).to_numpy()
-    weights = np.concatenate([own[alone], weights])
+    weights = np.concatenate([_weights(keyed.rows)[alone], weights])
     order = stable_order(keyed.hashes[positions])
     positions = positions[order]
     rows = _taken(keyed.rows, positions)
@@ -113,6 +114,43 @@ def _unordered_keys(hashes: Hashes, rows: pa.Table) -> npt.NDArray[np.bool_]:
 
 def _summed(keyed: KeyedRows, positions: Longs) -> tuple[Longs, Longs]:
     """One position of each row with its net weight, in the order of hashes and canonical bytes."""
+    numbers = _first_numbers(keyed.rows, positions)
+    if not numbers:
+        return _summed_by_bytes(keyed, positions)
+    hashes = keyed.hashes[positions]
+    order = order_by(hashes, *numbers)
+    ordered = positions[order]
+    starts = run_starts(hashes[order], *(each[order] for each in numbers))
+    lengths = np.diff(np.append(starts, len(ordered)))
+    alone = ordered[starts[lengths == 1]]
+    weights = _weights(keyed.rows)[alone]
+    if len(alone) < len(ordered):
+        # Of rows that their first numbers do not tell apart all bytes are looked at.
+        groups = np.empty(len(keyed.hashes), dtype=np.int64)
+        groups[ordered] = np.repeat(np.arange(len(starts)), lengths)
+        tied, sums = _summed_by_bytes(keyed, ordered[np.repeat(lengths > 1, lengths)])
+        alone, weights = np.concatenate([alone, tied]), np.concatenate([weights, sums])
+        order = stable_order(groups[alone])
+        alone, weights = alone[order], weights[order]
+    kept = weights != 0
+    return (alone, weights) if kept.all() else (alone[kept], weights[kept])
+
+
+def _first_numbers(rows: pa.Table, positions: Longs) -> list[Longs]:
+    """What rows at some positions have in their first columns, as far as these are numbers without nulls."""
+    found: list[Longs] = []
+    for name in told_apart_by(rows)[:_NUMBERS_MAX]:
+        column = one_array(rows.column(name))
+        if column.null_count or not has_integers_in_order(column.type):
+            break
+        found.append(
+            integers_in_order(column if _is_whole(positions, len(column)) else column.take(pa.array(positions)))
+        )
+    return found
+
+
+def _summed_by_bytes(keyed: KeyedRows, positions: Longs) -> tuple[Longs, Longs]:
+    """As `_summed`."""
     rows = _taken(keyed.rows, positions).combine_chunks()
     known = bytes_of(rows)
     hashes = keyed.hashes[positions]
@@ -122,7 +160,7 @@ def _summed(keyed: KeyedRows, positions: Longs) -> tuple[Longs, Longs]:
         hashes, known = hashes[order], known.take(pa.array(order))
     other = pc.not_equal(known.slice(1), known.slice(0, len(known) - 1)).to_numpy(zero_copy_only=False)
     starts = np.nonzero(np.append(True, (hashes[1:] != hashes[:-1]) | other))[0]
-    weights = np.add.reduceat(rows.column(0).to_numpy()[order], starts)
+    weights = np.add.reduceat(_weights(rows)[order], starts)
     kept = weights != 0
     return positions[order[starts[kept]]], weights[kept]
 
@@ -135,6 +173,11 @@ def _taken(rows: pa.Table, positions: Longs) -> pa.Table:
 def _is_whole(positions: Longs, count: int) -> bool:
     """Whether different positions are all there are, in their order."""
     return len(positions) == count and bool((positions[1:] > positions[:-1]).all())
+
+
+def _weights(rows: pa.Table) -> Longs:
+    found: Longs = rows.column(WEIGHT).to_numpy()
+    return found
 
 
 def bytes_of(rows: pa.Table) -> pa.Array:

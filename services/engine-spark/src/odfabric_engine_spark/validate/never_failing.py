@@ -46,6 +46,7 @@ _NEVER_FAILING = frozenset(
         "StartsWith",
         "Upper",
         "With",
+        "XxHash64",
     ]
 )
 """Expressions that have a value for everything."""
