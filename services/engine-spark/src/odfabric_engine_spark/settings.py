@@ -137,7 +137,8 @@ class EngineSettings:
     transform_rows_in_memory_max: int = 1_500_000
     """New rows that are aggregated in memory at once; more are taken in pieces whose sums are added up, or by Spark."""
     groups_max: int = 250_000
-    """Groups of an aggregate that are in hand at once, a kilobyte and a half each; more are taken by parts of their keys."""
+    """Groups of an aggregate that are in hand at once, a kilobyte and a half each, fewer where each has more than eight values; more are taken by
+    parts of their keys."""
     aggregate_by_spark: bool = False
     """Whether of more than that Spark's tasks make the sums, and look up, advance and compare the groups. On a cluster they always do:
     executors share the work, while one machine is faster piece by piece."""

@@ -46,14 +46,14 @@ class AggregateRun:
     ) -> None:
         """Records are sorted by the column `event_time` before their keys, if there is one.
 
-        About `groups_max` groups are in hand at once, where parts of the keys are as small.
+        About `groups_max` groups of few values are in hand at once, where parts of the keys are as small.
         """
         self.shape = shape
         self.states = states
         self.group_rows = group_rows
         self.output_schema = output_schema
         self.event_time = event_time
-        self._groups_max = max(groups_max, 1)
+        self._groups_max = shape.in_hand(groups_max)
 
     def named_states(self, name: str) -> dict[str, SealedState]:
         """All that is kept, the groups under `name`."""

@@ -156,7 +156,7 @@ class GroupTasks:
         `rows_max`: at most so many rows. When the first records come, the states have all of them. Raises InvalidData, Determinate,
         and what Spark raises on an expression.
         """
-        run, groups_max = self._run, max(self._call.settings.groups_max, 1)
+        run, groups_max = self._run, self._run.shape.in_hand(self._call.settings.groups_max)
         parts = min(max(1 + rows_max // (_GROUPS_EACH * groups_max), self._call.settings.tasks_at_once), _PARTS_MAX)
         sending = SumTask(run.shape, marks, parts, self._call.settings.state_piece_rows, groups_max)
         sent = loosened(rows).mapInArrow(sending, schema_of_rows(self._call.session, _SENT))

@@ -33,6 +33,8 @@ from odfabric_engine_spark.state.key_part import KeyPart
 from odfabric_engine_spark.state.run import Run
 
 _log = logging.getLogger(__name__)
+_SLOTS_OF_FEW = 8
+"""Values of a group up to which it is as large as others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ class GroupShape:
     def state_schema(self) -> pa.Schema:
         """Columns of the state."""
         return GroupState.schema(key_fields(self.columns), self.accumulators)
+
+    def in_hand(self, groups_max: int) -> int:
+        """How many groups take about as much memory as `groups_max` with few functions: each function has values of its own."""
+        slots = max(len(self.accumulators.slots), _SLOTS_OF_FEW)
+        return max(groups_max * _SLOTS_OF_FEW // slots, 1)
 
     def no_sums(self) -> PartialSums:
         """Those of no rows."""

@@ -45,7 +45,7 @@ class SumsByPart:
         self._rows = rows
         self._call = call
         self._size = size
-        self._groups_max = max(call.settings.groups_max, 1)
+        self._groups_max = shape.in_hand(call.settings.groups_max)
         self._sums: list[PartialSums] = []
         self._groups = 0
         self._many = False
