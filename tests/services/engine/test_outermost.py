@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import math
 import random
@@ -35,9 +36,11 @@ SCHEMA = input_schema(
     pa.field("x", pa.float64()),
     pa.field("d", pa.decimal128(10, 2)),
     pa.field("b", pa.bool_()),
+    pa.field("t", pa.date32()),
+    pa.field("y", pa.binary()),
 )
-RANKED = "select event_time, k, n, s, x, d, b, {rank} over (partition by {keys} order by {order}) r from a"
-TOP = "select event_time, k, n, s, x, d, b, r from ({ranked}) where {where}"
+RANKED = "select event_time, k, n, s, x, d, b, t, y, {rank} over (partition by {keys} order by {order}) r from a"
+TOP = "select event_time, k, n, s, x, d, b, t, y, r from ({ranked}) where {where}"
 
 
 def top(order: str, *, where: str = "r <= 2", rank: str = "row_number()", keys: str = "k", ranked: str = RANKED) -> str:
@@ -57,6 +60,9 @@ FIRST_ONLY = {
     "decimals": top("d desc, n desc"),
     "decimals after numbers": top("b, d desc, n"),
     "truth": top("b desc, s"),
+    "dates": top("s desc, t, n"),
+    "dates descending": top("b nulls last, t desc, y"),
+    "truth and bytes descending": top("y desc, b"),
     "times": top("event_time desc"),
     "ranks that tie": top("n", rank="rank()"),
     "ranks that tie descending": top("b desc, s desc", rank="rank()"),
@@ -86,8 +92,8 @@ ALL_ROWS = {
     "fewer keys above": "select * from (select *, row_number() over (partition by k order by n) q from ("
     + top("n", keys="k, b")
     + ")) where q <= 1",
-    "what the window adds up": "select event_time, k, n, t from (select *, row_number() over (partition by k order by n, s) r,"
-    " sum(n) over (partition by k order by n, s) t from a) where r <= 2",
+    "what the window adds up": "select event_time, k, n, total from (select *, row_number() over (partition by k order by n, s) r,"
+    " sum(n) over (partition by k order by n, s) total from a) where r <= 2",
     "what may fail above": top("n", where="r <= 2 and 1 div n >= 0"),
 }
 """Queries that must look at all rows of a key."""
@@ -106,6 +112,8 @@ def _row(rng: random.Random) -> tuple[Any, ...]:
         rng.choice(FLOATS),
         decimal,
         rng.choice([None, True, False]),
+        rng.choice([None, dt.date(1969, 12, 31), dt.date(2020, 1, 1)]),
+        rng.choice([None, b"", b"\x00", b"a\xff"]),
     )
 
 
@@ -155,7 +163,7 @@ def test_other_queries_look_at_all_rows(name: str, engine_call: EngineCall, monk
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     found: list[bool] = []
     monkeypatch.setattr(rows_plan, "outermost_of", lambda *given: _noted(found, outermost_of(*given)))
-    source.add([(A, HOUR, 1, 1, "a", 1.0, Decimal("1.00"), True)] * 2)
+    source.add([(A, HOUR, 1, 1, "a", 1.0, Decimal("1.00"), True, None, None)] * 2)
     assert Derivative(ALL_ROWS[name], [source], replace(engine_call, plans=KeptPlans())).pull().records
     assert found
     assert not any(found)
@@ -177,13 +185,13 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_what_is_bound_does_not_grow_with_the_key(engine_call: EngineCall, bound: list[int]) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
-    source.add([(A, HOUR, 1, number, "a", None, None, None) for number in range(5_000)])
+    source.add([(A, HOUR, 1, number, "a", None, None, None, None, None) for number in range(5_000)])
     derived = Derivative("select * from (select event_time, n from a order by n desc limit 3)", [source], engine_call)
     assert sorted(row[-1] for row in derived.pull().records) == [4_997, 4_998, 4_999]
     assert bound == [3]
     # One of the first goes, one comes before them, one comes far behind, and one goes far behind.
     changes = [(R, 4_999), (A, 6_000), (A, 2), (R, 1)]
-    source.add([(op, HOUR, 1, number, "a", None, None, None) for op, number in changes])
+    source.add([(op, HOUR, 1, number, "a", None, None, None, None, None) for op, number in changes])
     bound.clear()
     assert sorted(row[-1] for row in derived.pull().records) == [4_999, 6_000]
     assert bound == [6]  # two may move up where two go, so five are looked at, and the one that comes
@@ -191,12 +199,12 @@ def test_what_is_bound_does_not_grow_with_the_key(engine_call: EngineCall, bound
 
 def test_what_ties_with_the_last_is_looked_at(engine_call: EngineCall, bound: list[int]) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
-    source.add([(A, HOUR, 1, 7, str(number), None, None, None) for number in range(40)])
+    source.add([(A, HOUR, 1, 7, str(number), None, None, None, None, None) for number in range(40)])
     derived = Derivative(top("n", rank="rank()"), [source], engine_call)
     assert len(derived.pull().records) == 40
-    source.add([(A, HOUR, 1, 6, "first", None, None, None)])
+    source.add([(A, HOUR, 1, 6, "first", None, None, None, None, None)])
     assert len(derived.pull().records) == 81
-    source.add([(A, HOUR, 1, 6, "second", None, None, None)])
+    source.add([(A, HOUR, 1, 6, "second", None, None, None, None, None)])
     assert len(derived.pull().records) == 41
     assert bound == [40, 41, 2 + 40]
 
@@ -233,16 +241,16 @@ def test_keys_that_share_a_hash_are_looked_at_whole(
 
 def test_rows_that_are_owed_count_where_they_lie(engine_call: EngineCall, caplog: pytest.LogCaptureFixture) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
-    source.add([(A, HOUR, 1, number, "a", None, None, None) for number in range(3, 9)])
+    source.add([(A, HOUR, 1, number, "a", None, None, None, None, None) for number in range(3, 9)])
     derived = Derivative(top("n"), [source], engine_call)
     records = derived.pull().records
-    source.add([(R, HOUR, 1, 1, "a", None, None, None)])
+    source.add([(R, HOUR, 1, 1, "a", None, None, None, None, None)])
     with caplog.at_level(logging.WARNING):
         records += derived.pull().records
     assert "1 rows of a are withdrawn and were not there" in caplog.text
     # It comes after all, so that it is not there; then once more, and is the first.
     for expected in ([3, 4], [1, 3]):
-        source.add([(A, HOUR, 1, 1, "a", None, None, None)])
+        source.add([(A, HOUR, 1, 1, "a", None, None, None, None, None)])
         records += derived.pull().records
         assert sorted(row[2] for row in net_rows(records)) == expected
 
@@ -250,9 +258,9 @@ def test_rows_that_are_owed_count_where_they_lie(engine_call: EngineCall, caplog
 def test_a_row_that_fails_below_the_ranks_fails(engine_call: EngineCall) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     query = "select * from (select event_time, n, 1 div (n - 5000) m from a order by n limit 2)"
-    source.add([(A, HOUR, 1, number, "a", None, None, None) for number in range(4)])
+    source.add([(A, HOUR, 1, number, "a", None, None, None, None, None) for number in range(4)])
     derived = Derivative(query, [source], engine_call)
     derived.pull()
-    source.add([(A, HOUR, 1, 5_000, "a", None, None, None)])
+    source.add([(A, HOUR, 1, 5_000, "a", None, None, None, None, None)])
     with pytest.raises(InvalidData, match="5000"):
         derived.pull()

@@ -108,6 +108,33 @@ def test_extremes_stay_right_whatever_is_withdrawn(
         assert _extremes(found) == _expected(model)
 
 
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(step, max_size=12), asked=change, collide=st.sampled_from((0, 1, 2)))
+def test_values_are_counted_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[list[tuple[int, int, int]] | None],
+    asked: list[tuple[int, int, int]],
+    collide: int,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if collide:
+            hashes = {key.as_py(): number // collide for number, key in enumerate(keys_of(range(GROUPS)))}
+            colliding = lambda keys: np.array([hashes[key.as_py()] for key in keys], dtype=np.uint64)  # noqa: E731
+            patch.setattr("odfabric_engine_spark.incremental.value_state.byte_hashes", colliding)
+        kept, model = Kept(tmp_path_factory.mktemp("values")), Counter[tuple[int, int]]()
+        for each in steps:
+            if each is None:
+                kept.save()
+                continue
+            added = _counted(each)
+            kept.add(keys_of(range(GROUPS)), values_of(added))
+            model.update(added)
+        pairs = Counter({(group, value): 1 for group, value, _ in asked})
+        found = kept.state.counted(keys_of(range(GROUPS)), values_of(pairs))
+        told = zip(found.groups.tolist(), found.values.to_pylist(), found.counts.tolist(), strict=True)
+        assert list(told) == [(*pair, model[pair]) for pair in sorted(pairs) if model[pair]]
+
+
 def _counted(rows: list[tuple[int, int, int]]) -> Counter[tuple[int, int]]:
     found: Counter[tuple[int, int]] = Counter()
     for group, value, count in rows:

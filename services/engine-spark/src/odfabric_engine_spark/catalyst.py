@@ -114,6 +114,12 @@ class Catalyst:
         """A member of a struct by position."""
         return self.expressions.GetStructField(struct, index, self.companion("scala.None"))
 
+    def struct(self, values: Sequence[Expression]) -> Expression:
+        """Values in one, which is never null, by position."""
+        literal = self.companion("org.apache.spark.sql.catalyst.expressions.Literal")
+        members = [part for at, value in enumerate(values) for part in (literal.apply(f"c{at}"), value)]
+        return self.expressions.CreateNamedStruct(self.seq(members))
+
     def companion(self, name: str) -> Any:
         """The companion object of a Scala class, given in full."""
         if name not in self._companions:

@@ -17,6 +17,7 @@ from pyarrow import types
 
 from odfabric.errors import InvalidData
 from odfabric_engine_spark.incremental.aggregates import AggregateCall, Function
+from odfabric_engine_spark.incremental.distinct_slot import Distinct, DistinctSlot, multiset_slot
 from odfabric_engine_spark.incremental.exact import (
     Integers,
     Longs,
@@ -73,6 +74,8 @@ class GroupValues:
             placed = [(groups, part.slots[at]) for groups, part in parts]
             if isinstance(own, Values):
                 own.add_all([(groups, other) for groups, other in placed if isinstance(other, Values)])
+            elif isinstance(own, Distinct):
+                own.add_all([(groups, other) for groups, other in placed if isinstance(other, Distinct)])
             else:
                 for groups, other in placed:
                     own.add_at(groups, other)
@@ -123,8 +126,9 @@ class Accumulators:
 
     @property
     def values_slots(self) -> dict[int, ValuesSlot]:
-        """Slots that are not stored with their groups, by position."""
-        return {at: slot for at, slot in enumerate(self.slots) if isinstance(slot, ValuesSlot)}
+        """The values that are kept beside their groups, by the position of their slot."""
+        found = {at: multiset_slot(slot) for at, slot in enumerate(self.slots)}
+        return {at: slot for at, slot in found.items() if slot is not None}
 
     def load(self, arrays: Sequence[pa.Array], count: int) -> GroupValues:
         """From stored columns of `count` groups."""
@@ -155,6 +159,10 @@ class _SlotMaker:
             case Function.COUNT:
                 count = 0 if call.input is None else self._count(call.input)
                 return lambda groups: pa.array(_counts(groups, count))
+            case Function.COUNT_DISTINCT:
+                assert call.input is not None
+                at = self._at("distinct", call.input, DistinctSlot.of(call.input, self._types[call.input]))
+                return lambda groups: pa.array(_distinct(groups, at))
             case Function.MIN | Function.MAX:
                 assert call.input is not None
                 return self._extreme(call.input, greatest=call.function is Function.MAX)
@@ -195,6 +203,12 @@ def _counts(groups: GroupValues, at: int) -> Longs:
     slot = groups.slots[at]
     assert isinstance(slot, Counts)
     return slot.counts
+
+
+def _distinct(groups: GroupValues, at: int) -> Longs:
+    slot = groups.slots[at]
+    assert isinstance(slot, Distinct)
+    return slot.counts()
 
 
 def _extreme_of(slot: ValuesSlot, value: SlotValue, *, greatest: bool) -> pa.Array:

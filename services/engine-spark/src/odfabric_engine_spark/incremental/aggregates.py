@@ -13,6 +13,7 @@ from enum import Enum
 
 from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.catalyst import Catalyst, Expression, children, simple_name
+from odfabric_engine_spark.incremental.group_keys import can_be_key
 from odfabric_engine_spark.validate.refusal import Refused, refusal, text_of
 
 _INTEGERS = frozenset({"byte", "short", "integer", "long"})
@@ -24,6 +25,7 @@ class Function(Enum):
     """Aggregate functions with exact accumulators."""
 
     COUNT = "count"
+    COUNT_DISTINCT = "count distinct"
     SUM = "sum"
     AVG = "avg"
     MIN = "min"
@@ -74,6 +76,8 @@ class CallReader:
         if problem is not None:
             raise Refused([problem])
         kind = _FUNCTIONS[simple_name(function)]
+        if kind is Function.COUNT and expression.isDistinct():
+            kind = Function.COUNT_DISTINCT
         return AggregateCall(
             function=kind,
             input=self._input(expression, function),
@@ -89,6 +93,10 @@ class CallReader:
         conditions = [expression.filter().get()] if expression.filter().isDefined() else []
         if simple_name(function) == "CountIf":
             conditions, arguments = [*conditions, *arguments], []
+        elif simple_name(function) == "Count" and expression.isDistinct():
+            if len(arguments) > 1:
+                conditions += [make.IsNotNull(argument) for argument in arguments if argument.nullable()]
+                arguments = [self._catalyst.struct(arguments)]
         elif simple_name(function) == "Count":
             conditions += [make.IsNotNull(argument) for argument in arguments if argument.nullable()]
             arguments = []
@@ -119,6 +127,8 @@ def _problem(expression: Expression, name: str) -> InvalidQuery | None:
             at=expression,
             hint="count, sum, avg, min, max, bool_and, bool_or can",
         )
+    if name == "Count" and expression.isDistinct() and all(map(can_be_key, children(expression.aggregateFunction()))):
+        return None
     if expression.isDistinct() and name not in ("Min", "Max"):
         return refusal(
             "distinct-aggregate",

@@ -26,6 +26,14 @@ def has_bytes(expression: Expression) -> bool:
     return not any(sign in text for sign in _NO_BYTES)
 
 
+def can_be_key(expression: Expression) -> bool:
+    """Whether equal values of this type are equal bytes once floats have one zero and one NaN (nested ones have not)."""
+    text = str(expression.dataType().json())
+    if not has_bytes(expression) or "collat" in text.lower():
+        return False
+    return not (text.startswith("{") and ('"float"' in text or '"double"' in text))
+
+
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
     """A column of keys; a window is two physical columns, its start and its end."""

@@ -19,6 +19,7 @@ from pyarrow import types
 from odfabric.formats.canonical_rows import one_array, ordered_bits, row_bytes
 from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
 from odfabric_engine_spark.incremental.by_column import taken
+from odfabric_engine_spark.incremental.distinct_slot import multiset_of
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import KeyColumn, normal_key_columns
 from odfabric_engine_spark.incremental.number_runs import first_places, places_in, run_starts
@@ -70,13 +71,16 @@ class PartialSums:
     @property
     def size(self) -> int:
         """Groups, and values that they hold one by one."""
-        return len(self.groups) + sum(len(slot.values) for slot in self.values.slots if isinstance(slot, Values))
+        return len(self.groups) + sum(len(each.values) for each in self._multisets())
 
     @property
     def value_bytes(self) -> int:
         """Size of the values that groups hold one by one."""
-        values = [slot for slot in self.values.slots if isinstance(slot, Values)]
-        return sum(each.values.nbytes + each.counts.nbytes + each.groups.nbytes for each in values)
+        return sum(each.values.nbytes + each.counts.nbytes + each.groups.nbytes for each in self._multisets())
+
+    def _multisets(self) -> list[Values]:
+        found = map(multiset_of, self.values.slots)
+        return [each for each in found if each is not None]
 
     def of_part(self, part: KeyPart) -> PartialSums:
         """The sums of the keys of a part. Nothing that is large is copied."""

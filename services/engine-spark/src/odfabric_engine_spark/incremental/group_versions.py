@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupOverflows, GroupValues
+from odfabric_engine_spark.incremental.distinct_slot import Distinct, multiset_of
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import KeyColumn, key_fields
 from odfabric_engine_spark.incremental.group_state import GroupState
@@ -216,9 +217,14 @@ class GroupVersions:
         values.add_at(known, state.values(positions[known], self._accumulators))
         every = np.arange(len(keys))
         for at, own in self._states.values.items():
+            change, slot = _values(sums, at), values.slots[at]
+            if isinstance(slot, Distinct):
+                asked = merge_values(sums.groups[change.groups], change.values, np.ones_like(change.counts))
+                slot.look_at(own.counted(keys, Values(len(keys), *asked)))
+                continue
             counts = np.ones(len(keys), dtype=np.int64)
-            np.add.at(counts, sums.groups, _values(sums, at).withdrawn())
-            values.slots[at].add_at(every, own.extremes(keys, counts))
+            np.add.at(counts, sums.groups, change.withdrawn())
+            slot.add_at(every, own.extremes(keys, counts))
         ends = None if self._shape.end_column is None else times(columns[self._shape.end_column])
         return _Work(keys, columns, positions, values, ends)
 
@@ -308,8 +314,8 @@ class GroupVersions:
 
 
 def _values(sums: PartialSums, slot: int) -> Values:
-    found = sums.values.slots[slot]
-    assert isinstance(found, Values)
+    found = multiset_of(sums.values.slots[slot])
+    assert found is not None
     return found
 
 

@@ -24,6 +24,7 @@ from odfabric.formats.canonical_rows import (
     integers_in_order,
     one_array,
     ordered_bits,
+    row_bytes,
 )
 from odfabric_engine_spark.incremental.exact import (
     Integers,
@@ -391,7 +392,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class ValuesSlot:
-    """Net number of each value, for the `least`, the `greatest` or both; floats are kept as integers in their order."""
+    """Net number of each value, for the `least`, the `greatest`, both, or neither; floats are kept as integers in their order."""
 
     name: str
     input: int
@@ -402,6 +403,8 @@ class ValuesSlot:
     @property
     def stored_type(self) -> pa.DataType:
         """Type of the values as kept."""
+        if types.is_nested(self.type):
+            return pa.binary()
         return pa.int64() if types.is_floating(self.type) else self.type
 
     @property
@@ -419,7 +422,9 @@ class ValuesSlot:
         return Values(rows.group_count, *merge_values(groups, self.stored(array), weights))
 
     def stored(self, array: pa.Array) -> pa.Array:
-        """Values as kept: one zero, one NaN."""
+        """Values as kept: one zero, one NaN; the bytes of what is nested."""
+        if types.is_nested(self.type):
+            return row_bytes([array])
         if not types.is_floating(self.type):
             return array
         plain = pc.add(array.cast(pa.float64()), 0.0)

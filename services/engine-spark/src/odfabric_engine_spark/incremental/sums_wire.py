@@ -7,12 +7,14 @@ Not here: who sends them (`group_tasks`), what they are (`group_sums`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.incremental.accumulators import GroupValues
+from odfabric_engine_spark.incremental.distinct_slot import DistinctSlot, multiset_of
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import key_fields
 from odfabric_engine_spark.incremental.group_sums import PartialSums
@@ -27,7 +29,8 @@ def sums_to_bytes(sums: PartialSums) -> bytes:
         raise ValueError("a key has sums of several steps")
     arrays = [sums.keys, *sums.key_columns.values(), pa.array(sums.steps)]
     for slot in sums.values.slots:
-        arrays += [_as_lists(slot)] if isinstance(slot, Values) else slot.arrays()
+        multiset = multiset_of(slot)
+        arrays += slot.arrays() if multiset is None else [_as_lists(multiset)]
     return rows_to_bytes(pa.Table.from_arrays(arrays, names=[str(at) for at in range(len(arrays))]))
 
 
@@ -39,7 +42,9 @@ def sums_from_bytes(data: bytes, shape: GroupShape) -> PartialSums:
     steps: Longs = next(columns).to_numpy()
     slots: list[SlotValue] = []
     for slot in shape.accumulators.slots:
-        if isinstance(slot, ValuesSlot):
+        if isinstance(slot, DistinctSlot):
+            slots.append(replace(slot.zeros(len(keys)), values=_from_lists(next(columns))))
+        elif isinstance(slot, ValuesSlot):
             slots.append(_from_lists(next(columns)))
         else:
             slots.append(slot.load([next(columns) for _ in slot.fields], len(keys)))

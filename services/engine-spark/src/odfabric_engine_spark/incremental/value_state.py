@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfabric.formats.canonical_rows import one_array
+from odfabric.formats.canonical_rows import one_array, row_bytes
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.slots import Values, ValuesSlot
 from odfabric_engine_spark.incremental.stable_order import stable_order
@@ -55,6 +55,32 @@ class ValueState:
             found = pa.concat_tables([found, self.rows.of_keys(pa.array(shared))])
             groups = self._groups(found, keys)
         return self._values(found.filter(pa.array(groups >= 0)), groups[groups >= 0], len(keys))
+
+    def counted(self, keys: pa.Array, asked: Values) -> Values:
+        """How often the values that are asked for are there: those of each key, ascending, whatever their counts."""
+        hashes = byte_hashes(keys)[asked.groups]
+        order = stable_order(hashes)
+        groups, values = asked.groups[order], asked.values.take(pa.array(order))
+        owners = keys.take(pa.array(groups))
+        weights, shared = self.rows.weights_of(hashes[order], (KEY, owners), (_VALUE, values))
+        doubtful = np.isin(hashes[order], distinct(shared, _shared(byte_hashes(keys))))
+        if doubtful.any():
+            weights[doubtful] = self._counted_one_by_one(
+                hashes[order][doubtful], owners.filter(doubtful), values.filter(doubtful)
+            )
+        found = np.zeros(len(order), dtype=np.int64)
+        found[order] = weights
+        there = found != 0
+        return Values(asked.size, asked.groups[there], asked.values.filter(pa.array(there)), found[there])
+
+    def _counted_one_by_one(self, hashes: np.ndarray, owners: pa.Array, values: pa.Array) -> Longs:
+        """Of keys that share a hash with another."""
+        rows = self.rows.of_keys(pa.array(distinct(hashes)))
+        known = row_bytes([one_array(rows.column(name)) for name in (KEY, _VALUE)])
+        at = pc.index_in(row_bytes([owners, values]), value_set=known)
+        weights = one_array(rows.column(WEIGHT)).take(at)
+        found: Longs = pc.fill_null(weights, 0).to_numpy()
+        return found
 
     def as_run(self, keys: pa.Array, ends: Longs | None, change: Values) -> Run:
         """What adds to the values of each key, of which none occurs twice; `ends` says when its group closes."""

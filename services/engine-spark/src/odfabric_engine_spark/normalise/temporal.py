@@ -122,11 +122,7 @@ class _Joiner:
 
     def _result(self) -> Expression:
         """What the query selects of a version, in one struct that is never null."""
-        literal = self._catalyst.companion(f"{_EXPRESSIONS}.Literal")
-        members: list[Expression] = []
-        for index, value in enumerate(self._lookup.results):
-            members += [literal.apply(f"result{index}"), value]
-        return self._catalyst.expressions.CreateNamedStruct(self._catalyst.seq(members))
+        return self._catalyst.struct(self._lookup.results)
 
     def _last(self, version: Expression) -> Expression:
         aggregate = self._catalyst.expressions.aggregate

@@ -225,6 +225,7 @@ def _in_order(values: pa.Array, *, inverted: bool) -> pa.Array:
         return pc.negate(values) if inverted else values
     nulls = values.is_null().to_numpy(zero_copy_only=False)
     if values.null_count:
-        values = pc.fill_null(values, pa.scalar(0).cast(values.type))
+        nothing = pa.scalar(False) if types.is_boolean(values.type) else pa.scalar(0, values.type)
+        values = pc.fill_null(values, nothing)
     numbers = integers_in_order(pc.add(values, 0.0) if types.is_floating(values.type) else values)
     return pa.array(~numbers if inverted else numbers, mask=nulls)

@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from odfabric_engine_spark.catalyst import Attribute, Catalyst
 from odfabric_engine_spark.incremental.failed_rows import Described
+from odfabric_engine_spark.incremental.group_keys import can_be_key
 from odfabric_engine_spark.stages.binding import BoundPlan
 from odfabric_engine_spark.stages.leaf_keys import LeafKeys
 from odfabric_engine_spark.stages.partners import partners_of
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.stages.ranked import outermost_of
-from odfabric_engine_spark.stages.values import Island, StageLeaf, can_be_key, stage_schema
+from odfabric_engine_spark.stages.values import Island, StageLeaf, stage_schema
 
 
 class RowsPlan:

@@ -27,7 +27,7 @@ from odfabric_engine_spark.catalyst import (
     without_alias,
 )
 from odfabric_engine_spark.incremental.classify import arrow_type
-from odfabric_engine_spark.incremental.group_keys import has_bytes
+from odfabric_engine_spark.incremental.group_keys import can_be_key
 from odfabric_engine_spark.local_rows import loose
 
 if TYPE_CHECKING:
@@ -246,11 +246,3 @@ def stage_schema(columns: Sequence[Attribute]) -> pa.Schema:
 def references(expression: Expression) -> list[Attribute]:
     """Columns that an expression reads."""
     return items(expression.references().toSeq())
-
-
-def can_be_key(expression: Expression) -> bool:
-    """Whether equal values of this type are equal bytes once floats have one zero and one NaN (nested ones have not)."""
-    text = str(expression.dataType().json())
-    if not has_bytes(expression) or "collat" in text.lower():
-        return False
-    return not (text.startswith("{") and ('"float"' in text or '"double"' in text))

@@ -14,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric.formats.canonical_rows import one_array
+from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.state.growing_run import GrowingRun
 from odfabric_engine_spark.state.key_ends import read_ends
 from odfabric_engine_spark.state.net_rows import KeyedRows, gathered, netted, pieces
+from odfabric_engine_spark.state.row_search import shared_hashes, weights_in
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Longs, Run, RunFile, distinct, hashes_of
 from odfabric_engine_spark.state.run_file import WrittenRun, open_written, write_run
 from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
@@ -94,6 +96,20 @@ class RowState:
             return self.schema.empty_table()
         rows = pa.concat_tables([rows for _, rows in found]).combine_chunks()
         return self._table(np.concatenate([hashes for hashes, _ in found]), rows)
+
+    def weights_of(
+        self, hashes: Hashes, owner: tuple[str, pa.Array], value: tuple[str, pa.Array]
+    ) -> tuple[Longs, Hashes]:
+        """The net weights of single rows by ascending hashes and by their values in the first two columns; and hashes that several owners share,
+        of which the weights are not known.
+        """
+        (owner_name, owners), (name, values) = owner, value
+        starts = run_starts(hashes)
+        weights, shared = np.zeros(len(hashes), dtype=np.int64), []
+        for run in self._runs:
+            shared.append(shared_hashes(run, hashes[starts], owner_name, owners.take(pa.array(starts))))
+            weights += weights_in(run, hashes, name, values, self.dropped_to_us)
+        return weights, distinct(*shared)
 
     def closing(self, above_us: int | None, to_us: int) -> pa.Array:
         """Hashes of keys with rows that close in (above, to], ascending; perhaps of rows that were withdrawn since."""

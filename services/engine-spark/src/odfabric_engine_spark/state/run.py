@@ -151,14 +151,15 @@ class Run:
 
     def find(self, hashes: Hashes) -> Longs:
         """Positions of rows with one of these hashes, which are sorted and distinct; ascending."""
-        return spans(*self._bounds(hashes))
+        return spans(*self.bounds(hashes))
 
     def counts(self, hashes: Hashes) -> Longs:
         """How many rows have each of these hashes."""
-        begins, ends = self._bounds(hashes)
+        begins, ends = self.bounds(hashes)
         return ends - begins
 
-    def _bounds(self, hashes: Hashes) -> tuple[Longs, Longs]:
+    def bounds(self, hashes: Hashes) -> tuple[Longs, Longs]:
+        """Where the rows with each of some sorted hashes begin and end."""
         begins = np.searchsorted(self.hashes, hashes, side="left")
         return begins, np.maximum(np.searchsorted(self.hashes, hashes, side="right"), begins)
 
@@ -168,7 +169,7 @@ class Run:
         numbers = np.searchsorted(self.starts, positions, side="right") - 1
         firsts = np.nonzero(np.diff(numbers, prepend=-1))[0]
         taken = []
-        for first, last in zip(firsts, np.append(firsts[1:], len(positions)), strict=True):
+        for first, last in zip(firsts, np.append(firsts, len(positions))[1:], strict=True):
             number = int(numbers[first])
             inside = positions[first:last] - self.starts[number]
             batch = self.batches[number] if names is None else self.batches[number].select(names)
