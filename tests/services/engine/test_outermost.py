@@ -66,6 +66,8 @@ FIRST_ONLY = {
     "times": top("event_time desc"),
     "ranks that tie": top("n", rank="rank()"),
     "ranks that tie descending": top("b desc, s desc", rank="rank()"),
+    "dense ranks": top("n", rank="dense_rank()"),
+    "dense ranks descending": top("s desc, n", rank="dense_rank()", where="r <= 3"),
     "one": top("event_time desc", where="r = 1"),
     "a number of the middle": top("n, s", where="3 >= r and r > 1"),
     "some of a list": top("n desc", where="r in (3, 1)"),
@@ -86,7 +88,10 @@ FIRST_ONLY = {
 }
 """Queries that look at first rows alone."""
 ALL_ROWS = {
-    "dense ranks": top("n", rank="dense_rank()"),
+    "dense ranks beside numbers": "select * from (select event_time, k, n, s, dense_rank() over (partition by k order by s) r,"
+    " row_number() over (partition by k order by s) q from a) where r <= 2",
+    "tiles": top("n", rank="ntile(3)"),
+    "shares": top("n", rank="percent_rank()", where="r < 0.5"),
     "no bound": top("n", where="r > 1"),
     "one or another": top("n", where="r <= 2 or b"),
     "fewer keys above": "select * from (select *, row_number() over (partition by k order by n) q from ("

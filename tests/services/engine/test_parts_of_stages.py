@@ -120,7 +120,7 @@ def test_jobs_of_other_threads_belong_to_the_call(inputs: list[Input], engine_ca
     assert len(jobs.threads) >= 3
 
 
-@pytest.mark.parametrize("query", [JOIN, TOP.replace("row_number", "dense_rank")])
+@pytest.mark.parametrize("query", [JOIN, TOP.replace("row_number()", "ntile(3)")])
 def test_old_rows_that_keys_bring_along_are_work_too(
     query: str, inputs: list[Input], engine_call: EngineCall, jobs: Jobs
 ) -> None:

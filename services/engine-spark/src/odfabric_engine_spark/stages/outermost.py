@@ -66,13 +66,15 @@ class FirstRows:
 class Outermost:
     """Rows of one key are ranked by `order`, and those up to the rank `count` are taken. Columns are known by position.
 
-    `greatest`: the first are those that are stored last. `keys` are the columns of the key.
+    `greatest`: the first are those that are stored last. `keys` are the columns of the key. `dense`: rows that tie have one rank, and
+    the next ones that after it.
     """
 
     count: int
     keys: tuple[int, ...]
     order: tuple[OrderColumn, ...]
     greatest: bool
+    dense: bool
 
     def columns(self, rows: pa.Table) -> dict[str, pa.Array]:
         """What is stored first of rows of the leaf: the canonical order of these is that of the ranking. A column whose own it is stands there."""
@@ -162,12 +164,13 @@ class Outermost:
         return found
 
     def _first(self, hashes: Hashes, rows: pa.Table, is_there: _Mask, limits: Longs) -> _Mask:
-        """Rows before whose like fewer than `limits` of their key are there. They ascend by hash, those of a key by their order."""
+        """Rows before whose like fewer than `limits` of their key are there, or different ones. They ascend by hash, those of a key by their order."""
         if not len(hashes):
             return np.zeros(0, dtype=bool)
         starts = _starts(hashes, [rows.column(name) for name in self.columns(rows.slice(0, 0))])
         lengths = np.diff(np.append(starts, len(hashes)))
         there = np.add.reduceat(is_there, starts, dtype=np.int64)
+        there = np.minimum(there, 1) if self.dense else there
         keys = run_starts(hashes[starts])
         key_of = np.repeat(np.arange(len(keys)), np.diff(np.append(keys, len(starts))))
         before = np.cumsum(there) - there

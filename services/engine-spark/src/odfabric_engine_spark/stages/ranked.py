@@ -2,7 +2,7 @@
 
 Owns finding them in a plan: a filter of ranks over a window over rows of one leaf. Invariant: what stands between leaf and filter fails on
 no row, and maps each row alone, so rows that are not looked at change nothing (`outermost`). Ranks of which the same is true are
-`row_number` and `rank`: those of the first rows do not depend on the others. Not here: how a query comes to have such a filter
+`row_number`, `rank` and `dense_rank`: those of the first rows do not depend on the others. Not here: how a query comes to have such a filter
 (`first_rows` of `normalise`).
 """
 
@@ -29,7 +29,7 @@ from odfabric_engine_spark.stages.outermost import OrderColumn, Outermost, is_or
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.validate.never_failing import never_fails
 
-_RANKS = frozenset({"RowNumber", "Rank"})
+_RANKS = frozenset({"RowNumber", "Rank", "DenseRank"})
 _RANK_MAX = 100_000
 """Ranks above which all rows of a key may as well be looked at."""
 _ORDER_MAX = 3
@@ -61,7 +61,7 @@ def outermost_of(catalyst: Catalyst, stage: RowsStage) -> Outermost | None:
     # Where other windows have fewer keys, rows of several keys of this one are found together.
     if keys is None or hashed is None or set(keys) != set(hashed) or order is None:
         return None
-    return Outermost(last, tuple(keys), *order)
+    return Outermost(last, tuple(keys), *order, dense="DenseRank" in _functions(above[at]))
 
 
 def takes_first_rows(catalyst: Catalyst, window: Plan, above: Sequence[Plan]) -> bool:
@@ -147,8 +147,7 @@ def _is_ordered(column: Attribute, *, inverted: bool) -> bool:
 
 def _last_rank(catalyst: Catalyst, window: Plan, above: Sequence[Plan]) -> int | None:
     """The last rank that passes a filter above a window, if what stands between them fails on no row."""
-    functions = [each.child().windowFunction() for each in items(window.windowExpressions()) if _is_call(each)]
-    if not functions or any(simple_name(each) not in _RANKS for each in functions):
+    if not _functions(window) <= _RANKS:
         return None
     ranks = {expr_id(each) for each in items(window.windowExpressions())}
     for plan in reversed(above):
@@ -170,8 +169,10 @@ def _last_rank(catalyst: Catalyst, window: Plan, above: Sequence[Plan]) -> int |
     return None
 
 
-def _is_call(named: Expression) -> bool:
-    return simple_name(named) == "Alias" and simple_name(named.child()) == "WindowExpression"
+def _functions(window: Plan) -> set[str]:
+    """What a window computes; of an expression that is no call, itself."""
+    values = map(without_alias, items(window.windowExpressions()))
+    return {simple_name(each.windowFunction() if simple_name(each) == "WindowExpression" else each) for each in values}
 
 
 def _is_among(expression: Expression, ids: Set[int]) -> bool:
