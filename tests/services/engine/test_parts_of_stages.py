@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +13,16 @@ from odfabric.errors import LimitExceeded
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.stages.binding import BoundPlan
 from odfabric_engine_spark.state import run_file
-from tests.services.engine.transforming import HOUR, A, Derivative, Input, R, Transaction, input_schema
+from tests.services.engine.transforming import (
+    HOUR,
+    A,
+    Derivative,
+    Input,
+    R,
+    Transaction,
+    input_schema,
+    results_of_at_most,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -25,7 +32,6 @@ TOP = "select event_time, k, v from (select *, row_number() over (partition by k
 KEYS = 60
 TEXT = "some text of a hundred characters " * 3
 _GROUP = "spark.jobGroup.id"
-_MAX_RESULT = "spark.driver.maxResultSize"
 
 
 @pytest.fixture
@@ -76,18 +82,6 @@ def pulled(query: str, inputs: list[Input], call: EngineCall, name: str, setting
 
 def bytes_of(transactions: list[Transaction]) -> list[bytes]:
     return [path.read_bytes() for each in transactions for path in (each.slice_path, each.checkpoint_path)]
-
-
-@contextmanager
-def results_of_at_most(call: EngineCall, size: str) -> Iterator[None]:
-    """Spark collects no more than so many bytes, as it does for results beyond `collected_bytes_max`."""
-    conf = call.session.sparkContext._jsc.sc().conf()
-    before = conf.get(_MAX_RESULT)
-    conf.set(_MAX_RESULT, size)
-    try:
-        yield
-    finally:
-        conf.set(_MAX_RESULT, before)
 
 
 @pytest.mark.parametrize("query", [JOIN, TOP])

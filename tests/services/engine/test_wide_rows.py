@@ -15,8 +15,20 @@ from odfabric.model.engine import TRANSACTION_SIZE_LIMIT
 from odfabric_engine_spark import local_rows as rows_of_spark
 from odfabric_engine_spark.incremental.input_rows import InputRows
 from odfabric_engine_spark.local_rows import local_rows
+from odfabric_engine_spark.result_rows import ResultTooLarge
 from tests.services.engine.law_check import Lab, own_lab
-from tests.services.engine.transforming import CF, CT, HOUR, A, Derivative, Input, R, input_schema, run
+from tests.services.engine.transforming import (
+    CF,
+    CT,
+    HOUR,
+    A,
+    Derivative,
+    Input,
+    R,
+    input_schema,
+    results_of_at_most,
+    run,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 
@@ -143,3 +155,49 @@ def test_spark_lets_go_of_rows_that_nobody_can_reach(lab: Lab, monkeypatch: pyte
         assert known() is None
     finally:
         gc.enable()
+
+
+GROWING = {
+    "texts": "select event_time, k, repeat(text, 4) t from a",
+    "rows": "select event_time, k, n from a lateral view explode(sequence(1, 100)) e as n",
+    "rows and branches": "select event_time, k, repeat(text, 4) t from a union all select event_time, k, repeat(text, 3) t from b",
+    "rows that are counted": "select max(event_time) event_time, k, count(*) n, max(length(repeat(text, n))) l from"
+    " (select * from a lateral view explode(sequence(1, 300)) e as n) group by k",
+    "groups": "select max(event_time) event_time, k, text, repeat(text, 4) t from a group by k, text",
+    "keys": "select event_time, k, rank() over (partition by repeat(text, 4) order by k) r from a",
+}
+"""Queries that make much of few rows."""
+
+
+@pytest.fixture
+def too_large(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One for each result that Spark did not collect."""
+    found: list[int] = []
+    monkeypatch.setattr(ResultTooLarge, "__init__", lambda _: found.append(1))
+    return found
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_more_than_spark_collects_is_made_in_pieces(name: str, lab: Lab, too_large: list[int]) -> None:
+    own = own_lab(lab)
+    # Few rows would be computed while Spark plans, which collects nothing.
+    own.call.session.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
+    given = inputs(own)[: 2 if " b" in GROWING[name].split("from")[-1] else 1]
+    whole, parts = (Derivative(GROWING[name], given, own.call, name=way) for way in ("whole", "parts"))
+    found_too_large: list[int] = []
+    for upto in (2, 3):
+        expected = whole.pull([upto] * len(given))
+        assert not too_large
+        with results_of_at_most(own.call, "10k"):
+            found = parts.pull([upto] * len(given))
+        found_too_large, too_large[:] = found_too_large + too_large, []
+        assert found.slice_path.read_bytes() == expected.slice_path.read_bytes()
+    assert found_too_large
+
+
+def test_a_row_of_which_too_much_comes_is_a_limit(lab: Lab) -> None:
+    own = own_lab(lab)
+    (one, _) = inputs(own)
+    derived = Derivative("select event_time, k, repeat(text, 40) t from a", [one], own.call)
+    with results_of_at_most(own.call, "10k"), pytest.raises(LimitExceeded, match="collected_bytes_max"):
+        derived.pull()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from odfabric_engine_spark.incremental.execute import execute_transform
 MILLIS = pa.timestamp("ms", "UTC")
 HOUR = 3_600_000
 A, R, CF, CT = 0, 1, 2, 3
+_MAX_RESULT = "spark.driver.maxResultSize"
 
 
 def input_schema(*columns: pa.Field, event_time: pa.Field | None = None) -> pa.Schema:
@@ -189,3 +191,15 @@ def _request_input(one: Input, taken: int, end: int) -> TransformRequestInput:
 def _rows_before(one: Input, block: int) -> int:
     last = one.steps[block - 1].last_offset if block else None
     return 0 if last is None else last + 1
+
+
+@contextmanager
+def results_of_at_most(call: EngineCall, size: str) -> Iterator[None]:
+    """Spark collects no more than so many bytes, as it does for results beyond `collected_bytes_max`."""
+    conf = call.session.sparkContext._jsc.sc().conf()
+    before = conf.get(_MAX_RESULT)
+    conf.set(_MAX_RESULT, size)
+    try:
+        yield
+    finally:
+        conf.set(_MAX_RESULT, before)

@@ -8,13 +8,14 @@ cut into runs nor on the order of rows. Not here: what the versions of a group a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from odfabric.formats.canonical_rows import one_array
+from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.in_turn import in_turn
 from odfabric_engine_spark.incremental.changes import Records, changes
 from odfabric_engine_spark.incremental.exact import Longs
@@ -42,18 +43,16 @@ class AggregateRun:
         *,
         output_schema: pa.Schema,
         event_time: str | None,
-        groups_max: int,
+        call: EngineCall,
     ) -> None:
-        """Records are sorted by the column `event_time` before their keys, if there is one.
-
-        About `groups_max` groups of few values are in hand at once, where parts of the keys are as small.
-        """
+        """Records are sorted by the column `event_time` before their keys, if there is one."""
         self.shape = shape
         self.states = states
         self.group_rows = group_rows
         self.output_schema = output_schema
         self.event_time = event_time
-        self._groups_max = shape.in_hand(groups_max)
+        self._call = call
+        self._groups_max = shape.in_hand(call.settings.groups_max)
 
     def named_states(self, name: str) -> dict[str, SealedState]:
         """All that is kept, the groups under `name`."""
@@ -78,6 +77,12 @@ class AggregateRun:
 
         shown: list[Versions] = []
         waiting: list[Versions] = []
+
+        def show() -> None:
+            """What waits becomes rows of the output."""
+            size = sum(each.rows.nbytes for each in shown)
+            shown.append(self._shown(_taken_together(waiting), lambda more: sums.check(size + more)))
+
         in_hand = 0
         for found in in_turn(advanced, sums.parts(), at_once=sums.at_once):
             for each in found:
@@ -88,10 +93,10 @@ class AggregateRun:
                     values[at].add(run)
                 waiting.append(each.versions)
             if sum(each.rows.num_rows for each in waiting) >= self._groups_max:
-                shown.append(self._shown(_taken_together(waiting)))
+                show()
         self.add_values(values)
         if waiting:
-            shown.append(self._shown(_taken_together(waiting)))
+            show()
         return self._records(_taken_together(shown))
 
     def add_groups(self, groups: Run) -> None:
@@ -115,13 +120,13 @@ class AggregateRun:
             for each in self.states.values.values():
                 each.rows.drop_closed(to_us)
 
-    def _shown(self, versions: Versions) -> Versions:
-        """The same with rows of the output; where the query's expressions drop a version there is none."""
+    def _shown(self, versions: Versions, check: Callable[[int], None]) -> Versions:
+        """The same with rows of the output; where the query's expressions drop a version there is none. `check` raises for too many bytes."""
         row_of = np.full(versions.rows.num_rows, -1, dtype=np.int64)
         rows = self.output_schema.empty_table()
         if versions.rows.num_rows:
             numbered = versions.rows.append_column(GROUP_ID, pa.array(np.arange(len(row_of))))
-            found = self.group_rows.output(numbered)
+            found = self.group_rows.output(numbered, self._call, check)
             row_of[one_array(found.column(GROUP_ID)).to_numpy()] = np.arange(found.num_rows)
             rows = as_output(found, self.output_schema)
         was, now = (_places(row_of, numbers) for numbers in (versions.was, versions.now))

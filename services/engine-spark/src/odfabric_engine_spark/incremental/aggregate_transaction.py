@@ -26,6 +26,7 @@ from odfabric_engine_spark.incremental.aggregate_plan import AggregatePlan
 from odfabric_engine_spark.incremental.aggregate_run import AggregateRun
 from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.classify import AggregateQuery
+from odfabric_engine_spark.incremental.divided_rows import in_pieces
 from odfabric_engine_spark.incremental.failed_rows import found_again
 from odfabric_engine_spark.incremental.group_sums import (
     ALWAYS,
@@ -140,7 +141,7 @@ class AggregateTransaction:
             pieces = self._pieces(run, sums.at_once)
             # Pieces are added up while the next one is read.
             with closing(pieces), closing(ahead(pieces) if sums.at_once > 1 else pieces) as read:
-                sums.add(self._rows_in_time(piece, run) for piece in read)
+                sums.add(rows for piece in read for rows in self._rows_in_time(piece, run))
             yield self.run.apply(sums, run.marks)
         finally:
             sums.close()
@@ -171,12 +172,14 @@ class AggregateTransaction:
     def _mapped(self, run: _Run) -> None:
         """The rows below the aggregate, for what they may raise."""
         for piece in self._pieces(run, 1):
-            self._rows_in_time(piece, run)
+            for _ in self._rows_in_time(piece, run):
+                pass
 
-    def _rows_in_time(self, piece: _Piece, run: _Run) -> pa.Table:
+    def _rows_in_time(self, piece: _Piece, run: _Run) -> Iterator[pa.Table]:
         """Rows below the aggregate, but for those that come too late."""
-        rows = self._plan.rows.table([self._rows_of(leaf, taken) for leaf, taken in enumerate(piece.by_leaf)])
-        return rows if self._query.lateness_us is None else rows.filter(pa.array(~self._late(rows, run)))
+        leaves = [self._rows_of(leaf, taken) for leaf, taken in enumerate(piece.by_leaf)]
+        for rows in in_pieces(leaves, self._plan.rows.table, self._call, rows_max=piece.rows):
+            yield rows if self._query.lateness_us is None else rows.filter(pa.array(~self._late(rows, run)))
 
     def _rows_of(self, leaf: int, taken: Sequence[tuple[int, pa.Table]]) -> pa.Table:
         """Rows of one leaf with their weights and steps."""

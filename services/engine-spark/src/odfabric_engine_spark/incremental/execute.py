@@ -195,7 +195,7 @@ def _aggregate_run(
         StageStates(transaction.checkpoint, StateWork.of(call)).of_groups(GROUPS, shape),
         output_schema=transaction.shape.rows,
         event_time=transaction.request.vocabulary.event_time,
-        groups_max=call.settings.groups_max,
+        call=call,
     )
 
 

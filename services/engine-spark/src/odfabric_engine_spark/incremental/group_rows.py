@@ -7,12 +7,14 @@ is; the aggregate becomes a projection of a table with a column for each key and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import types as spark_types
 from pyspark.sql.types import _parse_datatype_json_string
 
+from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import (
     OWN_PREFIX,
     Attribute,
@@ -26,7 +28,9 @@ from odfabric_engine_spark.catalyst import (
     simple_name,
     without_alias,
 )
+from odfabric_engine_spark.incremental.by_column import joined
 from odfabric_engine_spark.incremental.classify import AggregateQuery, calls_of
+from odfabric_engine_spark.incremental.divided_rows import in_pieces
 from odfabric_engine_spark.incremental.failed_rows import Described
 from odfabric_engine_spark.incremental.input_table import marked_relation, marked_schema
 from odfabric_engine_spark.incremental.row_mapping import RowMapping
@@ -66,12 +70,17 @@ class GroupRows:
         mapping = RowMapping.of(query.catalyst, plan, output_of(plan), described=told)
         return cls(mapping, key_names, result_names)
 
-    def output(self, groups: pa.Table) -> pa.Table:
+    def output(self, groups: pa.Table, call: EngineCall, check: Callable[[int], None]) -> pa.Table:
         """Rows for groups, as Spark gives them, with `GROUP_ID` last; a group that HAVING drops has none.
 
-        `groups` has the keys, the results, and `GROUP_ID`.
+        `groups` has the keys, the results, and `GROUP_ID`. `check` raises where so many bytes are too many.
         """
-        return self.mapping.table([groups])
+        found, size = [], 0
+        for rows in in_pieces([groups], self.mapping.table, call, rows_max=groups.num_rows):
+            found.append(rows)
+            size += rows.nbytes
+            check(size)
+        return joined(found)
 
 
 def _field(name: str, expression: Expression) -> spark_types.StructField:

@@ -31,7 +31,7 @@ from odfabric_engine_spark.incremental.row_mapping import described_leaves
 from odfabric_engine_spark.incremental.slots import Mask
 from odfabric_engine_spark.incremental.stable_order import order_by
 from odfabric_engine_spark.local_rows import local_rows
-from odfabric_engine_spark.result_rows import arrow_of
+from odfabric_engine_spark.result_rows import collected
 
 BRANCH = "__odf_branch"
 OFFSET = "__odf_offset"
@@ -78,12 +78,12 @@ class Images:
         )
 
 
-def images(query: LinearQuery, shape: OutputShape, leaf_rows: list[pa.Table]) -> Images:
-    """Maps rows of each leaf, whose last columns are `HIDDEN`. Raises FailedRows."""
+def images(query: LinearQuery, shape: OutputShape, leaf_rows: Sequence[pa.Table]) -> Images:
+    """Maps rows of each leaf, whose last columns are `HIDDEN`. Raises FailedRows, ResultTooLarge."""
 
     def mapped(leaves: Sequence[pa.Table]) -> pa.Table:
         bound = bind(query.catalyst, query.plan, [local_rows(query.catalyst.session, rows) for rows in leaves])
-        return arrow_of(projection(query.catalyst, bound, output_of(query.plan)))
+        return collected(projection(query.catalyst, bound, output_of(query.plan)))
 
     table = computed_over(mapped, leaf_rows, lambda: described_leaves(query.plan))
     branches, offsets = _longs(table, BRANCH), _longs(table, OFFSET)

@@ -7,7 +7,7 @@ and its types. Not here: rows that Spark reads itself (`slice_input`), what a wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -37,7 +37,7 @@ from odfabric_engine_spark.incremental.input_table import leaf_alias
 from odfabric_engine_spark.incremental.trace import substitute, trace
 from odfabric_engine_spark.incremental.window import tumbling_window
 from odfabric_engine_spark.local_rows import local_rows, loose
-from odfabric_engine_spark.result_rows import arrow_of
+from odfabric_engine_spark.result_rows import collected
 
 _MICROS = pa.timestamp("us", "UTC")
 _FAR_US = 1 << 62
@@ -153,13 +153,13 @@ class RowMapping:
         """The expressions over rows of Spark, one frame per leaf, then the hidden columns."""
         return projection(self.catalyst, bind(self.catalyst, self.plan, frames), self.named)
 
-    def table(self, leaves: Sequence[pa.Table], *, collect: Callable[[DataFrame], pa.Table] = arrow_of) -> pa.Table:
-        """The same over rows of this process; `collect` gets rows from Spark. Raises FailedRows, and what `collect` raises."""
+    def table(self, leaves: Sequence[pa.Table]) -> pa.Table:
+        """The same over rows of this process. Raises FailedRows, ResultTooLarge, and what else Spark raises."""
         if self._choice is not None and self._choice.can(leaves[0]):
             return self._choice.of(leaves[0])
 
         def mapped(given: Sequence[pa.Table]) -> pa.Table:
-            return collect(self.frame([local_rows(self.catalyst.session, rows) for rows in given]))
+            return collected(self.frame([local_rows(self.catalyst.session, rows) for rows in given]))
 
         return computed_over(mapped, leaves, lambda: self.described or described_leaves(self.plan))
 

@@ -83,7 +83,7 @@ class GroupRun:
             states,
             output_schema=stage_schema(plan.stage.output) if output is None else output,
             event_time=order_by,
-            groups_max=call.settings.groups_max,
+            call=call,
         )
 
     def states(self, name: str) -> dict[str, SealedState]:

@@ -6,17 +6,17 @@ Owns the weight as a hidden column. Invariant: how rows are cut into pieces does
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from odfabric.errors import LimitExceeded
 from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Attribute, Catalyst, Expression
+from odfabric_engine_spark.incremental.divided_rows import in_pieces
 from odfabric_engine_spark.incremental.row_mapping import RowMapping
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
-from odfabric_engine_spark.result_rows import ResultTooLarge, collected
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.query import LinearStage
 
@@ -38,47 +38,8 @@ def run_linear(mapping: RowMapping, deltas: Sequence[Delta], call: EngineCall, s
 
 def mapped(mapping: RowMapping, deltas: Sequence[Delta], call: EngineCall) -> Iterator[Delta]:
     """Each row mapped, with its weight, in pieces that fit into memory; at least one piece."""
-    waiting = [list(deltas)]
-    rows_max = most = max(call.settings.stage_rows_max // mapping.copies, 1)
-    while waiting:
-        call.check()
-        piece = waiting.pop()
-        halves = _halves(piece)
-        if halves and sum(map(len, piece)) > rows_max:
-            waiting += reversed(halves)
-            continue
-        try:
-            found = _mapped(mapping, piece)
-        except ResultTooLarge:
-            if not halves:
-                raise result_too_large(call) from None
-            waiting += reversed(halves)
-            rows_max = min(rows_max, sum(map(len, halves[0])))  # those beside it mostly make as many rows
-        else:
-            rows_max = min(2 * rows_max, most)
-            yield found
-
-
-def result_too_large(call: EngineCall) -> LimitExceeded:
-    """What cannot be divided any more is larger than may be in memory."""
-    maximum = 2 * call.settings.collected_bytes_max
-    return LimitExceeded("one row or one key makes too many rows", limit="collected_bytes_max", maximum=maximum)
-
-
-def _halves(deltas: Sequence[Delta]) -> list[list[Delta]]:
-    """The rows of all leaves in two lists; none if there is one row at most."""
-    total = sum(map(len, deltas))
-    if total <= 1:
-        return []
-    first: list[Delta] = []
-    second: list[Delta] = []
-    left = total // 2
-    for delta in deltas:
-        taken = min(left, len(delta))
-        left -= taken
-        first.append(delta.slice(0, taken))
-        second.append(delta.slice(taken, len(delta) - taken))
-    return [first, second]
+    rows_max = call.settings.stage_rows_max // mapping.copies
+    return in_pieces(deltas, partial(_mapped, mapping), call, rows_max=rows_max)
 
 
 def output_columns(catalyst: Catalyst, output: Sequence[Attribute]) -> list[Expression]:
@@ -88,6 +49,6 @@ def output_columns(catalyst: Catalyst, output: Sequence[Attribute]) -> list[Expr
 
 def _mapped(mapping: RowMapping, deltas: Sequence[Delta]) -> Delta:
     leaves = [delta.rows.append_column(_WEIGHT, pa.array(delta.weights)) for delta in deltas]
-    table = mapping.table(leaves, collect=collected)
+    table = mapping.table(leaves)
     weights = one_array(table.column(table.num_columns - 1)).to_numpy().astype(np.int64)
     return Delta(pa.Table.from_arrays(table.columns[:-1], names=table.column_names[:-1]), weights)

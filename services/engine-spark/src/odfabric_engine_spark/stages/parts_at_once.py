@@ -17,9 +17,9 @@ from typing import Generic, TypeVar
 from pyspark.util import inheritable_thread_target
 
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.incremental.divided_rows import result_too_large
 from odfabric_engine_spark.result_rows import ResultTooLarge
 from odfabric_engine_spark.stages.extraction import BoundRows
-from odfabric_engine_spark.stages.linear_run import result_too_large
 from odfabric_engine_spark.state.key_part import KeyPart
 
 ResultT = TypeVar("ResultT")

@@ -24,7 +24,7 @@ from odfabric_engine_spark.catalyst import (
 )
 from odfabric_engine_spark.incremental.row_mapping import Place, place_of
 from odfabric_engine_spark.local_rows import local_rows
-from odfabric_engine_spark.result_rows import arrow_of
+from odfabric_engine_spark.result_rows import ResultTooLarge, collected
 
 _PIECE_ROWS = 1_000_000
 """Rows that are handed to Spark at once."""
@@ -73,7 +73,14 @@ class RowExpressions:
             catalyst.named(catalyst.expressions.TryEval(expression), f"value{index}")
             for index, expression in enumerate(expressions)
         ]
-        found = arrow_of(catalyst.data_frame(catalyst.logical.Project(catalyst.seq(tried), leaf)))
+        try:
+            found = collected(catalyst.data_frame(catalyst.logical.Project(catalyst.seq(tried), leaf)))
+        except ResultTooLarge:
+            middle = rows.num_rows // 2
+            if not middle:
+                raise
+            halves = (self._by_spark(expressions, each) for each in (rows.slice(0, middle), rows.slice(middle)))
+            return [pa.concat_arrays(both) for both in zip(*halves, strict=True)]
         return [one_array(column) for column in found.columns]
 
 
