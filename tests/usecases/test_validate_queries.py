@@ -67,6 +67,8 @@ BAD = [
     (b"\xff\xfe\n", None, "not JSON"),
     (b'{"id": "\\ud800"}\n', None, "not JSON"),
     (b"[" * 1500 + b"\n", None, "not JSON"),
+    (b'{"id": ' + b"[" * 301 + b"]" * 301 + b"}\n", None, "not JSON: nested deeper than"),
+    (b'{"id": 1e999}\n', None, "not JSON"),
     (b'{"id": 7}\n', 7, "`queries` is missing"),
     (line(7, surprise=1), 7, "unknown member `surprise`"),
     (line(7, inputs=[{"alias": "a", "schema": 5}]), 7, "a schema is"),

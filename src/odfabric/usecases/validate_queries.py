@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from odfabric.errors import Determinate, InvalidManifest, InvalidRequest, LimitExceeded, OdfError, Place
-from odfabric.formats.canonical_json import JsonValue, decode_json
+from odfabric.formats.canonical_json import JsonValue, check_json_value, decode_json
 from odfabric.formats.manifest_events import data_schema_from_value, noun_to_value, transform_from_value
 from odfabric.model.engine import QueryInput, QueryProblem, ValidateRequest, ValidateResult
 from odfabric.model.metadata import TransformSql
@@ -25,6 +25,8 @@ from odfabric.ports.engine import Engine
 ENGINE = "spark"
 _ATTEMPTS_MAX = 2
 """An engine that died at one query is asked once more: perhaps another query killed it."""
+_DEPTH_MAX = 300
+"""Deepest nesting of a line, in arrays and objects; a schema takes three for each level of its types."""
 _AHEAD = 2
 """Lines that wait for each one under way."""
 _MEMBERS = ("id", "queries", "query", "inputs", "engine", "temporalTables", "vocabulary", "previous")
@@ -164,6 +166,8 @@ def _members(line: BatchLine, limits: BatchLimits) -> dict[str, JsonValue]:
         text = line.data.decode("utf-8").strip()
         value, end = decode_json(text, 0)
         text.encode("utf-8")
+        # Whoever writes the answer may have less of a stack left than this thread, so it is levels that are counted.
+        check_json_value(value, depth_max=_DEPTH_MAX)
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
         raise InvalidRequest(f"not JSON: {error.msg}", place=Place(column=error.pos + 1)) from None
