@@ -64,11 +64,17 @@ def vocabulary_to_contract(vocabulary: DatasetVocabulary) -> contract.DatasetVoc
 
 
 def vocabulary_from_contract(vocab: contract.DatasetVocabulary) -> DatasetVocabulary:
-    """The names with defaults filled in."""
+    """The names with defaults filled in. Raises InvalidRequest where two columns have one name."""
     default = DatasetVocabulary()
+    names = (
+        vocab.offset_column or default.offset,
+        vocab.operation_type_column or default.operation_type,
+        vocab.system_time_column or default.system_time,
+        vocab.event_time_column or default.event_time,
+    )
+    if len(set(names)) < len(names):
+        raise InvalidRequest(f"system columns have different names, these are {', '.join(names)}")
+    offset, operation_type, system_time, event_time = names
     return DatasetVocabulary(
-        offset=vocab.offset_column or default.offset,
-        operation_type=vocab.operation_type_column or default.operation_type,
-        system_time=vocab.system_time_column or default.system_time,
-        event_time=vocab.event_time_column or default.event_time,
+        offset=offset, operation_type=operation_type, system_time=system_time, event_time=event_time
     )

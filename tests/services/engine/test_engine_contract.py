@@ -429,3 +429,56 @@ def test_what_the_engine_says_reaches_our_coordinator(engine: EngineUnderTest, c
     stages: list[str] = []
     compat.execute_transform(missing, progress=lambda progress: stages.append(progress.stage))
     assert set(stages) == {"transform"}
+
+
+def test_a_file_is_written_or_read(engine: EngineUnderTest) -> None:
+    request = contract_request(engine, "places")
+    before = (engine.exchange / "places/in-0").read_bytes()
+    for wrong in (
+        replace(request, new_checkpoint_path=request.new_data_path),
+        replace(request, new_data_path=request.query_inputs[0].data_paths[0]),
+        replace(request, new_checkpoint_path=request.query_inputs[0].schema_file),
+        replace(request, prev_checkpoint_path=request.new_checkpoint_path),
+    ):
+        found = ending(engine, wrong)
+        assert isinstance(found, contract.TransformResponseInternalError)
+        assert "is another file of the request too" in found.message
+    assert sorted(path.name for path in (engine.exchange / "places").iterdir()) == ["in-0", "schema"]
+    assert (engine.exchange / "places/in-0").read_bytes() == before
+
+
+def test_odd_requests_are_told_what_is_wrong(engine: EngineUnderTest) -> None:
+    request = contract_request(engine, "odd")
+    folder, one = engine.exchange / "odd", request.query_inputs[0]
+    slim = pq.read_table(folder / "schema").drop_columns(["op"])
+    pq.write_table(slim, folder / "schema-without-op")
+    rows = pq.read_table(folder / "in-0")
+    pq.write_table(rows.set_column(1, rows.field(1), pa.array([0, 7, 0], pa.int32())), folder / "seven")
+    seen = "/opt/engine/odd"
+    vocabulary = contract.DatasetVocabulary(operation_type_column="system_time")
+    for wrong, text in (
+        (replace(request, next_offset=2**63 - 1), "there are no more offsets"),
+        (replace(request, next_offset=2**64 - 1), "there are no more offsets"),
+        (replace(request, vocab=vocabulary), "system columns have different names"),
+        (replace(request, query_inputs=(replace(one, schema_file=f"{seen}/schema-without-op"),)), "no column op"),
+        (replace(request, query_inputs=(replace(one, data_paths=(f"{seen}/seven",)),)), "7 is no operation type"),
+    ):
+        found = ending(engine, wrong)
+        assert isinstance(found, contract.TransformResponseInternalError | contract.TransformResponseInvalidQuery), (
+            found
+        )
+        assert text in found.message
+
+
+@pytest.mark.parametrize("empty", [[0], [1], [0, 2], [1, 2]])
+def test_row_groups_without_rows_are_no_end_of_a_slice(engine: EngineUnderTest, empty: list[int]) -> None:
+    request = contract_request(engine, f"groups-{'-'.join(map(str, empty))}", "select event_time, k from a")
+    path = engine.exchange / request.new_data_path.removeprefix("/opt/engine/").replace("data", "in-0")
+    rows = pq.read_table(path)
+    pieces = iter([rows.slice(0, 1), rows.slice(1)])
+    with pq.ParquetWriter(path, rows.schema) as writer:
+        for number in range(2 + len(empty)):
+            writer.write_table(rows.slice(0, 0) if number in empty else next(pieces, rows.slice(0, 0)))
+    found = ending(engine, request)
+    assert isinstance(found, contract.TransformResponseSuccess), found
+    assert pq.read_table(engine.exchange / path.parent.name / "data").num_rows == 3

@@ -2,7 +2,8 @@
 
 Owns the mapping of pairs (system time of a block, its watermark) to the steps in which a transaction is read. Invariant: where
 blocks cannot be told apart, because their system times are equal, rows come before watermarks, so that none is late by
-mistake. Not here: rows between the first and the last of a slice, which are checked when they are read. Source: rulings on
+mistake. Not here: rows between the first and the last of a slice, of which only kinds of change are looked at; the others are checked when
+they are read. Source: rulings on
 steps.
 """
 
@@ -12,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyarrow import types
 
 from odfabric.errors import InvalidData, Place
@@ -21,6 +24,7 @@ from odfabric.model.engine import SliceFile, TransformStep
 from odfabric.model.engine_contract import Watermark
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
 from odfabric.model.offsets import OffsetRange
+from odfabric.model.operation import OperationType
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.exchange import ExchangeFolder
 
@@ -34,16 +38,17 @@ class DataBlock:
 
 
 def read_block(path: str, vocabulary: DatasetVocabulary, exchange: ExchangeFolder) -> DataBlock:
-    """What the first and the last row of a slice say. Raises InvalidData for a file that is no slice."""
+    """What the first and the last row of a slice say. Raises InvalidData for a file that is no slice, or has a kind of change that is none."""
     with open_parquet(exchange.input(path)) as file:
         rows = file.metadata.num_rows
         schema = arrow_schema_of(file)
         if rows == 0 or vocabulary.offset not in schema.names or vocabulary.system_time not in schema.names:
             raise InvalidData("not a data slice: it lacks rows, offsets or system times", place=Place(file=path))
-        first = next(batches_of(file, [vocabulary.offset], row_groups=[0])).column(0)
-        for last in batches_of(file, [vocabulary.system_time], row_groups=[file.num_row_groups - 1]):
-            times = last.column(0)
-    begin, system_time = first[0], times[-1]
+        filled = [at for at in range(file.num_row_groups) if file.metadata.row_group(at).num_rows]
+        begin = _values(file, vocabulary.offset, filled[0])[0]
+        system_time = _values(file, vocabulary.system_time, filled[-1])[-1]
+        if vocabulary.operation_type in schema.names:
+            _check_operations(path, file, vocabulary.operation_type)
     if not types.is_integer(begin.type) or not types.is_timestamp(system_time.type):
         raise InvalidData("offset or system time of a slice has a wrong type", place=Place(file=path))
     if not begin.is_valid or not system_time.is_valid:
@@ -51,6 +56,26 @@ def read_block(path: str, vocabulary: DatasetVocabulary, exchange: ExchangeFolde
     offset = begin.as_py()
     millis = pa.array([system_time]).cast(TIMESTAMP_TYPE, safe=False).cast(pa.int64())[0].as_py()
     return DataBlock(SliceFile(path=path, offsets=OffsetRange(offset, offset + rows)), millis)
+
+
+def _values(file: pq.ParquetFile, name: str, row_group: int) -> pa.ChunkedArray:
+    """A column of a row group that has rows."""
+    return pa.Table.from_batches(list(batches_of(file, [name], row_groups=[row_group]))).column(0)
+
+
+def _check_operations(path: str, file: pq.ParquetFile, name: str) -> None:
+    """What is none of the kinds of change would be taken for one of them, and nobody would see it."""
+    rows = 0
+    for batch in batches_of(file, [name]):
+        kinds = batch.column(0)
+        if not types.is_integer(kinds.type):
+            raise InvalidData(f"the column {name} of a slice is not of integers", place=Place(file=path, field=name))
+        known = pc.is_in(kinds, value_set=pa.array(list(map(int, OperationType))).cast(kinds.type))
+        if not pc.all(known, min_count=0).as_py():
+            at = pc.index(known, False).as_py()
+            message = f"{kinds[at].as_py()} is no operation type"
+            raise InvalidData(message, place=Place(file=path, field=name, row=rows + at + 1), hint="0 to 3 are")
+        rows += batch.num_rows
 
 
 def steps_of_blocks(

@@ -7,13 +7,13 @@ it may listen (`contract_address`), the work (`contract_transform`, `contract_qu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 import grpc
 
-from odfabric.errors import IncompatibleSchema, InvalidData, InvalidQuery, OdfError
+from odfabric.errors import IncompatibleSchema, InvalidData, InvalidQuery, InvalidRequest, OdfError
 from odfabric.formats import engine_wire as wire
 from odfabric.formats.engine_contract import (
     EXECUTE_RAW_QUERY,
@@ -94,7 +94,7 @@ class _ContractMethods:
     def _transform_request(self, message: bytes) -> contract.TransformRequest:
         request = decode_message(contract.TransformRequest, message)
         path = self._path
-        return replace(
+        request = replace(
             request,
             query_inputs=tuple(
                 replace(one, data_paths=tuple(map(path, one.data_paths)), schema_file=path(one.schema_file))
@@ -104,19 +104,31 @@ class _ContractMethods:
             new_checkpoint_path=path(request.new_checkpoint_path),
             new_data_path=path(request.new_data_path),
         )
+        read = [name for one in request.query_inputs for name in (*one.data_paths, one.schema_file)]
+        _check_places([request.new_data_path, request.new_checkpoint_path], [*read, request.prev_checkpoint_path])
+        return request
 
     def _query_request(self, message: bytes) -> contract.RawQueryRequest:
         request = decode_message(contract.RawQueryRequest, message)
-        return replace(
+        request = replace(
             request,
             input_data_paths=tuple(map(self._path, request.input_data_paths)),
             output_data_path=self._path(request.output_data_path),
         )
+        _check_places([request.output_data_path], request.input_data_paths)
+        return request
 
     def _path(self, path: str) -> str:
         """The path below the exchange folder, which judges it; one that is elsewhere stays as it is and is refused."""
         prefix = next((prefix for prefix in self._prefixes if path.startswith(prefix)), "")
         return path.removeprefix(prefix)
+
+
+def _check_places(written: Sequence[str], read: Sequence[str | None]) -> None:
+    """Raises InvalidRequest for a file that is to be written and is another one too."""
+    for at, path in enumerate(written):
+        if path in (*written[:at], *read):
+            raise InvalidRequest(f"{path} is to be written, and is another file of the request too")
 
 
 def _is_of_the_query(error: OdfError) -> bool:

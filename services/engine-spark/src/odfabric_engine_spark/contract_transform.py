@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from odfabric.errors import InvalidRequest
+from odfabric.errors import InvalidData, InvalidRequest, Place
 from odfabric.formats.arrow_schema import arrow_to_data_schema
 from odfabric.formats.engine_contract import vocabulary_from_contract
 from odfabric.formats.parquet_reading import arrow_schema_of, open_parquet
@@ -71,12 +71,16 @@ def _input(
     offsets = _offsets(one, positions)
     blocks = [read_block(path, vocabulary, call.exchange) for path in one.data_paths]
     with open_parquet(call.exchange.input(one.schema_file)) as file:
-        data_schema = arrow_to_data_schema(arrow_schema_of(file))
+        schema = arrow_schema_of(file)
+    for name in (vocabulary.offset, vocabulary.operation_type, vocabulary.system_time, vocabulary.event_time):
+        if name not in schema.names:
+            place = Place(file=one.schema_file, field=name)
+            raise InvalidData(f"the schema file of input {one.query_alias} has no column {name}", place=place)
     return TransformRequestInput(
         dataset_id=one.dataset_id,
         query_alias=one.query_alias,
         vocabulary=vocabulary,
-        data_schema=data_schema,
+        data_schema=arrow_to_data_schema(schema),
         offsets=offsets,
         slices=tuple(block.slice for block in blocks),
         steps=tuple(steps_of_blocks(blocks, one.explicit_watermarks, offsets)),

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 from pyspark.sql import Column, DataFrame
 
-from odfabric.errors import Place
+from odfabric.errors import LimitExceeded, Place
 from odfabric.formats.arrow_cast import cast_array
 from odfabric.formats.slice_parquet import SliceWriter
 from odfabric.formats.slice_schema import OFFSET_TYPE, TIMESTAMP_TYPE
@@ -29,6 +29,7 @@ from odfabric_engine_spark.read.input_rows import column
 from odfabric_engine_spark.read.null_counts import NullCounts
 from odfabric_engine_spark.result_rows import batches_of
 
+_OFFSET_MAX = (1 << 63) - 1
 _SINGLE_TASK_BYTES_MAX = 4 * 1024 * 1024
 """Size up to which one task does all the work: a shuffle costs more than it saves."""
 
@@ -111,6 +112,8 @@ def _in_one_partition(rows: DataFrame, order: Sequence[Column], bytes_estimate: 
 def _complete(batch: pa.RecordBatch, shape: SliceShape, rows_before: int) -> pa.RecordBatch:
     count = batch.num_rows
     start = shape.next_offset + rows_before
+    if start + count > _OFFSET_MAX:
+        raise LimitExceeded("there are no more offsets", limit="offset", maximum=_OFFSET_MAX)
     added = {
         shape.vocabulary.offset: pa.array(np.arange(start, start + count, dtype=np.int64), OFFSET_TYPE),
         shape.vocabulary.system_time: pa.repeat(pa.scalar(shape.system_time.millis, TIMESTAMP_TYPE), count),

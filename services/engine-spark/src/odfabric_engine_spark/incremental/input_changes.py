@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odfabric.errors import InvalidData, OdfError, Place
+from odfabric.errors import InvalidData, InvalidManifest, OdfError, Place
 from odfabric.formats.canonical_json import canonical_json, parse_json_object
 from odfabric.formats.manifest_events import data_schema_from_value, noun_to_value
 from odfabric.model.data_schema import DataSchema
@@ -66,7 +66,13 @@ def _meaning(request: TransformRequest, schemas: Sequence[DataSchema | None], ca
 
 
 def _schema(text: str) -> DataSchema:
-    return data_schema_from_value(parse_json_object(text))
+    try:
+        return data_schema_from_value(parse_json_object(text))
+    except (ValueError, InvalidManifest) as error:
+        message = f"the checkpoint does not say which columns its inputs had: {error}"
+        raise InvalidData(
+            message, place=Place(rule="checkpoint-damaged"), hint="fetch it again, or replay the dataset"
+        ) from error
 
 
 def _difference(old: DataSchema, new: DataSchema) -> str:
