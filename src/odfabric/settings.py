@@ -256,7 +256,7 @@ class Settings(BaseSettings):
         None, description="host:port of a running engine; default: one per workspace, on demand"
     )
     engine_token: SecretStr | None = Field(None, description="Token of a running engine")
-    engine_memory_mib: int = Field(3072, description="Heap of the engine's JVM")
+    engine_memory_mib: int = Field(3072, ge=512, description="Heap of the engine's JVM; Spark starts with no less")
     engine_jvm_options: str = Field("", description="More flags for the engine's JVM, with spaces between them")
     engine_sandbox: Literal["auto", "sealed", "unsealed"] = Field(
         "auto",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import subprocess
@@ -34,6 +36,7 @@ from odfabric.model.instant import Instant
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric.model.source import MergeStrategyAppend, MergeStrategyLedger, ReadStepCsv
 from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric_engine_spark import servicers
 from odfabric_engine_spark.crash_points import CRASH_POINTS
 from odfabric_engine_spark.server import EXIT_STUCK
 from tests.services.engine.engine_process import EngineUnderTest, gone
@@ -281,3 +284,16 @@ def test_a_broken_token_file_is_told(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-m", "odfabric_engine_spark", "--exchange", str(tmp_path), "--token-file"]
     ended = subprocess.run([*command, str(tmp_path / "token")], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (2, "the token file is empty\n")
+
+
+class _FullDisk(io.StringIO):
+    """A log that nothing can be written to."""
+
+    def write(self, _: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_log_that_cannot_be_written_costs_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", _FullDisk())
+        servicers.report(ValueError("a bug"))

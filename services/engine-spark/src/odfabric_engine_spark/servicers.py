@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, cast
 
@@ -191,11 +192,11 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
             if isinstance(event, EngineProgress):
                 yield event
             elif event.bug is not None:
-                _report(event.bug)
+                report(event.bug)
                 yield Broken()
             elif event.error is not None:
                 if event.cause is not None:
-                    _report(event.cause)
+                    report(event.cause)
                 yield Refused(event.error)
             else:
                 yield Done(cast(ResultT, event.result))
@@ -220,6 +221,9 @@ def _output(request: object) -> str | None:
     return str(path) if path else None
 
 
-def _report(error: BaseException) -> None:
-    sys.stderr.write("".join(traceback.format_exception(error)))
-    sys.stderr.flush()
+def report(error: BaseException) -> None:
+    """Writes a bug to the log."""
+    # On a full disk the log cannot be written either; whoever asked is to hear of it nevertheless.
+    with suppress(OSError):
+        sys.stderr.write("".join(traceback.format_exception(error)))
+        sys.stderr.flush()
