@@ -133,7 +133,7 @@ def as_odf_error(error: BaseException) -> OdfError | None:
     if reason := next((reason for reason in _OF_TASKS if reason in text), None):
         return Determinate(
             f"a process of a task was ended: {reason}",
-            hint="its machine needs more memory outside of the executor's heap",
+            hint="the machine that ran it needs more memory beside the heap of Spark",
         )
     if found is None and (wrong := _wrong_argument(error)):
         return InvalidData(wrong, hint=_CORRECT)
