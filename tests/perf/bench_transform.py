@@ -58,6 +58,7 @@ QUERIES = {
         "select event_time, id, item, count from"
         " (select *, row_number() over (partition by item order by count desc, id) as place from input) where place <= 3"
     ),
+    "latest": "select max(event_time) as event_time, city, max_by(value, event_time) as value from input group by city",
     "distinct of all": "select max(event_time) as event_time, count(distinct item) as items from input",
     "top 10 of all": "select * from (select event_time, id, item, count from input order by value desc, id limit 10)",
     "temporal join": (

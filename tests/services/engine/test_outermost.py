@@ -84,12 +84,22 @@ FIRST_ONLY = {
     "ranked again": "select * from (select event_time, k, n, row_number() over (partition by k order by n desc, s) q from ("
     + top("n", where="r <= 3")
     + ")) where q <= 1",
+    "latest": "select max(event_time) event_time, k, max_by(s, event_time) s, max_by(x, event_time) x from a group by k",
+    "greatest of a float": "select max_by(event_time, x) event_time, k, max_by(s, x) s, max(x) x from a group by k",
+    "earliest": "select min(event_time) event_time, k, b, min_by(s, event_time) s, min_by(y, event_time) y from a group by k, b",
+    "greatest of a number": "select max_by(event_time, n) event_time, k, max_by(s, n) s, max(n) n from a group by k",
+    "least of a text": "select min_by(event_time, s) event_time, k, min_by(n, s) n, min(s) s from a"
+    " where coalesce(n, 0) + 9 > 0 group by k having min(s) is not null or k > 0",
     "qualify": "select event_time, k, n from a qualify row_number() over (partition by k order by n, s) <= 2",
 }
 """Queries that look at first rows alone."""
 ALL_ROWS = {
     "dense ranks beside numbers": "select * from (select event_time, k, n, s, dense_rank() over (partition by k order by s) r,"
     " row_number() over (partition by k order by s) q from a) where r <= 2",
+    "counts beside the latest": "select max(event_time) event_time, k, max_by(s, event_time) s, count(*) c from a group by k",
+    "both ends": "select max_by(event_time, n) event_time, k, min_by(s, n) s from a group by k",
+    "some of the latest": "select max(event_time) event_time, k, max_by(s, event_time) filter (where b) s from a group by k",
+    "by what may fail": "select max_by(event_time, n) event_time, k, max_by(1 div n, n) m from a group by k",
     "tiles": top("n", rank="ntile(3)"),
     "shares": top("n", rank="percent_rank()", where="r < 0.5"),
     "no bound": top("n", where="r > 1"),

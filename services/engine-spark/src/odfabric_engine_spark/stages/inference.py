@@ -47,7 +47,7 @@ from odfabric_engine_spark.stages.joins import (
     join_kind,
 )
 from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, Stage
-from odfabric_engine_spark.stages.ranked import places_below, reads, takes_first_rows
+from odfabric_engine_spark.stages.ranked import Ranking, places_below, ranking_of
 from odfabric_engine_spark.stages.timed import TimedFilter, timed_filter
 from odfabric_engine_spark.stages.values import Component, Island, Node, StageLeaf, Tracer, Value, references
 from odfabric_engine_spark.validate.refusal import PLAIN_FORMS, Refused, refusal
@@ -73,7 +73,7 @@ class Inference:
         self._tables = times.tables
         self._limited = times if limited else None
         self._copied = copied if limited else frozenset()
-        self._ranked: set[int] = set()
+        self._rankings: dict[int, Ranking] = {}
         self._tracer = Tracer(catalyst)
 
     def run(self, plan: Plan) -> tuple[Stage, ...]:
@@ -270,6 +270,8 @@ class Inference:
         elif by_sessions and self._limited is not None:
             node, value = self._mapped(node, value)
         grouping = items(plan.groupingExpressions())
+        if timed is None and grouping and self._limited is None:
+            node, value = self._ranked(node, value, ranking_of(self._catalyst, plan, ()))
         keys = [each for each in grouping if not is_session_window(each)]
         node, value, traced = self._keyed(node, value, keys)
         if timed is not None and not self._close(timed.below(self._catalyst, plan), value):
@@ -301,9 +303,7 @@ class Inference:
         (below,) = children(plan)
         looks_up = self._limited is not None and is_look_up(plan)
         node, value, core = self._looked_up(plan, below) if looks_up else (*self._of(below), None)
-        is_ranked = expr_id(items(plan.windowExpressions())[0]) in self._ranked
-        if is_ranked and value.free and not self._reads_leaf(node, plan):
-            node, value = self._cut(node, value)
+        node, value = self._ranked(node, value, self._rankings.get(expr_id(items(plan.windowExpressions())[0])))
         node, value, traced = self._keyed(node, value, items(plan.partitionSpec()))
         columns = dict(value.columns)
         for key, component in traced:
@@ -318,17 +318,21 @@ class Inference:
         while simple_name(plan) in ("Filter", "Project"):
             above.append(plan)
             (plan,) = children(plan)
-        if self._limited is None and simple_name(plan) == "Window" and takes_first_rows(self._catalyst, plan, above):
-            self._ranked.add(expr_id(items(plan.windowExpressions())[0]))
+        ranking = ranking_of(self._catalyst, plan, above) if simple_name(plan) == "Window" else None
+        if self._limited is None and ranking is not None:
+            self._rankings[expr_id(items(plan.windowExpressions())[0])] = ranking
 
-    def _reads_leaf(self, node: Node, window: Plan) -> bool:
-        """Whether a window is over the rows of a leaf, by columns of it."""
+    def _ranked(self, node: Node, value: Value, ranking: Ranking | None) -> tuple[Node, Value]:
+        """Rows of which only the first are taken. Those that are mapped alone become a leaf, whose state can be in the order of the ranking."""
+        if ranking is None or not value.free or not ranking.can_read:
+            return node, value
         between: list[Plan] = []
-        while len(node.children) == 1:
-            between.append(node.plan)
-            (node,) = node.children
-        places = None if node.leaf is None else places_below(self._catalyst, between, node.leaf.columns)
-        return places is not None and reads(window, places)
+        below = node
+        while len(below.children) == 1:
+            between.append(below.plan)
+            (below,) = below.children
+        places = None if below.leaf is None else places_below(self._catalyst, between, below.leaf.columns)
+        return (node, value) if places is not None and ranking.reads(places) else self._cut(node, value)
 
     def _looked_up(self, plan: Plan, below: Plan) -> tuple[Node, Value, Core | None]:
         """The union of rows and versions below a look-up, perhaps under a choice of its columns."""

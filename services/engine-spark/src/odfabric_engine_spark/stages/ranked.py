@@ -1,6 +1,7 @@
 """Leaves whose rows are ranked, and of which only those up to some rank are taken.
 
-Owns finding them in a plan: a filter of ranks over a window over rows of one leaf. Invariant: what stands between leaf and filter fails on
+Owns finding them in a plan: a filter of ranks over a window over rows of one leaf, or groups of which but the rows with the greatest or the
+least of one value are asked for (`max_by`). Invariant: what stands between leaf and filter fails on
 no row, and maps each row alone, so rows that are not looked at change nothing (`outermost`). Ranks of which the same is true are
 `row_number`, `rank` and `dense_rank`: those of the first rows do not depend on the others. Not here: how a query comes to have such a filter
 (`first_rows` of `normalise`).
@@ -9,6 +10,7 @@ no row, and maps each row alone, so rows that are not looked at change nothing (
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 
 from odfabric_engine_spark.catalyst import (
     Attribute,
@@ -23,12 +25,15 @@ from odfabric_engine_spark.catalyst import (
     simple_name,
     without_alias,
 )
-from odfabric_engine_spark.incremental.classify import arrow_type
+from odfabric_engine_spark.incremental.classify import arrow_type, calls_of
 from odfabric_engine_spark.incremental.input_table import leaf_alias
 from odfabric_engine_spark.stages.outermost import OrderColumn, Outermost, is_ordered_here
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.validate.never_failing import never_fails
 
+_RANKING = frozenset({"Window", "Aggregate"})
+_OF_FLOATS = frozenset({"KnownFloatingPointNormalized", "NormalizeNaNAndZero"})
+_EXTREMES = frozenset({"Max", "MaxBy", "Min", "MinBy"})
 _RANKS = frozenset({"RowNumber", "Rank", "DenseRank"})
 _RANK_MAX = 100_000
 """Ranks above which all rows of a key may as well be looked at."""
@@ -39,6 +44,35 @@ _AT_MOST = {"LessThanOrEqual": 0, "LessThan": -1, "EqualTo": 0, "EqualNullSafe":
 _TURNED = {"GreaterThanOrEqual": "LessThanOrEqual", "GreaterThan": "LessThan"}
 
 
+@dataclass(frozen=True, slots=True)
+class _By:
+    """A part of an order."""
+
+    column: Expression
+    descends: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Rows with one value in all `keys` are ranked in an order, and those up to the rank `last` are taken. `dense`: as `Outermost` has it."""
+
+    keys: Sequence[Expression]
+    order: Sequence[_By]
+    last: int
+    dense: bool
+
+    def reads(self, places: Mapping[int, int]) -> bool:
+        """Whether keys, and by what rows are ordered first, are columns at known places."""
+        return _positions(self.keys, places) is not None and _order_columns(self.order, places) is not None
+
+    @property
+    def can_read(self) -> bool:
+        """Whether they are columns of what is below."""
+        columns = [*self.keys, *(each.column for each in self.order)]
+        return self.reads(places_of([each for each in columns if is_attribute(each)]))
+
+
 def outermost_of(catalyst: Catalyst, stage: RowsStage) -> Outermost | None:
     """The first rows of a stage's only leaf, if it takes no others."""
     if len(stage.leaves) != 1 or len(stage.islands) != 1 or stage.leaves[0].ends:
@@ -47,34 +81,68 @@ def outermost_of(catalyst: Catalyst, stage: RowsStage) -> Outermost | None:
     if island.always or island.wholes or island.components is None:
         return None
     above = _chain(stage.plan)
-    # The lowest window decides: others see nothing but what its filter lets pass.
-    at = max((at for at, each in enumerate(above) if simple_name(each) == "Window"), default=None)
-    last = None if at is None else _last_rank(catalyst, above[at], above[:at])
-    if at is None or last is None:
+    # The lowest one decides: others see nothing but what it lets pass.
+    at = max((at for at, each in enumerate(above) if simple_name(each) in _RANKING), default=None)
+    ranking = None if at is None else ranking_of(catalyst, above[at], above[:at])
+    if at is None or ranking is None:
         return None
     places = places_below(catalyst, above[at + 1 :], leaf.columns)
     if places is None:
         return None
-    keys = _positions(items(above[at].partitionSpec()), places)
+    keys = _positions(ranking.keys, places)
     hashed = _positions([each[leaf] for each in island.components], places_of(leaf.columns))
-    order = _order_columns(items(above[at].orderSpec()), places)
-    # Where other windows have fewer keys, rows of several keys of this one are found together.
+    order = _order_columns(ranking.order, places)
+    # Where others have fewer keys, rows of several keys of this one are found together.
     if keys is None or hashed is None or set(keys) != set(hashed) or order is None:
         return None
-    return Outermost(last, tuple(keys), *order, dense="DenseRank" in _functions(above[at]))
+    return Outermost(ranking.last, tuple(keys), *order, dense=ranking.dense)
 
 
-def takes_first_rows(catalyst: Catalyst, window: Plan, above: Sequence[Plan]) -> bool:
-    """Whether only the first rows of a window's keys pass what stands above it, highest first, once what it reads are a leaf's columns."""
-    columns = [*items(window.partitionSpec()), *(each.child() for each in items(window.orderSpec()))]
-    places = places_of([each for each in columns if is_attribute(each)])
-    return reads(window, places) and _last_rank(catalyst, window, above) is not None
+def ranking_of(catalyst: Catalyst, node: Plan, above: Sequence[Plan]) -> Ranking | None:
+    """How a window or an aggregate ranks rows, if but the first ones pass what stands above it, highest first."""
+    if simple_name(node) == "Aggregate":
+        return _extremes(catalyst, node)
+    last = _last_rank(catalyst, node, above)
+    if last is None:
+        return None
+    order = [
+        _By(each.child(), _descends(each), simple_name(each.nullOrdering()) == "NullsFirst")
+        for each in items(node.orderSpec())
+    ]
+    return Ranking(items(node.partitionSpec()), order, last, dense="DenseRank" in _functions(node))
 
 
-def reads(window: Plan, places: Mapping[int, int]) -> bool:
-    """Whether a window's keys, and by what it orders rows first, are columns at known places."""
-    keys = _positions(items(window.partitionSpec()), places)
-    return keys is not None and _order_columns(items(window.orderSpec()), places) is not None
+def _extremes(catalyst: Catalyst, aggregate: Plan) -> Ranking | None:
+    """Of groups of which but the rows with the greatest, or the least, of one value are asked for."""
+    found: dict[tuple[int, bool], _By] = {}
+    for call in calls_of(aggregate):
+        function = call.aggregateFunction()
+        name = simple_name(function)
+        if name not in _EXTREMES or call.filter().isDefined() or call.isDistinct():
+            return None
+        value, *rest = children(function)
+        by = _without_normal(_ordered_by(rest[0]) if rest else value)
+        if not is_attribute(by) or not never_fails(catalyst, value):
+            return None
+        greatest = name in ("Max", "MaxBy")
+        found[expr_id(by), greatest] = _By(by, descends=greatest, nulls_first=False)
+    if len(found) != 1:
+        return None
+    return Ranking(items(aggregate.groupingExpressions()), list(found.values()), 1, dense=True)
+
+
+def _without_normal(value: Expression) -> Expression:
+    """A float that is brought to one zero and one NaN: states have those anyway."""
+    while simple_name(value) in _OF_FLOATS:
+        (value,) = children(value)
+    return value
+
+
+def _ordered_by(order: Expression) -> Expression:
+    """By what `ties` has rows ordered first."""
+    if simple_name(order) == "If" and simple_name(order.predicate()) == "IsNull":
+        order = order.falseValue()
+    return children(order)[1] if simple_name(order) == "CreateNamedStruct" else order
 
 
 def places_of(columns: Sequence[Attribute]) -> dict[int, int]:
@@ -119,18 +187,15 @@ def _positions(columns: Sequence[Expression], places: Mapping[int, int]) -> list
     return known if len(known) == len(found) else None
 
 
-def _order_columns(
-    order: Sequence[Expression], places: Mapping[int, int]
-) -> tuple[tuple[OrderColumn, ...], bool] | None:
+def _order_columns(order: Sequence[_By], places: Mapping[int, int]) -> tuple[tuple[OrderColumn, ...], bool] | None:
     """The first columns of an order as they are stored, and whether what comes first is the greatest."""
     found: list[OrderColumn] = []
-    greatest = bool(order) and _descends(order[0])
+    greatest = bool(order) and order[0].descends
     for each in order[:_ORDER_MAX]:
-        column, inverted = each.child(), _descends(each) != greatest
+        column, inverted = each.column, each.descends != greatest
         if not is_attribute(column) or expr_id(column) not in places or not _is_ordered(column, inverted=inverted):
             break
-        nulls_come_first = simple_name(each.nullOrdering()) == "NullsFirst"
-        marks_nulls = bool(column.nullable()) and nulls_come_first == greatest
+        marks_nulls = bool(column.nullable()) and each.nulls_first == greatest
         found.append(OrderColumn(places[expr_id(column)], inverted, marks_nulls))
     return (tuple(found), greatest) if found else None
 
