@@ -23,7 +23,7 @@ from odfabric.model.metadata import AddData, ExecuteTransform
 from odfabric.usecases.read_tail import ReadTail
 from odfabric.usecases.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
-from odfabric.wiring.stores import database_url
+from odfabric.wiring.stores import database_place
 from tests.drills import scenario
 from tests.drills.places import InFolder, Place, Places
 from tests.drills.processes import NOBODY, Receiver, opened, receiving, run
@@ -152,7 +152,7 @@ KNOWN_TO_OBJECTS = {
 def rows_of(place: Place, tables: dict[str, str]) -> dict[str, list[tuple[object, ...]]]:
     """Some columns of all rows."""
     with (
-        closing(Database(database_url(scenario.settings_of(place, NOBODY)))) as database,
+        closing(Database(database_place(scenario.settings_of(place, NOBODY)))) as database,
         database.read() as connection,
     ):
         return {

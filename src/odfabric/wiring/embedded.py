@@ -55,7 +55,7 @@ from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
 from odfabric.wiring.remotes import RemotesByScheme
 from odfabric.wiring.shared_heads import with_heads_in_objects
-from odfabric.wiring.stores import Stores, check_objects, database_url, open_stores
+from odfabric.wiring.stores import Stores, check_objects, database_place, open_stores
 
 CRASH_POINTS: Mapping[str, str] = {**CRASH_POINT_TEXTS, **ENGINE_CRASH_POINTS}
 """Every point at which `ODF_CRASH_AT` can make a process of the node kill itself, and what happens there."""
@@ -68,7 +68,7 @@ def prepare_workspace(settings: Settings) -> str:
     except OSError as error:
         message = f"{settings.workspace} cannot be a workspace: {error.strerror}"
         raise InvalidRequest(message, hint="choose another folder") from error
-    upgrade(database_url(settings))
+    upgrade(database_place(settings))
     check_objects(settings)
     return token(settings)
 

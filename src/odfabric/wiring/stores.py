@@ -46,9 +46,9 @@ class Stores:
     folder: FolderObjectStore | None = None
 
 
-def database_url(settings: Settings) -> str:
-    """The database that was named, else the one of the workspace."""
-    return settings.database_url or f"sqlite:///{settings.workspace.absolute() / DATABASE_FILE}"
+def database_place(settings: Settings) -> str | Path:
+    """URL of the database that was named, else the file of the workspace."""
+    return settings.database_url or settings.workspace.absolute() / DATABASE_FILE
 
 
 def is_workspace(settings: Settings) -> bool:
@@ -59,7 +59,7 @@ def is_workspace(settings: Settings) -> bool:
 def open_stores(settings: Settings, closing: ExitStack, *, private_folders: Sequence[Path]) -> Stores:
     """Connections are closed with `closing`. Files of private folders may be linked into a folder of objects."""
     database = Database(
-        database_url(settings),
+        database_place(settings),
         busy_s_max=settings.database_busy_s_max,
         connections_max=settings.database_connections_max,
     )

@@ -13,6 +13,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Table, create_engine, event, literal, make_url
@@ -36,13 +37,13 @@ _CONNECT_S_MIN = 2  # the driver knows no shorter one
 
 
 class Database:
-    """A database by its URL (`sqlite:///file` or `postgresql://user:password@host/name`).
+    """A database by its URL (`sqlite:///file` or `postgresql://user:password@host/name`), or the file of an SQLite database.
 
     `busy_s_max` bounds waits for locks, `connections_max` the connections of this process. Made once per process.
     """
 
-    def __init__(self, url: str, *, busy_s_max: float = 10.0, connections_max: int = 16) -> None:
-        self._url = _parsed(url)
+    def __init__(self, place: str | Path, *, busy_s_max: float = 10.0, connections_max: int = 16) -> None:
+        self._url = _in_file(place) if isinstance(place, Path) else _parsed(place)
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
         self._busy_s_max = busy_s_max
         # SQLite polls for its lock with growing pauses; threads of one process take turns here instead.
@@ -136,6 +137,11 @@ class Database:
                 self._turn.release()
         else:
             raise Determinate("the database is busy")
+
+
+def _in_file(path: Path) -> URL:
+    """Not by way of text: in a URL `?` and `%` mean something, in a path they are characters of a name."""
+    return URL.create("sqlite", database=str(path.absolute()))
 
 
 def _parsed(text: str) -> URL:

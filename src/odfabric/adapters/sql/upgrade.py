@@ -27,9 +27,12 @@ _PAUSE_S = 0.01
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def upgrade(database_url: str, *, busy_s_max: float = 30.0) -> None:
-    """Make or migrate the database; nothing happens if it is up to date. Raises Determinate, Indeterminate, Corrupt."""
-    database = Database(database_url, busy_s_max=busy_s_max, connections_max=1)
+def upgrade(place: str | Path, *, busy_s_max: float = 30.0) -> None:
+    """Make or migrate the database, named as in `Database`; nothing happens if it is up to date.
+
+    Raises Determinate, Indeterminate, Corrupt.
+    """
+    database = Database(place, busy_s_max=busy_s_max, connections_max=1)
     try:
         if database.file is not None:
             _prepare_file(Path(database.file))
@@ -50,9 +53,9 @@ def check_upgraded(database: Database) -> None:
         )
 
 
-def downgrade(database_url: str, *, to: str, busy_s_max: float = 30.0) -> None:
+def downgrade(place: str | Path, *, to: str, busy_s_max: float = 30.0) -> None:
     """Take migrations back to the revision `to` (`base`: all of them, with all rows)."""
-    database = Database(database_url, busy_s_max=busy_s_max, connections_max=1)
+    database = Database(place, busy_s_max=busy_s_max, connections_max=1)
     try:
         _migrate(database, to=to, down=True)
     finally:
