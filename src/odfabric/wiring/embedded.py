@@ -60,9 +60,12 @@ from odfabric.wiring.stores import Stores, check_objects, database_place, open_s
 CRASH_POINTS: Mapping[str, str] = {**CRASH_POINT_TEXTS, **ENGINE_CRASH_POINTS}
 """Every point at which `ODF_CRASH_AT` can make a process of the node kill itself, and what happens there."""
 
+_MAKES_A_PATTERN = "{}[]*?\\"
+
 
 def prepare_workspace(settings: Settings) -> str:
     """Make or upgrade the workspace; returns the node's token. Safe to run in several processes at once."""
+    _check_readable_by_engine(settings)
     try:
         settings.workspace.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -71,6 +74,17 @@ def prepare_workspace(settings: Settings) -> str:
     upgrade(database_place(settings))
     check_objects(settings)
     return token(settings)
+
+
+def _check_readable_by_engine(settings: Settings) -> None:
+    """Hadoop takes such a path for a pattern, and in a pattern what is before a colon for a scheme: no escape helps."""
+    path = str(_exchange_folder(settings))
+    wild = next((sign for sign in path if sign in _MAKES_A_PATTERN), None)
+    if wild is not None and ":" in path:
+        message = (
+            f"the engine could not read files of a workspace with `:` and `{wild}` in its path, {settings.workspace}"
+        )
+        raise InvalidRequest(message, hint=f"choose a path without `:`, or without all of {_MAKES_A_PATTERN}")
 
 
 def engine_launcher(settings: Settings, *, owner_pid: int | None = None) -> EngineLauncher:

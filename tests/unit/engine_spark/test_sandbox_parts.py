@@ -49,6 +49,7 @@ def test_a_socket_whose_path_is_too_long_becomes_a_port(tmp_path: Path) -> None:
     longest = Path("/" + "x" * (SOCKET_PATH_BYTES_MAX - 1))
     assert resolved_listen("unix:", longest) == f"unix:{longest}"
     assert resolved_listen("unix:", Path(f"{longest}x")) == "127.0.0.1:0"
+    assert resolved_listen("unix:", Path("/run/a,b/x.sock")) == "127.0.0.1:0"
     assert resolved_listen("0.0.0.0:5544", short) == "0.0.0.0:5544"
 
 

@@ -21,6 +21,7 @@ from odfabric.model import engine_contract as contract
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.preprocess import INPUT_TABLE
 from odfabric_engine_spark.read.exact_filters import with_exact_filters
+from odfabric_engine_spark.read.spark_path import spark_path
 from odfabric_engine_spark.result_rows import batches_of
 from odfabric_engine_spark.spark_types import arrow_schema, spark_schema
 from odfabric_engine_spark.validate.gate import run_gated_steps
@@ -64,7 +65,7 @@ def _input(paths: tuple[str, ...], call: EngineCall) -> DataFrame:
     if different is not None:
         raise InvalidRequest(f"{different} has other columns than {paths[0]}")
     frames = [
-        with_exact_filters(call.session.read.schema(spark_schema(schema)).parquet(str(file)))
+        with_exact_filters(call.session.read.schema(spark_schema(schema)).parquet(spark_path(file)))
         for file, schema in zip(files, schemas, strict=True)
     ]
     result = frames[0]

@@ -34,6 +34,7 @@ from odfabric_engine_spark.incremental.failed_rows import Described, FailedRows,
 from odfabric_engine_spark.local_rows import local_rows
 from odfabric_engine_spark.read.exact_filters import with_exact_filters
 from odfabric_engine_spark.read.input_rows import ROW, InputRows, column, raised
+from odfabric_engine_spark.read.spark_path import spark_path
 from odfabric_engine_spark.read.time_formats import timestamp_format
 from odfabric_engine_spark.result_rows import SCRATCH_OPTIONS, ResultTooLarge, collected
 from odfabric_engine_spark.spark_types import arrow_schema, spark_type
@@ -145,7 +146,7 @@ def _stored(rows: InputRows, call: EngineCall) -> DataFrame:
     ordered = rows.frame.coalesce(1).sortWithinPartitions(ROW) if single else rows.frame.orderBy(ROW)
     ordered.write.options(**SCRATCH_OPTIONS).parquet(str(folder))
     read = call.session.read.schema(ordered.schema)
-    frames = [with_exact_filters(read.parquet(str(file))) for file in _files(call)]
+    frames = [with_exact_filters(read.parquet(spark_path(file))) for file in _files(call)]
     result = frames[0]
     for frame in frames[1:]:
         result = result.unionAll(frame)

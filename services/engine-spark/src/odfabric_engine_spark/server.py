@@ -22,6 +22,7 @@ import grpc
 
 from odfabric.asked_to_end import AskedToEnd
 from odfabric.errors import Determinate
+from odfabric.formats.grpc_target import grpc_target
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model.engine import EngineInfo
 from odfabric_engine_spark.calls import CallRunner
@@ -169,7 +170,7 @@ def engine_info(spark: SparkProcess) -> EngineInfo:
 def _listening(server: grpc.Server, listen: str) -> str:
     """Where the server listens, with the port that was free. Raises Determinate."""
     try:
-        port = server.add_insecure_port(listen)
+        port = server.add_insecure_port(grpc_target(listen))
     except RuntimeError as error:
         raise Determinate(f"cannot listen on {listen}", hint="is another engine there already?") from error
     return listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"

@@ -22,6 +22,7 @@ from odfabric.model.engine import SliceFile
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.exact_filters import with_exact_filters
 from odfabric_engine_spark.read.input_rows import column
+from odfabric_engine_spark.read.spark_path import spark_path
 from odfabric_engine_spark.spark_types import spark_schema
 
 _UINT64_AS_READ = T.DecimalType(20, 0)
@@ -55,7 +56,7 @@ def _read(call: EngineCall, found: dict[str, pa.DataType], files: list[Path], sc
     if missing:
         raise Corrupt(f"A data slice has no column `{missing[0]}`", object_name=files[0].name)
     as_read = T.StructType([T.StructField(name, _type_as_read(name, kind), True) for name, kind in found.items()])
-    frame = with_exact_filters(call.session.read.schema(as_read).parquet(*(str(file) for file in files)))
+    frame = with_exact_filters(call.session.read.schema(as_read).parquet(*map(spark_path, files)))
     wanted = spark_schema(schema).fields
     return frame.select(
         *(

@@ -36,6 +36,7 @@ from odfabric.formats.engine_contract import (
     encode_message,
     vocabulary_to_contract,
 )
+from odfabric.formats.grpc_target import grpc_target
 from odfabric.formats.parquet_reading import arrow_schema_of, open_parquet
 from odfabric.formats.slice_parquet import SliceWriter, check_slice_rows
 from odfabric.formats.slice_schema import check_storable
@@ -83,7 +84,7 @@ class ContractEngine:
     def __init__(self, channel: ContractChannel) -> None:
         self._settings = channel
         self._channel = grpc.insecure_channel(
-            channel.address,
+            grpc_target(channel.address),
             options=(
                 ("grpc.max_receive_message_length", channel.message_bytes_max),
                 ("grpc.max_send_message_length", channel.message_bytes_max),

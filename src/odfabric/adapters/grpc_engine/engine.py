@@ -16,6 +16,7 @@ import grpc
 
 from odfabric.errors import Determinate, LimitExceeded, Unauthenticated
 from odfabric.formats import engine_wire as wire
+from odfabric.formats.grpc_target import grpc_target
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model.engine import (
@@ -72,7 +73,7 @@ class GrpcEngine:
         self._settings = channel
         limit = channel.message_bytes_max
         self._channel = grpc.insecure_channel(
-            channel.address,
+            grpc_target(channel.address),
             options=(
                 ("grpc.max_receive_message_length", limit),
                 ("grpc.max_send_message_length", limit),

@@ -29,6 +29,7 @@ from odfabric_engine_spark.read.exact_filters import with_exact_filters
 from odfabric_engine_spark.read.input_rows import ROW, InputRows, check_names, column
 from odfabric_engine_spark.read.null_counts import NULLS_HINT, unexpected_nulls
 from odfabric_engine_spark.read.slice_types import exactly_castable, read_by_spark, slice_field
+from odfabric_engine_spark.read.spark_path import spark_path
 from odfabric_engine_spark.read.staging import StagingWriter
 from odfabric_engine_spark.read.time_formats import whole_millis
 from odfabric_engine_spark.spark_types import spark_schema
@@ -137,7 +138,7 @@ class ParquetReader:
         return read.select(*columns, (F.col(ROW) + F.lit(file.first_row)).alias(ROW))
 
     def _read_by_spark(self, file: _File, wanted: Sequence[pa.Field]) -> DataFrame:
-        rows = with_exact_filters(self.call.session.read.schema(spark_schema(wanted)).parquet(str(file.path)))
+        rows = with_exact_filters(self.call.session.read.schema(spark_schema(wanted)).parquet(spark_path(file.path)))
         columns = [_checked(item).alias(item.name) for item in wanted]
         return rows.select(*columns, F.col("_metadata.row_index").alias(ROW))
 

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.exact_filters import with_exact_filters
 from odfabric_engine_spark.read.input_rows import ROW
+from odfabric_engine_spark.read.spark_path import spark_path
 from odfabric_engine_spark.spark_types import spark_schema
 
 _ROW_FIELD = pa.field(ROW, pa.int64(), nullable=False)
@@ -58,5 +59,5 @@ class StagingWriter:
         """Closes the file and gives its rows to Spark."""
         self._writer.close()
         session = self._call.session
-        frame = with_exact_filters(session.read.schema(spark_schema(self._schema)).parquet(str(self._file)))
+        frame = with_exact_filters(session.read.schema(spark_schema(self._schema)).parquet(spark_path(self._file)))
         return Staged(frame, self.rows, self.bytes)

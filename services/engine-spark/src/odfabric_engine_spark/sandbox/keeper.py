@@ -37,6 +37,8 @@ IN_EXCHANGE = "unix:"
 """Where callers that share the exchange folder want it to listen."""
 SOCKET_PATH_BYTES_MAX = 100
 """Longest path of a socket that every system takes."""
+DIVIDES_ADDRESSES = ","
+"""gRPC takes what follows for another address, however it is quoted."""
 
 _ENGINE = (sys.executable, "-P", "-m", "odfabric_engine_spark.sandbox.inside")
 _LOOK_EVERY_S = 0.02
@@ -132,10 +134,11 @@ def _door(socket: str, listen: str, exchange: Path, connections_max: int) -> Doo
 
 
 def resolved_listen(listen: str, own: Path) -> str:
-    """Where to listen: `unix:` alone means the engine's own socket, or a port of the loopback if its path is too long for one."""
+    """Where to listen: `unix:` alone means the engine's own socket, or a port of the loopback if callers cannot name its path."""
     if listen != IN_EXCHANGE:
         return listen
-    return f"unix:{own}" if len(os.fsencode(own)) <= SOCKET_PATH_BYTES_MAX else "127.0.0.1:0"
+    nameable = len(os.fsencode(own)) <= SOCKET_PATH_BYTES_MAX and DIVIDES_ADDRESSES not in str(own)
+    return f"unix:{own}" if nameable else "127.0.0.1:0"
 
 
 def socket_name(pid: int, kind: str = "") -> str:

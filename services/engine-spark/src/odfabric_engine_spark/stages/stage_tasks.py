@@ -29,6 +29,7 @@ from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.local_rows import local_rows, schema_of_rows
 from odfabric_engine_spark.read.exact_filters import with_exact_filters
 from odfabric_engine_spark.read.input_rows import column
+from odfabric_engine_spark.read.spark_path import spark_path
 from odfabric_engine_spark.result_rows import loosened, whole
 from odfabric_engine_spark.stages.binding import counted_rows
 from odfabric_engine_spark.stages.delta import Delta, added_up
@@ -123,7 +124,7 @@ class StageTasks:
         for each in found:
             if each["rows"]:
                 share = shares[each["share"]]
-                files[share.leaf].append(str(share.file(self._folder)))
+                files[share.leaf].append(spark_path(share.file(self._folder)))
         sources = [self._read(own, leaf.schema) for own, leaf in zip(files, leaves, strict=True)]
         return Extracted(sources, sum(each["rows"] for each in found))
 
