@@ -285,4 +285,5 @@ def egress_limits(settings: Settings) -> EgressLimits:
 
 
 def _exchange_folder(settings: Settings) -> Path:
-    return settings.workspace.absolute() / "exchange"
+    # By its real path: processes know the engine of their workspace by this folder, whichever way they came.
+    return (settings.workspace / "exchange").resolve()

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from odfabric.adapters.engine_process.launcher import EngineProcess
 from odfabric.cli.app import main
+from odfabric.settings import Settings
+from odfabric.wiring.embedded import engine_launcher
 
 DATASET = """\
 kind: DatasetSnapshot
@@ -33,3 +40,15 @@ def test_a_path_that_no_engine_could_read_is_refused_before_anything_is_made(
     assert main(["--workspace", str(tmp_path / "a[b" / "c:d"), "init"]) == 1
     assert "with `:` and `[` in its path" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_engine_of_a_workspace_is_known_by_its_real_path(tmp_path: Path) -> None:
+    """Whoever comes by a link finds the engine that runs, and starts no other."""
+    (tmp_path / "real/w").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    looks_like_one = [sys.executable, "-c", "input()", "odfabric_engine_spark", str(tmp_path / "real/w/exchange")]
+    with subprocess.Popen(looks_like_one, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as engine:
+        known = EngineProcess("unix:", "token", engine.pid)
+        (tmp_path / "real/w/engine.json").write_text(json.dumps(asdict(known)))
+        found = [engine_launcher(Settings(workspace=tmp_path / way / "w")).running() for way in ("real", "link")]
+    assert found == [known, known]
