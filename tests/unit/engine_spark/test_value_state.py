@@ -75,6 +75,26 @@ def values_of(change: Counter[tuple[int, int]]) -> Values:
     return Values(GROUPS, np.array(groups, np.int64), pa.array(values, pa.int32()), np.array(counts, np.int64))
 
 
+Steps = list[list[tuple[int, int, int]] | None]
+
+
+def after(steps: Steps, collide: int, patch: pytest.MonkeyPatch, folder: Path) -> tuple[Kept, Counter[tuple[int, int]]]:
+    """A state after some changes, saved where there is none, and what it should have. `collide`: so many keys share a hash."""
+    if collide:
+        hashes = {key.as_py(): number // collide for number, key in enumerate(keys_of(range(GROUPS)))}
+        colliding = lambda keys: np.array([hashes[key.as_py()] for key in keys], dtype=np.uint64)  # noqa: E731
+        patch.setattr("odfabric_engine_spark.incremental.value_state.byte_hashes", colliding)
+    kept, model = Kept(folder), Counter[tuple[int, int]]()
+    for each in steps:
+        if each is None:
+            kept.save()
+            continue
+        added = _counted(each)
+        kept.add(keys_of(range(GROUPS)), values_of(added))
+        model.update(added)
+    return kept, model
+
+
 weighted = st.tuples(st.integers(0, GROUPS - 1), st.integers(-6, 6), st.sampled_from((-2, -1, -1, 1, 1, 2)))
 change = st.lists(weighted, max_size=12)
 step = st.one_of(change, change, st.none())
@@ -84,23 +104,12 @@ step = st.one_of(change, change, st.none())
 @given(steps=st.lists(step, max_size=12), last=change, collide=st.sampled_from((0, 1, 2)))
 def test_extremes_stay_right_whatever_is_withdrawn(
     tmp_path_factory: pytest.TempPathFactory,
-    steps: list[list[tuple[int, int, int]] | None],
+    steps: Steps,
     last: list[tuple[int, int, int]],
     collide: int,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        if collide:
-            hashes = {key.as_py(): number // collide for number, key in enumerate(keys_of(range(GROUPS)))}
-            colliding = lambda keys: np.array([hashes[key.as_py()] for key in keys], dtype=np.uint64)  # noqa: E731
-            patch.setattr("odfabric_engine_spark.incremental.value_state.byte_hashes", colliding)
-        kept, model = Kept(tmp_path_factory.mktemp("values")), Counter[tuple[int, int]]()
-        for each in steps:
-            if each is None:
-                kept.save()
-                continue
-            added = _counted(each)
-            kept.add(keys_of(range(GROUPS)), values_of(added))
-            model.update(added)
+        kept, model = after(steps, collide, patch, tmp_path_factory.mktemp("values"))
         change = values_of(_counted(last))
         found = kept.state.extremes(keys_of(range(GROUPS)), 1 + change.withdrawn())
         found.add_at(np.arange(GROUPS), change)
@@ -112,23 +121,12 @@ def test_extremes_stay_right_whatever_is_withdrawn(
 @given(steps=st.lists(step, max_size=12), asked=change, collide=st.sampled_from((0, 1, 2)))
 def test_values_are_counted_one_by_one(
     tmp_path_factory: pytest.TempPathFactory,
-    steps: list[list[tuple[int, int, int]] | None],
+    steps: Steps,
     asked: list[tuple[int, int, int]],
     collide: int,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        if collide:
-            hashes = {key.as_py(): number // collide for number, key in enumerate(keys_of(range(GROUPS)))}
-            colliding = lambda keys: np.array([hashes[key.as_py()] for key in keys], dtype=np.uint64)  # noqa: E731
-            patch.setattr("odfabric_engine_spark.incremental.value_state.byte_hashes", colliding)
-        kept, model = Kept(tmp_path_factory.mktemp("values")), Counter[tuple[int, int]]()
-        for each in steps:
-            if each is None:
-                kept.save()
-                continue
-            added = _counted(each)
-            kept.add(keys_of(range(GROUPS)), values_of(added))
-            model.update(added)
+        kept, model = after(steps, collide, patch, tmp_path_factory.mktemp("values"))
         pairs = Counter({(group, value): 1 for group, value, _ in asked})
         found = kept.state.counted(keys_of(range(GROUPS)), values_of(pairs))
         told = zip(found.groups.tolist(), found.values.to_pylist(), found.counts.tolist(), strict=True)
