@@ -138,7 +138,7 @@ def collect(
 ) -> None:
     """Delete objects that no chain names, and those of deleted datasets, once they are old enough (`garbage_lifetime_s`).
 
-    A running node does this by itself, some objects at a time, unless it shares the objects with other nodes.
+    Uploads that no job wants (`staged_lifetime_s`) and unfinished writes (`leftover_lifetime_s`) go with them. A running node does this by itself, some objects at a time, unless it shares the objects with other nodes.
     """
     from odfabric.wiring import is_workspace, open_node
 
@@ -167,15 +167,18 @@ def collect(
                     output.result(None, f"{one.size:>12}  {one.key}")
             if portion.left_alone is not None:
                 left_alone[str(portion.dataset)] = portion.left_alone.value
+        # Which would be removed cannot be told beforehand.
+        leftovers = None if dry_run else node.remove_leftovers()
     output.clear()
     if output.as_json:
         told = {"dryRun": dry_run, "objects": objects, "bytes": size, "leftAlone": left_alone}
-        output.document(told)
+        output.document({**told, "leftovers": leftovers})
         return
     for dataset, why in left_alone.items():
         output.say(f"{dataset} is left alone: {why}")
     done = "would be deleted" if dry_run else "deleted"
-    output.result(None, f"{len(objects)} of {looked_at} objects {done}, {size} bytes")
+    more = f"; {leftovers} leftovers removed" if leftovers else ""
+    output.result(None, f"{len(objects)} of {looked_at} objects {done}, {size} bytes{more}")
 
 
 def _settings(given: CommandContext) -> Settings:

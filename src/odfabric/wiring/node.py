@@ -559,12 +559,23 @@ class Node:
         return metrics_text(self.registry)
 
     def keep_house(self) -> int:
-        """Remove abandoned uploads, some objects that no chain names, what dead processes left behind (`sweepers`); how many.
+        """Remove leftovers and some objects that no chain names; how many.
 
         Where other nodes commit too, objects that no chain names stay: no lock keeps those nodes away.
         """
-        removed = self._collect_staged() + sum(sweep() for sweep in self.sweepers)
-        return removed + (self._collection.step() if self._follow_heads is None else 0)
+        return self.remove_leftovers() + (self._collection.step() if self._follow_heads is None else 0)
+
+    def remove_leftovers(self) -> int:
+        """Remove abandoned uploads and what dead processes left behind (`sweepers`), once they are old enough; how many."""
+        ports = self.ports
+        staged = collect_staged(
+            objects=ports.objects,
+            jobs=ports.jobs,
+            clock=ports.clock,
+            lifetime_s=self.settings.staged_lifetime_s,
+            part=ports.own_part,
+        )
+        return staged + sum(sweep() for sweep in self.sweepers)
 
     def collect(self, *, dry_run: bool) -> Iterator[CollectedPortion]:
         """A whole round of collecting objects that no chain names."""
@@ -579,16 +590,6 @@ class Node:
             clock=self.ports.clock,
             lifetime_s=self.settings.garbage_lifetime_s,
             portion_max=self.settings.collect_portion_max,
-        )
-
-    def _collect_staged(self) -> int:
-        ports = self.ports
-        return collect_staged(
-            objects=ports.objects,
-            jobs=ports.jobs,
-            clock=ports.clock,
-            lifetime_s=self.settings.staged_lifetime_s,
-            part=ports.own_part,
         )
 
     def _lease_ms(self) -> int:

@@ -127,7 +127,8 @@ def test_litter_is_listed_and_then_deleted(odf: Command) -> None:
     folder = odf.folder("local/readings")
     lost = folder / "data" / f"f1620{'0' * 64}"
     lost.write_bytes(b"x" * 100)
-    assert odf.json("system", "collect") == {"dryRun": False, "objects": [], "bytes": 0, "leftAlone": {}}
+    nothing = {"dryRun": False, "objects": [], "bytes": 0, "leftAlone": {}, "leftovers": 0}
+    assert odf.json("system", "collect") == nothing
     two_days_ago = time.time() - 48 * 3600
     for path in folder.glob("*/*"):
         os.utime(path, (two_days_ago, two_days_ago))
@@ -140,6 +141,23 @@ def test_litter_is_listed_and_then_deleted(odf: Command) -> None:
     assert odf.json("system", "collect")["objects"] == [{"key": key, "bytes": 100}]
     assert not lost.exists()
     assert len(list(folder.glob("blocks/*"))) == len(odf.json("log", "readings"))
+
+
+def test_uploads_and_writes_that_nobody_will_finish_go_with_it(odf: Command) -> None:
+    folder = odf.folder("local/readings")
+    upload, write = odf.workspace / "objects/staging" / ("0" * 32), folder / "data/.pending-0123456789abcdef"
+    upload.parent.mkdir(exist_ok=True)
+    for path in (upload, write):
+        path.write_bytes(b"x")
+    assert odf.json("system", "collect")["leftovers"] == 0, "they may be under way"
+    two_days_ago = time.time() - 48 * 3600
+    for path in (upload, write):
+        os.utime(path, (two_days_ago, two_days_ago))
+    assert odf.json("system", "collect", "--dry-run")["leftovers"] is None
+    assert upload.exists()
+    assert "; 2 leftovers removed" in odf("system", "collect")
+    assert not upload.exists()
+    assert not write.exists()
 
 
 def test_what_the_database_does_not_know_is_told_and_left_alone(odf: Command) -> None:
