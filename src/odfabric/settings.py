@@ -276,6 +276,9 @@ class Settings(BaseSettings):
     )
     spark_secret_file: Path | None = Field(None, description="File with the secret of that cluster")
     engine_call_s_max: float = Field(4 * 3600.0, description="Longest ingest or transform")
+    engine_validate_s_max: float = Field(
+        60.0, gt=0, description="Longest judging of a query, and wait for what the engine says of itself"
+    )
     engine_compat_listen: str | None = Field(
         None,
         description="`host:port` where the workspace's engine serves coordinators of the reference (they expect 5544), "

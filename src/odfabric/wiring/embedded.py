@@ -257,9 +257,14 @@ def _engine(settings: Settings, closing: ExitStack) -> Engine:
             address=settings.engine_address,
             token=settings.engine_token.get_secret_value(),
             call_s_max=settings.engine_call_s_max,
+            short_s_max=settings.engine_validate_s_max,
         )
         return closing.enter_context(GrpcEngine(channel))
-    engine = EngineOnDemand(engine_launcher(settings), call_s_max=settings.engine_call_s_max)
+    engine = EngineOnDemand(
+        engine_launcher(settings),
+        call_s_max=settings.engine_call_s_max,
+        short_s_max=settings.engine_validate_s_max,
+    )
     closing.callback(engine.close)
     return engine
 

@@ -28,9 +28,10 @@ ResultT = TypeVar("ResultT")
 class EngineOnDemand:
     """An Engine that makes sure before each call that one runs. A call that loses its engine is Determinate, as of any."""
 
-    def __init__(self, launcher: EngineLauncher, *, call_s_max: float) -> None:
+    def __init__(self, launcher: EngineLauncher, *, call_s_max: float, short_s_max: float) -> None:
         self._launcher = launcher
         self._call_s_max = call_s_max
+        self._short_s_max = short_s_max
         self._lock = threading.Lock()
         self._process: EngineProcess | None = None
         self._engine: GrpcEngine | None = None
@@ -79,7 +80,12 @@ class EngineOnDemand:
             if self._engine is None or process != self._process:
                 # Calls under way on the old channel end by themselves: their engine is gone.
                 self._engine = GrpcEngine(
-                    EngineChannel(address=process.address, token=process.token, call_s_max=self._call_s_max)
+                    EngineChannel(
+                        address=process.address,
+                        token=process.token,
+                        call_s_max=self._call_s_max,
+                        short_s_max=self._short_s_max,
+                    )
                 )
                 self._process = process
             return self._engine

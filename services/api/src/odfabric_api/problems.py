@@ -56,6 +56,7 @@ LIMIT_STATUS: Mapping[str, int] = {
     # The request was received whole; it is its work that takes too long.
     "call_s_max": 422,
     "engine_call_s_max": 422,
+    "engine_validate_s_max": 422,
     "query_wall_s_max": 422,
 }
 """Limits that are not about a size; every other one is 413."""

@@ -20,7 +20,7 @@ from odfabric.errors import LimitExceeded, OdfError
 from odfabric.formats import engine_wire as wire
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.generated.engine_v1 import engine_pb2_grpc
-from odfabric.model.engine import EngineInfo, EngineProgress, TransformResult
+from odfabric.model.engine import EngineInfo, EngineProgress, TransformResult, ValidateRequest
 from odfabric_engine_spark import operations
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.calls import CallRunner
@@ -34,6 +34,8 @@ ResultT = TypeVar("ResultT")
 
 _ANSWER_SHARE = 0.5
 """Share of a short deadline that is work; the rest is for the answer to arrive."""
+_PRECISE_S = 10.0
+"""Deadlines from here on are told in whole seconds: gRPC sends them rounded upwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +179,7 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
         """Progress, then exactly one end of a call, for any form of messages."""
         try:
             request = decode(message)
-            wall = self._wall(request, context)
+            wall = wall_of(request, self._settings, context.time_remaining())
             run = self._runner.run(
                 lambda call: operation(request, call),
                 output=_output(request),
@@ -201,18 +203,20 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
             else:
                 yield Done(cast(ResultT, event.result))
 
-    def _wall(self, request: object, context: grpc.ServicerContext) -> Wall:
-        longest = self._settings.call_s_max
-        wall = Wall(seconds=longest, limit="call_s_max", maximum=longest)
-        remaining = context.time_remaining()
-        if remaining is not None and remaining < longest:
-            # Ended a little before the caller stops listening, so that it hears why.
-            before = max(remaining - self._settings.grace_s - 1, remaining * _ANSWER_SHARE)
-            wall = Wall(seconds=before, limit="engine_call_s_max", maximum=round(remaining, 1))
-        asked_ms = getattr(request, "wall_ms_max", None)
-        if asked_ms is not None and asked_ms / 1000 < wall.seconds:
-            wall = Wall(seconds=asked_ms / 1000, limit="query_wall_s_max", maximum=asked_ms / 1000)
-        return wall
+
+def wall_of(request: object, settings: EngineSettings, remaining_s: float | None) -> Wall:
+    """The least of what the engine, its caller, who waits `remaining_s`, and the request allow, under its name for the caller."""
+    longest = settings.call_s_max
+    wall = Wall(seconds=longest, limit="call_s_max", maximum=longest)
+    if remaining_s is not None and remaining_s < longest:
+        # Ended a little before the caller stops listening, so that it hears why.
+        before = max(remaining_s - settings.grace_s - 1, remaining_s * _ANSWER_SHARE)
+        limit = "engine_validate_s_max" if isinstance(request, ValidateRequest) else "engine_call_s_max"
+        wall = Wall(seconds=before, limit=limit, maximum=round(remaining_s, 0 if remaining_s >= _PRECISE_S else 1))
+    asked_ms = getattr(request, "wall_ms_max", None)
+    if asked_ms is not None and asked_ms / 1000 < wall.seconds:
+        wall = Wall(seconds=asked_ms / 1000, limit="query_wall_s_max", maximum=asked_ms / 1000)
+    return wall
 
 
 def _output(request: object) -> str | None:

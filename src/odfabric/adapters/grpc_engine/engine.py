@@ -130,14 +130,15 @@ class GrpcEngine:
         """Run a read-only query."""
         message = wire.query_request_to_wire(request)
         wall_s = request.wall_ms_max / 1000 + self._settings.grace_s
-        return wire.query_result_from_wire(self._stream(self._stub.Query, message, progress, wall_s))
+        answer = self._stream(self._stub.Query, message, progress, wall_s, limit="query_wall_s_max")
+        return wire.query_result_from_wire(answer)
 
     def _single(self, method: Callable[..., ResultT], message: object) -> ResultT:
         wall_s = self._settings.short_s_max
         try:
             return method(message, timeout=wall_s, metadata=self._metadata)
         except grpc.RpcError as error:
-            _raise(error, wall_s, self._settings.message_bytes_max)
+            _raise(error, wall_s, self._settings.message_bytes_max, limit="engine_validate_s_max")
 
     def _stream(
         self,
@@ -145,6 +146,8 @@ class GrpcEngine:
         message: MessageT,
         progress: ProgressListener,
         wall_s: float,
+        *,
+        limit: str = "engine_call_s_max",
     ) -> ResultT:
         answers = method(message, timeout=wall_s, metadata=self._metadata)
         try:
@@ -156,7 +159,7 @@ class GrpcEngine:
                     raise wire.failure_from_wire(answer.failure)
                 progress(wire.progress_from_wire(answer.progress))
         except grpc.RpcError as error:
-            _raise(error, wall_s, self._settings.message_bytes_max)
+            _raise(error, wall_s, self._settings.message_bytes_max, limit=limit)
         finally:
             answers.cancel()  # type: ignore[attr-defined]  # a listener that raises ends the work too
         raise Determinate("the engine ended a call without an answer")
@@ -166,10 +169,11 @@ class EngineFailed(RuntimeError):
     """A bug of the engine: not an error of the closed tree, because nobody can act on it but its authors."""
 
 
-def _raise(error: grpc.RpcError, wall_s: float, message_bytes_max: int) -> NoReturn:
+def _raise(error: grpc.RpcError, wall_s: float, message_bytes_max: int, *, limit: str) -> NoReturn:
+    """`limit` is the setting that `wall_s` comes from."""
     code = error.code()
     if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-        raise LimitExceeded("the engine did not answer in time", limit="engine_call_s_max", maximum=wall_s) from error
+        raise LimitExceeded("the engine did not answer in time", limit=limit, maximum=wall_s) from error
     if code == grpc.StatusCode.UNAUTHENTICATED:
         raise Unauthenticated("the engine refuses our token", hint="engine_token must be the engine's own") from error
     if error.details() == wire.BUG:
