@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from odfabric.cli.backend import CursorBackend, JobFailed, JobListener, PushFile, source_text
@@ -199,13 +202,31 @@ class WorkspaceBackend:
 
     def _finish(self, job: Job) -> Mapping[str, object]:
         """Work until the job has ended; raises JobFailed with its problem."""
-        ended = self._node.work_until_ended(job, worker=f"cli/{os.getpid()}", listener=self._listener)
-        self._node.relay_outbox()
-        self._follow()
+        with _interrupted_by_sigterm():
+            ended = self._node.work_until_ended(job, worker=f"cli/{os.getpid()}", listener=self._listener)
+            self._node.relay_outbox()
+            self._follow()
         if ended.status is JobStatus.SUCCEEDED:
             result: Mapping[str, object] = json.loads(ended.result or "{}")
             return result
         raise JobFailed(json.loads(ended.error or '{"message": "the job was cancelled", "code": "cancelled"}'))
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """As by Ctrl-C, so that a job which is being done is given back at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _listed(node: Node, entry: CatalogEntry) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Run a leased job to its end: dispatch, retry what may be retried, fail what may not.
 
 Invariant: a job row ends exactly once, by whoever holds its newest fence; work that outside failures interrupt goes back to the
-queue with a growing pause. Not here: who leases jobs and when (the worker's runner, or the command line for its own).
+queue with a growing pause, and what a person interrupts at once. Not here: who leases jobs and when (the worker's runner, or the command line for its own).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from odfabric.errors import AlreadyExists, Determinate, External, HeadMoved, LeaseLost, OdfError
@@ -53,6 +54,25 @@ def run_job(
 
     `committed` is the result of a job that has committed already, whatever happened afterwards: such a job has succeeded.
     """
+    try:
+        _run(run, verbs=verbs, committed=committed, jobs=jobs, objects=objects, clock=clock, retry=retry)
+    except KeyboardInterrupt:
+        # Nobody should have to wait for the lease of a process that ends in order.
+        with suppress(OdfError):
+            jobs.retry(run.lease, now=clock.now(), due_at=clock.now(), error=None)
+        raise
+
+
+def _run(
+    run: LeasedRun,
+    *,
+    verbs: Mapping[JobKind, JobVerb],
+    committed: Callable[[Job], Mapping[str, object] | None],
+    jobs: Jobs,
+    objects: ObjectStore,
+    clock: Clock,
+    retry: RetryRule,
+) -> None:
     job = run.lease.job
     try:
         if job.attempts > retry.attempts_max:

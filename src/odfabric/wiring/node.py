@@ -57,6 +57,7 @@ from odfabric.wiring.heartbeats import heartbeats
 from odfabric.wiring.indexes import IndexVerbs
 from odfabric.wiring.metrics import metrics_text, registry_of
 from odfabric.wiring.node_ports import NodePorts
+from odfabric.wiring.waiting import waited_for
 
 WAITING_JOBS_MAX = 1000
 """Older jobs of a dataset that a command looks at."""
@@ -409,7 +410,7 @@ class Node:
             else:
                 time.sleep(self.settings.job_poll_s)
             job = self.job(job.id)
-            listener(json.loads(job.progress or "{}"))
+            listener(waited_for(job, jobs=self.ports.jobs, lease_s=self.settings.lease_s))
         return job
 
     def _run_push(self, job: Job, run: LeasedRun) -> Mapping[str, object]:

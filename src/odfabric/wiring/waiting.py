@@ -1,0 +1,24 @@
+"""What is told to somebody who waits for a job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from odfabric.model.job import Job, JobStatus
+from odfabric.ports.jobs import Jobs
+
+_WAITING_JOBS_MAX = 1000
+
+
+def waited_for(job: Job, *, jobs: Jobs, lease_s: float) -> Mapping[str, object]:
+    """The progress of a job that we do not do ourselves; if another process works on the dataset, that too."""
+    progress: dict[str, object] = json.loads(job.progress or "{}")
+    running = job.status is JobStatus.RUNNING
+    if not running and job.dataset_id is not None:
+        others = jobs.page(dataset=job.dataset_id, unfinished_only=True, limit=_WAITING_JOBS_MAX)
+        running = any(other.status is JobStatus.RUNNING for other in others)
+    if not running:
+        return progress
+    holder = f"another process works on the dataset; if it was killed, this goes on within {lease_s:g} s"
+    return {**progress, "stage": f"{progress.get('stage', 'waiting')} ({holder})"}
