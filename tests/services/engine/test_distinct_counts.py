@@ -37,6 +37,10 @@ QUERIES = (
     f"{LAST}, k, count(distinct n) filter (where b) n, count(distinct if(n > 0, s, null)) s, min(n) least, max(s) greatest"
     " from a group by k having count(distinct s) > 1",
     f"{LAST}, k, s, count(distinct n) n from a group by rollup(k, s)",
+    f"{LAST}, count(distinct x, k) xk, count(distinct k, cast(x as float)) kf from a",
+    f"{LAST}, k, count(distinct event_time, n) tn, count(distinct event_time, event_time) filter (where b) tt,"
+    " count(distinct if(n > 0, named_struct('t', event_time), null)) o from a group by k",
+    f"{LAST}, count(distinct *) c from (select event_time, k, n from a)",
     f"{LAST}, m, count(distinct k) k from (select k, max(event_time) event_time, count(distinct n) m from a group by k) group by m",
 )
 TEXTS = [None, "", "a", "b", "ab", "a\x00b", "é"]

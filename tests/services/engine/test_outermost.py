@@ -100,6 +100,10 @@ ALL_ROWS = {
     "both ends": "select max_by(event_time, n) event_time, k, min_by(s, n) s from a group by k",
     "some of the latest": "select max(event_time) event_time, k, max_by(s, event_time) filter (where b) s from a group by k",
     "by what may fail": "select max_by(event_time, n) event_time, k, max_by(1 div n, n) m from a group by k",
+    "months after numbers": top("n, make_ym_interval(k, n)", rank="rank()"),
+    "what cannot be kept": "select event_time, n, m['a'] v from (select *, rank() over (partition by k order by n) r from"
+    " (select event_time, k, n, map('a', n) m from a)) where r <= 2",
+    "months": top("make_ym_interval(k, n)", rank="rank()"),
     "tiles": top("n", rank="ntile(3)"),
     "shares": top("n", rank="percent_rank()", where="r < 0.5"),
     "no bound": top("n", where="r > 1"),

@@ -195,9 +195,17 @@ def test_more_than_spark_collects_is_made_in_pieces(name: str, lab: Lab, too_lar
     assert found_too_large
 
 
-def test_a_row_of_which_too_much_comes_is_a_limit(lab: Lab) -> None:
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select event_time, k, repeat(text, 40) t from a",
+        "select event_time, k, rank() over (partition by repeat(text, 40) order by k) r from a",
+    ],
+)
+def test_a_row_of_which_too_much_comes_is_a_limit(query: str, lab: Lab) -> None:
     own = own_lab(lab)
+    own.call.session.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
     (one, _) = inputs(own)
-    derived = Derivative("select event_time, k, repeat(text, 40) t from a", [one], own.call)
+    derived = Derivative(query, [one], own.call)
     with results_of_at_most(own.call, "10k"), pytest.raises(LimitExceeded, match="collected_bytes_max"):
         derived.pull()

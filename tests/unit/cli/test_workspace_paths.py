@@ -46,8 +46,12 @@ def test_the_engine_of_a_workspace_is_known_by_its_real_path(tmp_path: Path) -> 
     """Whoever comes by a link finds the engine that runs, and starts no other."""
     (tmp_path / "real/w").mkdir(parents=True)
     (tmp_path / "link").symlink_to("real")
-    looks_like_one = [sys.executable, "-c", "input()", "odfabric_engine_spark", str(tmp_path / "real/w/exchange")]
-    with subprocess.Popen(looks_like_one, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as engine:
+    runs = "print(flush=True); input()"
+    looks_like_one = [sys.executable, "-c", runs, "odfabric_engine_spark", str(tmp_path / "real/w/exchange")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(looks_like_one, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as engine:
+        assert engine.stdout is not None
+        engine.stdout.readline()  # until it runs, its command line is not to be seen
         known = EngineProcess("unix:", "token", engine.pid)
         (tmp_path / "real/w/engine.json").write_text(json.dumps(asdict(known)))
         found = [engine_launcher(Settings(workspace=tmp_path / way / "w")).running() for way in ("real", "link")]

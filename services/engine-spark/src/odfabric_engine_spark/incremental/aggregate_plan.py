@@ -16,6 +16,7 @@ from odfabric_engine_spark.incremental.group_keys import GroupColumn
 from odfabric_engine_spark.incremental.group_rows import GroupRows
 from odfabric_engine_spark.incremental.group_versions import GroupShape
 from odfabric_engine_spark.incremental.row_mapping import RowMapping
+from odfabric_engine_spark.local_rows import loose
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class AggregatePlan:
     def of(cls, query: AggregateQuery) -> AggregatePlan:
         """From a classified query."""
         return cls(
-            Accumulators.of(query.calls, [arrow_type(expression) for expression in query.inputs]),
+            # A struct that does not count is null, and so is all that is in it.
+            Accumulators.of(query.calls, [loose(arrow_type(expression)) for expression in query.inputs]),
             RowMapping.of(query.catalyst, query.below, _row_expressions(query)),
             GroupRows.of(query),
         )

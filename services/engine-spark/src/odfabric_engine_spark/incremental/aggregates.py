@@ -127,7 +127,7 @@ def _problem(expression: Expression, name: str) -> InvalidQuery | None:
             at=expression,
             hint="count, sum, avg, min, max, bool_and, bool_or can",
         )
-    if name == "Count" and expression.isDistinct() and all(map(can_be_key, children(expression.aggregateFunction()))):
+    if name == "Count" and expression.isDistinct() and _can_be_told_apart(children(expression.aggregateFunction())):
         return None
     if expression.isDistinct() and name not in ("Min", "Max"):
         return refusal(
@@ -137,6 +137,12 @@ def _problem(expression: Expression, name: str) -> InvalidQuery | None:
             hint="make a dataset of the distinct rows and aggregate that",
         )
     return _type_problem(name, children(expression.aggregateFunction()), text, expression)
+
+
+def _can_be_told_apart(values: Sequence[Expression]) -> bool:
+    """Whether equal values have equal bytes; several are one struct, in which zeros of both signs are two."""
+    several = len(values) > 1
+    return all(can_be_key(each) and not (several and str(each.dataType().typeName()) in _FLOATS) for each in values)
 
 
 def _type_problem(name: str, arguments: Sequence[Expression], text: str, at: Expression) -> InvalidQuery | None:

@@ -46,6 +46,7 @@ from odfabric_engine_spark.stages.joins import (
     equal_pairs,
     join_kind,
 )
+from odfabric_engine_spark.stages.kept_types import can_be_kept
 from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, Stage
 from odfabric_engine_spark.stages.ranked import Ranking, places_below, ranking_of
 from odfabric_engine_spark.stages.timed import TimedFilter, timed_filter
@@ -332,7 +333,9 @@ class Inference:
             between.append(below.plan)
             (below,) = below.children
         places = None if below.leaf is None else places_below(self._catalyst, between, below.leaf.columns)
-        return (node, value) if places is not None and ranking.reads(places) else self._cut(node, value)
+        if places is not None and ranking.reads(places):
+            return node, value
+        return self._cut(node, value) if can_be_kept(output_of(node.plan)) else (node, value)
 
     def _looked_up(self, plan: Plan, below: Plan) -> tuple[Node, Value, Core | None]:
         """The union of rows and versions below a look-up, perhaps under a choice of its columns."""

@@ -58,6 +58,15 @@ def check_kept_types(stages: Sequence[Stage]) -> None:
         raise Refused(in_order(found))
 
 
+def can_be_kept(columns: Sequence[Attribute]) -> bool:
+    """Whether rows with these columns can pass between stages, and be kept by key."""
+    kept = [_parse_datatype_json_string(column.dataType().json()) for column in columns]
+    refused = (*_WITHOUT_FORM, *_WITHOUT_BYTES)
+    return not any(
+        doubled_member(each) is not None or any(type(part) in refused for part in _parts(each)) for each in kept
+    )
+
+
 def _problems(stage: Stage, leaf: StageLeaf) -> Iterator[InvalidQuery]:
     compared = isinstance(stage, RowsStage) or leaf.kind == "stage"
     refused = {**_WITHOUT_FORM, **_WITHOUT_BYTES} if compared else _WITHOUT_FORM

@@ -26,6 +26,7 @@ from odfabric_engine_spark.catalyst import (
     without_alias,
 )
 from odfabric_engine_spark.incremental.classify import arrow_type, calls_of
+from odfabric_engine_spark.incremental.group_keys import can_be_key
 from odfabric_engine_spark.incremental.input_table import leaf_alias
 from odfabric_engine_spark.stages.outermost import OrderColumn, Outermost, is_ordered_here
 from odfabric_engine_spark.stages.query import RowsStage
@@ -205,9 +206,7 @@ def _descends(order: Expression) -> bool:
 
 
 def _is_ordered(column: Attribute, *, inverted: bool) -> bool:
-    if "collat" in str(column.dataType().json()).lower():
-        return False
-    return is_ordered_here(arrow_type(column), inverted=inverted)
+    return can_be_key(column) and is_ordered_here(arrow_type(column), inverted=inverted)
 
 
 def _last_rank(catalyst: Catalyst, window: Plan, above: Sequence[Plan]) -> int | None:

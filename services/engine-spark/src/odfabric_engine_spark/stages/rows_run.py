@@ -23,11 +23,12 @@ from odfabric.errors import OdfError
 from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.incremental.by_column import taken
+from odfabric_engine_spark.incremental.divided_rows import result_too_large
 from odfabric_engine_spark.incremental.failed_rows import FailedRows, FewestRows, found_again, is_of_data
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
-from odfabric_engine_spark.result_rows import collected
+from odfabric_engine_spark.result_rows import ResultTooLarge, collected
 from odfabric_engine_spark.stages.binding import Side, counted_rows, tagged
 from odfabric_engine_spark.stages.delta import Delta, added_up
 from odfabric_engine_spark.stages.extraction import AFTER, BEFORE, BoundRows, first_rows, new_rows, old_and_new_rows
@@ -400,7 +401,10 @@ class RowsRun:
             return _Incoming(net, _NO_KEYS, None)
         # The same types as those of the state, down to what of a struct may be null.
         net = Delta(net.rows.cast(leaf.schema), net.weights)
-        hashes, closes = self._plan.keys[leaf].evaluate(net.rows)
+        try:
+            hashes, closes = self._plan.keys[leaf].evaluate(net.rows)
+        except ResultTooLarge:
+            raise result_too_large(self._call) from None
         if self._plan.outermost is not None:
             return _Incoming.of_run(self._as_run(_Incoming(net, hashes, closes), state), leaf.schema.names)
         return _Incoming.sorted(net, hashes, closes)
