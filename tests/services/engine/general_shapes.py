@@ -77,7 +77,7 @@ _JOINS = {
     ),
     "left, grouped by the right key": groups(
         "ab",
-        f"SELECT {LAST}, b.k, count(DISTINCT a.v) AS n, sum(a.v) AS s FROM a LEFT JOIN b ON a.k = b.k GROUP BY b.k",
+        f"SELECT {LAST}, b.k, sum(DISTINCT a.v) AS n, sum(a.v) AS s FROM a LEFT JOIN b ON a.k = b.k GROUP BY b.k",
         "k",
     ),
     "right": Shape("ab", "SELECT b.event_time, a.v, b.k, b.w FROM a RIGHT JOIN b ON a.k = b.k"),
@@ -92,13 +92,13 @@ _JOINS = {
     ),
     "full on an expression": groups(
         "ab",
-        f"SELECT {LAST}, coalesce(coalesce(a.k, 0), b.k) AS kk, count(DISTINCT a.v) AS n, count(*) AS c FROM a FULL JOIN b ON coalesce(a.k, 0) = b.k "
+        f"SELECT {LAST}, coalesce(coalesce(a.k, 0), b.k) AS kk, sum(DISTINCT a.v) AS n, count(*) AS c FROM a FULL JOIN b ON coalesce(a.k, 0) = b.k "
         "GROUP BY coalesce(coalesce(a.k, 0), b.k)",
         "kk",
     ),
     "full on two keys": groups(
         "ab",
-        f"SELECT {LAST}, coalesce(a.k, b.k) AS k, coalesce(a.z, b.z) AS z, count(DISTINCT b.w) AS n FROM a FULL JOIN b "
+        f"SELECT {LAST}, coalesce(a.k, b.k) AS k, coalesce(a.z, b.z) AS z, sum(DISTINCT b.w) AS n FROM a FULL JOIN b "
         "ON a.k = b.k AND a.z = b.z GROUP BY coalesce(a.k, b.k), coalesce(a.z, b.z)",
         "k",
         "z",
@@ -216,7 +216,7 @@ _GROUPS = {
     "distinct": Shape("a", f"SELECT DISTINCT {DAILY}, k, z FROM a"),
     "aggregate again": groups(
         "a",
-        "SELECT max(event_time) AS event_time, k, max(n) AS m, count(DISTINCT n) AS c FROM "
+        "SELECT max(event_time) AS event_time, k, max(n) AS m, sum(DISTINCT n) AS c FROM "
         "(SELECT max(event_time) AS event_time, k, z, count(*) AS n FROM a GROUP BY k, z) q GROUP BY k",
         "k",
     ),

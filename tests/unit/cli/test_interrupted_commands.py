@@ -69,6 +69,8 @@ def not_handled(number: int, frame: object) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_command_gives_its_job_back_at_once(workspace: Path, number: signal.Signals) -> None:
     before = signal.signal(signal.SIGTERM, not_handled)
+    # Whoever is started in the background ignores it.
+    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with opened(workspace, number) as node:
             with pytest.raises(KeyboardInterrupt):
@@ -78,6 +80,7 @@ def test_an_interrupted_command_gives_its_job_back_at_once(workspace: Path, numb
         assert signal.getsignal(signal.SIGTERM) is not_handled, "the handler is there while there is a job to give back"
     finally:
         signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, ignored)
     with opened(workspace) as node:
         push(node, "second")
         assert {one.status for one in node.ports.jobs.page(limit=10)} == {JobStatus.SUCCEEDED}
