@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from odfabric.errors import AlreadyExists, Determinate, External, HeadMoved, LeaseLost, OdfError
@@ -54,43 +54,38 @@ def run_job(
 
     `committed` is the result of a job that has committed already, whatever happened afterwards: such a job has succeeded.
     """
+    with _given_back_if_interrupted(run, jobs, clock):
+        job = run.lease.job
+        try:
+            if job.attempts > retry.attempts_max:
+                raise Determinate(
+                    f"given up after {retry.attempts_max} attempts, of which the last ended without a word"
+                )
+            result = verbs[job.kind](job, run)
+        except LeaseLost:
+            _log.info("job %s was taken over or cancelled", job.id)
+            return
+        except OdfError as error:
+            final = _record_failure(run, error, committed=committed, jobs=jobs, clock=clock, retry=retry)
+        except Exception as bug:  # noqa: BLE001  # a bug in one verb must neither hide nor stop the jobs behind it
+            _log.exception("job %s", job.id)
+            final = _record_bug(run, bug, committed=committed, jobs=jobs, clock=clock)
+        else:
+            final = jobs.succeed(run.lease, now=clock.now(), result=json.dumps(result), together=run.together)
+        staged = json.loads(job.request).get("staged")
+        if final and staged is not None:
+            objects.delete(staged)
+
+
+@contextmanager
+def _given_back_if_interrupted(run: LeasedRun, jobs: Jobs, clock: Clock) -> Iterator[None]:
+    """Nobody should have to wait for the lease of a process that ends in order."""
     try:
-        _run(run, verbs=verbs, committed=committed, jobs=jobs, objects=objects, clock=clock, retry=retry)
+        yield
     except KeyboardInterrupt:
-        # Nobody should have to wait for the lease of a process that ends in order.
         with suppress(OdfError):
             jobs.retry(run.lease, now=clock.now(), due_at=clock.now(), error=None)
         raise
-
-
-def _run(
-    run: LeasedRun,
-    *,
-    verbs: Mapping[JobKind, JobVerb],
-    committed: Callable[[Job], Mapping[str, object] | None],
-    jobs: Jobs,
-    objects: ObjectStore,
-    clock: Clock,
-    retry: RetryRule,
-) -> None:
-    job = run.lease.job
-    try:
-        if job.attempts > retry.attempts_max:
-            raise Determinate(f"given up after {retry.attempts_max} attempts, of which the last ended without a word")
-        result = verbs[job.kind](job, run)
-    except LeaseLost:
-        _log.info("job %s was taken over or cancelled", job.id)
-        return
-    except OdfError as error:
-        final = _record_failure(run, error, committed=committed, jobs=jobs, clock=clock, retry=retry)
-    except Exception as bug:  # noqa: BLE001  # a bug in one verb must neither hide nor stop the jobs behind it
-        _log.exception("job %s", job.id)
-        final = _record_bug(run, bug, committed=committed, jobs=jobs, clock=clock)
-    else:
-        final = jobs.succeed(run.lease, now=clock.now(), result=json.dumps(result), together=run.together)
-    staged = json.loads(job.request).get("staged")
-    if final and staged is not None:
-        objects.delete(staged)
 
 
 def _record_bug(

@@ -57,10 +57,7 @@ from odfabric.wiring.heartbeats import heartbeats
 from odfabric.wiring.indexes import IndexVerbs
 from odfabric.wiring.metrics import metrics_text, registry_of
 from odfabric.wiring.node_ports import NodePorts
-from odfabric.wiring.waiting import waited_for
-
-WAITING_JOBS_MAX = 1000
-"""Older jobs of a dataset that a command looks at."""
+from odfabric.wiring.waiting import WAITING_JOBS_MAX, waited_for
 
 
 class Node:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from odfabric.model.job import Job, JobStatus
 from odfabric.ports.jobs import Jobs
 
-_WAITING_JOBS_MAX = 1000
+WAITING_JOBS_MAX = 1000
+"""Older jobs of a dataset that a command looks at."""
 
 
 def waited_for(job: Job, *, jobs: Jobs, lease_s: float) -> Mapping[str, object]:
@@ -16,7 +17,7 @@ def waited_for(job: Job, *, jobs: Jobs, lease_s: float) -> Mapping[str, object]:
     progress: dict[str, object] = json.loads(job.progress or "{}")
     running = job.status is JobStatus.RUNNING
     if not running and job.dataset_id is not None:
-        others = jobs.page(dataset=job.dataset_id, unfinished_only=True, limit=_WAITING_JOBS_MAX)
+        others = jobs.page(dataset=job.dataset_id, unfinished_only=True, limit=WAITING_JOBS_MAX)
         running = any(other.status is JobStatus.RUNNING for other in others)
     if not running:
         return progress
