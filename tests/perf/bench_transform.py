@@ -6,7 +6,7 @@
 For each history and query: the iterations (medians of runs that all start from the same checkpoint), the transaction that
 computes the history from nothing, and plain Spark SQL over the same Parquet, all in one warm session. An iteration
 includes judging the query (kept after the first time), reading and writing checkpoints, writing the slice. Nothing of the
-coordinator is in it. Joins meet a table of one million items.
+coordinator is in it. Joins meet a table of one million items; with `--items 20` a table of few, each of which has many rows.
 """
 
 from __future__ import annotations

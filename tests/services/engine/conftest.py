@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.session import SparkProcess, request_session, start_spark
 from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.stages.binding import BoundPlan
 from odfabric_engine_spark.validate import gate
 from tests.services.engine.engine_process import EngineUnderTest
 from tests.services.engine.law_check import Lab
@@ -54,3 +56,17 @@ def lab(engine_call: EngineCall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.wholeStage", "false")
     monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.factoryMode", "NO_CODEGEN")
     return Lab(engine_call, tmp_path)
+
+
+@pytest.fixture
+def bound(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """How many rows of its leaves each job of a stage was handed."""
+    found: list[tuple[int, ...]] = []
+    plain = BoundPlan.changes
+
+    def counting(self: BoundPlan, *rest: Any, **more: Any) -> Any:
+        found.append(tuple(each.rows for each in more["sizes"]))
+        return plain(self, *rest, **more)
+
+    monkeypatch.setattr(BoundPlan, "changes", counting)
+    return found

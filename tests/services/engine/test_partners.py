@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,6 @@ from odfabric.model.metadata import TemporalTable
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.stages import rows_plan
-from odfabric_engine_spark.stages.binding import BoundPlan
 from odfabric_engine_spark.stages.partners import is_among
 from tests.services.engine.law_check import net_rows
 from tests.services.engine.transforming import HOUR, A, Derivative, Input, R, input_schema
@@ -78,20 +76,6 @@ def inputs(engine_call: EngineCall) -> list[Input]:
     a.add([(A, HOUR + key, key, str(key)) for key in range(ALL)])
     b.add([(A, key, key, f"of {key}") for key in range(ALL - SHARED, 2 * ALL - SHARED)])
     return [a, b]
-
-
-@pytest.fixture
-def bound(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """How many rows of its leaves each job of a stage was handed."""
-    found: list[tuple[int, ...]] = []
-    plain = BoundPlan.changes
-
-    def counting(self: BoundPlan, *rest: Any, **more: Any) -> Any:
-        found.append(tuple(each.rows for each in more["sizes"]))
-        return plain(self, *rest, **more)
-
-    monkeypatch.setattr(BoundPlan, "changes", counting)
-    return found
 
 
 @pytest.mark.parametrize("name", BOUND)

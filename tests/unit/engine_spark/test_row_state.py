@@ -112,8 +112,12 @@ class Model:
             if closes is not None and closes <= to_us:
                 self.rows[key] = 0
 
-    def net(self, hashes: set[int]) -> list[tuple[int, int, bytes]]:
-        return sorted((h, weight, known) for (h, known), weight in self.rows.items() if weight and h in hashes)
+    def net(self, hashes: set[int], since: int | None = None) -> list[tuple[int, int, bytes]]:
+        return sorted(
+            (h, weight, known)
+            for (h, known), weight in self.rows.items()
+            if weight and h in hashes and (since is None or (self.closes[h, known] or since - 1) >= since)
+        )
 
 
 def lines(found: pa.Table) -> Iterator[tuple[int, int, int | None, bytes]]:
@@ -124,7 +128,8 @@ def lines(found: pa.Table) -> Iterator[tuple[int, int, int | None, bytes]]:
 
 
 def net(found: pa.Table) -> list[tuple[int, int, bytes]]:
-    assert [(line[0], line[3]) for line in lines(found)] == sorted((line[0], line[3]) for line in lines(found))
+    places = [(hash_, -1 if closes is None else closes, known) for hash_, _, closes, known in lines(found)]
+    assert places == sorted(places)
     return sorted((hash_, weight, known) for hash_, weight, _, known in lines(found))
 
 
@@ -132,6 +137,8 @@ step = st.one_of(
     st.lists(rows, max_size=12).map(lambda found: ("add", found)),
     st.lists(rows, max_size=12).map(lambda found: ("grow", found)),
     st.sets(st.integers(0, 7)).map(lambda found: ("look up", found)),
+    st.lists(rows, max_size=5).map(lambda found: ("weigh", found)),
+    st.tuples(st.sets(st.integers(0, 7)), st.integers(0, 70)).map(lambda found: ("look up since", found)),
     st.just(("seal", False)),
     st.just(("seal", True)),
     st.just(("prepare", None)),
@@ -158,6 +165,15 @@ def test_a_state_is_its_net_rows(
             model.add(added)
         elif what == "look up":
             assert net(state.of_keys(pa.array(sorted(argument), pa.uint64()))) == model.net(argument)
+        elif what == "look up since" and timed:
+            hashes, since = np.array(sorted(argument[0]), np.uint64), np.full(len(argument[0]), argument[1])
+            found = state.closing_since(hashes, since)
+            assert net(found) == model.net(argument[0], argument[1])
+            assert state.counts_since(hashes, since) >= found.num_rows
+        elif what == "weigh":
+            asked = table(sorted(argument), timed=timed)
+            weights = state.weights_of_rows(asked.column(HASH).to_numpy(), asked.drop_columns([HASH, WEIGHT]))
+            assert weights.tolist() == [model.rows[hash_, known] for hash_, _, _, known in lines(asked)]
         elif what == "drop" and timed:
             dropped_to = max(argument, dropped_to or 0)
             state.drop_closed(argument)

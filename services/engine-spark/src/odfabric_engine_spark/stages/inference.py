@@ -47,6 +47,7 @@ from odfabric_engine_spark.stages.joins import (
     join_kind,
 )
 from odfabric_engine_spark.stages.kept_types import can_be_kept
+from odfabric_engine_spark.stages.looking_up import looking_up_leaves
 from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, Stage
 from odfabric_engine_spark.stages.ranked import Ranking, places_below, ranking_of
 from odfabric_engine_spark.stages.timed import TimedFilter, timed_filter
@@ -305,7 +306,12 @@ class Inference:
         looks_up = self._limited is not None and is_look_up(plan)
         node, value, core = self._looked_up(plan, below) if looks_up else (*self._of(below), None)
         node, value = self._ranked(node, value, self._rankings.get(expr_id(items(plan.windowExpressions())[0])))
+        below_keys, looking_up = node, looking_up_leaves(plan, node, value) if is_look_up(plan) else {}
         node, value, traced = self._keyed(node, value, items(plan.partitionSpec()))
+        if node is below_keys:
+            for leaf, looked_up in looking_up.items():
+                leaf.linear = True
+                leaf.looks_up |= looked_up
         columns = dict(value.columns)
         for key, component in traced:
             if is_attribute(key):

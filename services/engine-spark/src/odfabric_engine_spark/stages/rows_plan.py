@@ -16,13 +16,14 @@ from odfabric_engine_spark.stages.leaf_keys import LeafKeys
 from odfabric_engine_spark.stages.partners import partners_of
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.stages.ranked import outermost_of
+from odfabric_engine_spark.stages.row_expressions import RowExpressions
 from odfabric_engine_spark.stages.values import Island, StageLeaf, stage_schema
 
 
 class RowsPlan:
     """Of one stage. `kept` are the leaves whose rows are needed again, `partners` those without which rows of a key give nothing.
 
-    `outermost` says which rows of a key are looked at, None for all.
+    `outermost` says which rows of a key are looked at, None for all; `times` when rows are that others look up.
     """
 
     def __init__(self, catalyst: Catalyst, stage: RowsStage) -> None:
@@ -34,6 +35,11 @@ class RowsPlan:
         self.kept = frozenset(leaf for leaf in stage.leaves if _is_needed_again(stage, leaf))
         self.partners = partners_of(catalyst, stage)
         self.outermost = outermost_of(catalyst, stage)
+        self.times = {
+            version: RowExpressions.of(catalyst, version.columns, (time,))
+            for leaf in stage.leaves
+            for version, time in leaf.looks_up.items()
+        }
         self.output_schema: pa.Schema = stage_schema(stage.output)
         self.described = [Described(_source(leaf), tuple(map(_name, leaf.columns))) for leaf in stage.leaves]
 

@@ -20,13 +20,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from odfabric.errors import OdfError
-from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.incremental.by_column import taken
 from odfabric_engine_spark.incremental.divided_rows import result_too_large
 from odfabric_engine_spark.incremental.failed_rows import FailedRows, FewestRows, found_again, is_of_data
-from odfabric_engine_spark.incremental.number_runs import run_starts
-from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.result_rows import ResultTooLarge, collected
 from odfabric_engine_spark.stages.binding import Side, counted_rows, tagged
@@ -35,6 +31,8 @@ from odfabric_engine_spark.stages.extraction import AFTER, BEFORE, BoundRows, fi
 from odfabric_engine_spark.stages.forgetting import StageForgets
 from odfabric_engine_spark.stages.forgotten_rows import Bounds, ForgottenRows
 from odfabric_engine_spark.stages.hashed_joins import Size
+from odfabric_engine_spark.stages.incoming import NO_KEYS, Incoming
+from odfabric_engine_spark.stages.old_rows import AskedRows, IslandChange
 from odfabric_engine_spark.stages.outermost import Outermost
 from odfabric_engine_spark.stages.partners import KeysPresent, is_among
 from odfabric_engine_spark.stages.parts_at_once import PartWork, computed, count_of
@@ -43,7 +41,7 @@ from odfabric_engine_spark.stages.stage_tasks import StageTasks, TouchedLeaf, ke
 from odfabric_engine_spark.stages.values import Island, StageLeaf
 from odfabric_engine_spark.state.key_part import KeyPart
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Longs, Run, distinct, hashes_of
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Run, distinct, hashes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,67 +52,18 @@ class Watermarks:
     after_us: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Incoming:
-    """New rows of a leaf, equal ones added up, in the order of the hashes of their keys. A leaf without state has no keys.
-
-    So the rows of a part of the keys follow one another, and need not be looked for nor copied. `closes` is what is stored with them,
-    `run` how, if that is made already.
-    """
-
-    delta: Delta
-    hashes: Hashes
-    closes: pa.Array | None
-    run: Run | None = None
-
-    @classmethod
-    def of_run(cls, run: Run, names: Sequence[str]) -> _Incoming:
-        """Rows as they are stored, of which these are the columns of the leaf."""
-        rows = run.slice(0, len(run))
-        return cls(Delta(rows.select(names), one_array(rows.column(WEIGHT)).to_numpy()), run.hashes, None, run)
-
-    @classmethod
-    def sorted(cls, delta: Delta, hashes: Hashes, closes: pa.Array | None) -> _Incoming:
-        """Of rows in any order."""
-        if (hashes[1:] >= hashes[:-1]).all():
-            return cls(delta, hashes, closes)
-        order = stable_order(hashes)
-        rows = Delta(taken(delta.rows, order), delta.weights[order])
-        return cls(rows, hashes[order], None if closes is None else closes.take(pa.array(order)))
-
-    @property
-    def withdrawn(self) -> Hashes:
-        """Keys of rows that are withdrawn."""
-        found: Hashes = self.hashes[self.delta.weights < 0]
-        return found
-
-    def of_keys(self, hashes: Hashes) -> _Incoming:
-        """The rows of some keys, which ascend, or all rows where these are most of them."""
-        starts = run_starts(self.hashes)
-        kept = np.repeat(is_among(self.hashes[starts], hashes), np.diff(np.append(starts, len(self.hashes))))
-        if kept.sum() > _MOST * len(kept):
-            return self
-        return _Incoming(self.delta.take(np.nonzero(kept)[0]), self.hashes[kept], None)
-
-    def taken(self, positions: Longs) -> _Incoming:
-        """Some of the rows."""
-        return _Incoming(self.delta.take(positions), self.hashes[positions], None)
-
-    def chosen(self, part: KeyPart) -> Delta:
-        """The rows of a part of the keys."""
-        if not len(self.hashes):
-            return self.delta if part.is_first else self.delta.slice(0, 0)
-        span = part.span(self.hashes)
-        return self.delta.slice(span.start, span.stop - span.start)
-
-
 @dataclass(frozen=True)
 class _Touched:
-    """Keys of an island that have to be computed, some more than once; each of `parts` ascends. `moved`: the watermark closes some."""
+    """Keys of an island that have to be computed, some more than once; each of `parts` ascends. `closing` are those that the watermark closes."""
 
     parts: tuple[Hashes, ...]
-    moved: bool
+    closing: Mapping[StageLeaf, Hashes]
     everything: bool
+
+    @property
+    def moved(self) -> bool:
+        """Whether the watermark closes some."""
+        return any(map(len, self.closing.values()))
 
     @cached_property
     def hashes(self) -> Hashes:
@@ -132,14 +81,14 @@ class _Touched:
 class _Work:
     """What a transaction does to a stage: `rows` and `bytes` say about how much is bound, old rows that touched keys bring along included.
 
-    Of new rows, which are `incoming`, those are `bound` that something can come of; `asked` are the keys of each leaf whose old rows are
-    looked up. `alone` is the only leaf with new rows if that helps.
+    Of new rows, which are `incoming`, those are `bound` that something can come of; `asked` are the old rows of each leaf that are looked
+    up. `alone` is the only leaf with new rows if that helps.
     """
 
-    incoming: dict[StageLeaf, _Incoming]
+    incoming: dict[StageLeaf, Incoming]
     touched: list[_Touched]
-    bound: dict[StageLeaf, _Incoming]
-    asked: dict[StageLeaf, Hashes]
+    bound: dict[StageLeaf, Incoming]
+    asked: dict[StageLeaf, AskedRows]
     rows: int
     bytes: int
     alone: StageLeaf | None
@@ -158,9 +107,6 @@ class _PartChange:
     owed: list[tuple[StageLeaf, pa.Table]]
 
 
-_MOST = 0.9
-"""Share of rows of which all may as well be bound: copying the others takes longer than it saves."""
-_NO_KEYS = np.zeros(0, dtype=np.uint64)
 _EVERY_KEY = np.zeros(1, dtype=np.uint64)
 """The key of rows that meet all others."""
 
@@ -207,9 +153,10 @@ class RowsRun:
         incoming = {leaf: self._incoming(leaf, delta) for leaf, delta in zip(self._stage.leaves, deltas, strict=True)}
         self._known = {leaf: state for leaf, state in self._states.items() if state is not None and state.rows}
         touched = [self._touched(island, incoming, marks) for island in self._stage.islands]
-        bound, asked = self._needed(incoming, touched)
+        bound, keys = self._needed(incoming, touched)
         rows = sum(len(each.delta) for each in bound.values())
         size = sum(each.delta.rows.nbytes for each in bound.values())
+        asked = self._asked(keys, incoming, touched, marks)
         old_rows, old_bytes = self._old(asked)
         work = _Work(
             incoming,
@@ -229,8 +176,8 @@ class RowsRun:
         return self._beside_storing(work)
 
     def _needed(
-        self, incoming: dict[StageLeaf, _Incoming], touched: Sequence[_Touched]
-    ) -> tuple[dict[StageLeaf, _Incoming], dict[StageLeaf, Hashes]]:
+        self, incoming: dict[StageLeaf, Incoming], touched: Sequence[_Touched]
+    ) -> tuple[dict[StageLeaf, Incoming], dict[StageLeaf, Hashes]]:
         """New rows that something can come of, and keys of each leaf by which old ones are looked up: what is withdrawn among them."""
         present = KeysPresent({leaf: each.hashes for leaf, each in incoming.items()}, self._known)
         bound, asked = dict(incoming), {}
@@ -238,27 +185,48 @@ class RowsRun:
             for leaf in island.leaves:
                 new, partners = incoming[leaf], self._plan.partners.get(leaf)
                 # Of keys that bring no old rows along it does not matter which they are.
-                asked[leaf] = keys.hashes if self._known else _NO_KEYS
+                asked[leaf] = keys.hashes if self._known else NO_KEYS
                 if partners is not None:
                     own = keys.hashes if self._known else distinct(new.hashes)
                     needed = present.with_all(partners, own) | is_among(own, distinct(new.withdrawn))
-                    asked[leaf] = own[needed] if self._known else _NO_KEYS
+                    asked[leaf] = own[needed] if self._known else NO_KEYS
                     bound[leaf] = new.of_keys(own[needed])
                 if self._plan.outermost is not None and new.run is not None:
                     bound[leaf] = new.taken(self._plan.outermost.of_new(new.hashes, new.run.slice(0, len(new.run))))
         return bound, asked
 
-    def _old(self, asked: Mapping[StageLeaf, Hashes]) -> tuple[int, int]:
-        """At most how many rows of states the keys that are asked for bring along, and about how many bytes."""
+    def _asked(
+        self,
+        keys: Mapping[StageLeaf, Hashes],
+        incoming: Mapping[StageLeaf, Incoming],
+        touched: Sequence[_Touched],
+        marks: Watermarks,
+    ) -> dict[StageLeaf, AskedRows]:
+        """Which old rows of each leaf are looked up for some keys."""
+        asked: dict[StageLeaf, AskedRows] = {}
+        for island, own in zip(self._stage.islands, touched, strict=True):
+            of_island = {leaf: incoming[leaf] for leaf in island.leaves}
+            change = IslandChange(of_island, own.closing, marks.before_us)
+            for leaf in island.leaves:
+                state, hashes = self._known.get(leaf), keys[leaf]
+                if state is None:
+                    asked[leaf] = AskedRows.of_keys(hashes, 0)
+                elif self._plan.outermost is not None:
+                    counts = np.minimum(state.counts(hashes), self._plan.outermost.count)
+                    asked[leaf] = AskedRows.of_keys(hashes, int(counts.sum()))
+                elif own.everything:
+                    asked[leaf] = AskedRows.of_keys(hashes, int(state.counts(hashes).sum()))
+                else:
+                    asked[leaf] = change.asked(leaf, state, hashes, self._plan.times)
+        return asked
+
+    def _old(self, asked: Mapping[StageLeaf, AskedRows]) -> tuple[int, int]:
+        """At most how many rows of states are looked up, and about how many bytes."""
         rows, size = 0, 0.0
-        for leaf, hashes in asked.items():
+        for leaf, each in asked.items():
             state = self._known.get(leaf)
             if state is not None:
-                counts = state.counts(hashes)
-                if self._plan.outermost is not None:
-                    counts = np.minimum(counts, self._plan.outermost.count)
-                own = int(counts.sum())
-                rows, size = rows + own, size + own * state.bytes / state.rows
+                rows, size = rows + each.count, size + each.count * state.bytes / state.rows
         return rows, int(size)
 
     def _beside_storing(self, work: _Work) -> Delta:
@@ -365,12 +333,12 @@ class RowsRun:
                 )
         return touched
 
-    def _as_runs(self, incoming: dict[StageLeaf, _Incoming]) -> list[tuple[RowState, Run]]:
+    def _as_runs(self, incoming: dict[StageLeaf, Incoming]) -> list[tuple[RowState, Run]]:
         """What is to be added to each state."""
         known = [(self._states[leaf], each) for leaf, each in incoming.items() if len(each.delta)]
         return [(state, self._as_run(each, state)) for state, each in known if state is not None]
 
-    def _as_run(self, incoming: _Incoming, state: RowState) -> Run:
+    def _as_run(self, incoming: Incoming, state: RowState) -> Run:
         """Rows as a state takes them."""
         if incoming.run is not None:
             return incoming.run
@@ -394,11 +362,11 @@ class RowsRun:
         self.stored()
         ForgottenRows(self._states, self._call.settings.stage_rows_max, self._call.check).forget(rules, bounds)
 
-    def _incoming(self, leaf: StageLeaf, delta: Delta) -> _Incoming:
+    def _incoming(self, leaf: StageLeaf, delta: Delta) -> Incoming:
         net = added_up(delta)
         state = self._states[leaf]
         if state is None:
-            return _Incoming(net, _NO_KEYS, None)
+            return Incoming(net, NO_KEYS, None)
         # The same types as those of the state, down to what of a struct may be null.
         net = Delta(net.rows.cast(leaf.schema), net.weights)
         try:
@@ -406,25 +374,24 @@ class RowsRun:
         except ResultTooLarge:
             raise result_too_large(self._call) from None
         if self._plan.outermost is not None:
-            return _Incoming.of_run(self._as_run(_Incoming(net, hashes, closes), state), leaf.schema.names)
-        return _Incoming.sorted(net, hashes, closes)
+            return Incoming.of_run(self._as_run(Incoming(net, hashes, closes), state), leaf.schema.names)
+        return Incoming.sorted(net, hashes, closes)
 
-    def _touched(self, island: Island, incoming: dict[StageLeaf, _Incoming], marks: Watermarks) -> _Touched:
+    def _touched(self, island: Island, incoming: dict[StageLeaf, Incoming], marks: Watermarks) -> _Touched:
         if any(len(incoming[leaf].delta) for leaf in island.wholes):
             known = [self._all_hashes(leaf) for leaf in island.leaves]
             new = [incoming[leaf].hashes for leaf in island.leaves]
-            return _Touched((*known, *new), moved=False, everything=True)
+            return _Touched((*known, *new), {}, everything=True)
         parts = [incoming[leaf].hashes for leaf in island.leaves]
-        closing = [self._closing(leaf, marks) for leaf in island.leaves]
+        closing = {leaf: self._closing(leaf, marks) for leaf in island.leaves}
         if island.always:
             parts.append(np.zeros(1, dtype=np.uint64))
-        moved = any(len(hashes) for hashes in closing)
-        return _Touched((*parts, *closing), moved, everything=False)
+        return _Touched((*parts, *closing.values()), closing, everything=False)
 
     def _closing(self, leaf: StageLeaf, marks: Watermarks) -> Hashes:
         state = self._known.get(leaf)
         if not leaf.closes or state is None or marks.after_us is None or marks.after_us == marks.before_us:
-            return _NO_KEYS
+            return NO_KEYS
         return hashes_of(state.closing(marks.before_us, marks.after_us))
 
     def _all_hashes(self, leaf: StageLeaf) -> Hashes:
@@ -433,7 +400,7 @@ class RowsRun:
         return distinct(*(hashes_of(piece.column(HASH)) for piece in pieces))
 
     def _alone(
-        self, incoming: dict[StageLeaf, _Incoming], touched: Sequence[_Touched], *, first: bool
+        self, incoming: dict[StageLeaf, Incoming], touched: Sequence[_Touched], *, first: bool
     ) -> StageLeaf | None:
         """The only leaf with new rows, if each of them is mapped alone: then its old rows need not be bound."""
         if first or any(each.moved or each.everything for each in touched):
@@ -453,23 +420,24 @@ class RowsRun:
         bound: dict[StageLeaf, BoundRows] = {}
         for island in self._stage.islands:
             for leaf in island.leaves:
-                hashes = work.asked[leaf][part.span(work.asked[leaf])]
-                bound[leaf] = self._bound(leaf, work.bound[leaf].chosen(part), hashes, alone=leaf is work.alone)
+                new, asked = work.bound[leaf].chosen(part), work.asked[leaf].chosen(part)
+                bound[leaf] = self._bound(leaf, new, asked, alone=leaf is work.alone)
             for leaf in island.wholes:
-                bound[leaf] = self._bound(leaf, work.incoming[leaf].delta, _EVERY_KEY, alone=False)
+                bound[leaf] = self._bound(leaf, work.incoming[leaf], AskedRows.of_keys(_EVERY_KEY, 0), alone=False)
         return [bound[leaf] for leaf in self._stage.leaves]
 
     def _first_rows(self, outermost: Outermost, part: KeyPart, work: _Work) -> BoundRows:
         """Rows of the only leaf that can be among the first of the keys of a part."""
         ((leaf, new),) = work.bound.items()
         state = self._known[leaf]
-        found = outermost.first_rows(state, new.hashes[part.span(new.hashes)], new.chosen(part))
+        own = new.chosen(part)
+        found = outermost.first_rows(state, own.hashes, own.delta)
         if not len(found.doubtful):
             return old_and_new_rows(found.old, found.new, alone=False)
         whole = work.incoming[leaf]
-        own = whole.taken(np.nonzero(is_among(whole.hashes, found.doubtful))[0])
+        all_new = whole.taken(np.nonzero(is_among(whole.hashes, found.doubtful))[0])
         old = pa.concat_tables([found.old, state.of_keys(pa.array(found.doubtful))])
-        return old_and_new_rows(old, Delta.joined([found.new, own.delta]), alone=False)
+        return old_and_new_rows(old, Delta.joined([found.new, all_new.delta]), alone=False)
 
     def _is_divisible(self, part: KeyPart, work: _Work) -> bool:
         return not self._plan.always and part.divisible and work.has_several(part)
@@ -519,11 +487,11 @@ class RowsRun:
         compute = partial(self._results, sides=work.sides)
         return FewestRows(error, compute, leaves, lambda: self._plan.described, row_wise=False).told(check)
 
-    def _bound(self, leaf: StageLeaf, delta: Delta, hashes: Hashes, *, alone: bool) -> BoundRows:
+    def _bound(self, leaf: StageLeaf, new: Incoming, asked: AskedRows, *, alone: bool) -> BoundRows:
         """Old and new rows of a leaf; old rows that stay are left out of a leaf that is alone."""
         if self._states[leaf] is None:
-            return new_rows(delta)
+            return new_rows(new.delta)
         state = self._known.get(leaf)
         if state is None:
-            return first_rows(delta)
-        return old_and_new_rows(state.of_keys(pa.array(hashes)), delta, alone=alone)
+            return first_rows(new.delta)
+        return asked.bound(state, new, alone=alone)

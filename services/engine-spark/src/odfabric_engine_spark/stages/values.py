@@ -41,6 +41,7 @@ class StageLeaf:
     `kind` is `input` (rows of the input `source`), `stage` (changes of the stage number `source`) or `constant`. `closes` is
     the instant at which a row becomes final, if the stage waits for it; `final` is that of a row which nothing waits for, under a
     finite lateness. `whole`: all its rows meet every key. `linear`: on the way to the result each of its rows is mapped alone.
+    `looks_up`: leaves of which its rows meet only what is not later than they close, with the time of their rows.
     """
 
     kind: str
@@ -51,6 +52,7 @@ class StageLeaf:
     final: Expression | None = None
     whole: bool = False
     linear: bool = True
+    looks_up: dict[StageLeaf, Expression] = field(default_factory=dict)
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -181,12 +181,12 @@ def _weights(rows: pa.Table) -> Longs:
 
 
 def bytes_of(rows: pa.Table) -> pa.Array:
-    """What tells rows apart: the closing time comes last, for it is nothing but a function of the row."""
+    """What tells rows apart."""
     columns = [one_array(rows.column(name)) for name in told_apart_by(rows)]
     return row_bytes(columns) if columns else pa.array([b""] * rows.num_rows, pa.binary())
 
 
 def told_apart_by(rows: pa.Table) -> list[str]:
-    """The columns of `bytes_of` in their order."""
+    """The columns of `bytes_of` in their order: rows of a key lie in the order in which they close, so those of some time are found by it."""
     names = [name for name in rows.column_names if name not in (WEIGHT, CLOSES)]
-    return [*names, CLOSES] if CLOSES in rows.column_names else names
+    return [CLOSES, *names] if CLOSES in rows.column_names else names

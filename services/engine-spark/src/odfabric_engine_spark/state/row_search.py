@@ -1,10 +1,13 @@
-"""Single rows of keys, found by binary search.
+"""Some rows of keys, found by binary search.
 
-Owns looking up one row of a key that may have millions. Invariant: rows of a key lie in the order of their canonical bytes in each run, so
-of keys with one value in their first column the rows lie in the order of the second. Not here: rows of whole keys (`net_rows`), ends of keys (`key_ends`).
+Owns looking up one row of a key that may have millions, or those that close late. Invariant: rows of a key lie in the order of their
+canonical bytes in each run, by the time at which they close first, so of keys with one value in their first column the rows lie in the
+order of the second. Not here: rows of whole keys (`net_rows`), ends of keys (`key_ends`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfabric.formats.canonical_rows import has_integers_in_order, integers_in_order, one_array
+from odfabric_engine_spark.state.net_rows import bytes_of, told_apart_by
 from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Longs, Run
 
 _Mask = npt.NDArray[np.bool_]
+_LEAST = np.iinfo(np.int64).min
+_NUMBERS_MAX = 3
+"""First columns by whose numbers rows are looked for before their bytes are made."""
 
 
 def shared_hashes(run: Run, hashes: Hashes, name: str, owners: pa.Array) -> Hashes:
@@ -34,25 +41,82 @@ def weights_in(run: Run, hashes: Hashes, name: str, values: pa.Array, dropped_to
 
     All rows of a hash have the same in the columns before. Rows that close at `dropped_to_us` or before are forgotten.
     """
-    lower, ends = run.bounds(hashes)
-    upper, wanted = ends.copy(), _comparable(values)
+    begins, ends = run.bounds(hashes)
+    wanted = _comparable(values)
+    lower = _first_not(begins, ends, lambda at, some: _is_less(_values_at(run, at, name), _chosen(wanted, some)))
+    inside = np.nonzero(lower < ends)[0]
+    same = inside[_is_same(_values_at(run, lower[inside], name), _chosen(wanted, inside))]
+    return _weights_at(run, lower, same, dropped_to_us)
+
+
+def same_rows(run: Run, hashes: Hashes, rows: pa.Table, dropped_to_us: int | None) -> Longs:
+    """The weights of rows by their hashes, which ascend, and all their columns; 0 for a row that is not there.
+
+    Rows that close at `dropped_to_us` or before are forgotten.
+    """
+    begins, ends = run.bounds(hashes)
+    for name in told_apart_by(rows)[:_NUMBERS_MAX]:
+        if not has_integers_in_order(rows.schema.field(name).type):
+            break
+        begins, ends = _with_number(run, begins, ends, name, _numbers(rows.column(name)))
+    wanted = bytes_of(rows)
+    lower = _first_not(begins, ends, lambda at, some: _is_less(bytes_of(run.take(at)), _chosen(wanted, some)))
+    inside = np.nonzero(lower < ends)[0]
+    same = inside[_is_same(bytes_of(run.take(lower[inside])), _chosen(wanted, inside))]
+    return _weights_at(run, lower, same, dropped_to_us)
+
+
+def rows_since(run: Run, hashes: Hashes, since_us: Longs) -> tuple[Longs, Longs]:
+    """Where rows of each of some ascending hashes begin and end that close at an instant or later. Those that never close do not."""
+    begins, ends = run.bounds(hashes)
+    return _first_not(begins, ends, lambda at, some: _numbers_at(run, at, CLOSES) < since_us[some]), ends
+
+
+def _with_number(run: Run, begins: Longs, ends: Longs, name: str, wanted: Longs) -> tuple[Longs, Longs]:
+    """Of spans of rows that lie in the order of a column those that have a number in it; a null counts as the least."""
+    lower = _first_not(begins, ends, lambda at, some: _numbers_at(run, at, name) < wanted[some])
+    return lower, _first_not(lower, ends, lambda at, some: _numbers_at(run, at, name) <= wanted[some])
+
+
+def _first_not(begins: Longs, ends: Longs, is_before: Callable[[Longs, Longs], _Mask]) -> Longs:
+    """The first position of each span that is not before what is looked for, or its end: `is_before` tells for positions of some spans."""
+    lower, upper = begins.copy(), ends.copy()
     active = np.nonzero(lower < upper)[0]
     while len(active):
         middle = (lower[active] + upper[active]) // 2
-        less = _is_less(_values_at(run, middle, name), _chosen(wanted, active))
-        lower[active[less]] = middle[less] + 1
-        upper[active[~less]] = middle[~less]
+        before = is_before(middle, active)
+        lower[active[before]] = middle[before] + 1
+        upper[active[~before]] = middle[~before]
         active = active[lower[active] < upper[active]]
-    weights = np.zeros(len(hashes), dtype=np.int64)
-    inside = np.nonzero(lower < ends)[0]
-    same = inside[_is_same(_values_at(run, lower[inside], name), _chosen(wanted, inside))]
+    return lower
+
+
+def _weights_at(run: Run, positions: Longs, some: Longs, dropped_to_us: int | None) -> Longs:
+    """The weights of the rows at some of the positions, 0 for the others and for what is forgotten."""
+    weights = np.zeros(len(positions), dtype=np.int64)
     names = [WEIGHT, CLOSES] if CLOSES in run.schema.names else [WEIGHT]
-    found = run.take(lower[same], names)
-    weights[same] = one_array(found.column(WEIGHT)).to_numpy()
+    found = run.take(positions[some], names)
+    weights[some] = one_array(found.column(WEIGHT)).to_numpy()
     if dropped_to_us is not None and len(names) > 1:
         forgotten = pc.fill_null(pc.less_equal(one_array(found.column(CLOSES)), dropped_to_us), False)
-        weights[same[forgotten.to_numpy(zero_copy_only=False)]] = 0
+        weights[some[forgotten.to_numpy(zero_copy_only=False)]] = 0
     return weights
+
+
+def _numbers_at(run: Run, positions: Longs, name: str) -> Longs:
+    return _numbers(run.take(positions, [name]).column(name))
+
+
+def _numbers(column: pa.Array | pa.ChunkedArray) -> Longs:
+    """Values as integers in their order, a null as the least."""
+    values = one_array(column)
+    if not values.null_count:
+        return integers_in_order(values)
+    nulls = values.is_null().to_numpy(zero_copy_only=False)
+    nothing = pa.scalar(False) if pa.types.is_boolean(values.type) else pa.scalar(0, values.type)
+    numbers = integers_in_order(pc.fill_null(values, nothing)).copy()
+    numbers[nulls] = _LEAST
+    return numbers
 
 
 def _comparable(values: pa.Array) -> Longs | pa.Array:

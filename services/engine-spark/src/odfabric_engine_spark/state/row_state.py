@@ -18,8 +18,19 @@ from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.state.growing_run import GrowingRun
 from odfabric_engine_spark.state.key_ends import read_ends
 from odfabric_engine_spark.state.net_rows import KeyedRows, gathered, netted, pieces
-from odfabric_engine_spark.state.row_search import shared_hashes, weights_in
-from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, Longs, Run, RunFile, distinct, hashes_of
+from odfabric_engine_spark.state.row_search import rows_since, same_rows, shared_hashes, weights_in
+from odfabric_engine_spark.state.run import (
+    CLOSES,
+    HASH,
+    WEIGHT,
+    Hashes,
+    Longs,
+    Run,
+    RunFile,
+    distinct,
+    hashes_of,
+    spans,
+)
 from odfabric_engine_spark.state.run_file import WrittenRun, open_written, write_run
 from odfabric_engine_spark.state.sealing import StateWork, sealed_runs, without_dropped
 from odfabric_engine_spark.state.tiers import merges
@@ -72,10 +83,23 @@ class RowState:
     def of_keys(self, hashes: pa.Array | pa.ChunkedArray) -> pa.Table:
         """Net rows of some keys, by hash, then by canonical bytes; also those that are owed (weight below zero)."""
         wanted = distinct(hashes_of(hashes))
-        found = [(run.hashes[at], run.take(at)) for run in self._runs if len(at := run.find(wanted))]
-        if not found:
-            return self.schema.empty_table()
-        return self._table(*netted(gathered(found), each_netted=True))
+        return self._netted([(run, run.find(wanted)) for run in self._runs])
+
+    def closing_since(self, hashes: Hashes, since_us: Longs) -> pa.Table:
+        """Those rows of some keys that close at an instant or later, as `of_keys` gives them. Hashes are sorted and distinct."""
+        return self._netted([(run, spans(*rows_since(run, hashes, since_us))) for run in self._runs])
+
+    def counts_since(self, hashes: Hashes, since_us: Longs) -> int:
+        """How many rows `closing_since` gives at most."""
+        found = (rows_since(run, hashes, since_us) for run in self._runs)
+        return sum(int((ends - begins).sum()) for begins, ends in found)
+
+    def weights_of_rows(self, hashes: Hashes, rows: pa.Table) -> Longs:
+        """The net weights of rows that have all columns but weights, by ascending hashes. What is read does not grow with their keys."""
+        weights = np.zeros(len(hashes), dtype=np.int64)
+        for run in self._runs:
+            weights += same_rows(run, hashes, rows, self.dropped_to_us)
+        return weights
 
     def at_ends(self, hashes: Hashes, counts: Longs, *, greatest: bool) -> pa.Table:
         """Net rows of some keys from one end of the order of each: at least `counts` that are there, if it has so many.
@@ -236,6 +260,13 @@ class RowState:
 
     def _kept(self, hashes: Hashes, rows: pa.Table) -> tuple[Hashes, pa.Table]:
         return without_dropped(hashes, rows, self.dropped_to_us)
+
+    def _netted(self, places: Sequence[tuple[Run, Longs]]) -> pa.Table:
+        """Net rows at some places of runs, where all rows that are equal to one of them are among them."""
+        found = [(run.hashes[at], run.take(at)) for run, at in places if len(at)]
+        if not found:
+            return self.schema.empty_table()
+        return self._table(*netted(gathered(found), each_netted=True))
 
     def _table(self, hashes: Hashes, rows: pa.Table) -> pa.Table:
         hashes, rows = self._kept(hashes, rows)

@@ -1,0 +1,128 @@
+"""Which old rows of a leaf are looked up for the touched keys.
+
+Owns what may be left out of a key that has many. Invariant: what is left out is there before and after a transaction, and the plan makes
+the same of it both times, for each of its rows is mapped alone: no row of another leaf changes that it could meet, nor does it close.
+So a new row of a long table costs what it meets, whatever its key has already. Not here: which keys are touched (`rows_run`), which
+leaves have such rows (`inference`), the search (`state.row_search`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from odfabric_engine_spark.incremental.by_column import joined
+from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.stages.delta import net_weights
+from odfabric_engine_spark.stages.extraction import BoundRows, old_and_new_rows
+from odfabric_engine_spark.stages.incoming import NO_KEYS, Incoming
+from odfabric_engine_spark.stages.partners import is_among
+from odfabric_engine_spark.stages.row_expressions import RowExpressions, micros_of
+from odfabric_engine_spark.stages.values import StageLeaf
+from odfabric_engine_spark.state.key_part import KeyPart
+from odfabric_engine_spark.state.row_state import RowState
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, distinct
+
+_LEFT_OUT_MIN = 4096
+"""So many rows have to be left out at least: to look for single rows takes longer than to read a few more."""
+_LEFT_OUT_EACH = 4
+"""As above, for each new row."""
+_NEVER = np.iinfo(np.int64).max
+_ALWAYS = np.iinfo(np.int64).min
+
+Times = Mapping[StageLeaf, RowExpressions]
+"""The time of a row of some leaves that others look up."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRows:
+    """Old rows of a leaf, at most `count`: of the keys `whole` all, of the keys `narrow` those that close at `since_us` or later, and
+    those that are equal to new ones. Both ascend."""
+
+    whole: Hashes
+    narrow: Hashes
+    since_us: Longs
+    count: int
+
+    @classmethod
+    def of_keys(cls, hashes: Hashes, count: int) -> AskedRows:
+        """All rows of some keys."""
+        return cls(hashes, NO_KEYS, np.zeros(0, dtype=np.int64), count)
+
+    def chosen(self, part: KeyPart) -> AskedRows:
+        """Those of a part of the keys."""
+        span = part.span(self.narrow)
+        return AskedRows(self.whole[part.span(self.whole)], self.narrow[span], self.since_us[span], self.count)
+
+    def bound(self, state: RowState, new: Incoming, *, alone: bool) -> BoundRows:
+        """Old and new rows. `alone`: rows that stay are left out."""
+        old = state.of_keys(pa.array(self.whole))
+        if not len(self.narrow):
+            return old_and_new_rows(old, new.delta, alone=alone)
+        found = [old, self._same(state, new)]
+        if (self.since_us < _NEVER).any():
+            found.append(state.closing_since(self.narrow, self.since_us))
+        return old_and_new_rows(joined(found), new.delta, alone=alone)
+
+    def _same(self, state: RowState, new: Incoming) -> pa.Table:
+        """Old rows that are equal to new ones, but for those that close late."""
+        chosen = is_among(new.hashes, self.narrow)
+        rows = new.delta.rows
+        if state.timed:
+            assert new.closes is not None
+            rows = rows.add_column(0, CLOSES, new.closes)
+            closes = new.closes.fill_null(_ALWAYS).to_numpy()
+            since = self.since_us[np.minimum(np.searchsorted(self.narrow, new.hashes), len(self.narrow) - 1)]
+            chosen &= closes < since
+        at = np.nonzero(chosen)[0]
+        # Rows that are added several times lie there as often.
+        different, _ = net_weights(rows.take(pa.array(at)), [])
+        rows, hashes = rows.take(pa.array(at[different])), new.hashes[at[different]]
+        weights = state.weights_of_rows(hashes, rows)
+        found = rows.append_column(HASH, pa.array(hashes)).append_column(WEIGHT, pa.array(weights))
+        return found.filter(pa.array(weights != 0)).select(state.schema.names).cast(state.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class IslandChange:
+    """What happens to leaves that share keys: new rows, and keys with rows that close after `before_us`."""
+
+    incoming: Mapping[StageLeaf, Incoming]
+    closing: Mapping[StageLeaf, Hashes]
+    before_us: int | None
+
+    def asked(self, leaf: StageLeaf, state: RowState, hashes: Hashes, times: Times) -> AskedRows:
+        """Of some touched keys. `times` tells when rows are that the leaf looks up."""
+        counts = state.counts(hashes)
+        everything = AskedRows.of_keys(hashes, int(counts.sum()))
+        if not leaf.linear or leaf.whole or len(leaf.closes) > 1 or everything.count < _LEFT_OUT_MIN:
+            return everything
+        narrow = ~is_among(hashes, self._changing_all(leaf))
+        since_us = self._since(leaf, hashes[narrow], times)
+        new = int(is_among(self.incoming[leaf].hashes, hashes[narrow]).sum())
+        kept = state.counts_since(hashes[narrow], since_us) if (since_us < _NEVER).any() else 0
+        if int(counts[narrow].sum()) - kept < max(_LEFT_OUT_MIN, _LEFT_OUT_EACH * new):
+            return everything
+        return AskedRows(hashes[~narrow], hashes[narrow], since_us, int(counts[~narrow].sum()) + kept + new)
+
+    def _changing_all(self, leaf: StageLeaf) -> Hashes:
+        """Keys of which any row of a leaf may meet something that changes."""
+        others = [other for other in self.incoming if other is not leaf]
+        found = [self.incoming[other].hashes for other in others if other not in leaf.looks_up]
+        return distinct(*found, *(self.closing[other] for other in others))
+
+    def _since(self, leaf: StageLeaf, hashes: Hashes, times: Times) -> Longs:
+        """From when on rows of keys may meet something that changes, or close."""
+        since_us = np.full(len(hashes), _NEVER)
+        closing = is_among(hashes, self.closing[leaf])
+        since_us[closing] = _ALWAYS if self.before_us is None else self.before_us + 1
+        for version in leaf.looks_up:
+            new = self.incoming[version]
+            (values,) = times[version].evaluate(new.delta.rows)
+            known = is_among(new.hashes, hashes) & values.is_valid().to_numpy(zero_copy_only=False)
+            instants = micros_of(values).fill_null(0).to_numpy()[known]
+            np.minimum.at(since_us, np.searchsorted(hashes, new.hashes[known]), instants)
+        return since_us
