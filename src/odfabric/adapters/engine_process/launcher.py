@@ -1,8 +1,9 @@
 """One engine a workspace: found if it runs, started if it does not.
 
 Owns `engine.json` (address, token, pid), its lock file and the starting of the process. Invariant: at most one engine that was
-started for a workspace runs at a time; whoever finds it dead starts the next one under the lock. The engine itself ends when
-it was idle for long or when its owner process is gone. Not here: what is said to the engine (`adapters.grpc_engine`).
+started for a workspace runs at a time; whoever finds it dead starts the next one under the lock, and ends before what others
+began to start and could not record: both would tell their address by the same file. The engine itself ends when it was idle for
+long or when its owner process is gone. Not here: what is said to the engine (`adapters.grpc_engine`).
 Source: RULINGS 13, 51.
 """
 
@@ -80,6 +81,7 @@ class EngineLauncher:
         self._record = launch.workspace / "engine.json"
         self._lock_file = launch.workspace / "engine.lock"
         self._log_file = launch.workspace / "engine.log"
+        self._token_file = launch.workspace / "engine.token"
 
     def ensure(self) -> EngineProcess:
         """The running engine, started if need be. Raises Determinate if it does not come up in time."""
@@ -107,9 +109,10 @@ class EngineLauncher:
 
     def _start(self) -> EngineProcess:
         launch = self._launch
+        for stray in _engines(launch.exchange, self._token_file):
+            _end(stray)
         token = secrets.token_urlsafe(32)
-        token_file = launch.workspace / "engine.token"
-        _write_private(token_file, token)
+        _write_private(self._token_file, token)
         ready = launch.workspace / "engine.ready"
         ready.unlink(missing_ok=True)
         command = [
@@ -117,7 +120,7 @@ class EngineLauncher:
             *("--listen", "unix:"),
             *("--sandbox", launch.sandbox),
             *("--exchange", str(launch.exchange)),
-            *("--token-file", str(token_file)),
+            *("--token-file", str(self._token_file)),
             *("--ready-file", str(ready)),
             *("--memory-mib", str(launch.memory_mib), f"--jvm-options={launch.jvm_options}"),
             *("--idle-s", str(launch.idle_s)),
@@ -149,7 +152,12 @@ class EngineLauncher:
                 env=environment,
                 start_new_session=True,
             )
-        address = self._wait_until_ready(child, ready)
+        try:
+            address = self._wait_until_ready(child, ready)
+        except BaseException:
+            # Nobody would know of it. It ends when it has started; who is interrupted does not wait for that, who starts the next one does.
+            child.terminate()
+            raise
         process = EngineProcess(address, token, child.pid)
         _write_private(self._record, json.dumps(asdict(process)))
         return process
@@ -192,6 +200,16 @@ def _is_engine(pid: int, exchange: Path) -> bool:
     except (FileNotFoundError, ProcessLookupError, IndexError):
         return False
     return state != "Z" and b"odfabric_engine_spark" in arguments and os.fsencode(exchange) in arguments
+
+
+def _engines(exchange: Path, token_file: Path) -> list[int]:
+    """Engines that were started for this workspace, whoever started them."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.fsencode(token_file) in (process / "cmdline").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+    return [pid for pid in found if _is_engine(pid, exchange)]
 
 
 def _end(pid: int, patience_s: float = 10.0) -> None:
