@@ -2,7 +2,8 @@
 
 Owns the way from a frame of changelog rows to the one file of a slice: order, offsets, system time, types, nulls. Small results
 come through memory, large ones through sorted scratch files (`result_rows`); both give the same bytes. Invariant: what is
-written is exactly the schema that was asked for, or nothing is written. Source: specification facts, "Data slices".
+written is exactly the schema that was asked for, or nothing is written; texts that are added are UTF-8, which Spark does not make
+sure of. Source: specification facts, "Data slices".
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import pyarrow.compute as pc
 from pyarrow import types
 from pyspark.sql import Column, DataFrame
 
-from odfabric.errors import LimitExceeded, Place
+from odfabric.errors import InvalidData, LimitExceeded, Place
 from odfabric.formats.arrow_cast import cast_array
 from odfabric.formats.slice_parquet import SliceWriter
 from odfabric.formats.slice_schema import OFFSET_TYPE, TIMESTAMP_TYPE
 from odfabric.model.instant import NANOS_PER_SECOND, SECONDS_PER_DAY, Instant
 from odfabric.model.offsets import OffsetRange
+from odfabric.model.operation import OperationType
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.input_rows import column
@@ -83,13 +85,14 @@ def write_slice(
 def write_batches(
     call: EngineCall, batches: Iterable[pa.RecordBatch], shape: SliceShape, *, output: Path
 ) -> WrittenSlice:
-    """Writes batches of sorted rows with the columns `shape.given`. Raises as `write_slice`."""
+    """Writes batches of sorted rows with the columns `shape.given`. Raises as `write_slice`, InvalidData for bytes that are no text."""
     nulls = NullCounts(shape.schema)
     event_times = _Maximum()
     with SliceWriter(output, shape.schema) as writer:
         for batch in batches:
             call.progress("write", writer.rows)
             complete = _complete(batch, shape, writer.rows)
+            _refuse_broken_texts(complete, shape)
             nulls.add(complete.columns, writer.rows)
             if not nulls.found:
                 writer.write(complete)
@@ -125,6 +128,33 @@ def _complete(batch: pa.RecordBatch, shape: SliceShape, rows_before: int) -> pa.
     # Nulls are judged by count over all batches, so this schema does not promise that there are none.
     names = [pa.field(field.name, array.type) for field, array in zip(shape.schema, columns, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(names))
+
+
+def _refuse_broken_texts(batch: pa.RecordBatch, shape: SliceShape) -> None:
+    """No reader of a slice could show them. Rows that are withdrawn may have some: they are in the dataset already."""
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
+        if not _has_text(array.type) or _is_valid(array):
+            continue
+        operation = batch.column(shape.vocabulary.operation_type)
+        added = pc.is_in(operation, pa.array([OperationType.APPEND, OperationType.CORRECT_TO], operation.type))
+        if not _is_valid(array.filter(added)):
+            raise InvalidData(
+                f"column `{name}` has a text that is not UTF-8",
+                place=Place(field=name),
+                hint="decode(.., charset) if it is of another character set, else make_valid_utf8(..), or try_validate_utf8(..) for null",
+            )
+
+
+def _has_text(arrow: pa.DataType) -> bool:
+    return types.is_string(arrow) or any(_has_text(arrow.field(index).type) for index in range(arrow.num_fields))
+
+
+def _is_valid(array: pa.Array) -> bool:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _cast(array: pa.Array, arrow: pa.DataType) -> pa.Array:
