@@ -17,14 +17,15 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from odfabric.errors import Determinate
+from odfabric_engine_spark.sandbox.private_folder import private_folder
 
 JAVA_VERSIONS = (17, 21)
 """System runtimes that Spark is tested on, where there is no packaged one; others are used only if JAVA_HOME names them."""
@@ -166,6 +167,8 @@ class Jvm:
     secret: str
     java: Java
     scratch: Path
+    kept: ExitStack
+    """What is given up with it: the scratch folder, which the next engine removes where this one is killed."""
 
     def ran_out_of_memory(self) -> bool:
         """Whether it has ended, or ends at this moment, because memory ran out."""
@@ -183,7 +186,7 @@ class Jvm:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.kept.close()
 
 
 def start_jvm(java: Java, *, memory_mib: int, options: Sequence[str], wait_s_max: float) -> Jvm:
@@ -191,7 +194,8 @@ def start_jvm(java: Java, *, memory_mib: int, options: Sequence[str], wait_s_max
 
     Raises Determinate if it ends at once or does not answer in time; what it said is on the standard error.
     """
-    scratch = Path(tempfile.mkdtemp(prefix="odf-engine-"))
+    kept = ExitStack()
+    scratch = kept.enter_context(private_folder())
     told = scratch / "gateway"
     process = subprocess.Popen(
         java_command(java, jars=spark_jars(), memory_mib=memory_mib, scratch=scratch, options=options),
@@ -206,9 +210,9 @@ def start_jvm(java: Java, *, memory_mib: int, options: Sequence[str], wait_s_max
     except Determinate:
         process.kill()
         process.wait()
-        shutil.rmtree(scratch, ignore_errors=True)
+        kept.close()
         raise
-    return Jvm(process, port, secret, java, scratch)
+    return Jvm(process, port, secret, java, scratch, kept)
 
 
 def spark_jars() -> Path:
