@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -13,6 +14,8 @@ from odfabric.model.metadata import TemporalTable
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.stages import old_rows
+from odfabric_engine_spark.stages.stage_tasks import Extracted, StageTasks, TouchedLeaf
+from tests.services.engine.general_cases import BY_TASKS
 from tests.services.engine.law_check import exact, net_rows
 from tests.services.engine.transforming import CF, CT, HOUR, A, Derivative, Input, R, input_schema
 
@@ -61,9 +64,17 @@ QUERIES = {
 """By what they do."""
 
 
-def derivative(query: str, inputs: list[Input], call: EngineCall, *, name: str = "derived") -> Derivative:
+def derivative(
+    query: str,
+    inputs: list[Input],
+    call: EngineCall,
+    *,
+    name: str = "derived",
+    settings: Mapping[str, int] | None = None,
+) -> Derivative:
     tables = [TemporalTable(name="b", primary_key=("k",))] if " lateral " in query else ()
-    return Derivative(query, inputs, replace(call, plans=KeptPlans()), name=name, temporal_tables=tables)
+    own = replace(call, plans=KeptPlans())
+    return Derivative(query, inputs, own, name=name, temporal_tables=tables, settings=settings)
 
 
 @pytest.fixture
@@ -119,6 +130,33 @@ def test_what_is_looked_up_changes_nothing(
     assert given > 0
     whole = derivative(QUERIES[name], inputs, engine_call, name="whole").pull()
     assert net_rows([row for one in few.transactions for row in one.records]) == net_rows(whole.records)
+
+
+@pytest.mark.parametrize("name", ["inner", "last or none"])
+def test_tasks_look_up_the_same(
+    name: str, inputs: list[Input], engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(old_rows, "_LEFT_OUT_MIN", 0)
+    monkeypatch.setattr(old_rows, "_LEFT_OUT_EACH", 0)
+    chance = Random(f"{name} by tasks")
+    here = derivative(QUERIES[name], inputs, engine_call, name="here")
+    there = derivative(QUERIES[name], inputs, engine_call, name="there", settings=BY_TASKS)
+    narrow: list[int] = []
+    extracted = StageTasks.extracted
+
+    def noting(self: StageTasks, leaves: Sequence[TouchedLeaf]) -> Extracted:
+        narrow.extend(leaf.narrow[0].size for leaf in leaves)
+        return extracted(self, leaves)
+
+    monkeypatch.setattr(StageTasks, "extracted", noting)
+    known: list[list[tuple[object, ...]]] = [[], []]
+    for _ in range(9):
+        for one, rows in zip(inputs, known, strict=True):
+            change(one, rows, chance)
+        one, other = here.pull(), there.pull()
+        assert other.slice_path.read_bytes() == one.slice_path.read_bytes()
+        assert other.checkpoint_path.read_bytes() == one.checkpoint_path.read_bytes()
+    assert any(narrow)
 
 
 @pytest.mark.parametrize(

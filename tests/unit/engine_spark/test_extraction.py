@@ -20,6 +20,8 @@ from odfabric.formats.engine_wire import failure_from_wire
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.extraction import TAG, first_rows, old_and_new_rows
+from odfabric_engine_spark.stages.incoming import Incoming
+from odfabric_engine_spark.stages.old_rows import NEVER, AskedRows
 from odfabric_engine_spark.stages.stage_tasks import DifferenceTask, ExtractionTask, Share, TouchedLeaf, shares_of
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import HASH, WEIGHT, FilePart, distinct
@@ -47,7 +49,7 @@ def counted(rows: pa.Table) -> Counter[tuple[Any, ...]]:
 
 
 def prepared(
-    folder: Path, before: list[list[Any]], new: list[Any], *, alone: bool
+    folder: Path, before: list[list[Any]], new: list[Any], *, alone: bool, narrow: bool = False
 ) -> tuple[RowState, pa.Table, TouchedLeaf]:
     work = StateWork(scratch=folder, piece_rows=3, added_bytes_max=1 << 20, check=lambda: None)
     state = RowState(SCHEMA, timed=False, work=work)
@@ -58,6 +60,8 @@ def prepared(
     path = folder / "keys"
     keys = distinct(added.hashes)
     path.write_bytes(keys.tobytes())
+    never = folder / "never"
+    never.write_bytes(np.array([NEVER]).tobytes())
     touched = TouchedLeaf(
         schema=SCHEMA,
         kept_schema=SCHEMA,
@@ -66,6 +70,7 @@ def prepared(
         old=state.files(),
         new=added.file,
         keys=FilePart(path, 0, keys.nbytes),
+        narrow=(FilePart(path, 0, 8), FilePart(never, 0, 8)) if narrow and len(keys) else (FilePart(path, 0, 0),) * 2,
         alone=alone,
     )
     return state, added.slice(0, len(added)), touched
@@ -81,17 +86,23 @@ def run_task(task: ExtractionTask) -> pa.Table:
     return pa.Table.from_batches(list(task(iter([numbers]))))
 
 
-@given(st.lists(weighted, max_size=3), weighted, st.integers(1, 8), st.booleans())
+@given(st.lists(weighted, max_size=3), weighted, st.integers(1, 8), st.booleans(), st.booleans())
 @settings(deadline=None)
 def test_shares_together_are_what_one_look_gives(
-    before: list[Any], new: list[Any], piece_rows: int, alone: bool
+    before: list[Any], new: list[Any], piece_rows: int, alone: bool, narrow: bool
 ) -> None:
+    """`narrow`: of the first key only rows that are equal to new ones are looked up."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        state, added, touched = prepared(folder, before, new, alone=alone)
+        state, added, touched = prepared(folder, before, new, alone=alone, narrow=narrow)
         delta = Delta(added.select(SCHEMA.names), added.column(WEIGHT).to_numpy())
-        if touched.old:
-            old = state.of_keys(pa.array(np.frombuffer(touched.keys.mapped(), dtype="<u8")))
+        keys = np.frombuffer(touched.keys.mapped(), dtype="<u8")
+        if touched.old and narrow and len(keys):
+            asked = AskedRows(keys[1:], keys[:1], np.array([NEVER]), 0)
+            hashes = added.column("c0").to_numpy().astype(np.uint64)
+            wanted = counted(asked.bound(state, Incoming(delta, hashes, None), alone=alone).as_table())
+        elif touched.old:
+            old = state.of_keys(pa.array(keys))
             wanted = counted(old_and_new_rows(old, delta, alone=alone).as_table())
         else:
             wanted = counted(first_rows(delta).as_table())

@@ -9,7 +9,7 @@ leaves have such rows (`inference`), the search (`state.row_search`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,8 @@ _LEFT_OUT_MIN = 4096
 """So many rows have to be left out at least: to look for single rows takes longer than to read a few more."""
 _LEFT_OUT_EACH = 4
 """As above, for each new row."""
-_NEVER = np.iinfo(np.int64).max
+NEVER = np.iinfo(np.int64).max
+"""No row closes as late."""
 _ALWAYS = np.iinfo(np.int64).min
 
 Times = Mapping[StageLeaf, RowExpressions]
@@ -57,13 +58,26 @@ class AskedRows:
         span = part.span(self.narrow)
         return AskedRows(self.whole[part.span(self.whole)], self.narrow[span], self.since_us[span], self.count)
 
+    def of_these(self, hashes: Hashes) -> AskedRows:
+        """Those of some keys, which ascend; of a key that is not known all."""
+        known = is_among(self.narrow, hashes)
+        narrow = self.narrow[known]
+        return AskedRows(hashes[~is_among(hashes, narrow)], narrow, self.since_us[known], self.count)
+
+    def counts(self, state: RowState, hashes: Hashes) -> Longs:
+        """At most how many old rows each of these keys brings along, but for those that are equal to new ones."""
+        counts = state.counts(hashes)
+        places = np.searchsorted(hashes, self.narrow)
+        counts[places] = state.counts_since(self.narrow, self.since_us) if (self.since_us < NEVER).any() else 0
+        return counts
+
     def bound(self, state: RowState, new: Incoming, *, alone: bool) -> BoundRows:
         """Old and new rows. `alone`: rows that stay are left out."""
         old = state.of_keys(pa.array(self.whole))
         if not len(self.narrow):
             return old_and_new_rows(old, new.delta, alone=alone)
         found = [old, self._same(state, new)]
-        if (self.since_us < _NEVER).any():
+        if (self.since_us < NEVER).any():
             found.append(state.closing_since(self.narrow, self.since_us))
         return old_and_new_rows(joined(found), new.delta, alone=alone)
 
@@ -103,10 +117,11 @@ class IslandChange:
         narrow = ~is_among(hashes, self._changing_all(leaf))
         since_us = self._since(leaf, hashes[narrow], times)
         new = int(is_among(self.incoming[leaf].hashes, hashes[narrow]).sum())
-        kept = state.counts_since(hashes[narrow], since_us) if (since_us < _NEVER).any() else 0
-        if int(counts[narrow].sum()) - kept < max(_LEFT_OUT_MIN, _LEFT_OUT_EACH * new):
+        found = AskedRows(hashes[~narrow], hashes[narrow], since_us, 0)
+        count = int(found.counts(state, hashes).sum()) + new
+        if everything.count - count < max(_LEFT_OUT_MIN, _LEFT_OUT_EACH * new):
             return everything
-        return AskedRows(hashes[~narrow], hashes[narrow], since_us, int(counts[~narrow].sum()) + kept + new)
+        return replace(found, count=count)
 
     def _changing_all(self, leaf: StageLeaf) -> Hashes:
         """Keys of which any row of a leaf may meet something that changes."""
@@ -116,7 +131,7 @@ class IslandChange:
 
     def _since(self, leaf: StageLeaf, hashes: Hashes, times: Times) -> Longs:
         """From when on rows of keys may meet something that changes, or close."""
-        since_us = np.full(len(hashes), _NEVER)
+        since_us = np.full(len(hashes), NEVER)
         closing = is_among(hashes, self.closing[leaf])
         since_us[closing] = _ALWAYS if self.before_us is None else self.before_us + 1
         for version in leaf.looks_up:

@@ -329,6 +329,7 @@ class RowsRun:
                     old=state.files() if leaf in self._known else (),
                     new=run.file,
                     keys=tasks.written_keys(_EVERY_KEY) if leaf in island.wholes else own,
+                    narrow=tasks.written_narrow(work.asked.get(leaf)),
                     alone=leaf is work.alone,
                 )
         return touched

@@ -33,15 +33,18 @@ from odfabric_engine_spark.read.spark_path import spark_path
 from odfabric_engine_spark.result_rows import loosened, whole
 from odfabric_engine_spark.stages.binding import counted_rows
 from odfabric_engine_spark.stages.delta import Delta, added_up
-from odfabric_engine_spark.stages.extraction import BoundRows, first_rows, old_and_new_rows
+from odfabric_engine_spark.stages.extraction import BoundRows, first_rows
+from odfabric_engine_spark.stages.incoming import NO_KEYS, Incoming
+from odfabric_engine_spark.stages.old_rows import AskedRows
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.run import WEIGHT, FilePart, Hashes, RunFile
+from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, FilePart, Hashes, RunFile, hashes_of
 from odfabric_engine_spark.state.run_file import open_run_file
 from odfabric_engine_spark.state.sealing import StateWork
 from odfabric_engine_spark.task_failures import raise_told, told_failure
 
 _TASKS_MAX = 256
 """Tasks among which the keys of a leaf are divided; each takes its share piece by piece."""
+_NO_TIMES = np.zeros(0, dtype=np.int64)
 _TOLD = pa.schema([("share", pa.int64()), ("rows", pa.int64()), ("failure", pa.binary())])
 
 
@@ -49,7 +52,8 @@ _TOLD = pa.schema([("share", pa.int64()), ("rows", pa.int64()), ("failure", pa.b
 class TouchedLeaf:
     """What tasks are told of a leaf: `old` and `new` are the runs with its rows before the transaction and those that it adds.
 
-    `schema` are its own columns, `kept_schema` those of its state, `keys` the sorted hashes of the touched keys.
+    `schema` are its own columns, `kept_schema` those of its state, `keys` the sorted hashes of the touched keys, `narrow` those of which
+    only some old rows are looked up, and from which instant on.
     """
 
     schema: pa.Schema
@@ -59,6 +63,7 @@ class TouchedLeaf:
     old: tuple[RunFile, ...]
     new: RunFile
     keys: FilePart
+    narrow: tuple[FilePart, FilePart]
     alone: bool
 
 
@@ -101,6 +106,11 @@ class StageTasks:
         path = self._folder / f"keys-{secrets.token_hex(8)}"
         path.write_bytes(hashes.astype("<u8").tobytes())
         return FilePart(path, 0, hashes.nbytes)
+
+    def written_narrow(self, asked: AskedRows | None) -> tuple[FilePart, FilePart]:
+        """Keys of which only some rows are looked up, and since when they have to close, where tasks find them."""
+        hashes, since_us = (NO_KEYS, _NO_TIMES) if asked is None else (asked.narrow, asked.since_us)
+        return self.written_keys(hashes), self.written_keys(since_us.view(np.uint64))
 
     def extracted(self, leaves: Sequence[TouchedLeaf]) -> Extracted:
         """The rows of leaves. Raises LimitExceeded for a key with too many, InvalidData for a damaged checkpoint, Determinate."""
@@ -201,8 +211,9 @@ class ExtractionTask:
         hashes = _hashes_in(leaf.keys)[share.begin : share.end]
         old, new = _state(leaf, leaf.old), _state(leaf, (leaf.new,))
         rows_max = min(self.piece_rows, max(self.piece_bytes // _bytes_of_a_row(leaf), 1))
-        for some in _portions(hashes, old.counts(hashes) + new.counts(hashes), rows_max):
-            bound = _bound_rows(leaf, old, new, some)
+        asked = _asked(leaf).of_these(hashes)
+        for some in _portions(hashes, asked.counts(old, hashes) + new.counts(hashes), rows_max):
+            bound = _bound_rows(leaf, old, new, some, asked.of_these(some))
             if len(some) == 1 and bound.rows.nbytes > self.bytes_max:
                 raise key_too_large(len(bound), self.bytes_max)
             if len(bound):
@@ -214,7 +225,8 @@ def shares_of(leaves: Sequence[TouchedLeaf], *, rows_each: int, at_least: int) -
     found: list[Share] = []
     for number, leaf in enumerate(leaves):
         hashes = _hashes_in(leaf.keys)
-        ends = np.cumsum(_state(leaf, (*leaf.old, leaf.new)).counts(hashes))
+        old, new = _state(leaf, leaf.old), _state(leaf, (leaf.new,))
+        ends = np.cumsum(_asked(leaf).of_these(hashes).counts(old, hashes) + new.counts(hashes))
         rows = int(ends[-1]) if len(ends) else 0
         count = min(max(1 + rows // rows_each, at_least), _TASKS_MAX)
         bounds = np.searchsorted(ends, [rows * at // count for at in range(1, count)], side="left")
@@ -264,12 +276,19 @@ def _state(leaf: TouchedLeaf, runs: Sequence[RunFile]) -> RowState:
     return RowState(leaf.kept_schema, timed=leaf.timed, work=work, runs=opened, dropped_to_us=leaf.dropped_to_us)
 
 
-def _bound_rows(leaf: TouchedLeaf, old: RowState, new: RowState, hashes: Hashes) -> BoundRows:
+def _bound_rows(leaf: TouchedLeaf, old: RowState, new: RowState, hashes: Hashes, asked: AskedRows) -> BoundRows:
     added = new.of_keys(pa.array(hashes))
     delta = Delta(added.select(leaf.schema.names), one_array(added.column(WEIGHT)).to_numpy())
     if not leaf.old:
         return first_rows(delta)
-    return old_and_new_rows(old.of_keys(pa.array(hashes)), delta, alone=leaf.alone)
+    closes = one_array(added.column(CLOSES)) if leaf.timed else None
+    return asked.bound(old, Incoming(delta, hashes_of(added.column(HASH)), closes), alone=leaf.alone)
+
+
+def _asked(leaf: TouchedLeaf) -> AskedRows:
+    """Keys of which only some rows are looked up; of all others all are."""
+    hashes, since_us = map(_hashes_in, leaf.narrow)
+    return AskedRows(NO_KEYS, hashes, since_us.view(np.int64), 0)
 
 
 def _portions(hashes: Hashes, counts: Longs, rows_max: int) -> Iterator[Hashes]:

@@ -89,10 +89,13 @@ class RowState:
         """Those rows of some keys that close at an instant or later, as `of_keys` gives them. Hashes are sorted and distinct."""
         return self._netted([(run, spans(*rows_since(run, hashes, since_us))) for run in self._runs])
 
-    def counts_since(self, hashes: Hashes, since_us: Longs) -> int:
-        """How many rows `closing_since` gives at most."""
-        found = (rows_since(run, hashes, since_us) for run in self._runs)
-        return sum(int((ends - begins).sum()) for begins, ends in found)
+    def counts_since(self, hashes: Hashes, since_us: Longs) -> Longs:
+        """How many rows of each key `closing_since` gives at most."""
+        counts = np.zeros(len(hashes), dtype=np.int64)
+        for run in self._runs:
+            begins, ends = rows_since(run, hashes, since_us)
+            counts += ends - begins
+        return counts
 
     def weights_of_rows(self, hashes: Hashes, rows: pa.Table) -> Longs:
         """The net weights of rows that have all columns but weights, by ascending hashes. What is read does not grow with their keys."""
