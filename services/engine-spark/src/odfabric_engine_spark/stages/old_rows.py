@@ -28,7 +28,7 @@ from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, distin
 
 _LEFT_OUT_MIN = 4096
 """So many rows have to be left out at least: to look for single rows takes longer than to read a few more."""
-_LEFT_OUT_EACH = 4
+_LEFT_OUT_EACH = 16
 """As above, for each new row."""
 NEVER = np.iinfo(np.int64).max
 """No row closes as late."""
