@@ -233,3 +233,23 @@ def test_what_is_owed_of_a_long_key_is_told(
     ]
     a.add([(A, HOUR, KEY, 17, "x"), (A, HOUR, KEY, 17, "x")])
     assert [row[0] for row in derived.pull().records] == [A]
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_parts_without_new_rows_look_up_what_closes_or_meets_a_version(
+    moves: bool, inputs: list[Input], engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(old_rows, "_LEFT_OUT_MIN", 10)
+    settings = {"stage_rows_each": 10, "cores": 4}
+    a, b = inputs
+    a.add([(A, HOUR + at, key, at, "x") for at in range(100) for key in range(8)], watermark=HOUR + 50)
+    b.add([(A, HOUR * at, key, at, "v") for at in range(2) for key in range(8)], watermark=HOUR + 50)
+    derived = derivative(QUERIES["last"], inputs, engine_call, settings=settings)
+    given = len(derived.pull().records)
+    if moves:
+        a.add([], watermark=10 * HOUR)
+        b.add([], watermark=10 * HOUR)
+        assert given + len(derived.pull().records) == 100 * 8
+    else:
+        b.add([(A, HOUR + 25, key, 7, "w") for key in range(8)], watermark=HOUR + 50)
+        assert len(derived.pull().records) == 2 * 8 * 26

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import secrets
+import shutil
 import signal
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -44,6 +46,35 @@ def test_sessions_of_the_dead_go_and_those_of_the_living_stay(tmp_path: Path) ->
         assert mine.is_dir()
     exchange.close()
     assert list(root.iterdir()) == []
+
+
+def test_a_session_that_an_engine_still_writes_to_is_removed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange, other = FolderExchange(tmp_path), FolderExchange(tmp_path)
+    for clean_up in (exchange.session().__enter__, exchange.remove_leftovers, exchange.close):
+        with monkeypatch.context() as writing, exchange.session() as folder:
+            writing.setattr(
+                shutil, "rmtree", lambda *_, **__: None
+            )  # a file came between the last look and the removal
+        assert folder.is_dir()
+        other.remove_leftovers()
+        assert folder.is_dir(), "its process lives"
+        clean_up()
+        assert not folder.exists()
+
+
+def test_sessions_that_are_open_at_the_end_of_a_process_are_removed_by_the_next_one(tmp_path: Path) -> None:
+    ending, next_one = FolderExchange(tmp_path), FolderExchange(tmp_path)
+    with ending.session() as folder:
+        ending.close()
+        next_one.remove_leftovers()
+        assert folder.is_dir(), "a thread of it may be at work"
+    ending.close()
+    left = tmp_path / f"{secrets.token_hex(8)}-7"  # as they were left by earlier versions
+    left.mkdir()
+    assert next_one.remove_leftovers() == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_first_session_cleans_up(tmp_path: Path) -> None:

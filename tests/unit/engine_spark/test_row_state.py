@@ -32,6 +32,8 @@ TEXTS = ("", "a", "a\0b", None)
 NUMBERS = (0.0, -0.0, float("nan"), 1.5, None)
 NESTED = (None, {"a": None, "items": []}, {"a": 1, "items": None}, {"a": 1, "items": ["x", None, "\0"]})
 
+NOTHING = np.iinfo(np.int64).min
+
 Row = tuple[int, int, int | None, int, int, int]
 """Hash, weight, closing time, and which text, number and nested value."""
 rows = st.tuples(
@@ -320,3 +322,22 @@ def test_a_look_up_touches_what_it_asks_for(tmp_path: Path) -> None:
     found = RowState(schema, timed=False, work=work(tmp_path), runs=[run]).of_keys(pa.array([7, 499, 7], pa.uint64()))
     assert found.column("v").to_pylist() == [7, 499]
     assert opened.numbers == {1, 99}
+
+
+def test_a_null_and_the_least_number_are_told_apart(tmp_path: Path) -> None:
+    state = RowState(pa.schema([("a", pa.int64()), ("b", pa.int64())]), timed=False, work=work(tmp_path))
+    columns = {HASH: [1] * 3, WEIGHT: [1, 2, 3], "a": [None, None, NOTHING], "b": [5, 6, 1]}
+    rows = pa.table(columns, schema=state.schema)
+    state.add_run(state.as_run(rows))
+    found = state.weights_of_rows(rows.column(HASH).to_numpy(), rows.drop_columns([HASH, WEIGHT]))
+    assert found.tolist() == [1, 2, 3]
+
+
+def test_rows_of_several_batches_are_taken_in_any_order(tmp_path: Path) -> None:
+    state = RowState(pa.schema([("a", pa.int64())]), timed=False, work=work(tmp_path))
+    columns = {HASH: np.arange(40, dtype=np.uint64), WEIGHT: np.ones(40, np.int64), "a": np.arange(40)}
+    run = state.in_file(state.as_run(pa.table(columns, schema=state.schema)))
+    places = [39, 0, 17, 17, 3]
+    assert len(run.batches) > 1
+    assert run.take(np.array(places)).column("a").to_pylist() == places
+    assert run.take(np.array(places), ["a"]).column("a").to_pylist() == places

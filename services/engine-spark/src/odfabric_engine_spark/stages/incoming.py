@@ -77,7 +77,7 @@ class Incoming:
     def chosen(self, part: KeyPart) -> Incoming:
         """The rows of a part of the keys."""
         if not len(self.hashes):
-            return self if part.is_first else Incoming(self.delta.slice(0, 0), self.hashes, None)
+            return self if part.is_first else Incoming(self.delta.slice(0, 0), self.hashes, self.closes)
         span = part.span(self.hashes)
         count = span.stop - span.start
         closes = None if self.closes is None else self.closes.slice(span.start, count)

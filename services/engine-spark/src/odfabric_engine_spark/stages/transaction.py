@@ -349,7 +349,7 @@ def state_columns(query: StagedQuery) -> list[str]:
             found += value_columns(groups_name(number), query.groups[number].shape.accumulators)
         elif isinstance(stage, RowsStage):
             for at, leaf in enumerate(stage.leaves):
-                ends = (" closes" if leaf.closes else " final") if leaf.ends else ""
+                ends = (" closes" if leaf.closes else " final first") if leaf.ends else ""
                 schema = query.rows[number].kept_schema(leaf)
                 found.append(f"{rows_name(number, at)}: {leaf.kind} {leaf.source} {schema}{ends}")
     return found

@@ -55,10 +55,15 @@ def same_rows(run: Run, hashes: Hashes, rows: pa.Table, dropped_to_us: int | Non
     Rows that close at `dropped_to_us` or before are forgotten.
     """
     begins, ends = run.bounds(hashes)
+    decided = np.ones(len(hashes), dtype=bool)
     for name in told_apart_by(rows)[:_NUMBERS_MAX]:
         if not has_integers_in_order(rows.schema.field(name).type):
             break
-        begins, ends = _with_number(run, begins, ends, name, _numbers(rows.column(name)))
+        numbers = _numbers(rows.column(name))
+        lower, upper = _with_number(run, begins, ends, name, numbers)
+        begins, ends = np.where(decided, lower, begins), np.where(decided, upper, ends)
+        # A null and the least integer have one number: rows with both do not lie in the order of what follows.
+        decided &= numbers != _LEAST
     wanted = bytes_of(rows)
     lower = _first_not(begins, ends, lambda at, some: _is_less(bytes_of(run.take(at)), _chosen(wanted, some)))
     inside = np.nonzero(lower < ends)[0]

@@ -164,7 +164,13 @@ class Run:
         return begins, np.maximum(np.searchsorted(self.hashes, hashes, side="right"), begins)
 
     def take(self, positions: Longs, names: Sequence[str] | None = None) -> pa.Table:
-        """Rows at ascending positions, or some of their columns."""
+        """Rows at some positions, or some of their columns."""
+        if len(self.batches) > 1 and (positions[1:] < positions[:-1]).any():
+            # Batch by batch: a look into another batch for each row takes longer than all the rest.
+            order = np.argsort(positions, kind="stable")
+            places = np.empty_like(order)
+            places[order] = np.arange(len(order))
+            return self.take(positions[order], names).combine_chunks().take(pa.array(places))
         schema = self.schema if names is None else pa.schema([self.schema.field(name) for name in names])
         numbers = np.searchsorted(self.starts, positions, side="right") - 1
         firsts = np.nonzero(np.diff(numbers, prepend=-1))[0]
