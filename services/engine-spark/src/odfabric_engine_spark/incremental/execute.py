@@ -267,7 +267,9 @@ def _read_checkpoint(
     checkpoint = _opened(request, call)
     check_columns(request, checkpoint.inputs, judged, call)
     if checkpoint.fingerprint != fingerprint and not _is_of_previous(request, call, judged, checkpoint.fingerprint):
-        raise discontinued("the checkpoint was made by another query or over other inputs")
+        raise discontinued(
+            "the checkpoint was made by another query, over other inputs, or by an engine that kept other rows"
+        )
     for one, position in zip(request.inputs, checkpoint.inputs, strict=True):
         if one.offsets.begin != position.next_offset:
             raise discontinued(
