@@ -57,10 +57,12 @@ class FolderExchange:
         try:
             yield folder
         finally:
+            # Others begin meanwhile: a large session takes a while.
+            shutil.rmtree(folder, ignore_errors=True)
             with self._lock:
                 self._open.discard(folder)
-                self._ended.add(folder)
-                self._remove_ended()
+                if folder.exists():
+                    self._ended.add(folder)
 
     def remove_leftovers(self) -> int:
         """Remove sessions of processes that are gone; returns how many. Raises OSError if the folder cannot be read."""

@@ -67,9 +67,19 @@ class AskedRows:
     def counts(self, state: RowState, hashes: Hashes) -> Longs:
         """At most how many old rows each of these keys brings along, but for those that are equal to new ones."""
         counts = state.counts(hashes)
-        places = np.searchsorted(hashes, self.narrow)
-        counts[places] = state.counts_since(self.narrow, self.since_us) if (self.since_us < NEVER).any() else 0
+        counts[np.searchsorted(hashes, self.narrow)] = self.late_counts(state)
         return counts
+
+    def late_counts(self, state: RowState) -> Longs:
+        """At most how many rows of each narrow key close late."""
+        if not self._has_late:
+            return np.zeros(len(self.narrow), dtype=np.int64)
+        return state.counts_since(self.narrow, self.since_us)
+
+    @property
+    def _has_late(self) -> bool:
+        """Whether rows are looked up by when they close: only states of rows that do know when."""
+        return bool((self.since_us < NEVER).any())
 
     def bound(self, state: RowState, new: Incoming, *, alone: bool) -> BoundRows:
         """Old and new rows. `alone`: rows that stay are left out."""
@@ -77,7 +87,7 @@ class AskedRows:
         if not len(self.narrow):
             return old_and_new_rows(old, new.delta, alone=alone)
         found = [old, self._same(state, new)]
-        if (self.since_us < NEVER).any():
+        if self._has_late:
             found.append(state.closing_since(self.narrow, self.since_us))
         return old_and_new_rows(joined(found), new.delta, alone=alone)
 
@@ -92,9 +102,11 @@ class AskedRows:
             since = self.since_us[np.minimum(np.searchsorted(self.narrow, new.hashes), len(self.narrow) - 1)]
             chosen &= closes < since
         at = np.nonzero(chosen)[0]
+        rows, hashes = rows.take(pa.array(at)), new.hashes[at]
         # Rows that are added several times lie there as often.
-        different, _ = net_weights(rows.take(pa.array(at)), [])
-        rows, hashes = rows.take(pa.array(at[different])), new.hashes[at[different]]
+        different, _ = net_weights(rows, [])
+        if len(different) < len(at):
+            rows, hashes = rows.take(pa.array(different)), hashes[different]
         weights = state.weights_of_rows(hashes, rows)
         found = rows.append_column(HASH, pa.array(hashes)).append_column(WEIGHT, pa.array(weights))
         return found.filter(pa.array(weights != 0)).select(state.schema.names).cast(state.schema)
@@ -118,7 +130,7 @@ class IslandChange:
         since_us = self._since(leaf, hashes[narrow], times)
         new = int(is_among(self.incoming[leaf].hashes, hashes[narrow]).sum())
         found = AskedRows(hashes[~narrow], hashes[narrow], since_us, 0)
-        count = int(found.counts(state, hashes).sum()) + new
+        count = int(counts[~narrow].sum() + found.late_counts(state).sum()) + new
         if everything.count - count < max(_LEFT_OUT_MIN, _LEFT_OUT_EACH * new):
             return everything
         return replace(found, count=count)
