@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odfabric.formats.canonical_rows import row_bytes
-from odfabric_engine_spark.incremental.slots import Values, ValuesSlot
+from odfabric_engine_spark.incremental.slots import Multiset, Values
 from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.state import checkpoint as checkpoints
 from odfabric_engine_spark.state import run_file, tiers
@@ -22,7 +22,7 @@ from odfabric_engine_spark.state.checkpoint import Checkpoint, StoredCheckpoint,
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.sealing import StateWork
 
-BOTH = ValuesSlot("values0", 0, pa.int32(), least=True, greatest=True)
+BOTH = Multiset("values0", 0, pa.int32(), least=True, greatest=True)
 GROUPS = 4
 
 

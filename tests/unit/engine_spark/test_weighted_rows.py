@@ -18,10 +18,10 @@ from odfabric_engine_spark.incremental.slots import (
     CountSlot,
     FloatSums,
     FloatSumSlot,
+    Multiset,
     Sums,
     SumSlot,
     Values,
-    ValuesSlot,
 )
 from odfabric_engine_spark.incremental.weighted_rows import WeightedRows
 
@@ -107,7 +107,7 @@ def test_floats(groups: list[list[tuple[float | None, int]]]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(groups=groups_of(st.integers(-3, 3)))
 def test_values(groups: list[list[tuple[int | None, int]]]) -> None:
-    values = ValuesSlot("v", 0, pa.int64(), least=True, greatest=True).of_rows(weighted(groups, pa.int64()))
+    values = Multiset("v", 0, pa.int64(), least=True, greatest=True).of_rows(weighted(groups, pa.int64()))
     assert isinstance(values, Values)
     told = zip(values.groups.tolist(), values.values.to_pylist(), values.counts.tolist(), strict=True)
     expected = {}

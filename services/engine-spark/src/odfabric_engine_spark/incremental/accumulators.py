@@ -17,7 +17,7 @@ from pyarrow import types
 
 from odfabric.errors import InvalidData
 from odfabric_engine_spark.incremental.aggregates import AggregateCall, Function
-from odfabric_engine_spark.incremental.distinct_slot import Distinct, DistinctSlot, multiset_slot
+from odfabric_engine_spark.incremental.distinct_slot import Distinct, DistinctSlot
 from odfabric_engine_spark.incremental.exact import (
     Integers,
     Longs,
@@ -27,18 +27,19 @@ from odfabric_engine_spark.incremental.exact import (
     units_to_decimal,
     units_to_floats,
 )
+from odfabric_engine_spark.incremental.extreme_slot import Extremes, ExtremeSlot
+from odfabric_engine_spark.incremental.multiset_slots import multiset_slot
 from odfabric_engine_spark.incremental.slots import (
     Counts,
     CountSlot,
     FloatSums,
     FloatSumSlot,
     Mask,
+    Multiset,
     Slot,
     SlotValue,
     Sums,
     SumSlot,
-    Values,
-    ValuesSlot,
 )
 from odfabric_engine_spark.incremental.weighted_rows import WeightedRows
 
@@ -72,8 +73,8 @@ class GroupValues:
         """As `add_at` for each part."""
         for at, own in enumerate(self.slots):
             placed = [(groups, part.slots[at]) for groups, part in parts]
-            if isinstance(own, Values):
-                own.add_all([(groups, other) for groups, other in placed if isinstance(other, Values)])
+            if isinstance(own, Extremes):
+                own.add_all([(groups, other) for groups, other in placed if isinstance(other, Extremes)])
             elif isinstance(own, Distinct):
                 own.add_all([(groups, other) for groups, other in placed if isinstance(other, Distinct)])
             else:
@@ -125,7 +126,7 @@ class Accumulators:
         return GroupValues([slot.zeros(count) for slot in self.slots])
 
     @property
-    def values_slots(self) -> dict[int, ValuesSlot]:
+    def values_slots(self) -> dict[int, Multiset]:
         """The values that are kept beside their groups, by the position of their slot."""
         found = {at: multiset_slot(slot) for at, slot in enumerate(self.slots)}
         return {at: slot for at, slot in found.items() if slot is not None}
@@ -171,12 +172,14 @@ class _SlotMaker:
                 return self._sum(call, call.input)
 
     def _extreme(self, source: int, *, greatest: bool) -> Callable[[GroupValues], pa.Array]:
-        slot = ValuesSlot(f"values{source}", source, self._types[source], least=not greatest, greatest=greatest)
+        kind = self._types[source]
+        slot = ExtremeSlot(Multiset(f"values{source}", source, kind, least=not greatest, greatest=greatest))
         at = self._at("values", source, slot)
         known = self.slots[at]
-        assert isinstance(known, ValuesSlot)
-        self.slots[at] = replace(known, least=known.least or not greatest, greatest=known.greatest or greatest)
-        return lambda groups: _extreme_of(slot, groups.slots[at], greatest=greatest)
+        assert isinstance(known, ExtremeSlot)
+        least, most = known.multiset.least or not greatest, known.multiset.greatest or greatest
+        self.slots[at] = ExtremeSlot(replace(known.multiset, least=least, greatest=most))
+        return lambda groups: _extreme_of(groups.slots[at], greatest=greatest)
 
     def _sum(self, call: AggregateCall, source: int) -> Callable[[GroupValues], pa.Array]:
         count = self._count(source)
@@ -211,10 +214,10 @@ def _distinct(groups: GroupValues, at: int) -> Longs:
     return slot.counts()
 
 
-def _extreme_of(slot: ValuesSlot, value: SlotValue, *, greatest: bool) -> pa.Array:
-    assert isinstance(value, Values)
-    found, _ = value.extreme(greatest=greatest)
-    return slot.shown(found)
+def _extreme_of(value: SlotValue, *, greatest: bool) -> pa.Array:
+    assert isinstance(value, Extremes)
+    found, _ = value.values.extreme(greatest=greatest)
+    return value.multiset.shown(found)
 
 
 def _float_result(value: SlotValue, counts: Longs, *, mean: bool) -> pa.Array:

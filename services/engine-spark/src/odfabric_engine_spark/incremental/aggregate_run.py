@@ -24,7 +24,7 @@ from odfabric_engine_spark.incremental.group_rows import GROUP_ID, GroupRows
 from odfabric_engine_spark.incremental.group_sums import Marks
 from odfabric_engine_spark.incremental.group_versions import Advanced, GroupShape, GroupStates, GroupVersions, Versions
 from odfabric_engine_spark.incremental.output import as_output
-from odfabric_engine_spark.incremental.slots import ValuesSlot
+from odfabric_engine_spark.incremental.slots import Multiset
 from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
 from odfabric_engine_spark.state.growing_run import GrowingRun
 from odfabric_engine_spark.state.key_part import KeyPart
@@ -153,7 +153,7 @@ def _taken_together(parts: list[Versions]) -> Versions:
     return together
 
 
-def values_name(groups: str, slot: ValuesSlot) -> str:
+def values_name(groups: str, slot: Multiset) -> str:
     """The name of the state of values beside that of its groups."""
     return f"{groups}.{slot.name}"
 

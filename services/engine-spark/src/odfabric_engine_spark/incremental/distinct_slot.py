@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from odfabric_engine_spark.incremental.exact import Longs
-from odfabric_engine_spark.incremental.slots import Mask, SlotValue, Values, ValuesSlot
+from odfabric_engine_spark.incremental.slots import Mask, Multiset, SlotValue, Values
 from odfabric_engine_spark.incremental.weighted_rows import WeightedRows
 
 
@@ -66,12 +66,12 @@ class Distinct:
 class DistinctSlot:
     """How many different values there are; the values themselves are as those of `multiset`."""
 
-    multiset: ValuesSlot
+    multiset: Multiset
 
     @classmethod
     def of(cls, source: int, data_type: pa.DataType) -> DistinctSlot:
         """Of an input."""
-        return cls(ValuesSlot(f"distinct{source}", source, data_type, least=False, greatest=False))
+        return cls(Multiset(f"distinct{source}", source, data_type, least=False, greatest=False))
 
     @property
     def fields(self) -> list[pa.Field]:
@@ -80,11 +80,15 @@ class DistinctSlot:
 
     def of_rows(self, rows: WeightedRows) -> Distinct:
         """As Slot."""
-        return replace(self.zeros(rows.group_count), values=self.multiset.of_rows(rows))
+        return self.in_hand(self.multiset.of_rows(rows))
 
     def zeros(self, count: int) -> Distinct:
         """As Slot."""
-        return Distinct(np.zeros(count, dtype=np.int64), self.multiset.zeros(count))
+        return self.in_hand(self.multiset.zeros(count))
+
+    def in_hand(self, values: Values) -> Distinct:
+        """Groups that have nothing but some values."""
+        return Distinct(np.zeros(len(values), dtype=np.int64), values)
 
     def load(self, arrays: Sequence[pa.Array], count: int) -> Distinct:
         """As Slot: no value is in hand."""
@@ -93,17 +97,3 @@ class DistinctSlot:
 
 def _there(values: Values) -> Longs:
     return np.bincount(values.groups[values.counts > 0], minlength=values.size)
-
-
-def multiset_slot(slot: object) -> ValuesSlot | None:
-    """The values that are kept one by one for a slot, if it has such."""
-    if isinstance(slot, DistinctSlot):
-        return slot.multiset
-    return slot if isinstance(slot, ValuesSlot) else None
-
-
-def multiset_of(value: SlotValue) -> Values | None:
-    """Those of a slot's value."""
-    if isinstance(value, Distinct):
-        return value.values
-    return value if isinstance(value, Values) else None

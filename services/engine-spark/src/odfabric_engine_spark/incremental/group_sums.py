@@ -19,9 +19,9 @@ from pyarrow import types
 from odfabric.formats.canonical_rows import one_array, ordered_bits, row_bytes
 from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupValues
 from odfabric_engine_spark.incremental.by_column import taken
-from odfabric_engine_spark.incremental.distinct_slot import multiset_of
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.group_keys import KeyColumn, normal_key_columns
+from odfabric_engine_spark.incremental.multiset_slots import multiset_of
 from odfabric_engine_spark.incremental.number_runs import first_places, places_in, run_starts
 from odfabric_engine_spark.incremental.slots import Values
 from odfabric_engine_spark.incremental.stable_order import order_by, stable_order

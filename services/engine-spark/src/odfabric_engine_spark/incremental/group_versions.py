@@ -20,11 +20,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from odfabric_engine_spark.incremental.accumulators import Accumulators, GroupOverflows, GroupValues
-from odfabric_engine_spark.incremental.distinct_slot import Distinct, multiset_of
+from odfabric_engine_spark.incremental.distinct_slot import Distinct
 from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.incremental.extreme_slot import Extremes
 from odfabric_engine_spark.incremental.group_keys import KeyColumn, key_fields
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.group_sums import ALWAYS, Marks, PartialSums, closing_steps, times
+from odfabric_engine_spark.incremental.multiset_slots import multiset_of
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.shown_values import shown_value
 from odfabric_engine_spark.incremental.slots import Values, merge_values
@@ -215,16 +217,13 @@ class GroupVersions:
         values = self._accumulators.zeros(len(keys))
         known = np.nonzero(positions >= 0)[0]
         values.add_at(known, state.values(positions[known], self._accumulators))
-        every = np.arange(len(keys))
         for at, own in self._states.values.items():
             change, slot = _values(sums, at), values.slots[at]
-            if isinstance(slot, Distinct):
+            if isinstance(slot, Extremes):
+                own.look_up(slot, keys, sums.groups, change)
+            elif isinstance(slot, Distinct):
                 asked = merge_values(sums.groups[change.groups], change.values, np.ones_like(change.counts))
                 slot.look_at(own.counted(keys, Values(len(keys), *asked)))
-                continue
-            counts = np.ones(len(keys), dtype=np.int64)
-            np.add.at(counts, sums.groups, change.withdrawn())
-            slot.add_at(every, own.extremes(keys, counts))
         ends = None if self._shape.end_column is None else times(columns[self._shape.end_column])
         return _Work(keys, columns, positions, values, ends)
 

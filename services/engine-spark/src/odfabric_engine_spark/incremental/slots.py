@@ -309,9 +309,8 @@ class Values:
     def __len__(self) -> int:
         return self.size
 
-    def add_at(self, groups: Longs, other: SlotValue) -> None:
-        """As SlotValue."""
-        assert isinstance(other, Values)
+    def add_at(self, groups: Longs, other: Values) -> None:
+        """Adds those of the n-th group of `other` to group `groups[n]`; no group occurs twice."""
         if not len(self.groups) and (groups[1:] > groups[:-1]).all():
             self.groups, self.values, self.counts = groups[other.groups], other.values, other.counts
             return
@@ -344,7 +343,7 @@ class Values:
         )
 
     def take(self, groups: Longs) -> Values:
-        """As SlotValue. Nothing is moved where all groups are taken as they are: no column is ever changed in its place."""
+        """A copy of those of some groups. Nothing is moved where all groups are taken as they are: no column is ever changed in its place."""
         if len(groups) == self.size and (groups == np.arange(self.size)).all():
             return Values(self.size, self.groups, self.values, self.counts)
         if len(groups) and (groups[1:] == groups[:-1] + 1).all():
@@ -356,14 +355,6 @@ class Values:
         positions = np.repeat(begins[groups] - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
         new_groups = np.repeat(np.arange(len(groups), dtype=np.int64), lengths)
         return Values(len(groups), new_groups, self.values.take(pa.array(positions)), self.counts[positions])
-
-    def is_zero(self) -> Mask:
-        """As SlotValue: what a group has is told by its rows."""
-        return np.ones(self.size, dtype=bool)
-
-    def arrays(self) -> list[pa.Array]:
-        """As SlotValue: none, for they are stored by themselves."""
-        return []
 
     def withdrawn(self) -> Longs:
         """For each group how many values are owed."""
@@ -391,8 +382,8 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True)
-class ValuesSlot:
-    """Net number of each value, for the `least`, the `greatest`, both, or neither; floats are kept as integers in their order."""
+class Multiset:
+    """How values of an input are kept, for the `least`, the `greatest`, both, or neither; floats are kept as integers in their order."""
 
     name: str
     input: int
@@ -408,12 +399,12 @@ class ValuesSlot:
         return pa.int64() if types.is_floating(self.type) else self.type
 
     @property
-    def fields(self) -> list[pa.Field]:
-        """As Slot."""
-        return []
+    def ends(self) -> list[bool]:
+        """Those that are asked for: False is the least, True the greatest."""
+        return [end for end, asked in ((False, self.least), (True, self.greatest)) if asked]
 
     def of_rows(self, rows: WeightedRows) -> Values:
-        """As Slot."""
+        """Those of weighted rows."""
         array = rows.values[self.input]
         groups, weights = rows.groups, rows.weights
         if array.null_count:
@@ -438,13 +429,9 @@ class ValuesSlot:
         return pa.array(floats_of_bits(bits), mask=~_valid(array)).cast(self.type)
 
     def zeros(self, count: int) -> Values:
-        """As Slot."""
+        """None of so many groups."""
         nothing = np.zeros(0, dtype=np.int64)
         return Values(count, nothing, pa.array([], self.stored_type), nothing.copy())
-
-    def load(self, arrays: Sequence[pa.Array], count: int) -> Values:
-        """As Slot: they come from a state of their own."""
-        return self.zeros(count)
 
 
 def merge_values(groups: Longs, values: pa.Array, counts: Longs) -> tuple[Longs, pa.Array, Longs]:

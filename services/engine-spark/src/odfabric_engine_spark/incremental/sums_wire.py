@@ -7,19 +7,20 @@ Not here: who sends them (`group_tasks`), what they are (`group_sums`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.incremental.accumulators import GroupValues
-from odfabric_engine_spark.incremental.distinct_slot import DistinctSlot, multiset_of
+from odfabric_engine_spark.incremental.distinct_slot import DistinctSlot
 from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.incremental.extreme_slot import ExtremeSlot
 from odfabric_engine_spark.incremental.group_keys import key_fields
 from odfabric_engine_spark.incremental.group_sums import PartialSums
 from odfabric_engine_spark.incremental.group_versions import GroupShape
-from odfabric_engine_spark.incremental.slots import SlotValue, Values, ValuesSlot
+from odfabric_engine_spark.incremental.multiset_slots import multiset_of
+from odfabric_engine_spark.incremental.slots import SlotValue, Values
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 
 
@@ -42,10 +43,8 @@ def sums_from_bytes(data: bytes, shape: GroupShape) -> PartialSums:
     steps: Longs = next(columns).to_numpy()
     slots: list[SlotValue] = []
     for slot in shape.accumulators.slots:
-        if isinstance(slot, DistinctSlot):
-            slots.append(replace(slot.zeros(len(keys)), values=_from_lists(next(columns))))
-        elif isinstance(slot, ValuesSlot):
-            slots.append(_from_lists(next(columns)))
+        if isinstance(slot, DistinctSlot | ExtremeSlot):
+            slots.append(slot.in_hand(_from_lists(next(columns))))
         else:
             slots.append(slot.load([next(columns) for _ in slot.fields], len(keys)))
     return PartialSums(keys, byte_hashes(keys), key_columns, np.arange(len(keys)), steps, GroupValues(slots))

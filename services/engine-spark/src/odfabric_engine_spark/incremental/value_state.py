@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from odfabric.formats.canonical_rows import one_array, row_bytes
 from odfabric_engine_spark.incremental.exact import Longs
-from odfabric_engine_spark.incremental.slots import Values, ValuesSlot
+from odfabric_engine_spark.incremental.extreme_slot import Extremes
+from odfabric_engine_spark.incremental.slots import Multiset, Values
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 from odfabric_engine_spark.state.latest_rows import KEY
@@ -31,14 +32,22 @@ OpenRows = Callable[[str, pa.Schema], RowState]
 class ValueState:
     """Values of one slot by the bytes of a group's key."""
 
-    def __init__(self, slot: ValuesSlot, rows: RowState) -> None:
+    def __init__(self, slot: Multiset, rows: RowState) -> None:
         self.slot = slot
         self.rows = rows
 
     @staticmethod
-    def schema(slot: ValuesSlot) -> pa.Schema:
+    def schema(slot: Multiset) -> pa.Schema:
         """Columns of the rows."""
         return pa.schema([pa.field(KEY, pa.binary()), pa.field(_VALUE, slot.stored_type)])
+
+    def look_up(self, extremes: Extremes, keys: pa.Array, groups: Longs, change: Values) -> None:
+        """Takes values in hand where the extremes of `keys` do not tell what a change leaves: its n-th group is `groups[n]` of them."""
+        unknown = np.nonzero(extremes.unknown_after(groups, change))[0]
+        if len(unknown):
+            counts = np.ones(len(keys), dtype=np.int64)
+            np.add.at(counts, groups, change.withdrawn())
+            extremes.look_at(unknown, self.extremes(keys.take(pa.array(unknown)), counts[unknown]))
 
     def extremes(self, keys: pa.Array, counts: Longs) -> Values:
         """For each key at least `counts` of its values from each end that is asked for, or all. No key occurs twice."""
@@ -46,8 +55,7 @@ class ValueState:
         wanted = distinct(hashes)
         most = np.zeros(len(wanted), dtype=np.int64)
         np.maximum.at(most, np.searchsorted(wanted, hashes), counts)
-        ends = [end for end, asked in ((False, self.slot.least), (True, self.slot.greatest)) if asked]
-        found = pa.concat_tables([self.rows.at_ends(wanted, most, greatest=end) for end in ends])
+        found = pa.concat_tables([self.rows.at_ends(wanted, most, greatest=end) for end in self.slot.ends])
         groups = self._groups(found, keys)
         shared = distinct(_hashes_of(found)[groups < 0], _shared(hashes))
         if len(shared):
