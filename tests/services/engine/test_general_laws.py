@@ -103,6 +103,7 @@ def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
             patch.setitem(gate.GATE_CONF, PLANNED, "1m")
             patch.setattr(hashed_joins, "_ROWS_MIN", chance.choice((0, hashed_joins._ROWS_MIN)))
             patch.setattr(old_rows, "_LEFT_OUT_MIN", chance.choice((0, old_rows._LEFT_OUT_MIN)))
+            patch.setattr(nearby, "_LEFT_OUT_MIN", old_rows._LEFT_OUT_MIN)
             patch.setattr(old_rows, "_LEFT_OUT_EACH", 0)
             found_by_query = pool.map(lambda name: _check_histories(name, lab, tally), names[begin : begin + BATCH])
             done = [one for each in found_by_query for one in each]

@@ -20,8 +20,9 @@ from odfabric.errors import InvalidData
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.stages import rows_plan
+from odfabric_engine_spark.stages.excerpt import ChosenRows
 from odfabric_engine_spark.stages.leaf_keys import LeafKeys
-from odfabric_engine_spark.stages.outermost import FirstRows, Outermost
+from odfabric_engine_spark.stages.outermost import Outermost
 from odfabric_engine_spark.stages.ranked import outermost_of
 from tests.services.engine.law_check import net_rows
 from tests.services.engine.transforming import HOUR, A, Derivative, Input, R, input_schema
@@ -225,14 +226,14 @@ def test_keys_that_share_a_hash_are_looked_at_whole(
 
     monkeypatch.setattr(LeafKeys, "evaluate", colliding)
     found: list[bool] = []
-    plain = Outermost.first_rows
+    plain = Outermost.chosen
 
-    def noting(self: Outermost, *given: Any) -> FirstRows:
+    def noting(self: Outermost, *given: Any) -> ChosenRows:
         made = plain(self, *given)
         found.append(len(made.doubtful) > 0)
         return made
 
-    monkeypatch.setattr(Outermost, "first_rows", noting)
+    monkeypatch.setattr(Outermost, "chosen", noting)
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     by_first = Derivative(query, [source], replace(engine_call, plans=KeptPlans()))
     by_all = Derivative(query, [source], replace(engine_call, plans=KeptPlans()), name="all")

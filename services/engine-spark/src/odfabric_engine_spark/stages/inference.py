@@ -48,8 +48,10 @@ from odfabric_engine_spark.stages.joins import (
 )
 from odfabric_engine_spark.stages.kept_types import can_be_kept
 from odfabric_engine_spark.stages.looking_up import looking_up_leaves
+from odfabric_engine_spark.stages.near_windows import near_window
+from odfabric_engine_spark.stages.ordered_leaf import OrderedRows, places_below
 from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, Stage
-from odfabric_engine_spark.stages.ranked import Ranking, places_below, ranking_of
+from odfabric_engine_spark.stages.ranked import Ranking, ranking_of
 from odfabric_engine_spark.stages.timed import TimedFilter, timed_filter
 from odfabric_engine_spark.stages.values import Component, Island, Node, StageLeaf, Tracer, Value, references
 from odfabric_engine_spark.validate.refusal import PLAIN_FORMS, Refused, refusal
@@ -273,7 +275,7 @@ class Inference:
             node, value = self._mapped(node, value)
         grouping = items(plan.groupingExpressions())
         if timed is None and grouping and self._limited is None:
-            node, value = self._ranked(node, value, ranking_of(self._catalyst, plan, ()))
+            node, value = self._ordered(node, value, ranking_of(self._catalyst, plan, ()))
         keys = [each for each in grouping if not is_session_window(each)]
         node, value, traced = self._keyed(node, value, keys)
         if timed is not None and not self._close(timed.below(self._catalyst, plan), value):
@@ -305,7 +307,9 @@ class Inference:
         (below,) = children(plan)
         looks_up = self._limited is not None and is_look_up(plan)
         node, value, core = self._looked_up(plan, below) if looks_up else (*self._of(below), None)
-        node, value = self._ranked(node, value, self._rankings.get(expr_id(items(plan.windowExpressions())[0])))
+        ranking = self._rankings.get(expr_id(items(plan.windowExpressions())[0]))
+        if self._limited is None:
+            node, value = self._ordered(node, value, ranking or near_window(plan))
         below_keys, looking_up = node, looking_up_leaves(plan, node, value) if is_look_up(plan) else {}
         node, value, traced = self._keyed(node, value, items(plan.partitionSpec()))
         if node is below_keys:
@@ -329,17 +333,21 @@ class Inference:
         if self._limited is None and ranking is not None:
             self._rankings[expr_id(items(plan.windowExpressions())[0])] = ranking
 
-    def _ranked(self, node: Node, value: Value, ranking: Ranking | None) -> tuple[Node, Value]:
-        """Rows of which only the first are taken. Those that are mapped alone become a leaf, whose state can be in the order of the ranking."""
-        if ranking is None or not value.free or not ranking.can_read:
+    def _ordered(self, node: Node, value: Value, rows: OrderedRows | None) -> tuple[Node, Value]:
+        """Rows of which but few are looked at. Those that are mapped alone become a leaf, whose state can be in the order of these."""
+        if rows is None or not value.free or not rows.can_read:
             return node, value
         between: list[Plan] = []
         below = node
         while len(below.children) == 1:
             between.append(below.plan)
             (below,) = below.children
-        places = None if below.leaf is None else places_below(self._catalyst, between, below.leaf.columns)
-        if places is not None and ranking.reads(places):
+        places = (
+            None
+            if below.leaf is None
+            else places_below(self._catalyst, between, below.leaf.columns, may_fail=not rows.hides_rows)
+        )
+        if places is not None and rows.reads(places):
             return node, value
         return self._cut(node, value) if can_be_kept(output_of(node.plan)) else (node, value)
 

@@ -9,11 +9,10 @@ no row, and maps each row alone, so rows that are not looked at change nothing (
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from odfabric_engine_spark.catalyst import (
-    Attribute,
     Catalyst,
     Expression,
     Plan,
@@ -25,10 +24,9 @@ from odfabric_engine_spark.catalyst import (
     simple_name,
     without_alias,
 )
-from odfabric_engine_spark.incremental.classify import arrow_type, calls_of
-from odfabric_engine_spark.incremental.group_keys import can_be_key
-from odfabric_engine_spark.incremental.input_table import leaf_alias
-from odfabric_engine_spark.stages.outermost import OrderColumn, Outermost, is_ordered_here
+from odfabric_engine_spark.incremental.classify import calls_of
+from odfabric_engine_spark.stages.ordered_leaf import By, OrderedRows, only_leaf, order_of
+from odfabric_engine_spark.stages.outermost import Outermost
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.validate.never_failing import never_fails
 
@@ -38,65 +36,32 @@ _EXTREMES = frozenset({"Max", "MaxBy", "Min", "MinBy"})
 _RANKS = frozenset({"RowNumber", "Rank", "DenseRank"})
 _RANK_MAX = 100_000
 """Ranks above which all rows of a key may as well be looked at."""
-_ORDER_MAX = 3
-"""Columns of an order that are stored once more; rows that tie in them are looked at together."""
 _AT_MOST = {"LessThanOrEqual": 0, "LessThan": -1, "EqualTo": 0, "EqualNullSafe": 0}
 """Comparisons of a rank with a number, and how far the last rank is from it."""
 _TURNED = {"GreaterThanOrEqual": "LessThanOrEqual", "GreaterThan": "LessThan"}
 
 
 @dataclass(frozen=True, slots=True)
-class _By:
-    """A part of an order."""
+class Ranking(OrderedRows):
+    """Rows are ranked in an order, and those up to the rank `last` are taken. `dense`: as `Outermost` has it."""
 
-    column: Expression
-    descends: bool
-    nulls_first: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """Rows with one value in all `keys` are ranked in an order, and those up to the rank `last` are taken. `dense`: as `Outermost` has it."""
-
-    keys: Sequence[Expression]
-    order: Sequence[_By]
     last: int
     dense: bool
-
-    def reads(self, places: Mapping[int, int]) -> bool:
-        """Whether keys, and by what rows are ordered first, are columns at known places."""
-        return _positions(self.keys, places) is not None and _order_columns(self.order, places) is not None
-
-    @property
-    def can_read(self) -> bool:
-        """Whether they are columns of what is below."""
-        columns = [*self.keys, *(each.column for each in self.order)]
-        return self.reads(places_of([each for each in columns if is_attribute(each)]))
 
 
 def outermost_of(catalyst: Catalyst, stage: RowsStage) -> Outermost | None:
     """The first rows of a stage's only leaf, if it takes no others."""
-    if len(stage.leaves) != 1 or len(stage.islands) != 1 or stage.leaves[0].ends:
+    found = only_leaf(stage)
+    if found is None:
         return None
-    (leaf,), (island,) = stage.leaves, stage.islands
-    if island.always or island.wholes or island.components is None:
-        return None
-    above = _chain(stage.plan)
+    leaf, island, above = found
     # The lowest one decides: others see nothing but what it lets pass.
     at = max((at for at, each in enumerate(above) if simple_name(each) in _RANKING), default=None)
     ranking = None if at is None else ranking_of(catalyst, above[at], above[:at])
     if at is None or ranking is None:
         return None
-    places = places_below(catalyst, above[at + 1 :], leaf.columns)
-    if places is None:
-        return None
-    keys = _positions(ranking.keys, places)
-    hashed = _positions([each[leaf] for each in island.components], places_of(leaf.columns))
-    order = _order_columns(ranking.order, places)
-    # Where others have fewer keys, rows of several keys of this one are found together.
-    if keys is None or hashed is None or set(keys) != set(hashed) or order is None:
-        return None
-    return Outermost(ranking.last, tuple(keys), *order, dense=ranking.dense)
+    rows = ranking.of_leaf(catalyst, above[at + 1 :], leaf, island)
+    return None if rows is None else Outermost(rows.keys, rows.order, ranking.last, rows.greatest, ranking.dense)
 
 
 def ranking_of(catalyst: Catalyst, node: Plan, above: Sequence[Plan]) -> Ranking | None:
@@ -106,16 +71,13 @@ def ranking_of(catalyst: Catalyst, node: Plan, above: Sequence[Plan]) -> Ranking
     last = _last_rank(catalyst, node, above)
     if last is None:
         return None
-    order = [
-        _By(each.child(), _descends(each), simple_name(each.nullOrdering()) == "NullsFirst")
-        for each in items(node.orderSpec())
-    ]
-    return Ranking(items(node.partitionSpec()), order, last, dense="DenseRank" in _functions(node))
+    dense = "DenseRank" in _functions(node)
+    return Ranking(items(node.partitionSpec()), order_of(node), hides_rows=True, last=last, dense=dense)
 
 
 def _extremes(catalyst: Catalyst, aggregate: Plan) -> Ranking | None:
     """Of groups of which but the rows with the greatest, or the least, of one value are asked for."""
-    found: dict[tuple[int, bool], _By] = {}
+    found: dict[tuple[int, bool], By] = {}
     for call in calls_of(aggregate):
         function = call.aggregateFunction()
         name = simple_name(function)
@@ -126,10 +88,11 @@ def _extremes(catalyst: Catalyst, aggregate: Plan) -> Ranking | None:
         if not is_attribute(by) or not never_fails(catalyst, value):
             return None
         greatest = name in ("Max", "MaxBy")
-        found[expr_id(by), greatest] = _By(by, descends=greatest, nulls_first=False)
+        found[expr_id(by), greatest] = By(by, descends=greatest, nulls_first=False)
     if len(found) != 1:
         return None
-    return Ranking(items(aggregate.groupingExpressions()), list(found.values()), 1, dense=True)
+    keys = items(aggregate.groupingExpressions())
+    return Ranking(keys, list(found.values()), hides_rows=True, last=1, dense=True)
 
 
 def _without_normal(value: Expression) -> Expression:
@@ -144,69 +107,6 @@ def _ordered_by(order: Expression) -> Expression:
     if simple_name(order) == "If" and simple_name(order.predicate()) == "IsNull":
         order = order.falseValue()
     return children(order)[1] if simple_name(order) == "CreateNamedStruct" else order
-
-
-def places_of(columns: Sequence[Attribute]) -> dict[int, int]:
-    """The positions of columns by id."""
-    return {expr_id(column): position for position, column in enumerate(columns)}
-
-
-def places_below(catalyst: Catalyst, projects: Sequence[Plan], columns: Sequence[Attribute]) -> dict[int, int] | None:
-    """The positions of a leaf's columns by the ids that they have above some selections, highest first.
-
-    None if a row may fail there, or is dropped, or becomes several.
-    """
-    places = places_of(columns)
-    for project in reversed(projects):
-        if simple_name(project) != "Project":
-            return None
-        found: dict[int, int] = {}
-        for named in items(project.projectList()):
-            value = without_alias(named)
-            if not never_fails(catalyst, value):
-                return None
-            if is_attribute(value) and expr_id(value) in places:
-                found[expr_id(named)] = places[expr_id(value)]
-        places = found
-    return places
-
-
-def _chain(plan: Plan) -> list[Plan]:
-    """A plan of one leaf from the top to the node above it."""
-    found: list[Plan] = []
-    while leaf_alias(plan) is None and len(children(plan)) == 1:
-        found.append(plan)
-        (plan,) = children(plan)
-    return found
-
-
-def _positions(columns: Sequence[Expression], places: Mapping[int, int]) -> list[int] | None:
-    """Of the columns among the parts of a key; None if one is computed. Constants tell nothing apart."""
-    columns = [each for each in columns if simple_name(each) != "Literal"]
-    found = [places.get(expr_id(each)) if is_attribute(each) else None for each in columns]
-    known = [each for each in found if each is not None]
-    return known if len(known) == len(found) else None
-
-
-def _order_columns(order: Sequence[_By], places: Mapping[int, int]) -> tuple[tuple[OrderColumn, ...], bool] | None:
-    """The first columns of an order as they are stored, and whether what comes first is the greatest."""
-    found: list[OrderColumn] = []
-    greatest = bool(order) and order[0].descends
-    for each in order[:_ORDER_MAX]:
-        column, inverted = each.column, each.descends != greatest
-        if not is_attribute(column) or expr_id(column) not in places or not _is_ordered(column, inverted=inverted):
-            break
-        marks_nulls = bool(column.nullable()) and each.nulls_first == greatest
-        found.append(OrderColumn(places[expr_id(column)], inverted, marks_nulls))
-    return (tuple(found), greatest) if found else None
-
-
-def _descends(order: Expression) -> bool:
-    return simple_name(order.direction()) == "Descending"
-
-
-def _is_ordered(column: Attribute, *, inverted: bool) -> bool:
-    return can_be_key(column) and is_ordered_here(arrow_type(column), inverted=inverted)
 
 
 def _last_rank(catalyst: Catalyst, window: Plan, above: Sequence[Plan]) -> int | None:

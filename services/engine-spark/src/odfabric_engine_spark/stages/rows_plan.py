@@ -12,7 +12,9 @@ from odfabric_engine_spark.catalyst import Attribute, Catalyst
 from odfabric_engine_spark.incremental.failed_rows import Described
 from odfabric_engine_spark.incremental.group_keys import can_be_key
 from odfabric_engine_spark.stages.binding import BoundPlan
+from odfabric_engine_spark.stages.excerpt import Excerpt
 from odfabric_engine_spark.stages.leaf_keys import LeafKeys
+from odfabric_engine_spark.stages.near_windows import nearby_of
 from odfabric_engine_spark.stages.partners import partners_of
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.stages.ranked import outermost_of
@@ -23,7 +25,7 @@ from odfabric_engine_spark.stages.values import Island, StageLeaf, stage_schema
 class RowsPlan:
     """Of one stage. `kept` are the leaves whose rows are needed again, `partners` those without which rows of a key give nothing.
 
-    `outermost` says which rows of a key are looked at, None for all; `times` when rows are that others look up.
+    `excerpt` says which rows of a key are looked at, None for all; `times` when rows are that others look up.
     """
 
     def __init__(self, catalyst: Catalyst, stage: RowsStage) -> None:
@@ -34,7 +36,7 @@ class RowsPlan:
         self.keys |= {leaf: LeafKeys.of(catalyst, leaf, ()) for island in stage.islands for leaf in island.wholes}
         self.kept = frozenset(leaf for leaf in stage.leaves if _is_needed_again(stage, leaf))
         self.partners = partners_of(catalyst, stage)
-        self.outermost = outermost_of(catalyst, stage)
+        self.excerpt: Excerpt | None = outermost_of(catalyst, stage) or nearby_of(catalyst, stage)
         self.times = {
             version: RowExpressions.of(catalyst, version.columns, (time,))
             for leaf in stage.leaves
@@ -45,7 +47,7 @@ class RowsPlan:
 
     def kept_schema(self, leaf: StageLeaf) -> pa.Schema:
         """Columns of a leaf's state."""
-        return leaf.schema if self.outermost is None else self.outermost.stored_schema(leaf.schema)
+        return leaf.schema if self.excerpt is None else self.excerpt.stored_schema(leaf.schema)
 
     @property
     def always(self) -> bool:

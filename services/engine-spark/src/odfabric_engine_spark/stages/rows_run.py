@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -27,13 +27,13 @@ from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.result_rows import ResultTooLarge, collected
 from odfabric_engine_spark.stages.binding import Side, counted_rows, tagged
 from odfabric_engine_spark.stages.delta import Delta, added_up
+from odfabric_engine_spark.stages.excerpt import Excerpt
 from odfabric_engine_spark.stages.extraction import AFTER, BEFORE, BoundRows, first_rows, new_rows, old_and_new_rows
 from odfabric_engine_spark.stages.forgetting import StageForgets
 from odfabric_engine_spark.stages.forgotten_rows import Bounds, ForgottenRows
 from odfabric_engine_spark.stages.hashed_joins import Size
 from odfabric_engine_spark.stages.incoming import NO_KEYS, Incoming
 from odfabric_engine_spark.stages.old_rows import AskedRows, IslandChange
-from odfabric_engine_spark.stages.outermost import Outermost
 from odfabric_engine_spark.stages.partners import KeysPresent, is_among
 from odfabric_engine_spark.stages.parts_at_once import PartWork, computed, count_of
 from odfabric_engine_spark.stages.rows_plan import RowsPlan
@@ -82,7 +82,7 @@ class _Work:
     """What a transaction does to a stage: `rows` and `bytes` say about how much is bound, old rows that touched keys bring along included.
 
     Of new rows, which are `incoming`, those are `bound` that something can come of; `asked` are the old rows of each leaf that are looked
-    up. `alone` is the only leaf with new rows if that helps.
+    up. `alone` is the only leaf with new rows if that helps. `whole`: no excerpt of a key will do.
     """
 
     incoming: dict[StageLeaf, Incoming]
@@ -93,6 +93,7 @@ class _Work:
     bytes: int
     alone: StageLeaf | None
     sides: list[Side]
+    whole: bool = False
 
     def has_several(self, part: KeyPart) -> bool:
         """Whether several keys of some island are in a part."""
@@ -191,8 +192,8 @@ class RowsRun:
                     needed = present.with_all(partners, own) | is_among(own, distinct(new.withdrawn))
                     asked[leaf] = own[needed] if self._known else NO_KEYS
                     bound[leaf] = new.of_keys(own[needed])
-                if self._plan.outermost is not None and new.run is not None:
-                    bound[leaf] = new.taken(self._plan.outermost.of_new(new.hashes, new.run.slice(0, len(new.run))))
+                if self._plan.excerpt is not None and new.run is not None:
+                    bound[leaf] = new.taken(self._plan.excerpt.of_new(new.hashes, new.run.slice(0, len(new.run))))
         return bound, asked
 
     def _asked(
@@ -211,8 +212,8 @@ class RowsRun:
                 state, hashes = self._known.get(leaf), keys[leaf]
                 if state is None:
                     asked[leaf] = AskedRows.of_keys(hashes, 0)
-                elif self._plan.outermost is not None:
-                    counts = np.minimum(state.counts(hashes), self._plan.outermost.count)
+                elif self._plan.excerpt is not None:
+                    counts = self._plan.excerpt.counts(state, hashes, incoming[leaf].hashes)
                     asked[leaf] = AskedRows.of_keys(hashes, int(counts.sum()))
                 elif own.everything:
                     asked[leaf] = AskedRows.of_keys(hashes, int(state.counts(hashes).sum()))
@@ -348,7 +349,7 @@ class RowsRun:
             columns[CLOSES] = incoming.closes
         rows = incoming.delta.rows
         own = dict(zip(rows.column_names, rows.columns, strict=True))
-        columns |= own if self._plan.outermost is None else self._plan.outermost.stored(rows)
+        columns |= own if self._plan.excerpt is None else self._plan.excerpt.stored(rows)
         return state.as_run(pa.table(columns))
 
     def _add(self, runs: Future[list[tuple[RowState, Run]]], *, prepare: bool) -> None:
@@ -374,7 +375,7 @@ class RowsRun:
             hashes, closes = self._plan.keys[leaf].evaluate(net.rows)
         except ResultTooLarge:
             raise result_too_large(self._call) from None
-        if self._plan.outermost is not None:
+        if self._plan.excerpt is not None:
             return Incoming.of_run(self._as_run(Incoming(net, hashes, closes), state), leaf.schema.names)
         return Incoming.sorted(net, hashes, closes)
 
@@ -416,8 +417,8 @@ class RowsRun:
 
     def _bound_rows(self, part: KeyPart, work: _Work) -> list[BoundRows]:
         """Rows of the leaves, in their order, for the keys of a part."""
-        if self._plan.outermost is not None and self._known:
-            return [self._first_rows(self._plan.outermost, part, work)]
+        if self._plan.excerpt is not None and self._known and not work.whole:
+            return [self._excerpt(self._plan.excerpt, part, work)]
         bound: dict[StageLeaf, BoundRows] = {}
         for island in self._stage.islands:
             for leaf in island.leaves:
@@ -427,12 +428,12 @@ class RowsRun:
                 bound[leaf] = self._bound(leaf, work.incoming[leaf], AskedRows.of_keys(_EVERY_KEY, 0), alone=False)
         return [bound[leaf] for leaf in self._stage.leaves]
 
-    def _first_rows(self, outermost: Outermost, part: KeyPart, work: _Work) -> BoundRows:
-        """Rows of the only leaf that can be among the first of the keys of a part."""
+    def _excerpt(self, excerpt: Excerpt, part: KeyPart, work: _Work) -> BoundRows:
+        """Rows of the only leaf that are looked at of the keys of a part."""
         ((leaf, new),) = work.bound.items()
         state = self._known[leaf]
         own = new.chosen(part)
-        found = outermost.first_rows(state, own.hashes, own.delta)
+        found = excerpt.chosen(state, own.hashes, own.delta)
         if not len(found.doubtful):
             return old_and_new_rows(found.old, found.new, alone=False)
         whole = work.incoming[leaf]
@@ -456,6 +457,10 @@ class RowsRun:
             except (PySparkException, Py4JError) as error:
                 if not is_of_data(error):
                     raise
+                if self._plan.excerpt is not None and self._known and not work.whole:
+                    # At the edge of an excerpt an expression may meet what it never meets in the whole key.
+                    whole = replace(work, whole=True)
+                    return self._changes(part, self._bound_rows(part, whole), whole)
                 raise FailedRows(error, partial(self._failed, error, part, work)) from error
         owed = [
             (leaf, each.owed) for leaf, each in zip(self._stage.leaves, bound, strict=True) if each.owed is not None

@@ -1,6 +1,6 @@
-"""Ends of keys: the least or the greatest rows of keys over several runs.
+"""Ends of keys, or of parts of them: their least or their greatest rows over several runs.
 
-Owns reading runs from one end of a key's rows. Invariant: rows of a key lie in the order of their canonical bytes in each run, so
+Owns reading runs from one end of spans of rows. Invariant: rows of a key lie in the order of their canonical bytes in each run, so
 what is not further in than the innermost row read of any run is known from all of them. Not here: rows of whole keys (`net_rows`).
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,12 @@ import pyarrow.compute as pc
 
 from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.state.net_rows import bytes_of
-from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Longs, Run, spans
+from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Longs, Run, spans
 
 _NOWHERE = -1
+
+Span: TypeAlias = tuple[Longs, Longs]
+"""Where rows begin and end in a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,6 @@ class KeyEnds:
     `known` are rows of which no run has more. `complete`: keys of which all rows were read.
     """
 
-    hashes: Hashes
     rows: pa.Table
     keys: Longs
     weights: Longs
@@ -41,23 +44,21 @@ class KeyEnds:
         if dropped_to_us is not None and CLOSES in self.rows.column_names:
             forgotten = pc.less_equal(one_array(self.rows.column(CLOSES)), dropped_to_us)
             there &= ~pc.fill_null(forgotten, False).to_numpy(zero_copy_only=False)
-        return np.bincount(self.keys[there], minlength=len(self.hashes))
+        return np.bincount(self.keys[there], minlength=len(self.complete))
 
-    def rows_of(self, some: npt.NDArray[np.bool_]) -> tuple[Hashes, pa.Table]:
-        """Known rows of some keys, also those that are owed."""
+    def rows_of(self, some: npt.NDArray[np.bool_]) -> tuple[Longs, pa.Table]:
+        """Known rows of some keys, whose positions come first, also those that are owed."""
         chosen = np.nonzero(self.known & (self.weights != 0) & some[self.keys])[0]
         rows = self.rows.take(pa.array(chosen))
-        return self.hashes[self.keys[chosen]], rows.set_column(0, rows.schema.field(0), pa.array(self.weights[chosen]))
+        return self.keys[chosen], rows.set_column(0, rows.schema.field(0), pa.array(self.weights[chosen]))
 
 
-def read_ends(runs: Sequence[Run], hashes: Hashes, reach: Longs, *, greatest: bool) -> KeyEnds | None:
-    """The `reach` outermost rows of each key in each run; None if no run has any. `hashes` are sorted and distinct."""
+def read_ends(runs: Sequence[Run], spans_of: Sequence[Span], reach: Longs, *, greatest: bool) -> KeyEnds | None:
+    """The `reach` outermost rows of each key in each run; None if no run has any. `spans_of` tells where a run has those of each key."""
     taken: list[pa.Table] = []
     keys, inner = [], []
-    complete = np.ones(len(hashes), dtype=bool)
-    for run in runs:
-        begins = np.searchsorted(run.hashes, hashes, side="left")
-        ends = np.searchsorted(run.hashes, hashes, side="right")
+    complete = np.ones(len(reach), dtype=bool)
+    for run, (begins, ends) in zip(runs, spans_of, strict=True):
         counts = np.minimum(ends - begins, reach)
         if not counts.any():
             continue
@@ -65,12 +66,12 @@ def read_ends(runs: Sequence[Run], hashes: Hashes, reach: Longs, *, greatest: bo
         complete &= ~cut
         begins, ends = (ends - counts, ends) if greatest else (begins, begins + counts)
         taken.append(run.take(spans(begins, ends)))
-        keys.append(np.repeat(np.arange(len(hashes)), counts))
+        keys.append(np.repeat(np.arange(len(reach)), counts))
         inner.append(_innermost(counts, cut, greatest=greatest))
     if not taken:
         return None
     rows = pa.concat_tables(taken).combine_chunks()
-    return _netted(hashes, rows, np.concatenate(keys), np.concatenate(inner), complete, greatest=greatest)
+    return _netted(rows, np.concatenate(keys), np.concatenate(inner), complete, greatest=greatest)
 
 
 def _innermost(counts: Longs, cut: npt.NDArray[np.bool_], *, greatest: bool) -> npt.NDArray[np.bool_]:
@@ -82,7 +83,6 @@ def _innermost(counts: Longs, cut: npt.NDArray[np.bool_], *, greatest: bool) -> 
 
 
 def _netted(
-    hashes: Hashes,
     rows: pa.Table,
     keys: Longs,
     inner: npt.NDArray[np.bool_],
@@ -99,9 +99,9 @@ def _netted(
     numbers = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(keys))))
     weights = np.add.reduceat(one_array(rows.column(WEIGHT)).to_numpy()[order], starts)
     # Further in than this a run has rows that were not read.
-    horizon = np.full(len(hashes), _NOWHERE if greatest else len(starts))
+    horizon = np.full(len(complete), _NOWHERE if greatest else len(starts))
     (np.maximum if greatest else np.minimum).at(horizon, keys[inner], numbers[inner])
     of = keys[starts]
     places = np.arange(len(starts))
     known = places >= horizon[of] if greatest else places <= horizon[of]
-    return KeyEnds(hashes, rows.take(pa.array(order[starts])), of, weights, known, complete)
+    return KeyEnds(rows.take(pa.array(order[starts])), of, weights, known, complete)

@@ -7,7 +7,8 @@ order of the second. Not here: rows of whole keys (`net_rows`), ends of keys (`k
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +60,7 @@ def same_rows(run: Run, hashes: Hashes, rows: pa.Table, dropped_to_us: int | Non
     for name in told_apart_by(rows)[:_NUMBERS_MAX]:
         if not has_integers_in_order(rows.schema.field(name).type):
             break
-        numbers = _numbers(rows.column(name))
+        numbers = numbers_of(rows.column(name))
         lower, upper = _with_number(run, begins, ends, name, numbers)
         begins, ends = np.where(decided, lower, begins), np.where(decided, upper, ends)
         # A null and the least integer have one number: rows with both do not lie in the order of what follows.
@@ -75,6 +76,61 @@ def rows_since(run: Run, hashes: Hashes, since_us: Longs) -> tuple[Longs, Longs]
     """Where rows of each of some ascending hashes begin and end that close at an instant or later. Those that never close do not."""
     begins, ends = run.bounds(hashes)
     return _first_not(begins, ends, lambda at, some: _numbers_at(run, at, CLOSES) < since_us[some]), ends
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Places in a run: rows of a key begin and end at `begins` and `ends`, those in the very place at `lower` and `upper`."""
+
+    begins: Longs
+    lower: Longs
+    upper: Longs
+    ends: Longs
+
+    @property
+    def before(self) -> tuple[Longs, Longs]:
+        """Rows of the key that come earlier."""
+        return self.begins, self.lower
+
+    @property
+    def after(self) -> tuple[Longs, Longs]:
+        """Rows of the key that come later."""
+        return self.upper, self.ends
+
+    def take(self, some: Longs) -> Place:
+        """Some of them."""
+        return Place(self.begins[some], self.lower[some], self.upper[some], self.ends[some])
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Places in the order of the rows of keys, in each run of a state."""
+
+    hashes: Hashes
+    in_runs: tuple[Place, ...]
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def take(self, some: Longs) -> Places:
+        """Some of them."""
+        return Places(self.hashes[some], tuple(each.take(some) for each in self.in_runs))
+
+    def different(self) -> Places:
+        """Each once, as far as rows tell them apart."""
+        bounds = [bound for each in self.in_runs for bound in (each.lower, each.upper)]
+        told = np.stack([self.hashes.view(np.int64), *bounds], axis=1)
+        _, first = np.unique(told, axis=0, return_index=True)
+        return self.take(np.sort(first))
+
+
+def place_in(run: Run, hashes: Hashes, columns: Mapping[str, Longs]) -> Place:
+    """Where a run has rows of keys with certain numbers in their first columns; a null counts as the least."""
+    begins, ends = run.bounds(hashes)
+    lower, upper = begins, ends
+    for name, numbers in columns.items():
+        lower, upper = _with_number(run, lower, upper, name, numbers)
+    return Place(begins, lower, upper, ends)
 
 
 def _with_number(run: Run, begins: Longs, ends: Longs, name: str, wanted: Longs) -> tuple[Longs, Longs]:
@@ -109,11 +165,11 @@ def _weights_at(run: Run, positions: Longs, some: Longs, dropped_to_us: int | No
 
 
 def _numbers_at(run: Run, positions: Longs, name: str) -> Longs:
-    return _numbers(run.take(positions, [name]).column(name))
+    return numbers_of(run.take(positions, [name]).column(name))
 
 
-def _numbers(column: pa.Array | pa.ChunkedArray) -> Longs:
-    """Values as integers in their order, a null as the least."""
+def numbers_of(column: pa.Array | pa.ChunkedArray) -> Longs:
+    """Values as integers in their order, a null as the least. Their type has such integers."""
     values = one_array(column)
     if not values.null_count:
         return integers_in_order(values)

@@ -8,7 +8,7 @@ which is sound. Not here: the bytes of files (`run_file`, `checkpoint`), what ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +16,9 @@ import pyarrow as pa
 from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.state.growing_run import GrowingRun
-from odfabric_engine_spark.state.key_ends import read_ends
+from odfabric_engine_spark.state.key_ends import Span, read_ends
 from odfabric_engine_spark.state.net_rows import KeyedRows, gathered, netted, pieces
-from odfabric_engine_spark.state.row_search import rows_since, same_rows, shared_hashes, weights_in
+from odfabric_engine_spark.state.row_search import Places, place_in, rows_since, same_rows, shared_hashes, weights_in
 from odfabric_engine_spark.state.run import (
     CLOSES,
     HASH,
@@ -109,20 +109,46 @@ class RowState:
 
         `hashes` are sorted and distinct. What is read follows what is asked for, not what a key has. Owed rows come where they lie.
         """
-        reach, pending = counts.copy(), np.arange(len(hashes))
-        found: list[tuple[Hashes, pa.Table]] = []
+        numbers, rows = self._outward([run.bounds(hashes) for run in self._runs], counts, greatest=greatest)
+        return self._table(hashes[numbers], rows)
+
+    def places(self, hashes: Hashes, columns: Mapping[str, Longs]) -> Places:
+        """Where rows lie that have certain numbers in their first columns; a null counts as the least of all."""
+        return Places(hashes, tuple(place_in(run, hashes, columns) for run in self._runs))
+
+    def between(self, first: Places, last: Places) -> pa.Table:
+        """Net rows from places to others of the same keys, those at them included. None of them lies between two pairs."""
+        found = zip(self._runs, first.in_runs, last.in_runs, strict=True)
+        return self._netted([(run, spans(begin.lower, end.upper)) for run, begin, end in found])
+
+    def beside(self, places: Places, counts: Longs, *, after: bool) -> tuple[Longs, pa.Table]:
+        """The nearest net rows on one side of places, and before them of which: at least `counts` that are there, if a key has so many.
+
+        Of a state whose rows do not close.
+        """
+        sides = [each.after if after else each.before for each in places.in_runs]
+        numbers, rows = self._outward(sides, counts, greatest=not after)
+        return numbers, self._table(places.hashes[numbers], rows)
+
+    def _outward(self, spans_of: Sequence[Span], counts: Longs, *, greatest: bool) -> tuple[Longs, pa.Table]:
+        """Net rows from one end of spans, and before them of which: at least `counts` that are there, if a span has so many."""
+        reach, pending = counts.copy(), np.arange(len(counts))
+        found: list[tuple[Longs, pa.Table]] = []
         while len(pending):
-            ends = read_ends(self._runs, hashes[pending], reach[pending], greatest=greatest)
-            if ends is None:
+            within = [(begins[pending], ends[pending]) for begins, ends in spans_of]
+            outer = read_ends(self._runs, within, reach[pending], greatest=greatest)
+            if outer is None:
                 break
-            done = ends.complete | (ends.positive(self.dropped_to_us) >= counts[pending])
-            found.append(ends.rows_of(done))
+            done = outer.complete | (outer.positive(self.dropped_to_us) >= counts[pending])
+            numbers, rows = outer.rows_of(done)
+            found.append((pending[numbers], rows))
             pending = pending[~done]
             reach[pending] *= _FURTHER
         if not found:
-            return self.schema.empty_table()
-        rows = pa.concat_tables([rows for _, rows in found]).combine_chunks()
-        return self._table(np.concatenate([hashes for hashes, _ in found]), rows)
+            return pending[:0], self.stored_schema.empty_table()
+        return np.concatenate([numbers for numbers, _ in found]), pa.concat_tables(
+            [rows for _, rows in found]
+        ).combine_chunks()
 
     def weights_of(
         self, hashes: Hashes, owner: tuple[str, pa.Array], value: tuple[str, pa.Array]

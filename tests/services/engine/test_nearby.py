@@ -1,0 +1,278 @@
+"""Where windows reach only so far, only rows near a change are looked at, and what is given is the same."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from odfabric.errors import InvalidData
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.kept_plans import KeptPlans
+from odfabric_engine_spark.stages import nearby, rows_plan
+from odfabric_engine_spark.stages.excerpt import ChosenRows
+from odfabric_engine_spark.stages.leaf_keys import LeafKeys
+from odfabric_engine_spark.stages.near_windows import nearby_of
+from odfabric_engine_spark.stages.nearby import Nearby
+from tests.services.engine.law_check import net_rows
+from tests.services.engine.transforming import HOUR, A, Derivative, Input, R, input_schema
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = input_schema(
+    pa.field("k", pa.int32()),
+    pa.field("n", pa.int64()),
+    pa.field("s", pa.string()),
+    pa.field("x", pa.float64()),
+    pa.field("d", pa.date32()),
+)
+
+
+def window(function: str, order: str = "event_time", *, where: str = "true", frame: str = "", keys: str = "k") -> str:
+    return (
+        f"select event_time, k, n, s, x, d, {function} over (partition by {keys} order by {order} {frame}) v"
+        f" from a where {where}"
+    )
+
+
+NEAR = {
+    "before": window("lag(n)"),
+    "after": window("lead(s, 2, 'none')"),
+    "descending": window("lag(x)", "event_time desc"),
+    "both": "select event_time, k, n, lag(n) over w p, lead(x, 3) over w q from a window w as (partition by k order by event_time, n)",
+    "both ways": "select event_time, k, n, lag(n, 2) over (partition by k order by n) p,"
+    " lag(s) over (partition by k order by n desc nulls last, s) q from a",
+    "nulls last": window("lag(s)", "n nulls last, s"),
+    "nulls first": window("lead(s)", "n desc nulls first"),
+    "by a float": window("lag(n)", "x desc, n"),
+    "by a date": window("lag(n)", "d, x"),
+    "two keys": window("lag(n)", keys="k, s"),
+    "of all": window("lag(n)", keys="1"),
+    "moving average": window("avg(x)", frame="rows between 2 preceding and current row"),
+    "moving sum": window("sum(n)", frame="rows between 1 preceding and 2 following"),
+    "later rows": window("max(s)", frame="rows between 1 following and 2 following"),
+    "first of a frame": window("nth_value(s, 2)", "n, s", frame="rows between 3 preceding and 1 following"),
+    "last hour": window("avg(x)", frame="range between interval 1 second preceding and current row"),
+    "around": window("sum(n)", "n", frame="range between 1 preceding and 1 following"),
+    "around nulls": window("count(*)", "n desc nulls first", frame="range between 1 preceding and current row"),
+    "days": window("sum(n)", "d", frame="range between 3 preceding and 1 preceding"),
+    "peers": window("count(s)", "n", frame="range between current row and current row"),
+    "differences": "select event_time, k, n - lag(n) over (partition by k order by event_time) v from a",
+    "changes": "select * from (" + window("lag(s)") + ") where v is null or v <> s",
+    "of chosen rows": window("lag(n)", where="n > 0 and s is not null"),
+    "of computed rows": "select event_time, k, lag(y) over (partition by k order by event_time) v from"
+    " (select event_time, k, cast(n as string) y from a)",
+    "by what is computed": "select event_time, k, lag(y) over (partition by k order by y) v from"
+    " (select event_time, k, n * 2 + 1 y from a where s > '')",
+    "of a union": "select event_time, k, lag(n) over (partition by k order by n) v from"
+    " (select event_time, k, n from a union all select event_time, k + 1, n from a)",
+    "over one another": "select event_time, k, n, max(v) over (partition by k order by event_time, n desc"
+    " rows between 1 preceding and 1 following) w from ("
+    + window("sum(n)", frame="rows between 2 preceding and current row")
+    + ")",
+    "then summed": "select max(event_time) event_time, k, count(*) c from ("
+    + window("lag(s)")
+    + ") where v <> s group by k",
+    "fewer keys above": "select event_time, k, n, lag(v) over (order by event_time) w from (" + window("lag(n)") + ")",
+    "averages of averages": "select event_time, k, avg(v) over (partition by k order by event_time"
+    " range between interval 1 second preceding and interval 1 second following) w from ("
+    + window("max(x)", frame="range between interval 1 second preceding and current row")
+    + ")",
+}
+"""Queries that look at rows near what changes."""
+ALL_ROWS = {
+    "last that is not null": window("lag(n) ignore nulls"),
+    "running": window("sum(n)"),
+    "running rows": window("sum(n)", frame="rows between unbounded preceding and current row"),
+    "numbered": window("row_number()"),
+    "numbered beside": "select event_time, k, lag(n) over w p, row_number() over w q from a window w as (partition by k order by n, s)",
+    "rows and values": "select event_time, k, n, max(v) over (partition by k order by event_time rows between 1 preceding and 1 following) w"
+    " from (" + window("max(n)", frame="range between interval 1 second preceding and current row") + ")",
+    "filtered between": "select event_time, k, n, lag(v) over (partition by k order by event_time) w from ("
+    + window("lag(n)")
+    + ") where v > 0",
+    "orders that differ": "select event_time, k, n, lag(v) over (partition by k order by n) w from ("
+    + window("lag(n)")
+    + ")",
+    "by a text": window("lag(n)", "s"),
+    "months": window("sum(n)", frame="range between interval 1 month preceding and current row"),
+    "summed above": "select max(event_time) event_time, k, sum(v) v, max_by(s, n) s from ("
+    + window("lag(n)")
+    + ") group by k",
+}
+"""Queries that must look at all rows of a key."""
+
+
+def _row(rng: Random) -> tuple[Any, ...]:
+    return (
+        HOUR + rng.randrange(40) * 250,
+        rng.choice([None, 0, 1]),
+        rng.choice([None, *range(-6, 7)]),
+        rng.choice([None, "", "a", "b"]),
+        rng.choice([None, 0.0, -0.0, float("nan"), 1.5, -2.5]),
+        rng.choice([None, *(dt.date(1969, 12, 25) + dt.timedelta(days) for days in range(12))]),
+    )
+
+
+def history(source: Input, rng: Random) -> Iterator[None]:
+    """Blocks of rows that come, and some of those that are there and go."""
+    there: list[tuple[Any, ...]] = []
+    for rows, most in ((60, 0), (1, 1), (4, 3), (0, 4), (12, 12)):
+        new = [_row(rng) for _ in range(rows)]
+        gone = [there.pop(rng.randrange(len(there))) for _ in range(min(len(there), most))]
+        there += new
+        source.add([*((A, *row) for row in new), *((R, *row) for row in gone)])
+        yield
+
+
+@contextmanager
+def by_all_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setattr(rows_plan, "nearby_of", lambda *_: None)
+        yield
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether stages were taken for such that look at rows near a change, which they do however few they leave out."""
+    monkeypatch.setattr(nearby, "_LEFT_OUT_MIN", 0)
+    told: list[bool] = []
+
+    def noted(*given: Any) -> Nearby | None:
+        made = nearby_of(*given)
+        told.append(made is not None)
+        return made
+
+    monkeypatch.setattr(rows_plan, "nearby_of", noted)
+    return told
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_near_rows_give_what_all_rows_give(
+    name: str, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool]
+) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    by_near = Derivative(NEAR[name], [source], replace(engine_call, plans=KeptPlans()))
+    by_all = Derivative(NEAR[name], [source], replace(engine_call, plans=KeptPlans()), name="all")
+    for _ in history(source, Random(name)):
+        records = by_near.pull().records
+        with by_all_rows(monkeypatch):
+            expected = by_all.pull().records
+        assert net_rows(records) == net_rows(expected)
+        assert len(records) == len(expected)
+    assert any(found)
+
+
+@pytest.mark.parametrize("name", ALL_ROWS)
+def test_other_windows_look_at_all_rows(name: str, engine_call: EngineCall, found: list[bool]) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    source.add([(A, HOUR, 1, 1, "a", 1.0, None)] * 2)
+    assert Derivative(ALL_ROWS[name], [source], replace(engine_call, plans=KeptPlans())).pull().records
+    assert found
+    assert not any(found)
+
+
+def _numbers(changes: list[tuple[int, int]]) -> list[tuple[Any, ...]]:
+    return [(op, HOUR, 1, number, "a", 1.0, None) for op, number in changes]
+
+
+def test_what_is_bound_does_not_grow_with_the_key(engine_call: EngineCall, bound: list[tuple[int, ...]]) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    source.add(_numbers([(A, 2 * number) for number in range(6_000)]))
+    derived = Derivative("select event_time, n, lag(n) over (order by n) p from a", [source], engine_call)
+    assert len(derived.pull().records) == 6_000
+    bound.clear()
+    # One goes, one comes in between, and two come after all others, one beside the other.
+    source.add(_numbers([(R, 3_000), (A, 6_001), (A, 20_000), (A, 20_001)]))
+    told = sorted((row[0], *row[-2:]) for row in derived.pull().records)
+    assert bound == [((1 + 4) + (1 + 4) + (2 + 2),)]
+    changed = {6_001: 6_000, 20_000: 11_998, 20_001: 20_000}
+    before, after = {3_000: 2_998, 3_002: 3_000, 6_002: 6_000}, {3_002: 2_998, 6_002: 6_001, **changed}
+    assert told == sorted([*((R, *each) for each in before.items()), *((A, *each) for each in after.items())])
+
+
+def test_few_rows_are_looked_at_whole(engine_call: EngineCall, bound: list[tuple[int, ...]]) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    source.add(_numbers([(A, number) for number in range(100)]))
+    derived = Derivative("select event_time, n, lag(n) over (order by n) p from a", [source], engine_call)
+    derived.pull()
+    bound.clear()
+    source.add(_numbers([(R, 50)]))
+    derived.pull()
+    assert bound == [(100,)]
+
+
+@pytest.mark.parametrize("query", [NEAR["two keys"], NEAR["both ways"], NEAR["around"]])
+def test_keys_that_share_a_hash_are_looked_at_whole(
+    query: str, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool]
+) -> None:
+    evaluate = LeafKeys.evaluate
+
+    def colliding(self: LeafKeys, rows: pa.Table) -> Any:
+        hashes, closes = evaluate(self, rows)
+        return hashes % np.uint64(2), closes
+
+    monkeypatch.setattr(LeafKeys, "evaluate", colliding)
+    doubtful: list[bool] = []
+    plain = Nearby.chosen
+
+    def noting(self: Nearby, *given: Any) -> ChosenRows:
+        made = plain(self, *given)
+        doubtful.append(len(made.doubtful) > 0)
+        return made
+
+    monkeypatch.setattr(Nearby, "chosen", noting)
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    by_near = Derivative(query, [source], replace(engine_call, plans=KeptPlans()))
+    by_all = Derivative(query, [source], replace(engine_call, plans=KeptPlans()), name="all")
+    for _ in history(source, Random(7)):
+        records = by_near.pull().records
+        with by_all_rows(monkeypatch):
+            assert net_rows(records) == net_rows(by_all.pull().records)
+    assert any(found)
+    assert any(doubtful)
+
+
+def test_rows_that_are_owed_make_a_key_doubtful(
+    engine_call: EngineCall, caplog: pytest.LogCaptureFixture, found: list[bool]
+) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    source.add(_numbers([(A, number) for number in range(10)]))
+    derived = Derivative("select event_time, n, lag(n) over (order by n) p from a", [source], engine_call)
+    records = derived.pull().records
+    source.add(_numbers([(R, 20)]))
+    with caplog.at_level(logging.WARNING):
+        records += derived.pull().records
+    assert "1 rows of a are withdrawn and were not there" in caplog.text
+    for number, expected in ((20, [(8, 7), (9, 8)]), (21, [(9, 8), (21, 9)]), (20, [(20, 9), (21, 20)])):
+        source.add(_numbers([(A, number)]))
+        records += derived.pull().records
+        assert sorted(row[-2:] for row in net_rows(records) if row[-1] is not None)[-2:] == expected
+    assert any(found)
+
+
+def test_what_fails_at_an_edge_alone_fails_nothing(
+    engine_call: EngineCall, bound: list[tuple[int, ...]], found: list[bool]
+) -> None:
+    """The whole key has no two rows as far apart as those at the edges of what is looked at."""
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    source.add(_numbers([(A, number) for number in range(0, 400, 2)]))
+    query = "select event_time, n, 1 div (3 - (n - lag(n, 1, n) over (order by n)) div 100) v from a"
+    derived = Derivative(query, [source], engine_call)
+    derived.pull()
+    bound.clear()
+    source.add(_numbers([(A, 1), (A, 321)]))
+    assert len(derived.pull().records) == 2
+    assert bound[0] < bound[1]
+    # What fails in the whole key fails.
+    source.add(_numbers([(A, 398 + 300)]))
+    with pytest.raises(InvalidData, match="Division by zero"):
+        derived.pull()
