@@ -49,4 +49,16 @@ OVER_WINDOWS = {
             None,
         ),
     ),
+    "near rows and near values": Shape(
+        "a",
+        f"SELECT event_time, k, z, v, p, l, count(*) OVER (PARTITION BY k ORDER BY event_time RANGE BETWEEN INTERVAL 60 MINUTE PRECEDING"
+        f" AND INTERVAL 30 MINUTE FOLLOWING) AS c FROM (SELECT event_time, k, z, v, lag(v) OVER ({_ALL}) AS p, max(z) OVER ({_ALL}"
+        f" ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING) AS l FROM a WHERE v IS NOT NULL OR z > '') q",
+    ),
+    "near values over near values": Shape(
+        "a",
+        "SELECT event_time, k, v, max(c) OVER (PARTITION BY k ORDER BY event_time RANGE BETWEEN CURRENT ROW AND INTERVAL 1 HOUR FOLLOWING)"
+        " AS m FROM (SELECT event_time, k, v, count(v) OVER (PARTITION BY k ORDER BY event_time DESC RANGE BETWEEN INTERVAL 30 MINUTE"
+        " PRECEDING AND CURRENT ROW) AS c FROM a) q",
+    ),
 }

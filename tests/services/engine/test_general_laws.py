@@ -21,7 +21,7 @@ from time import monotonic
 
 import pytest
 
-from odfabric_engine_spark.stages import hashed_joins, old_rows
+from odfabric_engine_spark.stages import hashed_joins, nearby, old_rows
 from odfabric_engine_spark.validate import gate
 from tests.services.engine.general_cases import GeneralCase, sizes_of
 from tests.services.engine.general_check import Tally, check_general, run_again
