@@ -59,6 +59,11 @@ QUERIES = {
         " (select *, row_number() over (partition by item order by count desc, id) as place from input) where place <= 3"
     ),
     "latest": "select max(event_time) as event_time, city, max_by(value, event_time) as value from input group by city",
+    "lag": "select event_time, id, item, value, lag(value) over (partition by item order by event_time, id) as last from input",
+    "last minute": (
+        "select event_time, id, item, avg(value) over (partition by item order by event_time"
+        " range between interval 1 minute preceding and current row) as mean from input"
+    ),
     "distinct of all": "select max(event_time) as event_time, count(distinct item) as items from input",
     "top 10 of all": "select * from (select event_time, id, item, count from input order by value desc, id limit 10)",
     "temporal join": (

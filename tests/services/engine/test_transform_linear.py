@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame
 
 from odfabric.errors import IncompatibleSchema, InvalidData
 from odfabric.formats.arrow_schema import arrow_to_data_schema
 from odfabric.model.instant import Instant
 from odfabric.model.offsets import OffsetRange
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.catalyst import Catalyst, Plan
+from odfabric_engine_spark.incremental import linear_run
+from odfabric_engine_spark.incremental.binding import Bound
 from tests.services.engine.transforming import CF, CT, HOUR, MILLIS, A, Derivative, Input, R, input_schema
 
 pytestmark = pytest.mark.spark
@@ -95,6 +100,43 @@ def test_pieces_do_not_show(engine_call: EngineCall, piece_rows: int) -> None:
         (A, "x", 1), (A, "y", 2), (CF, "x", 1), (CT, "x", 5), (R, "y", 2),
         (A, "x", -1), (A, "y", -2), (CF, "x", -1), (CT, "x", -5), (CF, "y", -2), (CT, "y", 0),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", ["a", "b"])
+def test_branches_without_rows_are_left_out(
+    engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    """Whichever they are, columns keep their names and types; the first branch gives both."""
+    inputs = [Input(engine_call.exchange.root, alias, PLAIN) for alias in ("a", "b")]
+    branches: list[int] = []
+    plain = linear_run.bind
+
+    def counting(catalyst: Catalyst, plan: Plan, frames: Sequence[DataFrame | None]) -> Bound:
+        found = plain(catalyst, plan, frames)
+        branches.append(str(found.plan).count("LocalRelation"))
+        return found
+
+    monkeypatch.setattr(linear_run, "bind", counting)
+    query = (
+        "select event_time, upper(l) as l, s.w, each from (select event_time, k as l, named_struct('w', v) as s, array(v, 1L) as m from a"
+        " union all (select event_time, null, named_struct('w', null), m from (select event_time, array(2L) as m from b"
+        " union all select event_time, array(v, 3L) from a) where event_time is not null)) lateral view explode(m) as each"
+    )
+    derived = Derivative(query, inputs, engine_call, settings={"transform_piece_rows": 2})
+    inputs["ab".index(source)].add([(A, 0, "x", 7), (A, 0, "y", 8), (R, 0, "x", 7)])
+    of_a = [(A, "X", 7, 7), (A, "X", 7, 1), (A, "Y", 8, 8), (A, "Y", 8, 1), (R, "X", 7, 7), (R, "X", 7, 1)]
+    again = [
+        (A, None, None, 7),
+        (A, None, None, 3),
+        (A, None, None, 8),
+        (A, None, None, 3),
+        (R, None, None, 7),
+        (R, None, None, 3),
+    ]
+    of_b = [(A, None, None, 2), (A, None, None, 2), (R, None, None, 2)]
+    found = [(op, *row[1:]) for op, *row in derived.pull().records]
+    assert found == ([*of_a, *again] if source == "a" else of_b)
+    assert set(branches) == {1}
 
 
 def test_a_query_that_selects_the_operation_is_taken_by_its_word(engine_call: EngineCall) -> None:

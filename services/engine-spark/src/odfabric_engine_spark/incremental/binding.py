@@ -34,15 +34,16 @@ class Bound:
     hidden: list[Attribute]
 
 
-def bind(catalyst: Catalyst, plan: Plan, frames: Sequence[DataFrame]) -> Bound:
+def bind(catalyst: Catalyst, plan: Plan, frames: Sequence[DataFrame | None]) -> Bound:
     """Binds one frame to each leaf, from left to right.
 
-    A frame has the leaf's columns in order, then the hidden ones, which are the same for all leaves.
+    A frame has the leaf's columns in order, then the hidden ones, which are the same for all leaves. None: a leaf has no rows, so a branch of
+    a UNION that reads it alone is left out. Some leaf has rows.
     """
     rows = iter(frames)
     bound = _bind(catalyst, plan, rows)
-    if next(rows, None) is not None:
-        raise ValueError("there are more frames than leaves")
+    if next(rows, rows) is not rows or bound is None:
+        raise ValueError("there are more frames than leaves, or there is none")
     return bound
 
 
@@ -51,16 +52,21 @@ def projection(catalyst: Catalyst, bound: Bound, named: Sequence[Expression]) ->
     return catalyst.data_frame(catalyst.logical.Project(catalyst.seq([*named, *bound.hidden]), bound.plan))
 
 
-def _bind(catalyst: Catalyst, node: Plan, rows: Iterator[DataFrame]) -> Bound:
+def _bind(catalyst: Catalyst, node: Plan, rows: Iterator[DataFrame | None]) -> Bound | None:
+    """None if no leaf has rows."""
     if leaf_alias(node) is not None:
-        return _attach(catalyst, node, next(rows))
-    below = [_bind(catalyst, child, rows) for child in children(node)]
+        frame = next(rows)
+        return None if frame is None else _attach(catalyst, node, frame)
+    found = [_bind(catalyst, child, rows) for child in children(node)]
+    below = [each for each in found if each is not None]
+    if not below:
+        return None
     match simple_name(node):
         case "Project":
             named = [*items(node.projectList()), *below[0].hidden]
             return Bound(catalyst.logical.Project(catalyst.seq(named), below[0].plan), below[0].hidden)
         case "Union":
-            return _union(catalyst, node, below)
+            return _union(catalyst, node, found)
         case "Expand":
             return _expand(catalyst, node, below[0])
         case "Filter" | "Generate":
@@ -69,13 +75,20 @@ def _bind(catalyst: Catalyst, node: Plan, rows: Iterator[DataFrame]) -> Bound:
             raise ValueError(f"rows cannot be carried through {name}")
 
 
-def _union(catalyst: Catalyst, node: Plan, below: list[Bound]) -> Bound:
-    aligned = []
+def _union(catalyst: Catalyst, node: Plan, below: Sequence[Bound | None]) -> Bound:
+    """The branches that have rows. Columns of a UNION have the ids of its first branch, so if that is left out those of another take them."""
+    names = output_of(node)
+    aligned: list[Plan] = []
+    hidden = 0
     for child, bound in zip(children(node), below, strict=True):
-        columns = [*output_of(child), *bound.hidden]
-        aligned.append(catalyst.logical.Project(catalyst.seq(columns), bound.plan))
-    union = node.withNewChildren(catalyst.seq(aligned))
-    return Bound(union, output_of(union)[-len(below[0].hidden) :])
+        if bound is not None:
+            own = [*output_of(child)]
+            if not aligned and below[0] is None:
+                own = [catalyst.named(each, str(name.name()), like=name) for each, name in zip(own, names, strict=True)]
+            aligned.append(catalyst.logical.Project(catalyst.seq([*own, *bound.hidden]), bound.plan))
+            hidden = len(bound.hidden)
+    union = aligned[0] if len(aligned) == 1 else node.withNewChildren(catalyst.seq(aligned))
+    return Bound(union, output_of(union)[-hidden:])
 
 
 def _expand(catalyst: Catalyst, node: Plan, below: Bound) -> Bound:

@@ -82,7 +82,9 @@ def images(query: LinearQuery, shape: OutputShape, leaf_rows: Sequence[pa.Table]
     """Maps rows of each leaf, whose last columns are `HIDDEN`. Raises FailedRows, ResultTooLarge."""
 
     def mapped(leaves: Sequence[pa.Table]) -> pa.Table:
-        bound = bind(query.catalyst, query.plan, [local_rows(query.catalyst.session, rows) for rows in leaves])
+        session, any_rows = query.catalyst.session, any(map(len, leaves))
+        frames = [local_rows(session, rows) if len(rows) or not any_rows else None for rows in leaves]
+        bound = bind(query.catalyst, query.plan, frames)
         return collected(projection(query.catalyst, bound, output_of(query.plan)))
 
     table = computed_over(mapped, leaf_rows, lambda: described_leaves(query.plan))

@@ -62,7 +62,7 @@ class Nearby(StoredOrder):
         counts = state.counts(hashes)
         asked = self.counts(state, hashes, new_hashes) if self.span is None else np.zeros_like(counts)
         large = counts > asked
-        if (counts - asked).sum() < _LEFT_OUT_MIN:
+        if not large.any() or (counts - asked).sum() < _LEFT_OUT_MIN:
             return all_rows
         near = np.nonzero(np.isin(new_hashes, hashes[large]))[0]
         old = self._near(state, new_hashes[near], new.take(near))
