@@ -17,7 +17,7 @@ import pytest
 from odfabric.errors import InvalidData
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.kept_plans import KeptPlans
-from odfabric_engine_spark.stages import nearby, rows_plan
+from odfabric_engine_spark.stages import excerpt, rows_plan
 from odfabric_engine_spark.stages.excerpt import ChosenRows
 from odfabric_engine_spark.stages.leaf_keys import LeafKeys
 from odfabric_engine_spark.stages.near_windows import nearby_of
@@ -143,7 +143,7 @@ def by_all_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether stages were taken for such that look at rows near a change, which they do however few they leave out."""
-    monkeypatch.setattr(nearby, "_LEFT_OUT_MIN", 0)
+    monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 0)
     told: list[bool] = []
 
     def noted(*given: Any) -> Nearby | None:

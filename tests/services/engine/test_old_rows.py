@@ -13,7 +13,7 @@ import pytest
 from odfabric.model.metadata import TemporalTable
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.kept_plans import KeptPlans
-from odfabric_engine_spark.stages import old_rows
+from odfabric_engine_spark.stages import excerpt, old_rows
 from odfabric_engine_spark.stages.stage_tasks import Extracted, StageTasks, TouchedLeaf
 from tests.services.engine.general_cases import BY_TASKS
 from tests.services.engine.law_check import exact, net_rows
@@ -119,7 +119,7 @@ def test_what_is_looked_up_changes_nothing(
             change(one, rows, chance)
         found = []
         for derived, least in ((few, 0), (all_rows, 1 << 40)):
-            monkeypatch.setattr(old_rows, "_LEFT_OUT_MIN", least)
+            monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", least)
             monkeypatch.setattr(old_rows, "_LEFT_OUT_EACH", least)
             found.append(derived.pull())
         assert [list(map(exact, one.records)) for one in found[:1]] == [
@@ -136,7 +136,7 @@ def test_what_is_looked_up_changes_nothing(
 def test_tasks_look_up_the_same(
     name: str, inputs: list[Input], engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(old_rows, "_LEFT_OUT_MIN", 0)
+    monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 0)
     monkeypatch.setattr(old_rows, "_LEFT_OUT_EACH", 0)
     chance = Random(f"{name} by tasks")
     here = derivative(QUERIES[name], inputs, engine_call, name="here")
@@ -182,7 +182,7 @@ def test_of_a_long_key_a_new_row_binds_what_it_meets(
     engine_call: EngineCall,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(old_rows, "_LEFT_OUT_MIN", 10)
+    monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 10)
     a, b = inputs
     a.add([(A, HOUR + at, KEY, at, "x") for at in range(MANY)], watermark=10 * HOUR)
     b.add([(A, HOUR * at, KEY, 1000, "v") for at in range(2)], watermark=10 * HOUR)
@@ -197,7 +197,7 @@ def test_of_a_long_key_a_new_row_binds_what_it_meets(
 def test_a_new_version_binds_rows_that_are_not_earlier(
     inputs: list[Input], bound: list[tuple[int, ...]], engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(old_rows, "_LEFT_OUT_MIN", 10)
+    monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 10)
     a, b = inputs
     a.add([(A, HOUR + at, KEY, at, "x") for at in range(MANY)], watermark=10 * HOUR)
     b.add([(A, HOUR * at, KEY, at, "v") for at in range(2)], watermark=HOUR + MANY - 5)
@@ -218,7 +218,7 @@ def test_a_new_version_binds_rows_that_are_not_earlier(
 def test_what_is_owed_of_a_long_key_is_told(
     inputs: list[Input], engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(old_rows, "_LEFT_OUT_MIN", 10)
+    monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 10)
     a, b = inputs
     a.add([(A, HOUR + at, KEY, at, "x") for at in range(MANY)])
     b.add([(A, HOUR, KEY, 0, "v")])
@@ -239,7 +239,7 @@ def test_what_is_owed_of_a_long_key_is_told(
 def test_parts_without_new_rows_look_up_what_closes_or_meets_a_version(
     moves: bool, inputs: list[Input], engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(old_rows, "_LEFT_OUT_MIN", 10)
+    monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 10)
     settings = {"stage_rows_each": 10, "cores": 4}
     a, b = inputs
     a.add([(A, HOUR + at, key, at, "x") for at in range(100) for key in range(8)], watermark=HOUR + 50)

@@ -93,7 +93,7 @@ def session_rows(catalyst: Catalyst, timed: TimedFilter, value: Value) -> Sessio
 def version_rows(catalyst: Catalyst, plan: Plan, union: Node, value: Value) -> VersionRows | None:
     """The core of a look-up over the union of rows and versions; None if several relations have versions, or some row has no time."""
     rows, versions = (tuple(side.leaves()) for side in union.children)
-    conditions = _conditions(catalyst, union.children[1])
+    conditions = conditions_below(catalyst, union.children[1])
     time = value.columns.get(expr_id(time_of_look_up(plan)), {})
     keys = [value.columns.get(expr_id(key), {}) for key in items(plan.partitionSpec())]
     if len(versions) != 1 or conditions is None or not _note_finals(time, (*rows, *versions)):
@@ -135,7 +135,7 @@ def _note_finals(finals: Mapping[StageLeaf, Expression], leaves: tuple[StageLeaf
     return True
 
 
-def _conditions(catalyst: Catalyst, node: Node) -> tuple[Expression, ...] | None:
+def conditions_below(catalyst: Catalyst, node: Node) -> tuple[Expression, ...] | None:
     """What the rows of a leaf must pass on their way to a relation, over the leaf; None if they are more than passed on."""
     found: list[Expression] = []
     while node.leaf is None:

@@ -23,10 +23,13 @@ from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.stages.delta import Delta
+from odfabric_engine_spark.state.net_rows import bytes_of
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import HASH, WEIGHT, Hashes, hashes_of
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
+LEFT_OUT_MIN = 4096
+"""So many rows have to be left out at least: to look for single rows, or for places, takes longer than to read a few more."""
 _STORED = "__odf_order"
 """How columns are named that are stored before those of a leaf."""
 _FURTHER = 4
@@ -180,6 +183,13 @@ def by_hash(parts: Sequence[pa.Table]) -> pa.Table:
     together = joined(parts)
     order = stable_order(hashes_of(together.column(HASH)))
     return taken(together, order)
+
+
+def each_once(parts: Sequence[pa.Table]) -> pa.Table:
+    """Net rows of a state that were looked up in several ways, by hash."""
+    together = by_hash(parts)
+    _, first = np.unique(bytes_of(together).dictionary_encode().indices.to_numpy(), return_index=True)
+    return taken(together, np.sort(first))
 
 
 def starts_of(owners: npt.NDArray[Any], columns: Iterable[pa.ChunkedArray]) -> Longs:

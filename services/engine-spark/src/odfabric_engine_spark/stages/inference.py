@@ -47,7 +47,7 @@ from odfabric_engine_spark.stages.joins import (
     join_kind,
 )
 from odfabric_engine_spark.stages.kept_types import can_be_kept
-from odfabric_engine_spark.stages.looking_up import looking_up_leaves
+from odfabric_engine_spark.stages.looking_up import LookUpSides
 from odfabric_engine_spark.stages.near_windows import near_window
 from odfabric_engine_spark.stages.ordered_leaf import OrderedRows, places_below
 from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, Stage
@@ -310,12 +310,10 @@ class Inference:
         ranking = self._rankings.get(expr_id(items(plan.windowExpressions())[0]))
         if self._limited is None:
             node, value = self._ordered(node, value, ranking or near_window(plan))
-        below_keys, looking_up = node, looking_up_leaves(plan, node, value) if is_look_up(plan) else {}
+        sides = LookUpSides(self._catalyst, plan, node, value) if is_look_up(plan) else None
         node, value, traced = self._keyed(node, value, items(plan.partitionSpec()))
-        if node is below_keys:
-            for leaf, looked_up in looking_up.items():
-                leaf.linear = True
-                leaf.looks_up |= looked_up
+        if sides is not None and node is sides.below:
+            sides.note()
         columns = dict(value.columns)
         for key, component in traced:
             if is_attribute(key):

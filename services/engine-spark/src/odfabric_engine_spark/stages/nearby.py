@@ -20,15 +20,13 @@ from odfabric_engine_spark.incremental.by_column import joined, taken
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.stable_order import stable_order
+from odfabric_engine_spark.stages import excerpt
 from odfabric_engine_spark.stages.delta import Delta
-from odfabric_engine_spark.stages.excerpt import ChosenRows, StoredOrder, by_hash, starts_of
-from odfabric_engine_spark.state.net_rows import bytes_of
+from odfabric_engine_spark.stages.excerpt import ChosenRows, StoredOrder, each_once, starts_of
 from odfabric_engine_spark.state.row_search import Places, numbers_of
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import HASH, WEIGHT, Hashes, distinct, hashes_of
 
-_LEFT_OUT_MIN = 4096
-"""So many rows have to be left out at least: to look for places takes longer than to read a few more."""
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -62,11 +60,11 @@ class Nearby(StoredOrder):
         counts = state.counts(hashes)
         asked = self.counts(state, hashes, new_hashes) if self.span is None else np.zeros_like(counts)
         large = counts > asked
-        if not large.any() or (counts - asked).sum() < _LEFT_OUT_MIN:
+        if not large.any() or (counts - asked).sum() < excerpt.LEFT_OUT_MIN:
             return all_rows
         near = np.nonzero(np.isin(new_hashes, hashes[large]))[0]
         old = self._near(state, new_hashes[near], new.take(near))
-        if counts[large].sum() - old.num_rows < _LEFT_OUT_MIN:
+        if counts[large].sum() - old.num_rows < excerpt.LEFT_OUT_MIN:
             return all_rows
         owners = hashes_of(old.column(HASH))
         doubtful = distinct(self._doubtful(owners, old, new_hashes, new), hashes[~large])
@@ -86,14 +84,13 @@ class Nearby(StoredOrder):
         if self.span is not None:
             return self._within(state, hashes[different], numbers, 2 * self.span)
         places = state.places(hashes[different], numbers).different()
-        found = [
-            state.between(places, places),
-            self._beside(state, places, after=False),
-            self._beside(state, places, after=True),
-        ]
-        together = by_hash(found)
-        _, first = np.unique(bytes_of(together).dictionary_encode().indices.to_numpy(), return_index=True)
-        return taken(together, np.sort(first))
+        return each_once(
+            [
+                state.between(places, places),
+                self._beside(state, places, after=False),
+                self._beside(state, places, after=True),
+            ]
+        )
 
     def _beside(self, state: RowState, places: Places, *, after: bool) -> pa.Table:
         def read(some: Longs, counts: Longs) -> tuple[Longs, pa.Table]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from odfabric_engine_spark.incremental.by_column import joined
 from odfabric_engine_spark.incremental.exact import Longs
+from odfabric_engine_spark.stages import excerpt
 from odfabric_engine_spark.stages.delta import net_weights
 from odfabric_engine_spark.stages.extraction import BoundRows, old_and_new_rows
 from odfabric_engine_spark.stages.incoming import NO_KEYS, Incoming
@@ -26,10 +27,8 @@ from odfabric_engine_spark.state.key_part import KeyPart
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Hashes, distinct
 
-_LEFT_OUT_MIN = 4096
-"""So many rows have to be left out at least: to look for single rows takes longer than to read a few more."""
 _LEFT_OUT_EACH = 16
-"""As above, for each new row."""
+"""So many rows have to be left out at least for each new one, beside `LEFT_OUT_MIN`."""
 NEVER = np.iinfo(np.int64).max
 """No row closes as late."""
 _ALWAYS = np.iinfo(np.int64).min
@@ -120,18 +119,22 @@ class IslandChange:
     closing: Mapping[StageLeaf, Hashes]
     before_us: int | None
 
-    def asked(self, leaf: StageLeaf, state: RowState, hashes: Hashes, times: Times) -> AskedRows:
-        """Of some touched keys. `times` tells when rows are that the leaf looks up."""
+    def asked(
+        self, leaf: StageLeaf, state: RowState, hashes: Hashes, times: Times, *, has_many_versions: bool = False
+    ) -> AskedRows:
+        """Of some touched keys. `times` tells when rows are that the leaf looks up; of many versions it matters when the earliest row is."""
         counts = state.counts(hashes)
         everything = AskedRows.of_keys(hashes, int(counts.sum()))
-        if not leaf.linear or leaf.whole or len(leaf.closes) > 1 or everything.count < _LEFT_OUT_MIN:
+        is_small = everything.count < excerpt.LEFT_OUT_MIN and not has_many_versions
+        if not leaf.linear or leaf.whole or len(leaf.closes) > 1 or is_small:
             return everything
         narrow = ~is_among(hashes, self._changing_all(leaf))
         since_us = self._since(leaf, hashes[narrow], times)
         new = int(is_among(self.incoming[leaf].hashes, hashes[narrow]).sum())
         found = AskedRows(hashes[~narrow], hashes[narrow], since_us, 0)
         count = int(counts[~narrow].sum() + found.late_counts(state).sum()) + new
-        if everything.count - count < max(_LEFT_OUT_MIN, _LEFT_OUT_EACH * new):
+        left_out_min = max(excerpt.LEFT_OUT_MIN, _LEFT_OUT_EACH * new)
+        if everything.count - count < left_out_min and not has_many_versions:
             return everything
         return replace(found, count=count)
 

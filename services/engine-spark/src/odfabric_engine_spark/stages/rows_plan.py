@@ -15,6 +15,7 @@ from odfabric_engine_spark.stages.binding import BoundPlan
 from odfabric_engine_spark.stages.excerpt import Excerpt
 from odfabric_engine_spark.stages.leaf_keys import LeafKeys
 from odfabric_engine_spark.stages.near_windows import nearby_of
+from odfabric_engine_spark.stages.old_versions import VersionOrder
 from odfabric_engine_spark.stages.partners import partners_of
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.stages.ranked import outermost_of
@@ -25,7 +26,8 @@ from odfabric_engine_spark.stages.values import Island, StageLeaf, stage_schema
 class RowsPlan:
     """Of one stage. `kept` are the leaves whose rows are needed again, `partners` those without which rows of a key give nothing.
 
-    `excerpt` says which rows of a key are looked at, None for all; `times` when rows are that others look up.
+    `excerpt` says which rows of a key are looked at, None for all; `times` when rows are that others look up, `versions` how
+    these lie in their state.
     """
 
     def __init__(self, catalyst: Catalyst, stage: RowsStage) -> None:
@@ -42,12 +44,19 @@ class RowsPlan:
             for leaf in stage.leaves
             for version, time in leaf.looks_up.items()
         }
+        orders = {leaf: VersionOrder.of(leaf, island) for island in stage.islands for leaf in island.leaves}
+        self.versions = {leaf: order for leaf, order in orders.items() if order is not None}
         self.output_schema: pa.Schema = stage_schema(stage.output)
         self.described = [Described(_source(leaf), tuple(map(_name, leaf.columns))) for leaf in stage.leaves]
 
     def kept_schema(self, leaf: StageLeaf) -> pa.Schema:
         """Columns of a leaf's state."""
-        return leaf.schema if self.excerpt is None else self.excerpt.stored_schema(leaf.schema)
+        order = self.order_of(leaf)
+        return leaf.schema if order is None else order.stored_schema(leaf.schema)
+
+    def order_of(self, leaf: StageLeaf) -> Excerpt | VersionOrder | None:
+        """How rows of a leaf lie in their state, None for the order of their columns."""
+        return self.versions.get(leaf) if self.excerpt is None else self.excerpt
 
     @property
     def always(self) -> bool:

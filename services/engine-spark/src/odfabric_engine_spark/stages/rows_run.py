@@ -25,6 +25,7 @@ from odfabric_engine_spark.incremental.divided_rows import result_too_large
 from odfabric_engine_spark.incremental.failed_rows import FailedRows, FewestRows, found_again, is_of_data
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
 from odfabric_engine_spark.result_rows import ResultTooLarge, collected
+from odfabric_engine_spark.stages import excerpt
 from odfabric_engine_spark.stages.binding import Side, counted_rows, tagged
 from odfabric_engine_spark.stages.delta import Delta, added_up
 from odfabric_engine_spark.stages.excerpt import Excerpt
@@ -34,6 +35,7 @@ from odfabric_engine_spark.stages.forgotten_rows import Bounds, ForgottenRows
 from odfabric_engine_spark.stages.hashed_joins import Size
 from odfabric_engine_spark.stages.incoming import NO_KEYS, Incoming
 from odfabric_engine_spark.stages.old_rows import AskedRows, IslandChange
+from odfabric_engine_spark.stages.old_versions import AskedVersions, asked_versions
 from odfabric_engine_spark.stages.partners import KeysPresent, is_among
 from odfabric_engine_spark.stages.parts_at_once import PartWork, computed, count_of
 from odfabric_engine_spark.stages.rows_plan import RowsPlan
@@ -88,7 +90,7 @@ class _Work:
     incoming: dict[StageLeaf, Incoming]
     touched: list[_Touched]
     bound: dict[StageLeaf, Incoming]
-    asked: dict[StageLeaf, AskedRows]
+    asked: dict[StageLeaf, AskedRows | AskedVersions]
     rows: int
     bytes: int
     alone: StageLeaf | None
@@ -202,9 +204,9 @@ class RowsRun:
         incoming: Mapping[StageLeaf, Incoming],
         touched: Sequence[_Touched],
         marks: Watermarks,
-    ) -> dict[StageLeaf, AskedRows]:
+    ) -> dict[StageLeaf, AskedRows | AskedVersions]:
         """Which old rows of each leaf are looked up for some keys."""
-        asked: dict[StageLeaf, AskedRows] = {}
+        asked: dict[StageLeaf, AskedRows | AskedVersions] = {}
         for island, own in zip(self._stage.islands, touched, strict=True):
             of_island = {leaf: incoming[leaf] for leaf in island.leaves}
             change = IslandChange(of_island, own.closing, marks.before_us)
@@ -217,11 +219,36 @@ class RowsRun:
                     asked[leaf] = AskedRows.of_keys(hashes, int(counts.sum()))
                 elif own.everything:
                     asked[leaf] = AskedRows.of_keys(hashes, int(state.counts(hashes).sum()))
-                else:
-                    asked[leaf] = change.asked(leaf, state, hashes, self._plan.times)
+                elif leaf not in self._plan.versions:
+                    many = any(self._count(each, hashes) >= excerpt.LEFT_OUT_MIN for each in leaf.looks_up)
+                    asked[leaf] = change.asked(leaf, state, hashes, self._plan.times, has_many_versions=many)
+            for leaf in island.leaves:
+                if leaf not in asked:
+                    asked[leaf] = self._asked_versions(leaf, keys[leaf], incoming, asked)
         return asked
 
-    def _old(self, asked: Mapping[StageLeaf, AskedRows]) -> tuple[int, int]:
+    def _asked_versions(
+        self,
+        leaf: StageLeaf,
+        hashes: Hashes,
+        incoming: Mapping[StageLeaf, Incoming],
+        asked: Mapping[StageLeaf, AskedRows | AskedVersions],
+    ) -> AskedRows | AskedVersions:
+        assert leaf.looked_up is not None
+        rows: list[tuple[Incoming, AskedRows]] = []
+        for each in leaf.looked_up.by:
+            state, old = self._known.get(each), asked[each]
+            assert isinstance(old, AskedRows)
+            there = np.zeros(len(old.whole), dtype=bool) if state is None else state.counts(old.whole) > 0
+            rows.append((incoming[each], replace(old, whole=old.whole[there])))
+        return asked_versions(self._plan.versions[leaf], self._known[leaf], hashes, incoming[leaf], rows)
+
+    def _count(self, leaf: StageLeaf, hashes: Hashes) -> int:
+        """How many old rows some keys have, if they can be told apart by their times."""
+        state = self._known.get(leaf)
+        return 0 if state is None or leaf not in self._plan.versions else int(state.counts(hashes).sum())
+
+    def _old(self, asked: Mapping[StageLeaf, AskedRows | AskedVersions]) -> tuple[int, int]:
         """At most how many rows of states are looked up, and about how many bytes."""
         rows, size = 0, 0.0
         for leaf, each in asked.items():
@@ -319,7 +346,7 @@ class RowsRun:
                 if state is None:
                     continue
                 self._call.check()
-                run = state.in_file(self._as_run(work.incoming[leaf], state))
+                run = state.in_file(self._as_run(leaf, work.incoming[leaf], state))
                 assert run.file is not None
                 added[leaf] = run
                 touched[leaf] = TouchedLeaf(
@@ -330,17 +357,17 @@ class RowsRun:
                     old=state.files() if leaf in self._known else (),
                     new=run.file,
                     keys=tasks.written_keys(_EVERY_KEY) if leaf in island.wholes else own,
-                    narrow=tasks.written_narrow(work.asked.get(leaf)),
+                    narrow=tasks.written_narrow(_of_rows(work.asked.get(leaf))),
                     alone=leaf is work.alone,
                 )
         return touched
 
     def _as_runs(self, incoming: dict[StageLeaf, Incoming]) -> list[tuple[RowState, Run]]:
         """What is to be added to each state."""
-        known = [(self._states[leaf], each) for leaf, each in incoming.items() if len(each.delta)]
-        return [(state, self._as_run(each, state)) for state, each in known if state is not None]
+        known = [(leaf, self._states[leaf], each) for leaf, each in incoming.items() if len(each.delta)]
+        return [(state, self._as_run(leaf, each, state)) for leaf, state, each in known if state is not None]
 
-    def _as_run(self, incoming: Incoming, state: RowState) -> Run:
+    def _as_run(self, leaf: StageLeaf, incoming: Incoming, state: RowState) -> Run:
         """Rows as a state takes them."""
         if incoming.run is not None:
             return incoming.run
@@ -349,7 +376,8 @@ class RowsRun:
             columns[CLOSES] = incoming.closes
         rows = incoming.delta.rows
         own = dict(zip(rows.column_names, rows.columns, strict=True))
-        columns |= own if self._plan.excerpt is None else self._plan.excerpt.stored(rows)
+        order = self._plan.order_of(leaf)
+        columns |= own if order is None else order.stored(rows)
         return state.as_run(pa.table(columns))
 
     def _add(self, runs: Future[list[tuple[RowState, Run]]], *, prepare: bool) -> None:
@@ -376,7 +404,7 @@ class RowsRun:
         except ResultTooLarge:
             raise result_too_large(self._call) from None
         if self._plan.excerpt is not None:
-            return Incoming.of_run(self._as_run(Incoming(net, hashes, closes), state), leaf.schema.names)
+            return Incoming.of_run(self._as_run(leaf, Incoming(net, hashes, closes), state), leaf.schema.names)
         return Incoming.sorted(net, hashes, closes)
 
     def _touched(self, island: Island, incoming: dict[StageLeaf, Incoming], marks: Watermarks) -> _Touched:
@@ -428,12 +456,12 @@ class RowsRun:
                 bound[leaf] = self._bound(leaf, work.incoming[leaf], AskedRows.of_keys(_EVERY_KEY, 0), alone=False)
         return [bound[leaf] for leaf in self._stage.leaves]
 
-    def _excerpt(self, excerpt: Excerpt, part: KeyPart, work: _Work) -> BoundRows:
+    def _excerpt(self, choice: Excerpt, part: KeyPart, work: _Work) -> BoundRows:
         """Rows of the only leaf that are looked at of the keys of a part."""
         ((leaf, new),) = work.bound.items()
         state = self._known[leaf]
         own = new.chosen(part)
-        found = excerpt.chosen(state, own.hashes, own.delta)
+        found = choice.chosen(state, own.hashes, own.delta)
         if not len(found.doubtful):
             return old_and_new_rows(found.old, found.new, alone=False)
         whole = work.incoming[leaf]
@@ -493,7 +521,7 @@ class RowsRun:
         compute = partial(self._results, sides=work.sides)
         return FewestRows(error, compute, leaves, lambda: self._plan.described, row_wise=False).told(check)
 
-    def _bound(self, leaf: StageLeaf, new: Incoming, asked: AskedRows, *, alone: bool) -> BoundRows:
+    def _bound(self, leaf: StageLeaf, new: Incoming, asked: AskedRows | AskedVersions, *, alone: bool) -> BoundRows:
         """Old and new rows of a leaf; old rows that stay are left out of a leaf that is alone."""
         if self._states[leaf] is None:
             return new_rows(new.delta)
@@ -501,3 +529,8 @@ class RowsRun:
         if state is None:
             return first_rows(new.delta)
         return asked.bound(state, new, alone=alone)
+
+
+def _of_rows(asked: AskedRows | AskedVersions | None) -> AskedRows | None:
+    """What tasks are told of the old rows of a leaf: of versions they read whole keys."""
+    return asked if isinstance(asked, AskedRows) else None

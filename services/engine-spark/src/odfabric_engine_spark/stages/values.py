@@ -41,7 +41,7 @@ class StageLeaf:
     `kind` is `input` (rows of the input `source`), `stage` (changes of the stage number `source`) or `constant`. `closes` is
     the instant at which a row becomes final, if the stage waits for it; `final` is that of a row which nothing waits for, under a
     finite lateness. `whole`: all its rows meet every key. `linear`: on the way to the result each of its rows is mapped alone.
-    `looks_up`: leaves of which its rows meet only what is not later than they close, with the time of their rows.
+    `looks_up`: leaves of which its rows meet only what is not later than they close, with the time of their rows. `looked_up`: of such a leaf, how.
     """
 
     kind: str
@@ -53,6 +53,7 @@ class StageLeaf:
     whole: bool = False
     linear: bool = True
     looks_up: dict[StageLeaf, Expression] = field(default_factory=dict)
+    looked_up: LookedUp | None = None
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -63,6 +64,19 @@ class StageLeaf:
     def ends(self) -> list[Expression]:
         """The instant that a state keeps with its rows, if any."""
         return self.closes or ([] if self.final is None else [self.final])
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """Versions: rows of the leaves `by` meet the last one of the same `keys` that is not later than they close, and nothing else reads them.
+
+    `keys` and `time` are over the row of a version; `conditions` are what one has to pass to be found.
+    """
+
+    by: tuple[StageLeaf, ...]
+    keys: tuple[Expression, ...]
+    time: Expression
+    conditions: tuple[Expression, ...]
 
 
 Component = dict[StageLeaf, Expression]

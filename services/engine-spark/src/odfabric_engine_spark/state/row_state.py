@@ -121,6 +121,17 @@ class RowState:
         found = zip(self._runs, first.in_runs, last.in_runs, strict=True)
         return self._netted([(run, spans(begin.lower, end.upper)) for run, begin, end in found])
 
+    def both_ends(self, hashes: Hashes, names: Sequence[str]) -> tuple[Hashes, pa.Table]:
+        """Of some keys some columns of the first and the last row in each run, and before them the hashes of these."""
+        owners, found = [hashes[:0]], [self.stored_schema.empty_table().select(names)]
+        for run in self._runs:
+            begins, ends = run.bounds(hashes)
+            there = np.nonzero(begins < ends)[0]
+            for at in (begins[there], ends[there] - 1):
+                owners.append(hashes[there])
+                found.append(run.take(at, names))
+        return np.concatenate(owners), pa.concat_tables(found)
+
     def beside(self, places: Places, counts: Longs, *, after: bool) -> tuple[Longs, pa.Table]:
         """The nearest net rows on one side of places, and before them of which: at least `counts` that are there, if a key has so many.
 
