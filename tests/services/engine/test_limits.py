@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import threading
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from odfabric.errors import InvalidQuery, LimitExceeded, OdfError
 from odfabric.model.engine import QueryRequest, QueryResult
+from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.calls import CallRunner, Finished
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.leftover_tasks import has_leftover_tasks
@@ -183,3 +189,64 @@ def test_the_answer_of_a_call_that_does_not_end_leaves_at_once(spark: SparkProce
     freed.set()
     wait_until(lambda: runner.idle_s > 0, what="the end of the call")
     runner.close()
+
+
+def test_patience_ends_though_the_jvm_hangs(
+    spark: SparkProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up, freed = threading.Event(), threading.Event()
+    monkeypatch.setattr(spark.session.sparkContext, "cancelJobGroup", lambda group: freed.wait(PATIENCE_S))
+    runner = CallRunner(
+        spark.session,
+        settings=EngineSettings(exchange=tmp_path, grace_s=0.3, calls_at_once_max=1),
+        exchange=ExchangeFolder.at(tmp_path),
+        give_up=given_up.set,
+        out_of_memory=lambda: False,
+    )
+    told = runner.run(
+        lambda call: freed.wait(PATIENCE_S),
+        output=None,
+        wall_s_max=0.1,
+        limit=lambda: LimitExceeded("too long", limit=BY_TIME, maximum=0.1),
+        caller_waits=lambda: True,
+    )
+    begun = time.monotonic()
+    last = next(each for each in told if isinstance(each, Finished))
+    assert time.monotonic() - begun < PATIENCE_S / 2
+    assert isinstance(last.error, LimitExceeded)
+    assert given_up.is_set()
+    freed.set()
+    wait_until(lambda: runner.idle_s > 0, what="the end of the call")
+    runner.close()
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), InvalidQuery("wrong"), ValueError("a bug")])
+def test_a_call_that_failed_holds_no_files(bench: Bench, tmp_path: Path, error: Exception) -> None:
+    def lines() -> Iterator[str]:
+        with (tmp_path / "pushed").open("w+") as stream:
+            yield stream.name
+            yield stream.name
+
+    def work(call: EngineCall) -> None:
+        rows = lines()
+        for _ in rows:
+            written = pa.OSFile(str(call.scratch / "staged"), "wb")
+            try:
+                raise error
+            except Exception as caught:
+                raise RuntimeError(written.closed) from caught
+
+    gc.disable()
+    try:
+        *_, last = bench.runner.run(
+            work,
+            output="answer",
+            wall_s_max=PATIENCE_S,
+            limit=lambda: LimitExceeded("too long", limit=BY_TIME, maximum=PATIENCE_S),
+            caller_waits=lambda: True,
+        )
+        assert isinstance(last, Finished)
+        held = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.exists() or each.is_symlink()]
+        assert [each for each in held if str(tmp_path) in each] == []
+    finally:
+        gc.enable()

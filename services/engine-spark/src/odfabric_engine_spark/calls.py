@@ -10,9 +10,10 @@ from __future__ import annotations
 import queue
 import threading
 import time
+import traceback
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -101,6 +102,8 @@ class CallRunner:
         self._executors = executors
         # The threads live as long as the process: Spark keeps one thread of its own for each of ours.
         self._threads = ThreadPoolExecutor(settings.calls_at_once_max, thread_name_prefix="call")
+        # Apart from who follows a call: a JVM that hangs never answers, and patience must end all the same.
+        self._cancels = ThreadPoolExecutor(1, thread_name_prefix="cancel")
         self._plans: KeptPlans[Any] = KeptPlans()
         self._lock = threading.Lock()
         self._present: set[str] = set()
@@ -139,6 +142,7 @@ class CallRunner:
     def close(self) -> None:
         """Takes no more calls."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._cancels.shutdown(wait=False, cancel_futures=True)
 
     def _enter(self, call_id: str) -> None:
         settings = self._settings
@@ -185,15 +189,21 @@ class CallRunner:
 
     def _end(self, call: RunningCall[ResultT]) -> Finished[ResultT]:
         """Cancels the call's jobs until its thread is free; gives the process up if that does not come true in time."""
-        context = self._spark.sparkContext
         patience_end = time.monotonic() + self._settings.grace_s
+        cancelling: Future[None] | None = None
         while not call.done.wait(_WATCH_S):
-            context.cancelJobGroup(call.id)  # again and again: jobs of the same call may start in between
+            if cancelling is None or cancelling.done():
+                # Again and again: jobs of the same call may start in between.
+                cancelling = self._cancels.submit(self._cancel, call.id)
             if time.monotonic() >= patience_end:
                 self._give_up()
                 return Finished(error=call.stop.reason)
         # A result that came at the same moment counts: the work is done.
         return call.finished or Finished(error=call.stop.reason)
+
+    def _cancel(self, call_id: str) -> None:
+        with suppress(Py4JError, OSError):  # a JVM that is gone ends the process elsewhere
+            self._spark.sparkContext.cancelJobGroup(call_id)
 
     def _work_on(self, call: RunningCall[ResultT]) -> None:
         try:
@@ -202,6 +212,7 @@ class CallRunner:
             call.finished = Finished(result=self._work(call))
         except BaseException as error:  # noqa: BLE001 - the thread's outcome, whatever it is, belongs to the caller
             call.finished = self._failed(call, error)
+            _let_go(error)
             self._await_tasks(call)
         finally:
             self._leave(call.id)
@@ -261,3 +272,16 @@ class CallRunner:
         return Determinate(
             "the engine ran out of memory under several calls", hint="repeat it; memory_mib is too little"
         )
+
+
+def _let_go(error: BaseException) -> None:
+    """Closes what the frames of a failure hold, open files above all: frames and failure name each other, and where no other call
+    follows nothing collects them, so that files removed long ago would go on taking room. The log needs lines alone."""
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        each = waiting.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            traceback.clear_frames(each.__traceback__)
+            waiting += [each.__cause__, each.__context__]
