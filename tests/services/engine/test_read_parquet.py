@@ -151,6 +151,22 @@ def test_texts_that_are_not_utf8_are_refused_with_their_row(engine_call: EngineC
     assert error.place.file == "f0"
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("ms", "UTC"), pa.list_(pa.timestamp("ms"))], ids=str)
+@pytest.mark.parametrize("declared", [(), ("v TIMESTAMP NOT NULL",)], ids=["optional", "required"])
+def test_timestamps_beyond_those_of_spark_are_refused_with_their_row(
+    engine_call: EngineCall, kind: pa.DataType, declared: tuple[str, ...]
+) -> None:
+    if declared and pa.types.is_list(kind):
+        pytest.skip("of a list each element is told by its own nulls")
+    values: list[object] = [0, 1, 2**62, -(2**63)]
+    if pa.types.is_list(kind):
+        values = [[value, None] for value in values]
+    step = ReadStepParquet(schema=ddl(*declared) if declared else None)
+    error = refusal(engine_call, step, parquet(column(values, kind)))
+    assert isinstance(error, InvalidData)
+    assert (error.place.field, error.place.row) == ("v", 3)
+
+
 def damaged(content: bytes) -> Iterator[bytes]:
     yield b"PAR1"
     yield b"not parquet at all"

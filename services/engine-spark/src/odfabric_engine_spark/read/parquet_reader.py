@@ -8,7 +8,7 @@ slices do not hold; texts are valid UTF-8. Source: RULINGS 22; specification fac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -16,7 +16,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
 from pyarrow import types
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -79,7 +81,10 @@ class ParquetReader:
         frames = [self._frame(file, target, number) for number, file in enumerate(self._files)]
         empty = self.call.session.createDataFrame([], spark_schema([*target, pa.field(ROW, pa.int64())]))
         frame = reduce(DataFrame.unionByName, frames) if frames else empty
-        self._refuse_nulls(frame, target)
+        try:
+            self._refuse_nulls(frame, target)
+        except (PySparkException, Py4JError) as error:
+            raise self._explain() or error from error
         return InputRows(
             frame=frame,
             schema=target,
@@ -162,10 +167,7 @@ class ParquetReader:
             array.validate(full=True)
             return _cast(array, item.type)
         except pa.ArrowException as error:
-            low, high = 0, len(array)
-            while high - low > 1:  # the first value that fails, by halves
-                middle = (low + high) // 2
-                low, high = (low, middle) if _fails(array.slice(low, middle - low), item.type) else (middle, high)
+            low = _first_failing(array, lambda part: _fails(part, item.type))
             place = Place(file=file.name, field=item.name, row=first_row + low + 1)
             raise InvalidData(f"A value is not {item.type}: {_first_line(error)}", place=place) from None
 
@@ -198,8 +200,12 @@ class ParquetReader:
                 with file.open() as source:
                     for batch in source.iter_batches(self._batch_rows(file)):
                         self.call.check()
-                        for array in batch.columns:
+                        for name, array in zip(batch.schema.names, batch.columns, strict=True):
                             array.validate(full=True)
+                            if _is_beyond_micros(array):
+                                at = row + _first_failing(array, _is_beyond_micros) + 1
+                                place = Place(file=file.name, field=name, row=at)
+                                return InvalidData("A timestamp is out of range", place=place)
                         row += batch.num_rows
             except (pa.ArrowException, OSError) as error:
                 place = Place(file=file.name, row=row + 1)
@@ -234,6 +240,32 @@ def _floor_millis(array: pa.Array) -> pa.Array:
 def _has_timestamp(arrow: pa.DataType) -> bool:
     inner = [arrow.field(index).type for index in range(arrow.num_fields)]
     return bool(types.is_timestamp(arrow)) or any(_has_timestamp(item) for item in inner)
+
+
+def _first_failing(array: pa.Array, fails: Callable[[pa.Array], bool]) -> int:
+    """Where the first value is for which the whole fails, by halves."""
+    low, high = 0, len(array)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fails(array.slice(low, middle - low)) else (middle, high)
+    return low
+
+
+def _is_beyond_micros(array: pa.Array) -> bool:
+    """Whether a timestamp in it, however deep, is one that Spark, which counts microseconds, cannot have."""
+    if types.is_struct(array.type):
+        return any(_is_beyond_micros(each) for each in array.flatten())
+    if types.is_map(array.type):
+        return _is_beyond_micros(array.keys) or _is_beyond_micros(array.items)
+    if types.is_list(array.type) or types.is_large_list(array.type) or types.is_fixed_size_list(array.type):
+        return _is_beyond_micros(array.flatten())
+    if not types.is_timestamp(array.type):
+        return False
+    try:
+        array.cast(pa.timestamp("us", array.type.tz))
+    except pa.ArrowInvalid:
+        return array.type.unit != "ns"
+    return False
 
 
 def _fails(array: pa.Array, arrow: pa.DataType) -> bool:
