@@ -130,7 +130,8 @@ class GrpcEngine:
         """Run a read-only query."""
         message = wire.query_request_to_wire(request)
         wall_s = request.wall_ms_max / 1000 + self._settings.grace_s
-        answer = self._stream(self._stub.Query, message, progress, wall_s, limit="query_wall_s_max")
+        allowed = request.wall_ms_max / 1000
+        answer = self._stream(self._stub.Query, message, progress, wall_s, limit="query_wall_s_max", maximum=allowed)
         return wire.query_result_from_wire(answer)
 
     def _single(self, method: Callable[..., ResultT], message: object) -> ResultT:
@@ -148,7 +149,9 @@ class GrpcEngine:
         wall_s: float,
         *,
         limit: str = "engine_call_s_max",
+        maximum: float | None = None,
     ) -> ResultT:
+        """`maximum` is what `limit` allows, where we wait longer than that."""
         answers = method(message, timeout=wall_s, metadata=self._metadata)
         try:
             for answer in answers:
@@ -159,7 +162,8 @@ class GrpcEngine:
                     raise wire.failure_from_wire(answer.failure)
                 progress(wire.progress_from_wire(answer.progress))
         except grpc.RpcError as error:
-            _raise(error, wall_s, self._settings.message_bytes_max, limit=limit)
+            allowed = wall_s if maximum is None else maximum
+            _raise(error, allowed, self._settings.message_bytes_max, limit=limit)
         finally:
             answers.cancel()  # type: ignore[attr-defined]  # a listener that raises ends the work too
         raise Determinate("the engine ended a call without an answer")
