@@ -363,3 +363,37 @@ def test_an_engine_that_gives_other_rows_is_told_block_by_block(story: Story) ->
     assert outcomes == {"made", "reproduces", "differs"}
     with pytest.raises(InvalidRequest, match="0ther"):
         replayed(story, digest="abc")
+
+
+def test_no_dataset_is_derived_from_itself(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    later = BOTH.replace("name: chosen", "name: later").replace("datasetRef: readings", "datasetRef: chosen")
+    entry = story.memory.add(later)
+    for name in ("chosen", "later"):
+        with pytest.raises(InvalidRequest, match="local/chosen would be derived from itself") as caught:
+            story.change("SELECT * FROM b", BOTH.replace("datasetRef: others", f"datasetRef: {name}"))
+        assert caught.value.place.field == "inputs"
+    assert story.change("SELECT * FROM b").result is not None, "of a dataset that has not run"
+    request = PullRequest(dataset=entry.id, alias=entry.alias, recursive=True)
+    assert story.memory.finish(story.memory.node.enqueue_pull(request)).status is JobStatus.SUCCEEDED
+
+
+def test_a_circle_that_is_there_is_told_and_goes(tmp_path: Path) -> None:
+    """Two transforms that are set at the same moment may make one: neither looks at the other."""
+    story = Story(tmp_path)
+
+    def build(base: Head) -> PlannedCommit:
+        state = story.memory.node.repository.state(story.chosen.id, base.hash)
+        assert state.transform is not None
+        event = state.transform.event
+        assert isinstance(event, SetTransform)
+        itself = replace(event.inputs[1], dataset_ref=str(story.chosen.id))
+        of_itself = replace(event, inputs=(event.inputs[0], itself))
+        return PlannedCommit(tuple(link_blocks(state, [of_itself], system_time=base.system_time)))
+
+    story.memory.node.commits.commit(story.chosen.id, build)
+    request = PullRequest(dataset=story.chosen.id, alias=story.chosen.alias, recursive=True)
+    job = story.memory.finish(story.memory.node.enqueue_pull(request))
+    assert job.status is JobStatus.FAILED
+    assert "local/chosen is derived from itself" in (job.error or "")
+    story.memory.node.delete(story.chosen)

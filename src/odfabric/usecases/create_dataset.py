@@ -109,8 +109,8 @@ def _refuse_readers(entry: CatalogEntry, looked_at: dict[DatasetId, Multihash], 
     readers = []
     for other in _all_entries(repository):
         head = repository.chains.head(other.id) if other.kind is DatasetKind.DERIVATIVE else None
-        if head is None or looked_at.get(other.id) == head.hash:
-            continue
+        if head is None or looked_at.get(other.id) == head.hash or other.id == entry.id:
+            continue  # a copy may name itself, and goes all the same
         if entry.id in _inputs_of(other, head, repository):
             readers.append(other)
         looked_at[other.id] = head.hash

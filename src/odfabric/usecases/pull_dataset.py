@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odfabric.domain.transform_plan import transform_inputs
+from odfabric.errors import InvalidRequest
 from odfabric.formats.did import parse_dataset_id
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineProgress
@@ -114,12 +115,19 @@ def _pull_one(entry: CatalogEntry, request: PullRequest, run: JobRun, verbs: Pul
 
 
 def _order(entry: CatalogEntry, repository: Repository) -> list[CatalogEntry]:
-    """The dataset after all that it is derived from, inputs first. Input cycles cannot be declared: inputs exist before."""
+    """The dataset after all that it is derived from, inputs first.
+
+    Raises InvalidRequest if it is derived from itself: of two transforms set at the same moment neither looks at the other.
+    """
     ordered: dict[DatasetId, CatalogEntry] = {}
+    begun: set[DatasetId] = set()
 
     def visit(found: CatalogEntry) -> None:
         if found.id in ordered:
             return
+        if found.id in begun:
+            raise InvalidRequest(f"{found.alias} is derived from itself", hint="set a transform with other inputs")
+        begun.add(found.id)
         if found.kind is DatasetKind.DERIVATIVE and found.remote_url is None:
             _, state = repository.current(found.id)
             if state.transform is not None:

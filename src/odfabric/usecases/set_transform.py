@@ -12,18 +12,19 @@ from dataclasses import dataclass
 from odfabric.domain.access import AccessPolicy, Action, Subject
 from odfabric.domain.chain.append import fold_blocks, link_blocks, next_system_time
 from odfabric.domain.chain.state import ChainState
+from odfabric.domain.chain.validate import input_dataset_id
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.domain.snapshot import normalised, resolve_inputs
 from odfabric.domain.transform_evolution import check_inputs_stay, schema_of_output
 from odfabric.domain.transform_plan import transform_inputs
-from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest
+from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest, Place
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import EvolutionVerdict, QueryEvolution
 from odfabric.model.identity import DatasetId
 from odfabric.model.manifest import DatasetSnapshot
-from odfabric.model.metadata import MetadataEvent, SetDataSchema, SetTransform
+from odfabric.model.metadata import DatasetKind, MetadataEvent, SetDataSchema, SetTransform
 from odfabric.ports.clock import Clock
 from odfabric.ports.engine import Engine
 from odfabric.usecases.commit import Commits, PlannedCommit
@@ -72,7 +73,7 @@ def set_transform(
     """Give the dataset of the manifest's name the manifest's transform; other events of the manifest are not looked at.
 
     With `anew` the transform that it has already is set again, so that the next run computes it from the beginning.
-    Raises NotFound, InvalidManifest without a transform, InvalidRequest for other inputs or a copy, InvalidQuery, and
+    Raises NotFound, InvalidManifest without a transform, InvalidRequest for other inputs, the dataset as its own or a copy, InvalidQuery, and
     IncompatibleSchema for an output that does not fit the dataset.
     """
     entry = repository.resolve(snapshot.name)
@@ -82,6 +83,7 @@ def set_transform(
             f"{entry.alias} is a copy", hint="its owner changes the transform, and a pull brings it here"
         )
     wanted = _wanted(snapshot, repository)
+    _check_no_cycle(entry, wanted, repository)
     judged: list[QueryEvolution | None] = []
 
     def build(base: Head) -> PlannedCommit | None:
@@ -124,6 +126,25 @@ def _wanted(snapshot: DatasetSnapshot, repository: Repository) -> SetTransform:
             assert isinstance(resolved, SetTransform)
             return resolved
     raise InvalidManifest(f"{snapshot.name} has no transform", hint="a derivative dataset has SetTransform")
+
+
+def _check_no_cycle(entry: CatalogEntry, wanted: SetTransform, repository: Repository) -> None:
+    """Raises InvalidRequest if the dataset would be derived from itself. It is a new one that may: inputs of one that has run stay."""
+    waiting, seen = [input_dataset_id(each) for each in wanted.inputs], set[DatasetId]()
+    while waiting:
+        one = waiting.pop()
+        if one == entry.id:
+            raise InvalidRequest(
+                f"{entry.alias} would be derived from itself",
+                place=Place(field="inputs"),
+                hint="an input is neither the dataset itself nor derived from it",
+            )
+        found = repository.find(one) if one not in seen else None
+        seen.add(one)
+        # What is copied is computed elsewhere.
+        if found is not None and found.kind is DatasetKind.DERIVATIVE and found.remote_url is None:
+            _, state = repository.current(one)
+            waiting += transform_inputs(state) if state.transform is not None else ()
 
 
 def _events(
