@@ -45,7 +45,8 @@ class Jobs(Protocol):
 
         Ready is a job that runs with an expired lease, and a job that is queued and due and has no older unfinished job of the
         same dataset: jobs of a dataset run one after the other in the order of their queueing, also while one of them waits
-        for its next attempt, so that nothing overtakes. Jobs without a dataset wait for none.
+        for its next attempt, so that nothing overtakes. Jobs without a dataset wait for none. What was last written more than
+        `lease_ms` after `now` is of a clock that was ahead and has been set back: it is due, and its lease has expired.
         Attempts grow by one. Two callers never get leases of one job with the same fence.
         """
 

@@ -107,7 +107,7 @@ class MemoryJobs:
         """See the port."""
         with self._lock:
             for stored in self._jobs.values():
-                if self._is_ready(stored, now):
+                if self._is_ready(stored, now, lease_ms):
                     return _leased(stored, worker, now, lease_ms)
             return None
 
@@ -115,7 +115,7 @@ class MemoryJobs:
         """See the port."""
         with self._lock:
             stored = self._jobs.get(job_id)
-            if stored is None or not self._is_ready(stored, now):
+            if stored is None or not self._is_ready(stored, now, lease_ms):
                 return None
             return _leased(stored, worker, now, lease_ms)
 
@@ -191,10 +191,12 @@ class MemoryJobs:
             None,
         )
 
-    def _is_ready(self, stored: _StoredJob, now: Instant) -> bool:
+    def _is_ready(self, stored: _StoredJob, now: Instant, lease_ms: int) -> bool:
+        ahead = stored.job.updated_at > _after(now, lease_ms)
         if stored.job.status is JobStatus.RUNNING:
-            return stored.leased_until is not None and stored.leased_until <= now
-        return stored.job.status is JobStatus.QUEUED and stored.due_at <= now and self._oldest_unfinished(stored)
+            return stored.leased_until is not None and (stored.leased_until <= now or ahead)
+        due = stored.due_at <= now or ahead
+        return stored.job.status is JobStatus.QUEUED and due and self._oldest_unfinished(stored)
 
     def _oldest_unfinished(self, stored: _StoredJob) -> bool:
         dataset = stored.job.dataset_id

@@ -95,11 +95,11 @@ class SqlJobs:
 
     def lease(self, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
         """See the port."""
-        return self._lease(_ready(now), worker, now, lease_ms)
+        return self._lease(_ready(now, lease_ms), worker, now, lease_ms)
 
     def lease_one(self, job_id: str, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
         """See the port."""
-        return self._lease(_ready(now).where(jobs.c.id == job_id), worker, now, lease_ms)
+        return self._lease(_ready(now, lease_ms).where(jobs.c.id == job_id), worker, now, lease_ms)
 
     def heartbeat(self, lease: Lease, *, now: Instant, lease_ms: int, progress: str | None = None) -> Lease:
         """See the port."""
@@ -219,8 +219,11 @@ def _take(connection: Connection, ready: Select[tuple[str]], worker: str, now: I
     return Lease(job=_job(found), worker=worker, fence=found.fence, until=until)
 
 
-def _ready(now: Instant) -> Select[tuple[str]]:
-    """The id of the oldest job that may be leased now."""
+def _ready(now: Instant, lease_ms: int) -> Select[tuple[str]]:
+    """The id of the oldest job that may be leased now.
+
+    A row that was written in the future is of a clock that was ahead: its times mean nothing.
+    """
     others = jobs.alias()
     goes_first = (others.c.status == _RUNNING) | (others.c.position < jobs.c.position)
     blocked = exists().where(
@@ -229,8 +232,9 @@ def _ready(now: Instant) -> Select[tuple[str]]:
         is_unfinished(others.c.status),
         goes_first,
     )
-    expired = (jobs.c.status == _RUNNING) & (jobs.c.leased_until <= now)
-    due = (jobs.c.status == _QUEUED) & (jobs.c.due_at <= now) & ~blocked
+    ahead = jobs.c.updated_at > _after(now, lease_ms)
+    expired = (jobs.c.status == _RUNNING) & ((jobs.c.leased_until <= now) | ahead)
+    due = (jobs.c.status == _QUEUED) & ((jobs.c.due_at <= now) | ahead) & ~blocked
     return select(jobs.c.id).where(is_unfinished(jobs.c.status), expired | due).order_by(jobs.c.position).limit(1)
 
 

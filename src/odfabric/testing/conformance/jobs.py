@@ -168,6 +168,13 @@ class JobsContract:
         assert take(jobs, now=later(-1)) is None
         assert taken(jobs, now=NOW).job.id == "j1"
 
+    def test_a_job_of_a_clock_that_was_ahead_does_not_wait_for_it(self, jobs: Jobs) -> None:
+        ahead = later(10 * LEASE_MS)
+        jobs.enqueue(new_job("j1"), now=ahead)
+        assert take(jobs, now=later(9 * LEASE_MS)) is None
+        jobs.retry(taken(jobs, now=NOW), now=ahead, due_at=later(11 * LEASE_MS), error='{"first": 1}')
+        assert taken(jobs, now=NOW).job.id == "j1"
+
     def test_exactly_one_named_job_can_be_leased(self, jobs: Jobs) -> None:
         for name, dataset in [("j1", FLIGHTS), ("j2", FLIGHTS), ("j3", WEATHER)]:
             jobs.enqueue(new_job(name, dataset=dataset), now=NOW)
@@ -294,6 +301,11 @@ class LeasesContract:
         assert take(jobs, now=later(LEASE_MS - 1)) is None
         over = taken(jobs, now=later(LEASE_MS), worker="other")
         assert (over.job.id, over.fence, over.job.attempts, over.worker) == ("j1", 2, 2, "other")
+
+    def test_a_lease_of_a_clock_that_was_ahead_has_expired(self, jobs: Jobs, lease: Lease) -> None:
+        jobs.heartbeat(lease, now=later(10 * LEASE_MS), lease_ms=LEASE_MS)
+        assert take(jobs, now=later(9 * LEASE_MS)) is None
+        assert taken(jobs, now=later(9 * LEASE_MS - 1)).fence == 2
 
     def test_a_heartbeat_prolongs_the_lease(self, jobs: Jobs, lease: Lease) -> None:
         beaten = jobs.heartbeat(lease, now=later(900), lease_ms=LEASE_MS, progress='{"done": 1}')
