@@ -168,6 +168,7 @@ class MemoryJobs:
                 if stored.job.status is JobStatus.RUNNING and stored.worker.startswith(worker)
             ]
             for stored in held:
+                stored.due_at = now
                 stored.job = replace(stored.job, status=JobStatus.QUEUED, updated_at=now)
             return len(held)
 

@@ -131,7 +131,7 @@ class SqlJobs:
     def give_back(self, worker: str, *, now: Instant) -> int:
         """See the port."""
         held = update(jobs).where(jobs.c.status == _RUNNING, jobs.c.worker.startswith(worker, autoescape=True))
-        back = held.values(status=_QUEUED, leased_until=None, worker=None, updated_at=now)
+        back = held.values(status=_QUEUED, due_at=now, leased_until=None, worker=None, updated_at=now)
         with self._database.write() as connection:
             return connection.execute(back).rowcount
 

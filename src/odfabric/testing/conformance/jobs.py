@@ -173,6 +173,8 @@ class JobsContract:
         jobs.enqueue(new_job("j1"), now=ahead)
         assert take(jobs, now=later(9 * LEASE_MS)) is None
         jobs.retry(taken(jobs, now=NOW), now=ahead, due_at=later(11 * LEASE_MS), error='{"first": 1}')
+        assert taken(jobs, now=NOW, worker="dead").job.id == "j1"
+        assert jobs.give_back("dead", now=NOW) == 1
         assert taken(jobs, now=NOW).job.id == "j1"
 
     def test_exactly_one_named_job_can_be_leased(self, jobs: Jobs) -> None:
