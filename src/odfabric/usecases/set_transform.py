@@ -133,6 +133,8 @@ def _check_no_cycle(entry: CatalogEntry, wanted: SetTransform, repository: Repos
     waiting, seen = [input_dataset_id(each) for each in wanted.inputs], set[DatasetId]()
     while waiting:
         one = waiting.pop()
+        if one is None:
+            continue
         if one == entry.id:
             raise InvalidRequest(
                 f"{entry.alias} would be derived from itself",

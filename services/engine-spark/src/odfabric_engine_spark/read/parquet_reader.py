@@ -264,7 +264,7 @@ def _is_beyond_micros(array: pa.Array) -> bool:
     try:
         array.cast(pa.timestamp("us", array.type.tz))
     except pa.ArrowInvalid:
-        return array.type.unit != "ns"
+        return bool(array.type.unit != "ns")
     return False
 
 
