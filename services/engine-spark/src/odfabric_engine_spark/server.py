@@ -7,6 +7,7 @@ supervisor starts another. Not here: what calls do (`operations`), their deadlin
 
 from __future__ import annotations
 
+import gc
 import hmac
 import signal
 import sys
@@ -50,7 +51,7 @@ _LOOK_EVERY_S = 0.2
 _ANSWER_S = 0.5
 """Time for the last answers to leave before the process gives itself up."""
 _REST_S = 1.0
-"""Time without a call after which freed memory is given back: calls often follow one another."""
+"""Time without a call after which freed memory and files are given back: calls often follow one another."""
 _HEALTH_CALLS = 8
 
 
@@ -205,6 +206,7 @@ def _watch(end: End, *, settings: EngineSettings, spark: SparkProcess, runner: C
         frozen.moves()
         rested, rests = rests, runner.idle_s > _REST_S
         if rests and not rested:
+            gc.collect()  # what is left in cycles may hold files of calls, which take room though they were removed
             give_back_freed_memory()
         if executors is not None:
             executors.look()
