@@ -206,6 +206,8 @@ SPARKS_OWN = [
     ("select event_time,\n V from a", "unresolved-column", (2, 2), "did you mean `v`? Upper and lower case"),
     ("select EVENT_TIME, v from a", "unresolved-column", (1, 8), "did you mean `event_time`? Upper and lower case"),
     ("select event_time, q.V from a q", "unresolved-column", (1, 20), "did you mean `q`.`v`? Upper and lower case"),
+    ("select event_time, max(V) as V from a group by 1", "unresolved-column", (1, 24), "did you mean `v`? Upper and lower case"),
+    ("select evnt_time as evnt_time, v from a", "unresolved-column", (1, 8), "did you mean `event_time`? WHERE and ON"),
     ("select event_time, Q.v from a q", "unresolved-column", (1, 20), "did you mean `q`.`v`? Upper and lower case"),
     ("select event_time, s.M from (select event_time, named_struct('m', v) s from a)", "field-not-found", (1, 20), "there are `m`. Upper and lower case"),
     ("select max(event_time) as Event_Time, k from a group by k", "event-time", (1, 8), "Event_Time so: .. as event_time. Upper and lower case"),

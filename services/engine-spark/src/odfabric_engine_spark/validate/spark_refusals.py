@@ -43,6 +43,9 @@ _WINDOW = (
     "group by window(event_time, '1 hour'); a slide is not longer than the window, a start not longer than the slide"
 )
 _ALIAS = "WHERE and ON do not know yet what SELECT names: write the expression again, or a query around this one"
+_MISSPELT = 0.8
+"""How near a name must be to that of a column to be taken for it, misspelt."""
+
 _NUMBER = "write the column instead of its number"
 _HINTS: Mapping[str, str] = {
     "AMBIGUOUS_REFERENCE": "say of which table it is",
@@ -160,11 +163,12 @@ def _unknown_column(message: str, columns: Iterable[str], aliases: Collection[st
     if unknown[1].startswith("`window`."):
         return told, _WINDOW
     name = _last(unknown[1])
-    if name in aliases:
-        return told, _ALIAS
     # Spark suggests the nearest ones, letter by letter: a name in capitals is near to none.
     others = [f"`{each}`" for each in columns if each != name]
     same = [each for each in (*names, *others) if _last(each).casefold() == name.casefold()]
+    if name in aliases and not any(_last(each) != name for each in same):
+        near = difflib.get_close_matches(name, [_last(each) for each in names], n=1, cutoff=_MISSPELT)
+        return told, f"did you mean `{near[0]}`? {_ALIAS}" if near else _ALIAS
     if same:
         apart = _last(same[0]) != name or (same[0] != unknown[1] and same[0].casefold() == unknown[1].casefold())
         return told, f"did you mean {same[0]}?{f' {CASE}' if apart else ''}"
