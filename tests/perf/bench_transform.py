@@ -1,12 +1,13 @@
 """A transform's iteration on 1,000 and on 10 new rows after a long history, against computing everything anew.
 
     PYTHONPATH=src:services/engine-spark/src .odf/venv/bin/python tests/perf/bench_transform.py [--history 100000 1000000]
-        [--only "keyed sum" ..] [--items 1000000]
+        [--only "keyed sum" ..] [--items 1000000] [--versions 1]
 
 For each history and query: the iterations (medians of runs that all start from the same checkpoint), the transaction that
 computes the history from nothing, and plain Spark SQL over the same Parquet, all in one warm session. An iteration
 includes judging the query (kept after the first time), reading and writing checkpoints, writing the slice. Nothing of the
-coordinator is in it. Joins meet a table of one million items; with `--items 20` a table of few, each of which has many rows.
+coordinator is in it. Joins meet a table of one million items; with `--items 20` a table of few, each of which has many rows,
+with `--versions 50000` one in which each has so many versions.
 """
 
 from __future__ import annotations
@@ -126,11 +127,12 @@ def write_slices(folder: Path, rows: int, items: int) -> list[SliceFile]:
     return slices
 
 
-def write_items(folder: Path, items: int) -> list[SliceFile]:
-    """One version of each item, from before the history."""
-    offsets = np.arange(items)
-    own = {"item": pa.array(offsets), "price": pa.array(offsets % 1000, pa.int32())}
-    return [write_slice(folder, f"items-{items}", ITEM_SCHEMA, offsets, np.full(items, START_MS - 1), own)]
+def write_items(folder: Path, items: int, versions: int) -> list[SliceFile]:
+    """Versions of each item, from before the history."""
+    offsets = np.arange(items * versions)
+    own = {"item": pa.array(offsets % items), "price": pa.array(offsets % 1000, pa.int32())}
+    times = START_MS - versions + offsets // items
+    return [write_slice(folder, f"items-{items}", ITEM_SCHEMA, offsets, times, own)]
 
 
 def write_slice(
@@ -294,10 +296,11 @@ def main() -> None:
     parser.add_argument("--history", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--only", nargs="+", default=list(QUERIES))
     parser.add_argument("--items", type=int, default=ITEMS)
+    parser.add_argument("--versions", type=int, default=1)
     arguments = parser.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
     with bench() as work:
-        work.items = write_items(work.folder, arguments.items)
+        work.items = write_items(work.folder, arguments.items, arguments.versions)
         for rows in arguments.history:
             work.slices = write_slices(work.folder, rows, arguments.items)
             for name in arguments.only:
