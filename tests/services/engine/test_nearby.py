@@ -22,6 +22,7 @@ from odfabric_engine_spark.stages.excerpt import ChosenRows
 from odfabric_engine_spark.stages.leaf_keys import LeafKeys
 from odfabric_engine_spark.stages.near_windows import nearby_of
 from odfabric_engine_spark.stages.nearby import Nearby
+from odfabric_engine_spark.state.row_state import RowState
 from tests.services.engine.law_check import net_rows
 from tests.services.engine.transforming import HOUR, A, Derivative, Input, R, input_schema
 
@@ -197,6 +198,48 @@ def test_what_is_bound_does_not_grow_with_the_key(engine_call: EngineCall, bound
     changed = {6_001: 6_000, 20_000: 11_998, 20_001: 20_000}
     before, after = {3_000: 2_998, 3_002: 3_000, 6_002: 6_000}, {3_002: 2_998, 6_002: 6_001, **changed}
     assert told == sorted([*((R, *each) for each in before.items()), *((A, *each) for each in after.items())])
+
+
+def test_windows_that_order_ties_differently_reach_beyond_them(
+    engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool]
+) -> None:
+    """Of rows that tie the lower window takes first what the upper one takes last: that tells of what follows all of them."""
+    lower = "select event_time, k, n, x, lag(x) over (partition by k order by event_time, n) v from a"
+    query = f"select event_time, k, n, x, lag(v) over (partition by k order by event_time, n desc) w from ({lower})"
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    by_near = Derivative(query, [source], replace(engine_call, plans=KeptPlans()))
+    by_all = Derivative(query, [source], replace(engine_call, plans=KeptPlans()), name="all")
+    times = [0, *[1] * 40, *range(2, 42)]
+    source.add([(A, HOUR + time, 1, number, None, float(number), None) for number, time in enumerate(times)])
+    for changes in ([(R, HOUR, 1, 0, None, 0.0, None), (A, HOUR, 1, 0, None, 50.0, None)], []):
+        records = by_near.pull().records
+        with by_all_rows(monkeypatch):
+            assert net_rows(records) == net_rows(by_all.pull().records)
+        source.add(changes)
+    assert any(found)
+    assert len(records) == 4
+
+
+def test_rows_that_tie_beside_many_changes_are_read_once(
+    engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool]
+) -> None:
+    read: list[int] = []
+    plain = RowState.beside
+
+    def counting(self: RowState, *given: Any, **more: Any) -> Any:
+        made = plain(self, *given, **more)
+        read.append(len(made[0]))
+        return made
+
+    monkeypatch.setattr(RowState, "beside", counting)
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    source.add([(A, HOUR, 1, max(0, number - 2_000), str(number), 1.0, None) for number in range(5_000)])
+    derived = Derivative(window("lag(x, 20)", "n, s"), [source], engine_call)
+    derived.pull()
+    source.add([(A, HOUR, 1, number, "new", 1.0, None) for number in range(1, 31)])
+    derived.pull()
+    assert any(found)
+    assert 0 < sum(read) < 10_000
 
 
 def test_few_rows_are_looked_at_whole(engine_call: EngineCall, bound: list[tuple[int, ...]]) -> None:

@@ -269,3 +269,17 @@ def test_a_row_that_fails_below_the_ranks_fails(engine_call: EngineCall) -> None
     source.add([(A, HOUR, 1, 5_000, "a", None, None, None, None, None)])
     with pytest.raises(InvalidData, match="5000"):
         derived.pull()
+
+
+def test_of_a_key_that_fails_no_more_rows_are_looked_at(engine_call: EngineCall, bound: list[tuple[int, ...]]) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    rest = (None, None, None, None, None, None)
+    source.add([(A, HOUR, 1, number, *rest) for number in range(1, 1_000)])
+    ranked = RANKED.format(rank="row_number()", keys="k", order="n")
+    derived = Derivative(f"select event_time, n, 1 div n v from ({ranked}) where r = 1", [source], engine_call)
+    derived.pull()
+    bound.clear()
+    source.add([(A, HOUR, 1, 0, *rest)])
+    with pytest.raises(InvalidData, match="Division by zero"):
+        derived.pull()
+    assert max(bound) < (10,)

@@ -67,6 +67,10 @@ class ChosenRows:
 class Excerpt(Protocol):
     """Which rows of a key a plan gets to see."""
 
+    @property
+    def has_edges(self) -> bool:
+        """Whether rows that are looked at may meet others there than in the whole key, so that an expression may fail there alone."""
+
     def stored(self, rows: pa.Table) -> dict[str, pa.Array | pa.ChunkedArray]:
         """All that is stored of rows of the leaf."""
 

@@ -1,7 +1,8 @@
 """Windows that reach a number of rows, or a span of values, to both sides.
 
 Owns finding them in a plan: `lag` and `lead`, and functions over frames that are bounded on both sides. Invariant: a row tells nothing of rows
-that are further away than that. Windows that stand over one another reach as far as all together. Not here: what is looked at then (`nearby`).
+that are further away than that. Windows that stand over one another reach as far as all together, in rows that do not tie: of those that do
+each has an order of its own. Not here: what is looked at then (`nearby`).
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def _together(windows: Sequence[Nearby]) -> Nearby | None:
         return None
     spans = [each.span for each in windows if each.span is not None]
     if not spans:
-        return Nearby(first.keys, first.order, sum(each.rows for each in windows), None)
+        return Nearby(first.keys, first.order, sum(each.rows for each in windows), None, dense=len(windows) > 1)
     return Nearby(first.keys, first.order, 0, sum(spans)) if len(spans) == len(windows) else None
 
 
@@ -118,4 +119,5 @@ def _distance(end: Expression, units: Set[str]) -> int | None:
         return 0
     if not end.foldable() or re.sub(r"\(.*", "", str(end.dataType())) not in units:
         return None
-    return int(end.eval(None))
+    value = end.eval(None)
+    return None if value is None else int(value)

@@ -4,7 +4,8 @@ Owns which old rows a plan gets to see whose windows reach a number of rows, or 
 that lie within twice the reach. Invariant: the plan gives the same difference as over all rows of the key. A row within the reach of a change
 sees all that its own windows reach; one further out may see less than it should, but the same before and after, so what it gives cancels.
 Rows lie in the order of the windows in their state; those that tie are looked at together, so what is looked at lies side by side however ties
-are broken. Not here: which windows reach how far (`near_windows`).
+are broken. Windows over one another may break them differently: what one of them takes last of rows that tie another takes first, so for these
+it is different values of the first column that are counted, not rows. Not here: which windows reach how far (`near_windows`).
 """
 
 from __future__ import annotations
@@ -32,10 +33,19 @@ _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Nearby(StoredOrder):
-    """An excerpt: windows over rows of one key in an order reach `rows` rows to both sides, or `span` in the numbers of the first column."""
+    """An excerpt: windows over rows of one key in an order reach `rows` rows to both sides, or `span` in the numbers of the first column.
+
+    `dense`: rows that tie in the first column count as one.
+    """
 
     rows: int
     span: int | None
+    dense: bool = False
+
+    @property
+    def has_edges(self) -> bool:
+        """As Excerpt."""
+        return True
 
     def of_new(self, hashes: Hashes, rows: pa.Table) -> Longs:
         """As Excerpt: all of them."""
@@ -84,11 +94,14 @@ class Nearby(StoredOrder):
         if self.span is not None:
             return self._within(state, hashes[different], numbers, 2 * self.span)
         places = state.places(hashes[different], numbers).different()
+        # Between places that are near each other all rows are looked at anyway: hardly any is read twice, however many tie beside them.
+        apart = (places.hashes[1:] != places.hashes[:-1]) | (places.gaps() > 2 * self._each_side)
+        begins, ends = (places.take(np.nonzero(each)[0]) for each in (np.append(True, apart), np.append(apart, True)))
         return each_once(
             [
-                state.between(places, places),
-                self._beside(state, places, after=False),
-                self._beside(state, places, after=True),
+                state.between(begins, ends),
+                self._beside(state, begins, after=False),
+                self._beside(state, ends, after=True),
             ]
         )
 
@@ -98,7 +111,7 @@ class Nearby(StoredOrder):
             order = stable_order(numbers)
             return some[numbers[order]], taken(rows, order)
 
-        _, rows, _ = self.outer(read, np.full(len(places), self._each_side), greatest=not after)
+        _, rows, _ = self.outer(read, np.full(len(places), self._each_side), greatest=not after, dense=self.dense)
         return rows
 
     def _within(self, state: RowState, hashes: Hashes, numbers: Mapping[str, Longs], span: int) -> pa.Table:

@@ -36,6 +36,11 @@ class Outermost(StoredOrder):
     greatest: bool
     dense: bool
 
+    @property
+    def has_edges(self) -> bool:
+        """As Excerpt: the first rows are those of the whole key."""
+        return False
+
     def of_new(self, hashes: Hashes, rows: pa.Table) -> Longs:
         """Positions of new rows, as a run has them, that can be among the first or are withdrawn; all those of keys that share a hash."""
         weights = one_array(rows.column(WEIGHT)).to_numpy()

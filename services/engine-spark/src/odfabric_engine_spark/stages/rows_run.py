@@ -485,7 +485,8 @@ class RowsRun:
             except (PySparkException, Py4JError) as error:
                 if not is_of_data(error):
                     raise
-                if self._plan.excerpt is not None and self._known and not work.whole:
+                excerpt = self._plan.excerpt
+                if excerpt is not None and excerpt.has_edges and self._known and not work.whole:
                     # At the edge of an excerpt an expression may meet what it never meets in the whole key.
                     whole = replace(work, whole=True)
                     return self._changes(part, self._bound_rows(part, whole), whole)

@@ -116,6 +116,13 @@ class Places:
         """Some of them."""
         return Places(self.hashes[some], tuple(each.take(some) for each in self.in_runs))
 
+    def gaps(self) -> Longs:
+        """How many rows all runs have between each place but the last and the next one, where both are of one key; places ascend."""
+        found = np.zeros(max(len(self) - 1, 0), dtype=np.int64)
+        for each in self.in_runs:
+            found += each.lower[1:] - each.upper[:-1]
+        return found
+
     def different(self) -> Places:
         """Each once, as far as rows tell them apart."""
         bounds = [bound for each in self.in_runs for bound in (each.lower, each.upper)]
