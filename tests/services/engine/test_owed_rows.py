@@ -76,3 +76,26 @@ def test_nothing_is_told_of_rows_that_were_there(
                 derived.pull()
             a.add([(R, 0, 1, "x"), (CF, 1, 1, "y"), (CT, 1, 1, "z"), (A, 2, 1, "in and out"), (R, 2, 1, "in and out")])
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("subquery", "expected"),
+    {
+        "select count(*) from a": (0, 1),
+        "select max(s) from a": (None, "late"),
+        "select count(distinct s) from a": (0, 1),
+        "select sum(k) from a where s > 'm'": (None, None),
+    }.items(),
+)
+def test_over_rows_that_are_owed_there_is_a_row_as_over_nothing(
+    engine_call: EngineCall, tmp_path: Path, subquery: str, expected: tuple[object, object]
+) -> None:
+    a, b = (Input(tmp_path, alias, input_schema(*COLUMNS), number) for number, alias in enumerate("ab", 1))
+    a.add([(R, 1, 1, "early")])
+    b.add([(A, 0, 2, "two")])
+    derived = Derivative(f"select event_time, s, ({subquery}) as n from b", [a, b], engine_call)
+    records = derived.pull().records
+    assert [row[-1] for row in net_rows(records)] == [expected[0]]
+    a.add([(A, 1, 1, "early"), (A, 1, 1, "late")])
+    records += derived.pull().records
+    assert [row[-1] for row in net_rows(records)] == [expected[1]]

@@ -159,7 +159,8 @@ class _SlotMaker:
         match call.function:
             case Function.COUNT:
                 count = 0 if call.input is None else self._count(call.input)
-                return lambda groups: pa.array(_counts(groups, count))
+                # Of rows that are owed there are none, not fewer.
+                return lambda groups: pa.array(np.maximum(_counts(groups, count), 0))
             case Function.COUNT_DISTINCT:
                 assert call.input is not None
                 at = self._at("distinct", call.input, DistinctSlot.of(call.input, self._types[call.input]))

@@ -126,9 +126,11 @@ class GroupState:
             _, rows = without_dropped(*latest(piece, with_gone=False), self.dropped_to_us)
             yield rows.select(self._schema.names)
 
-    def as_run(self, keys: pa.Array, columns: dict[str, pa.Array], values: GroupValues, *, known: Mask) -> Run:
-        """What says that groups are as given; those that are zero are gone. `known` are those that `find` finds."""
-        zero = values.is_zero()
+    def as_run(
+        self, keys: pa.Array, columns: dict[str, pa.Array], values: GroupValues, *, known: Mask, always: bool = False
+    ) -> Run:
+        """What says that groups are as given; those that are zero are gone, unless they are `always` there. `known` are those that `find` finds."""
+        zero = values.is_zero() & (not always)
         arrays = [keys, *(columns[name] for name in self.key_names), *values.arrays()]
         rows = pa.Table.from_arrays(arrays, schema=self._schema)
         told = np.nonzero(~zero | known)[0]

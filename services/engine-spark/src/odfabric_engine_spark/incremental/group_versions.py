@@ -44,13 +44,14 @@ _SLOTS_OF_FEW = 8
 class GroupShape:
     """What groups are: the columns of their keys, what they hold, `end_column`, which says when one closes, if it does.
 
-    `names` are those of a version's columns: keys, then results.
+    `names` are those of a version's columns: keys, then results. `always`: there is one group, also over nothing.
     """
 
     columns: tuple[KeyColumn, ...]
     accumulators: Accumulators
     end_column: str | None
     names: tuple[str, ...]
+    always: bool = False
 
     @property
     def key_names(self) -> list[str]:
@@ -141,12 +142,12 @@ class _Recorded:
     results: list[list[pa.Array]]
     present: list[npt.NDArray[np.bool_]]
 
-    def add(self, accumulators: Accumulators, of: Longs, values: GroupValues) -> Longs:
+    def add(self, shape: GroupShape, of: Longs, values: GroupValues) -> Longs:
         """Those of some groups. Gives their numbers."""
         known = sum(map(len, self.owners))
         self.owners.append(of)
-        self.results.append(accumulators.result_columns(values))
-        self.present.append(values.rows > 0)
+        self.results.append(shape.accumulators.result_columns(values))
+        self.present.append((values.rows > 0) | shape.always)
         return np.arange(known, known + len(of))
 
 
@@ -180,7 +181,7 @@ class GroupVersions:
         versions, before, after = self._play(work, sums, events)
         groups, values = self._kept(work, sums)
         owed = int((work.values.rows[: len(sums.keys)] < 0).sum())
-        if owed:
+        if owed and not self._shape.always:
             _log.warning("%d groups have more rows withdrawn than added: they are not given until these come", owed)
         told = np.nonzero(after >= 0)[0]
         rows, row_of = self._rows(work, versions)
@@ -253,7 +254,7 @@ class GroupVersions:
 
         def record(of: Longs) -> Longs:
             try:
-                latest[of] = versions.add(self._accumulators, of, work.values.take(of))
+                latest[of] = versions.add(self._shape, of, work.values.take(of))
             except GroupOverflows as error:
                 raise error.told(self._group(work, int(of[error.at]))) from error
             return latest[of]
@@ -300,7 +301,8 @@ class GroupVersions:
         at = np.arange(touched, dtype=np.int64)
         keys = work.keys.slice(0, touched)
         columns = {name: column.slice(0, touched) for name, column in work.key_columns.items()}
-        groups = self._states.groups.as_run(keys, columns, work.values.take(at), known=work.state[:touched] >= 0)
+        known, always = work.state[:touched] >= 0, self._shape.always
+        groups = self._states.groups.as_run(keys, columns, work.values.take(at), known=known, always=always)
         ends = None if work.ends is None else work.ends[:touched]
         values: dict[int, Run] = {}
         for place, own in self._states.values.items():

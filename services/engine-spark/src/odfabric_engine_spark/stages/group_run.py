@@ -8,6 +8,7 @@ the work.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -54,7 +55,7 @@ class GroupPlan:
         self.aggregate = AggregatePlan.of(query)
 
         window = None if stage.window is None else self.columns[stage.window]
-        self.shape: GroupShape = self.aggregate.shape(self.columns, end_column_of(window))
+        self.shape: GroupShape = replace(self.aggregate.shape(self.columns, end_column_of(window)), always=stage.always)
 
 
 class GroupRun:
