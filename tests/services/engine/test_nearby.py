@@ -18,11 +18,13 @@ from odfabric.errors import InvalidData
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.stages import excerpt, rows_plan
+from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.excerpt import ChosenRows
 from odfabric_engine_spark.stages.leaf_keys import LeafKeys
 from odfabric_engine_spark.stages.near_windows import nearby_of
 from odfabric_engine_spark.stages.nearby import Nearby
 from odfabric_engine_spark.state.row_state import RowState
+from odfabric_engine_spark.state.run import Hashes, distinct
 from tests.services.engine.law_check import net_rows
 from tests.services.engine.transforming import HOUR, A, Derivative, Input, R, input_schema
 
@@ -126,7 +128,7 @@ def _row(rng: Random) -> tuple[Any, ...]:
 def history(source: Input, rng: Random) -> Iterator[None]:
     """Blocks of rows that come, and some of those that are there and go."""
     there: list[tuple[Any, ...]] = []
-    for rows, most in ((60, 0), (1, 1), (4, 3), (0, 4), (12, 12)):
+    for rows, most in ((300, 0), (1, 1), (2, 1), (0, 3), (3, 2), (12, 12)):
         new = [_row(rng) for _ in range(rows)]
         gone = [there.pop(rng.randrange(len(there))) for _ in range(min(len(there), most))]
         there += new
@@ -156,9 +158,24 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return told
 
 
+@pytest.fixture
+def near(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether keys were not looked at whole, whenever it was asked."""
+    told: list[bool] = []
+    plain = Nearby.chosen
+
+    def noting(self: Nearby, state: RowState, new_hashes: Hashes, new: Delta) -> ChosenRows:
+        made = plain(self, state, new_hashes, new)
+        told.append(len(made.doubtful) < len(distinct(new_hashes)))
+        return made
+
+    monkeypatch.setattr(Nearby, "chosen", noting)
+    return told
+
+
 @pytest.mark.parametrize("name", NEAR)
 def test_near_rows_give_what_all_rows_give(
-    name: str, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool]
+    name: str, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool], near: list[bool]
 ) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     by_near = Derivative(NEAR[name], [source], replace(engine_call, plans=KeptPlans()))
@@ -170,6 +187,7 @@ def test_near_rows_give_what_all_rows_give(
         assert net_rows(records) == net_rows(expected)
         assert len(records) == len(expected)
     assert any(found)
+    assert any(near)
 
 
 @pytest.mark.parametrize("name", ALL_ROWS)
