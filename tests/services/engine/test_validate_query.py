@@ -181,6 +181,8 @@ REFUSED = [
     ("select event_time, map(k, v) as x from a", "column-type"),
     ("select event_time, array(struct(v)) as x from a", "column-type"),
     ("select event_time, rand() as x from a", "function-random"),
+    ("select event_time, sum(v) over (order by t rows between cast(null as int) preceding and current row) as x from a", "window-frame"),
+    ("select event_time, lag(v, cast(null as int)) over (partition by k order by t) as x from a", "window-frame"),
     ("select event_time, nope from a", "unresolved-column"),
     ("select event_time, v from c", "relation"),
     ("selec event_time from a", "parse-syntax-error"),

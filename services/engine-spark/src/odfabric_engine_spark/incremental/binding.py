@@ -57,6 +57,8 @@ def _bind(catalyst: Catalyst, node: Plan, rows: Iterator[DataFrame | None]) -> B
     if leaf_alias(node) is not None:
         frame = next(rows)
         return None if frame is None else _attach(catalyst, node, frame)
+    if not children(node):
+        raise ValueError(f"{simple_name(node)} is no leaf of ours")
     found = [_bind(catalyst, child, rows) for child in children(node)]
     below = [each for each in found if each is not None]
     if not below:
@@ -76,19 +78,23 @@ def _bind(catalyst: Catalyst, node: Plan, rows: Iterator[DataFrame | None]) -> B
 
 
 def _union(catalyst: Catalyst, node: Plan, below: Sequence[Bound | None]) -> Bound:
-    """The branches that have rows. Columns of a UNION have the ids of its first branch, so if that is left out those of another take them."""
-    names = output_of(node)
+    """The branches that have rows."""
     aligned: list[Plan] = []
     hidden = 0
     for child, bound in zip(children(node), below, strict=True):
         if bound is not None:
-            own = [*output_of(child)]
-            if not aligned and below[0] is None:
-                own = [catalyst.named(each, str(name.name()), like=name) for each, name in zip(own, names, strict=True)]
+            # A UNION has the column ids of its first branch.
+            own = output_of(child) if aligned or below[0] is not None else _as_first(catalyst, child, node)
             aligned.append(catalyst.logical.Project(catalyst.seq([*own, *bound.hidden]), bound.plan))
             hidden = len(bound.hidden)
     union = aligned[0] if len(aligned) == 1 else node.withNewChildren(catalyst.seq(aligned))
     return Bound(union, output_of(union)[-hidden:])
+
+
+def _as_first(catalyst: Catalyst, branch: Plan, union: Plan) -> list[Expression]:
+    """The columns of another branch under the ids of the first one."""
+    pairs = zip(output_of(branch), output_of(union), strict=True)
+    return [catalyst.named(column, str(first.name()), like=first) for column, first in pairs]
 
 
 def _expand(catalyst: Catalyst, node: Plan, below: Bound) -> Bound:

@@ -1,8 +1,9 @@
 """State of the values of groups, of which the least or the greatest is asked for.
 
 Owns the multiset of values that each group has, beside the state of groups: a group may have as many values as it has rows, and
-a change should read and write few of them. Invariant: of each group as many values are given as there can be withdrawn, and one
-more, so that what is left after a change has the same extreme as all of them. Not here: results (`accumulators`).
+a change should read and write few of them. Invariant: of a group that is looked up as many values are given as there can be withdrawn, and
+one more, so that what is left after a change has the same extreme as all of them. Not here: results (`accumulators`), which groups
+have to be looked up (`extreme_slot`).
 """
 
 from __future__ import annotations

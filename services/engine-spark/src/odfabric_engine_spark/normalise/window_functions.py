@@ -73,6 +73,11 @@ class _Call:
         return simple_name(self.frame.upper()) == "UnboundedFollowing"
 
     @property
+    def has_null_bound(self) -> bool:
+        """Whether its frame, or how far it looks, begins or ends nowhere: Spark fails on that with no word of the query."""
+        return any(end.foldable() and end.eval(None) is None for end in (self.frame.lower(), self.frame.upper()))
+
+    @property
     def is_of_last_peer(self) -> bool:
         """Whether the result is that of the last row that ties with the current one: its frame ends with the rows that tie."""
         to_current = simple_name(self.frame.upper()) == "CurrentRow"
@@ -114,6 +119,10 @@ def window_problems(catalyst: Catalyst, node: Plan) -> Iterator[InvalidQuery]:
     ordered = not node.orderSpec().isEmpty()
     for call in _calls(node):
         text, whole = text_of(call.expression), call.from_start and call.to_end
+        if call.has_null_bound:
+            yield refusal(
+                "window-frame", f"{text} looks null rows far", at=call.expression, hint="write a number, or unbounded"
+            )
         if call.folds_frame and not catalyst.is_orderable(call.expression.dataType()):
             yield refusal(
                 "function-order",

@@ -25,7 +25,7 @@ from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.state.net_rows import bytes_of
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.run import HASH, WEIGHT, Hashes, hashes_of
+from odfabric_engine_spark.state.run import HASH, WEIGHT, Hashes, distinct, hashes_of
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 LEFT_OUT_MIN = 4096
@@ -80,8 +80,8 @@ class Excerpt(Protocol):
     def of_new(self, hashes: Hashes, rows: pa.Table) -> Longs:
         """Positions of new rows, as a run has them, of which something may come."""
 
-    def counts(self, state: RowState, hashes: Hashes, new_hashes: Hashes) -> Longs:
-        """About how many old rows each of some keys brings along; new rows have the others."""
+    def counts(self, state: RowState, hashes: Hashes, new_hashes: Hashes, new: Delta) -> Longs:
+        """About how many old rows each of some keys brings along; new rows are of these keys."""
 
     def chosen(self, state: RowState, new_hashes: Hashes, new: Delta) -> ChosenRows:
         """Of the keys of new rows, which are what `of_new` has chosen."""
@@ -166,6 +166,14 @@ class StoredOrder:
         if greatest:
             before = np.add.reduceat(there, keys)[key_of] - before - there
         return np.repeat(before < limits[key_of], lengths)
+
+    def doubtful(self, owners: Hashes, old: pa.Table, new_hashes: Hashes, new: Delta) -> Hashes:
+        """Keys of which old rows that were looked up are owed, or whose hash others have: among those that were not may be such that matter."""
+        owed = one_array(old.column(WEIGHT)).to_numpy() < 0
+        both = np.concatenate([owners, new_hashes])
+        order = stable_order(both)
+        together = taken(joined([old.select(new.rows.column_names), new.rows]), order)
+        return distinct(both[order][self.shared(both[order], together)], owners[owed])
 
     def shared(self, hashes: Hashes, rows: pa.Table) -> Mask:
         """Rows whose hash several keys have. They ascend by it."""

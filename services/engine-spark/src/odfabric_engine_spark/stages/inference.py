@@ -343,7 +343,7 @@ class Inference:
         places = (
             None
             if below.leaf is None
-            else places_below(self._catalyst, between, below.leaf.columns, may_fail=not rows.hides_rows)
+            else places_below(self._catalyst, between, below.leaf.columns, must_not_fail=rows.hides_rows)
         )
         if places is not None and rows.reads(places):
             return node, value

@@ -10,14 +10,12 @@ it is different values of the first column that are counted, not rows. Not here:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from odfabric.formats.canonical_rows import one_array
-from odfabric_engine_spark.incremental.by_column import joined, taken
+from odfabric_engine_spark.incremental.by_column import taken
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.stable_order import stable_order
@@ -26,7 +24,7 @@ from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.excerpt import ChosenRows, StoredOrder, each_once, starts_of
 from odfabric_engine_spark.state.row_search import Places, numbers_of
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.run import HASH, WEIGHT, Hashes, distinct, hashes_of
+from odfabric_engine_spark.state.run import HASH, Hashes, distinct, hashes_of
 
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -51,33 +49,35 @@ class Nearby(StoredOrder):
         """As Excerpt: all of them."""
         return np.arange(len(hashes))
 
-    def counts(self, state: RowState, hashes: Hashes, new_hashes: Hashes) -> Longs:
+    def counts(self, state: RowState, hashes: Hashes, new_hashes: Hashes, new: Delta) -> Longs:
         """As Excerpt."""
         known = state.counts(hashes)
-        if self.span is not None:
+        if known.sum() < excerpt.LEFT_OUT_MIN or not len(new_hashes):
             return known
-        asked = np.zeros(len(hashes), dtype=np.int64)
-        starts = run_starts(new_hashes)
-        changes = np.diff(np.append(starts, len(new_hashes)))
-        asked[np.searchsorted(hashes, new_hashes[starts])] = changes * (2 * self._each_side + 1)
-        found: Longs = np.minimum(known, asked)
+        near = np.zeros(len(hashes), dtype=np.int64)
+        if self.span is None:
+            starts = run_starts(new_hashes)
+            changes = np.diff(np.append(starts, len(new_hashes)))
+            near[np.searchsorted(hashes, new_hashes[starts])] = changes * (2 * self._each_side + 1)
+        else:
+            first, last = self._stretches(state, new_hashes, new, self.span)
+            at = np.searchsorted(hashes, first.hashes)
+            for begin, end in zip(first.in_runs, last.in_runs, strict=True):
+                np.add.at(near, at, end.upper - begin.lower)
+        found: Longs = np.minimum(known, near)
         return found
 
     def chosen(self, state: RowState, new_hashes: Hashes, new: Delta) -> ChosenRows:
         """As Excerpt."""
         hashes = distinct(new_hashes)
-        all_rows = ChosenRows(state.schema.empty_table(), new.slice(0, 0), hashes)
-        counts = state.counts(hashes)
-        asked = self.counts(state, hashes, new_hashes) if self.span is None else np.zeros_like(counts)
-        large = counts > asked
-        if not large.any() or (counts - asked).sum() < excerpt.LEFT_OUT_MIN:
-            return all_rows
-        near = np.nonzero(np.isin(new_hashes, hashes[large]))[0]
+        left_out = state.counts(hashes) - self.counts(state, hashes, new_hashes, new)
+        is_near = left_out > 0
+        if not is_near.any() or left_out.sum() < excerpt.LEFT_OUT_MIN:
+            return ChosenRows(state.schema.empty_table(), new.slice(0, 0), hashes)
+        near = np.nonzero(np.isin(new_hashes, hashes[is_near]))[0]
         old = self._near(state, new_hashes[near], new.take(near))
-        if counts[large].sum() - old.num_rows < excerpt.LEFT_OUT_MIN:
-            return all_rows
         owners = hashes_of(old.column(HASH))
-        doubtful = distinct(self._doubtful(owners, old, new_hashes, new), hashes[~large])
+        doubtful = distinct(self.doubtful(owners, old, new_hashes, new), hashes[~is_near])
         kept = np.nonzero(~np.isin(new_hashes, doubtful))[0]
         return ChosenRows(old.filter(pa.array(~np.isin(owners, doubtful))), new.take(kept), doubtful)
 
@@ -88,11 +88,9 @@ class Nearby(StoredOrder):
 
     def _near(self, state: RowState, hashes: Hashes, new: Delta) -> pa.Table:
         """Old rows near new ones, each once, by hash."""
-        own = self.columns(new.rows)
-        different = starts_of(hashes, [pa.chunked_array([column]) for column in own.values()])
-        numbers = {name: numbers_of(column.take(pa.array(different))) for name, column in own.items()}
         if self.span is not None:
-            return self._within(state, hashes[different], numbers, 2 * self.span)
+            return state.between(*self._stretches(state, hashes, new, self.span))
+        different, numbers = self._numbers(hashes, new)
         places = state.places(hashes[different], numbers).different()
         # Between places that are near each other all rows are looked at anyway: hardly any is read twice, however many tie beside them.
         apart = (places.hashes[1:] != places.hashes[:-1]) | (places.gaps() > 2 * self._each_side)
@@ -114,27 +112,25 @@ class Nearby(StoredOrder):
         _, rows, _ = self.outer(read, np.full(len(places), self._each_side), greatest=not after, dense=self.dense)
         return rows
 
-    def _within(self, state: RowState, hashes: Hashes, numbers: Mapping[str, Longs], span: int) -> pa.Table:
-        """Old rows of which the first column is not further from that of some new row."""
+    def _stretches(self, state: RowState, hashes: Hashes, new: Delta, span: int) -> tuple[Places, Places]:
+        """Where old rows begin and end of which the first column is not further from that of some new row than twice the reach, each once."""
+        different, numbers = self._numbers(hashes, new)
+        hashes = hashes[different]
         *marks, (name, values) = numbers.items()
-        lower = np.where(values < _LEAST + span, _LEAST, values - span)
-        upper = np.where(values > _MOST - span, _MOST, values + span)
-        # Rows that are near several new ones are read once. New rows ascend.
+        lower = np.where(values < _LEAST + 2 * span, _LEAST, values - 2 * span)
+        upper = np.where(values > _MOST - 2 * span, _MOST, values + 2 * span)
         begins = np.ones(len(hashes), dtype=bool)
         begins[1:] = (hashes[1:] != hashes[:-1]) | (lower[1:] > upper[:-1])
         for _, mark in marks:
             begins[1:] |= mark[1:] != mark[:-1]
         first = np.nonzero(begins)[0]
         last = np.append(first[1:], len(hashes)) - 1
-        return state.between(
-            state.places(hashes[first], {**{each: mark[first] for each, mark in marks}, name: lower[first]}),
-            state.places(hashes[first], {**{each: mark[first] for each, mark in marks}, name: upper[last]}),
-        )
+        both = {each: np.tile(mark[first], 2) for each, mark in marks}
+        places = state.places(np.tile(hashes[first], 2), {**both, name: np.concatenate([lower[first], upper[last]])})
+        return places.take(np.arange(len(first))), places.take(np.arange(len(first), 2 * len(first)))
 
-    def _doubtful(self, owners: Hashes, old: pa.Table, new_hashes: Hashes, new: Delta) -> Hashes:
-        """Keys of which rows are owed, or whose hash others have: between what is near may lie what was not taken for near."""
-        owed = one_array(old.column(WEIGHT)).to_numpy() < 0
-        both = np.concatenate([owners, new_hashes])
-        order = stable_order(both)
-        together = joined([old.select(new.rows.column_names), new.rows])
-        return distinct(both[order][self.shared(both[order], taken(together, order))], owners[owed])
+    def _numbers(self, hashes: Hashes, new: Delta) -> tuple[Longs, dict[str, Longs]]:
+        """Positions of new rows that differ in key or order, and by which numbers these are ordered."""
+        own = self.columns(new.rows)
+        different = starts_of(hashes, [pa.chunked_array([column]) for column in own.values()])
+        return different, {name: numbers_of(column.take(pa.array(different))) for name, column in own.items()}

@@ -74,7 +74,7 @@ class OrderedRows:
         self, catalyst: Catalyst, below: Sequence[Plan], leaf: StageLeaf, island: Island, order_max: int = _ORDER_MAX
     ) -> LeafOrder | None:
         """How rows of a leaf below some nodes, highest first, are ordered; None if they do not lie so."""
-        places = places_below(catalyst, below, leaf.columns, may_fail=not self.hides_rows)
+        places = places_below(catalyst, below, leaf.columns, must_not_fail=self.hides_rows)
         if places is None:
             return None
         keys = _positions(self.keys, places)
@@ -119,7 +119,7 @@ def places_of(columns: Sequence[Attribute]) -> dict[int, int]:
 
 
 def places_below(
-    catalyst: Catalyst, projects: Sequence[Plan], columns: Sequence[Attribute], *, may_fail: bool
+    catalyst: Catalyst, projects: Sequence[Plan], columns: Sequence[Attribute], *, must_not_fail: bool
 ) -> dict[int, int] | None:
     """The positions of a leaf's columns by the ids that they have above some selections, highest first.
 
@@ -132,7 +132,7 @@ def places_below(
         found: dict[int, int] = {}
         for named in items(project.projectList()):
             value = without_alias(named)
-            if not may_fail and not never_fails(catalyst, value):
+            if must_not_fail and not never_fails(catalyst, value):
                 return None
             if is_attribute(value) and expr_id(value) in places:
                 found[expr_id(named)] = places[expr_id(value)]

@@ -18,7 +18,6 @@ from odfabric.formats.canonical_rows import one_array, row_bytes
 from odfabric_engine_spark.incremental.by_column import taken
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.number_runs import run_starts
-from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.excerpt import ChosenRows, Mask, StoredOrder, by_hash
 from odfabric_engine_spark.state.row_state import RowState
@@ -51,7 +50,7 @@ class Outermost(StoredOrder):
         positions: Longs = np.nonzero(chosen)[0]
         return positions
 
-    def counts(self, state: RowState, hashes: Hashes, new_hashes: Hashes) -> Longs:
+    def counts(self, state: RowState, hashes: Hashes, new_hashes: Hashes, new: Delta) -> Longs:
         """As Excerpt."""
         found: Longs = np.minimum(state.counts(hashes), self.count)
         return found
@@ -61,11 +60,7 @@ class Outermost(StoredOrder):
         hashes = distinct(new_hashes)
         old, is_cut = self._old(state, hashes, self._limits(new_hashes, new.weights))
         owners = hashes_of(old.column(HASH))
-        owed = one_array(old.column(WEIGHT)).to_numpy() < 0
-        both = np.concatenate([owners, new_hashes])
-        order = stable_order(both)
-        together = pa.concat_tables([old.select(new.rows.column_names), new.rows]).take(pa.array(order))
-        doubtful = distinct(both[order][self.shared(both[order], together)], owners[owed])
+        doubtful = self.doubtful(owners, old, new_hashes, new)
         chosen = ~np.isin(new_hashes, doubtful)
         chosen &= ~self._beyond(old, is_cut, hashes, new_hashes, new)
         return ChosenRows(old.filter(pa.array(~np.isin(owners, doubtful))), new.take(np.nonzero(chosen)[0]), doubtful)

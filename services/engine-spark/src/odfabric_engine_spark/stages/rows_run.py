@@ -215,7 +215,7 @@ class RowsRun:
                 if state is None:
                     asked[leaf] = AskedRows.of_keys(hashes, 0)
                 elif self._plan.excerpt is not None:
-                    counts = self._plan.excerpt.counts(state, hashes, incoming[leaf].hashes)
+                    counts = self._plan.excerpt.counts(state, hashes, incoming[leaf].hashes, incoming[leaf].delta)
                     asked[leaf] = AskedRows.of_keys(hashes, int(counts.sum()))
                 elif own.everything:
                     asked[leaf] = AskedRows.of_keys(hashes, int(state.counts(hashes).sum()))
