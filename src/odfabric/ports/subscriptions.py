@@ -36,7 +36,8 @@ class Deliveries(Protocol):
     def lease_due(self, worker: str, *, now: Instant, lease_ms: int, limit: int) -> Sequence[Delivery]:
         """Due pending deliveries, at most one per subscription (its lowest sequence), hidden from others for the lease.
 
-        A subscription with a lower sequence that is not due yet, or leased, gives none. Attempts grow by one.
+        A subscription with a lower sequence that is not due yet, or leased, gives none. Attempts grow by one. What was last written more than
+        `lease_ms` after `now` is of a clock that was ahead and has been set back: it is due, and its lease has expired.
         """
 
     def record_success(self, delivery_id: str, *, now: Instant, status_code: int) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from odfabric_engine_spark.call import EngineCall
@@ -13,6 +15,7 @@ from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.session import SparkProcess, request_session, start_spark
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.stages.binding import BoundPlan
+from odfabric_engine_spark.stages.leaf_keys import LeafKeys
 from odfabric_engine_spark.validate import gate
 from tests.services.engine.engine_process import EngineUnderTest
 from tests.services.engine.law_check import Lab
@@ -56,6 +59,18 @@ def lab(engine_call: EngineCall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.wholeStage", "false")
     monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.factoryMode", "NO_CODEGEN")
     return Lab(engine_call, tmp_path)
+
+
+@pytest.fixture
+def colliding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys have two hashes together."""
+    evaluate = LeafKeys.evaluate
+
+    def colliding(self: LeafKeys, rows: pa.Table) -> Any:
+        hashes, closes = evaluate(self, rows)
+        return hashes % np.uint64(2), closes
+
+    monkeypatch.setattr(LeafKeys, "evaluate", colliding)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -20,7 +19,6 @@ from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.stages import excerpt, rows_plan
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.excerpt import ChosenRows
-from odfabric_engine_spark.stages.leaf_keys import LeafKeys
 from odfabric_engine_spark.stages.near_windows import nearby_of
 from odfabric_engine_spark.stages.nearby import Nearby
 from odfabric_engine_spark.state.row_state import RowState
@@ -272,16 +270,10 @@ def test_few_rows_are_looked_at_whole(engine_call: EngineCall, bound: list[tuple
 
 
 @pytest.mark.parametrize("query", [NEAR["two keys"], NEAR["both ways"], NEAR["around"]])
+@pytest.mark.usefixtures("colliding")
 def test_keys_that_share_a_hash_are_looked_at_whole(
     query: str, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool]
 ) -> None:
-    evaluate = LeafKeys.evaluate
-
-    def colliding(self: LeafKeys, rows: pa.Table) -> Any:
-        hashes, closes = evaluate(self, rows)
-        return hashes % np.uint64(2), closes
-
-    monkeypatch.setattr(LeafKeys, "evaluate", colliding)
     doubtful: list[bool] = []
     plain = Nearby.chosen
 

@@ -6,15 +6,12 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from odfabric.model.metadata import TemporalTable
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.stages import excerpt, old_rows
-from odfabric_engine_spark.stages.leaf_keys import LeafKeys
 from odfabric_engine_spark.stages.old_versions import AskedVersions
 from odfabric_engine_spark.state.row_state import RowState
 from tests.services.engine.law_check import exact, net_rows
@@ -99,16 +96,10 @@ def test_few_versions_give_what_all_give(
     assert any(narrow for _, narrow, _ in asked) == (name in FEW)
 
 
+@pytest.mark.usefixtures("colliding")
 def test_keys_that_share_a_hash_are_looked_up_whole(
     inputs: list[Input], engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, asked: list[tuple[int, int, int]]
 ) -> None:
-    evaluate = LeafKeys.evaluate
-
-    def colliding(self: LeafKeys, rows: pa.Table) -> Any:
-        hashes, closes = evaluate(self, rows)
-        return hashes % np.uint64(2), closes
-
-    monkeypatch.setattr(LeafKeys, "evaluate", colliding)
     _pulled_alike(FEW["by two keys"], inputs, engine_call, monkeypatch, Random(3))
     assert any(narrow for _, narrow, _ in asked)
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -21,7 +20,6 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.stages import rows_plan
 from odfabric_engine_spark.stages.excerpt import ChosenRows
-from odfabric_engine_spark.stages.leaf_keys import LeafKeys
 from odfabric_engine_spark.stages.outermost import Outermost
 from odfabric_engine_spark.stages.ranked import outermost_of
 from tests.services.engine.law_check import net_rows
@@ -215,16 +213,10 @@ def test_what_ties_with_the_last_is_looked_at(engine_call: EngineCall, bound: li
 
 
 @pytest.mark.parametrize("query", [FIRST_ONLY["two keys"], FIRST_ONLY["nulls last"]])
+@pytest.mark.usefixtures("colliding")
 def test_keys_that_share_a_hash_are_looked_at_whole(
     query: str, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evaluate = LeafKeys.evaluate
-
-    def colliding(self: LeafKeys, rows: pa.Table) -> Any:
-        hashes, closes = evaluate(self, rows)
-        return hashes % np.uint64(2), closes
-
-    monkeypatch.setattr(LeafKeys, "evaluate", colliding)
     found: list[bool] = []
     plain = Outermost.chosen
 

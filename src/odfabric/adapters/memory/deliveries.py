@@ -67,7 +67,8 @@ class MemoryOutbox:
                 status=DeliveryStatus.PENDING,
                 attempts=0,
                 next_attempt_at=now,
-            )
+            ),
+            updated_at=now,
         )
 
 
@@ -119,10 +120,11 @@ class MemoryDeliveries:
     def lease_due(self, worker: str, *, now: Instant, lease_ms: int, limit: int) -> Sequence[Delivery]:
         """See the port."""
         with self._store.lock:
-            due = [stored for stored in self._lowest_pending() if _is_free(stored, now)]
+            due = [stored for stored in self._lowest_pending() if _is_free(stored, now, lease_ms)]
             due.sort(key=lambda stored: (stored.delivery.next_attempt_at, stored.delivery.id))
             for stored in due[:limit]:
                 stored.leased_until = Instant(now.epoch_ns + lease_ms * NANOS_PER_MILLI)
+                stored.updated_at = now
                 stored.delivery = replace(stored.delivery, attempts=stored.delivery.attempts + 1)
             return [stored.delivery for stored in due[:limit]]
 
@@ -132,6 +134,7 @@ class MemoryDeliveries:
             stored = self._pending(delivery_id)
             if stored is not None:
                 stored.leased_until = None
+                stored.updated_at = now
                 stored.delivery = replace(
                     stored.delivery, status=DeliveryStatus.DELIVERED, last_status_code=status_code, last_error=None
                 )
@@ -144,6 +147,7 @@ class MemoryDeliveries:
             stored = self._pending(delivery_id)
             if stored is not None:
                 stored.leased_until = None
+                stored.updated_at = now
                 stored.delivery = replace(
                     stored.delivery,
                     status=DeliveryStatus.FAILED if next_attempt_at is None else DeliveryStatus.PENDING,
@@ -188,5 +192,7 @@ def _drop(store: MemoryStore, subscription_id: str) -> None:
             stored.delivery = replace(delivery, status=DeliveryStatus.DROPPED)
 
 
-def _is_free(stored: StoredDelivery, now: Instant) -> bool:
-    return stored.delivery.next_attempt_at <= now and (stored.leased_until is None or stored.leased_until <= now)
+def _is_free(stored: StoredDelivery, now: Instant, lease_ms: int) -> bool:
+    free = stored.leased_until is None or stored.leased_until <= now
+    ahead = stored.updated_at.epoch_ns > now.epoch_ns + lease_ms * NANOS_PER_MILLI
+    return ahead or (stored.delivery.next_attempt_at <= now and free)

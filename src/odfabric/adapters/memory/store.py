@@ -52,9 +52,10 @@ class StoredSubscription:
 
 @dataclass(slots=True)
 class StoredDelivery:
-    """A delivery and until when it is hidden."""
+    """A delivery, when it was written last, and until when it is hidden."""
 
     delivery: Delivery
+    updated_at: Instant
     leased_until: Instant | None = None
 
 

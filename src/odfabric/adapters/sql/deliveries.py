@@ -115,7 +115,7 @@ class SqlDeliveries:
 
     def lease_due(self, worker: str, *, now: Instant, lease_ms: int, limit: int) -> Sequence[Delivery]:
         """See the port."""
-        due = _due(now)
+        due = _due(now, Instant(now.epoch_ns + lease_ms * NANOS_PER_MILLI))
         with self._database.read() as connection:
             if connection.execute(due.limit(1)).one_or_none() is None:
                 return []
@@ -214,9 +214,11 @@ def _deliver(connection: Connection, message_id: int, message: OutboxMessage, no
     return len(values)
 
 
-def _due(now: Instant) -> Select[tuple[str]]:
+def _due(now: Instant, lease_end: Instant) -> Select[tuple[str]]:
     """Ids of deliveries that are the lowest pending of their subscription, due and free. Asked subscription by subscription: a
-    receiver that has been away for long has many pending deliveries, and only its first one counts."""
+    receiver that has been away for long has many pending deliveries, and only its first one counts. What was written after `lease_end` is
+    of a clock that was ahead: its times mean nothing.
+    """
     others = deliveries.alias()
     lowest = (
         select(func.min(others.c.sequence))
@@ -224,16 +226,14 @@ def _due(now: Instant) -> Select[tuple[str]]:
         .correlate(subscriptions)
         .scalar_subquery()
     )
+    free = deliveries.c.leased_until.is_(None) | (deliveries.c.leased_until <= now)
     return (
         select(deliveries.c.id)
         .join(
             subscriptions,
             (subscriptions.c.id == deliveries.c.subscription_id) & (deliveries.c.sequence == lowest),
         )
-        .where(
-            deliveries.c.next_attempt_at <= now,
-            deliveries.c.leased_until.is_(None) | (deliveries.c.leased_until <= now),
-        )
+        .where((deliveries.c.updated_at > lease_end) | ((deliveries.c.next_attempt_at <= now) & free))
         .order_by(deliveries.c.next_attempt_at, deliveries.c.id)
     )
 

@@ -252,6 +252,15 @@ class DeliveriesContract:
     def test_nothing_is_due_before_its_time(self, waiting: StoragePorts) -> None:
         assert lease(waiting, now=later(-1)) == []
 
+    def test_a_clock_that_was_ahead_holds_nothing_up(self, waiting: StoragePorts) -> None:
+        ahead = later(10 * LEASE_MS)
+        first, second = lease(waiting, now=ahead)
+        waiting.deliveries.record_failure(
+            first.id, now=ahead, status_code=None, error="away", next_attempt_at=later(12 * LEASE_MS)
+        )
+        assert lease(waiting, now=later(9 * LEASE_MS)) == []
+        assert sorted(each.id for each in lease(waiting)) == sorted([first.id, second.id])
+
     def test_no_more_are_leased_than_asked_for(self, waiting: StoragePorts) -> None:
         assert len(lease(waiting, limit=1)) == len(lease(waiting, limit=1)) == 1
         assert lease(waiting, limit=1) == []

@@ -9,8 +9,12 @@ from __future__ import annotations
 import datetime as dt
 
 import pyarrow as pa
+from pyarrow import types
 
 _CHARACTERS_MAX = 60
+_YEAR_S = 31_556_952
+"""The mean of the calendar."""
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def shown_value(scalar: pa.Scalar) -> str:
@@ -18,7 +22,15 @@ def shown_value(scalar: pa.Scalar) -> str:
     try:
         return cut(_text(scalar.as_py()), _CHARACTERS_MAX)
     except (ValueError, OverflowError):  # a date of the year 10000, for instance
-        return f"{scalar.type} out of range"
+        seconds = _seconds(scalar)
+        return f"{scalar.type} out of range" if seconds is None else f"about the year {1970 + seconds // _YEAR_S}"
+
+
+def _seconds(scalar: pa.Scalar) -> int | None:
+    """How long after 1970 an instant or a day is that Python has no object for, None for all else."""
+    if types.is_date32(scalar.type):
+        return int(scalar.value) * 86_400
+    return int(scalar.value) // _PER_SECOND[scalar.type.unit] if types.is_timestamp(scalar.type) else None
 
 
 def cut(text: str, characters: int) -> str:

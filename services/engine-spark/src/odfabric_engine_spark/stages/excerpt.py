@@ -24,6 +24,7 @@ from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.state.net_rows import bytes_of
+from odfabric_engine_spark.state.row_search import Places
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import HASH, WEIGHT, Hashes, distinct, hashes_of
 
@@ -145,6 +146,17 @@ class StoredOrder:
         owners = np.concatenate(owners_of)
         together = stable_order(owners)
         return owners[together], taken(joined(found), together), is_cut
+
+    def beside(self, state: RowState, places: Places, count: int, *, after: bool, dense: bool = False) -> pa.Table:
+        """The nearest `count` old rows on one side of places, or different ones (`dense`), with those that tie with the last; some more than once."""
+
+        def read(some: Longs, counts: Longs) -> tuple[Longs, pa.Table]:
+            numbers, rows = state.beside(places.take(some), counts, after=after)
+            order = stable_order(numbers)
+            return some[numbers[order]], taken(rows, order)
+
+        _, rows, _ = self.outer(read, np.full(len(places), count), greatest=not after, dense=dense)
+        return rows
 
     def first(
         self, owners: npt.NDArray[Any], rows: pa.Table, is_there: Mask, limits: Longs, *, greatest: bool, dense: bool

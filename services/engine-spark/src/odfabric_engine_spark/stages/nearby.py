@@ -15,10 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from odfabric_engine_spark.incremental.by_column import taken
 from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.number_runs import run_starts
-from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.stages import excerpt
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.excerpt import ChosenRows, StoredOrder, each_once, starts_of
@@ -98,19 +96,10 @@ class Nearby(StoredOrder):
         return each_once(
             [
                 state.between(begins, ends),
-                self._beside(state, begins, after=False),
-                self._beside(state, ends, after=True),
+                self.beside(state, begins, self._each_side, after=False, dense=self.dense),
+                self.beside(state, ends, self._each_side, after=True, dense=self.dense),
             ]
         )
-
-    def _beside(self, state: RowState, places: Places, *, after: bool) -> pa.Table:
-        def read(some: Longs, counts: Longs) -> tuple[Longs, pa.Table]:
-            numbers, rows = state.beside(places.take(some), counts, after=after)
-            order = stable_order(numbers)
-            return some[numbers[order]], taken(rows, order)
-
-        _, rows, _ = self.outer(read, np.full(len(places), self._each_side), greatest=not after, dense=self.dense)
-        return rows
 
     def _stretches(self, state: RowState, hashes: Hashes, new: Delta, span: int) -> tuple[Places, Places]:
         """Where old rows begin and end of which the first column is not further from that of some new row than twice the reach, each once."""

@@ -77,17 +77,6 @@ class VersionOrder(StoredOrder):
         """Where versions of some times lie. All versions of a hash have one key."""
         return state.places(hashes, {f"c{self.time}": times})
 
-    def before(self, state: RowState, places: Places) -> pa.Table:
-        """The last versions before some places that are there, with those that tie with them."""
-
-        def read(some: Longs, counts: Longs) -> tuple[Longs, pa.Table]:
-            numbers, rows = state.beside(places.take(some), counts, after=False)
-            order = stable_order(numbers)
-            return some[numbers[order]], taken(rows, order)
-
-        _, rows, _ = self.outer(read, np.ones(len(places), dtype=np.int64), greatest=True)
-        return rows
-
     def with_several_keys(self, state: RowState, hashes: Hashes, new: Incoming) -> Hashes:
         """Hashes that versions of several keys have."""
         names = list(self.columns(new.delta.rows.slice(0, 0)))[: len(self.order) - 1]
@@ -156,7 +145,13 @@ class AskedVersions:
         places = self.order.places(state, of_keys[different], instants[different]).different()
         first = self.order.places(state, hashes, since)
         last = self.order.places(state, hashes, np.full(len(hashes), NEVER))
-        return each_once([state.between(places, places), state.between(first, last), self.order.before(state, places)])
+        return each_once(
+            [
+                state.between(places, places),
+                state.between(first, last),
+                self.order.beside(state, places, 1, after=False),
+            ]
+        )
 
 
 def asked_versions(
