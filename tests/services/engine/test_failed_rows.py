@@ -147,7 +147,7 @@ def test_dates_that_python_does_not_have_are_told_too(engine_call: EngineCall) -
         "select event_time, 1 / sum(v) over (partition by day) x from a",
     ):
         one = Input(engine_call.exchange.root, "a", schema).add([(A, 0, -800_000, 0), (A, 0, 0, 1)])
-        with pytest.raises(InvalidData, match="day = date32"):
+        with pytest.raises(InvalidData, match="day = about the year"):
             Derivative(sql, [one], engine_call).pull()
 
 
