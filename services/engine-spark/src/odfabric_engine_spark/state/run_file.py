@@ -222,6 +222,7 @@ class StoredBatches(Sequence[pa.RecordBatch]):
     def __init__(self, body: pa.Buffer, schema: pa.Schema, batch_rows: Sequence[int], name: str) -> None:
         self._name = name
         self._rows = batch_rows
+        self._with_offsets = tuple(field.name for field in schema if _has_offsets(field.type))
         self._opened: dict[int, CheckedBatch] = {}
         with damaged(name):
             self._reader = pa.ipc.open_file(body)
@@ -244,20 +245,23 @@ class StoredBatches(Sequence[pa.RecordBatch]):
                 batch.validate()
                 if batch.num_rows != self._rows[index]:
                     raise ValueError("a batch of a run has another size than announced")
-            self._opened[index] = CheckedBatch(batch, self._name)
+            self._opened[index] = CheckedBatch(batch, self._name, self._with_offsets)
         return self._opened[index]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedBatch:
-    """A batch of a file. Offsets are looked at before Arrow follows them: it would follow them out of the file."""
+    """A batch of a file. Offsets, which some columns have, are looked at before Arrow follows them: it would follow them out of the file."""
 
     batch: pa.RecordBatch
     name: str
+    with_offsets: tuple[str, ...]
 
     def select(self, names: Sequence[str]) -> CheckedBatch:
         """As a batch."""
-        return CheckedBatch(self.batch.select(names), self.name)
+        return CheckedBatch(
+            self.batch.select(names), self.name, tuple(each for each in self.with_offsets if each in names)
+        )
 
     def take(self, indices: pa.Array) -> pa.RecordBatch:
         """As a batch. Raises InvalidData where damaged."""
@@ -271,8 +275,13 @@ class CheckedBatch:
 
     def _check(self, positions: Longs) -> None:
         with damaged(self.name):
-            for column in self.batch.columns:
-                check_offsets(column, positions)
+            for name in self.with_offsets:
+                check_offsets(self.batch.column(name), positions)
+
+
+def _has_offsets(data_type: pa.DataType) -> bool:
+    """Whether values of a type lie where others say."""
+    return not types.is_primitive(data_type) and not types.is_null(data_type)
 
 
 def check_offsets(array: pa.Array, positions: Longs) -> None:
