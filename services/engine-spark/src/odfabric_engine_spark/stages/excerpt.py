@@ -20,7 +20,7 @@ from pyarrow import types
 from odfabric.formats.canonical_rows import has_integers_in_order, integers_in_order, one_array, row_bytes
 from odfabric_engine_spark.incremental.by_column import joined, taken
 from odfabric_engine_spark.incremental.exact import Longs
-from odfabric_engine_spark.incremental.number_runs import run_starts
+from odfabric_engine_spark.incremental.number_runs import first_places, run_starts
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.state.net_rows import bytes_of
@@ -212,8 +212,8 @@ def by_hash(parts: Sequence[pa.Table]) -> pa.Table:
 def each_once(parts: Sequence[pa.Table]) -> pa.Table:
     """Net rows of a state that were looked up in several ways, by hash."""
     together = by_hash(parts)
-    _, first = np.unique(bytes_of(together).dictionary_encode().indices.to_numpy(), return_index=True)
-    return taken(together, np.sort(first))
+    encoded = bytes_of(together).dictionary_encode()
+    return taken(together, first_places(encoded.indices.to_numpy(), len(encoded.dictionary)))
 
 
 def starts_of(owners: npt.NDArray[Any], columns: Iterable[pa.ChunkedArray]) -> Longs:

@@ -21,10 +21,11 @@ from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.incremental.stable_order import order_by, stable_order
 from odfabric_engine_spark.stages import excerpt
-from odfabric_engine_spark.stages.excerpt import OrderColumn, StoredOrder, each_once, starts_of
+from odfabric_engine_spark.stages.excerpt import OrderColumn, StoredOrder, column_name, each_once, starts_of
 from odfabric_engine_spark.stages.extraction import BoundRows, old_and_new_rows
 from odfabric_engine_spark.stages.incoming import Incoming
 from odfabric_engine_spark.stages.old_rows import NEVER, AskedRows
+from odfabric_engine_spark.stages.ordered_leaf import places_of
 from odfabric_engine_spark.stages.partners import is_among
 from odfabric_engine_spark.stages.values import Island, StageLeaf
 from odfabric_engine_spark.state.key_part import KeyPart
@@ -45,7 +46,7 @@ class VersionOrder(StoredOrder):
         found = leaf.looked_up
         if found is None or leaf.ends or island.wholes or island.always or island.components is None:
             return None
-        places = {expr_id(column): position for position, column in enumerate(leaf.columns)}
+        places = places_of(leaf.columns)
         parts = [component[leaf] for component in island.components]
         if not all(is_attribute(each) for each in (*found.keys, *parts, found.time)):
             return None
@@ -71,11 +72,11 @@ class VersionOrder(StoredOrder):
 
     def times(self, rows: pa.Table) -> Longs:
         """When versions are; those that never are come first of all."""
-        return numbers_of(rows.column(f"c{self.time}"))
+        return numbers_of(rows.column(column_name(self.time)))
 
     def places(self, state: RowState, hashes: Hashes, times: Longs) -> Places:
         """Where versions of some times lie. All versions of a hash have one key."""
-        return state.places(hashes, {f"c{self.time}": times})
+        return state.places(hashes, {column_name(self.time): times})
 
     def with_several_keys(self, state: RowState, hashes: Hashes, new: Incoming) -> Hashes:
         """Hashes that versions of several keys have."""
