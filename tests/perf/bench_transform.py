@@ -3,7 +3,7 @@
     PYTHONPATH=src:services/engine-spark/src .odf/venv/bin/python tests/perf/bench_transform.py [--history 100000 1000000]
         [--only "keyed sum" ..] [--items 1000000] [--versions 1]
 
-For each history and query: the iterations (medians of runs that all start from the same checkpoint), the transaction that
+For each history and query: the iterations (medians of runs with different rows that all start from the same checkpoint), the transaction that
 computes the history from nothing, and plain Spark SQL over the same Parquet, all in one warm session. An iteration
 includes judging the query (kept after the first time), reading and writing checkpoints, writing the slice. Nothing of the
 coordinator is in it. Joins meet a table of one million items; with `--items 20` a table of few, each of which has many rows,
@@ -46,6 +46,7 @@ from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.reused_memory import reuse_freed_memory
 from odfabric_engine_spark.session import SparkProcess, request_session, start_spark
 from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.state.mapped_files import MappedFiles
 
 QUERIES = {
     "linear map": "select event_time, id, city, value * 2 as twice from input where count > 10",
@@ -119,20 +120,28 @@ ITEM_SCHEMA = new_slice_schema(
 
 def write_slices(folder: Path, rows: int, items: int) -> list[SliceFile]:
     """The history in slices of 100,000 rows, the new rows in one more."""
-    chance = np.random.default_rng(1)
-    slices = []
-    for begin, end in pairwise([*range(0, rows, SLICE_ROWS), rows, rows + NEW_ROWS]):
-        offsets, count = np.arange(begin, end), end - begin
-        own = {
-            "id": pa.array(offsets),
-            "item": pa.array(chance.integers(0, items, count)),
-            "city": pa.array([f"city {number}" for number in chance.integers(0, CITIES, count)]),
-            "value": pa.array(chance.normal(size=count)),
-            "count": pa.array(chance.integers(0, 100, count), pa.int32()),
-        }
-        times = START_MS + offsets * STEP_MS
-        slices.append(write_slice(folder, f"slice-{rows}-{begin}", SCHEMA, offsets, times, own))
-    return slices
+    bounds = pairwise([*range(0, rows, SLICE_ROWS), rows])
+    history = [write_rows(folder, f"slice-{rows}-{begin}", begin, end, items) for begin, end in bounds]
+    return [*history, write_new_rows(folder, rows, items)]
+
+
+def write_new_rows(folder: Path, rows: int, items: int, number: int = 0) -> SliceFile:
+    """Rows that come after so many; for each number they are others."""
+    return write_rows(folder, f"new-{rows}-{number}", rows, rows + NEW_ROWS, items, seed=number)
+
+
+def write_rows(folder: Path, path: str, begin: int, end: int, items: int, seed: int = 0) -> SliceFile:
+    """A slice of the input."""
+    chance = np.random.default_rng([begin, seed])
+    offsets, count = np.arange(begin, end), end - begin
+    own = {
+        "id": pa.array(offsets),
+        "item": pa.array(chance.integers(0, items, count)),
+        "city": pa.array([f"city {number}" for number in chance.integers(0, CITIES, count)]),
+        "value": pa.array(chance.normal(size=count)),
+        "count": pa.array(chance.integers(0, 100, count), pa.int32()),
+    }
+    return write_slice(folder, path, SCHEMA, offsets, START_MS + offsets * STEP_MS, own)
 
 
 def write_items(folder: Path, items: int, versions: int = 1) -> list[SliceFile]:
@@ -178,8 +187,10 @@ class Bench:
         self.spark, self.folder = spark, folder
         self.slices: list[SliceFile] = []
         self.items: list[SliceFile] = []
+        self.new_rows: list[SliceFile] = []
         self.has_many_versions = False
         self.plans: KeptPlans[Any] = KeptPlans()
+        self.mapped = MappedFiles()
         self.hashes: dict[str, Multihash] = {}
         self._number = 0
 
@@ -211,7 +222,12 @@ class Bench:
         with exchange.scratch(checkpoint) as scratch:
             session = request_session(self.spark.session)
             call = EngineCall(
-                session=session, exchange=exchange, settings=self.spark.settings, scratch=scratch, plans=self.plans
+                session=session,
+                exchange=exchange,
+                settings=self.spark.settings,
+                scratch=scratch,
+                plans=self.plans,
+                mapped=self.mapped,
             )
             execute_transform(request, call)
         return checkpoint
@@ -232,10 +248,17 @@ class Bench:
         )
 
     def remember(self, checkpoint: str) -> str:
-        """A checkpoint on which others can build."""
+        """A checkpoint on which others can build. As at a node, the engine's file is a link to the one that is kept."""
+        (self.folder / f"kept-{checkpoint}").hardlink_to(self.folder / checkpoint)
         with (self.folder / checkpoint).open("rb") as file:
             self.hashes[checkpoint] = sha3_256_multihash(hashlib.file_digest(file, hashlib.sha3_256).digest())
         return checkpoint
+
+    def iteration(self, sql: str, new_rows: int, before: str) -> None:
+        """A transaction with so many new rows, which are others each time."""
+        self.slices[-1] = self.new_rows[self._number % len(self.new_rows)]
+        history = self.slices[-1].offsets.begin
+        self.transform(sql, Reading(history, history + new_rows, items=False), before)
 
     def plain(self, name: str, sql: str) -> None:
         """Spark alone: the query over all slices, its result written as Parquet."""
@@ -283,15 +306,15 @@ def bench(**changes: Any) -> Iterator[Bench]:
 
 
 def measure(work: Bench, name: str, sql: str) -> None:
-    history, end = work.slices[-1].offsets.begin, work.slices[-1].offsets.end
+    history = work.slices[-1].offsets.begin
     first = Reading(0, history, items=True)
     started = time.perf_counter()
     before = work.remember(work.transform(sql, first, None))
     cold = time.perf_counter() - started
     # In turn, so that both are as warm: Java compiles what it runs often, and they share much of it.
     loading, plain = in_turn([lambda: work.transform(sql, first, None), lambda: work.plain(name, sql)])
-    iteration = seconds(lambda: work.transform(sql, Reading(history, end, items=False), before), RUNS)
-    few = seconds(lambda: work.transform(sql, Reading(history, history + FEW_ROWS, items=False), before), RUNS)
+    iteration = seconds(lambda: work.iteration(sql, NEW_ROWS, before), RUNS)
+    few = seconds(lambda: work.iteration(sql, FEW_ROWS, before), RUNS)
     size_mib = (work.folder / before).stat().st_size / 2**20
     print(
         f"{name:<13} after {history:>10,} rows: {NEW_ROWS:,} more {iteration * 1000:5.0f} ms, {FEW_ROWS} more {few * 1000:4.0f} ms; "
@@ -314,6 +337,7 @@ def main() -> None:
         work.has_many_versions = arguments.versions > 1
         for rows in arguments.history:
             work.slices = write_slices(work.folder, rows, arguments.items)
+            work.new_rows = [write_new_rows(work.folder, rows, arguments.items, number) for number in range(1 + RUNS)]
             for name in arguments.only:
                 measure(work, name, QUERIES[name])
     print(f"load average {os.getloadavg()[0]:.1f}")

@@ -20,6 +20,7 @@ from odfabric.model.engine import EngineProgress
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.state.mapped_files import MappedFiles
 
 
 class StopSignal:
@@ -49,7 +50,7 @@ class EngineCall:
     """What an operation works with.
 
     `session` is private to the call: views, settings and jobs started through it end with it. `scratch` is a private folder
-    in the exchange folder beside the output, removed after the call. `plans` are shared with other calls.
+    in the exchange folder beside the output, removed after the call. `plans` and `mapped` files are shared with other calls.
     """
 
     session: SparkSession
@@ -59,6 +60,7 @@ class EngineCall:
     stop: StopSignal = field(default_factory=StopSignal)
     listener: Callable[[EngineProgress], None] = _ignore
     plans: KeptPlans[Any] = field(default_factory=KeptPlans)
+    mapped: MappedFiles = field(default_factory=MappedFiles)
 
     def check(self) -> None:
         """Raises the reason if the call must end: LimitExceeded at its deadline, Determinate if the caller is gone."""

@@ -31,6 +31,7 @@ from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.leftover_tasks import has_leftover_tasks
 from odfabric_engine_spark.session import request_session
 from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.state.mapped_files import MappedFiles
 
 ResultT = TypeVar("ResultT")
 
@@ -105,6 +106,7 @@ class CallRunner:
         # Apart from who follows a call: a JVM that hangs never answers, and patience must end all the same.
         self._cancels = ThreadPoolExecutor(1, thread_name_prefix="cancel")
         self._plans: KeptPlans[Any] = KeptPlans()
+        self._mapped = MappedFiles()
         self._lock = threading.Lock()
         self._present: set[str] = set()
         self._fallen = False
@@ -248,6 +250,7 @@ class CallRunner:
                     stop=call.stop,
                     listener=call.tell,
                     plans=self._plans,
+                    mapped=self._mapped,
                 )
             )
 

@@ -285,7 +285,8 @@ def _opened(request: TransformRequest, call: EngineCall) -> StoredCheckpoint:
         raise InvalidRequest("a checkpoint that builds on others needs the hash of each")
     files = [call.exchange.input(path) for path in paths]
     bases = dict(zip(hashes[1:], files[1:], strict=True))
-    return read_checkpoint(files[0], name=paths[0], own_hash=hashes[0] if hashes else None, bases=bases)
+    own_hash = hashes[0] if hashes else None
+    return read_checkpoint(files[0], name=paths[0], own_hash=own_hash, bases=bases, mapped=call.mapped)
 
 
 def _is_of_previous(request: TransformRequest, call: EngineCall, judged: JudgedTransform, fingerprint: str) -> bool:

@@ -20,6 +20,7 @@ from odfabric.model.instant import Instant
 from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.group_state import stored_schema as schema_of_groups
 from odfabric_engine_spark.state.checkpoint_file import CheckpointFile, open_file, write_file
+from odfabric_engine_spark.state.mapped_files import MappedFiles
 from odfabric_engine_spark.state.refusal import damaged, refused
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.row_state import stored_schema as schema_of_rows
@@ -123,19 +124,24 @@ class StoredCheckpoint:
 
 
 def read_checkpoint(
-    path: Path, *, name: str, own_hash: str | None = None, bases: Mapping[str, Path] | None = None
+    path: Path,
+    *,
+    name: str,
+    own_hash: str | None = None,
+    bases: Mapping[str, Path] | None = None,
+    mapped: MappedFiles | None = None,
 ) -> StoredCheckpoint:
-    """The state in a file that users know as `name`, with the files that it builds on by hash.
+    """The state in a file that users know as `name`, with the files that it builds on by hash; `mapped` are those of this process.
 
     Raises InvalidData if it is not one of ours, damaged, or builds on a file that is not given.
     """
-    files = {"": open_file(path, name=name)}
+    files = {"": open_file(path, name=name, mapped=mapped)}
     with damaged(name):
         known = [str(each) for each in files[""].header["bases"]]
     for base in known:
         if base not in (bases or {}):
             raise refused(name, "checkpoint-incomplete", f"the checkpoint builds on {base}, which is missing")
-        files[base] = open_file((bases or {})[base], name=base)
+        files[base] = open_file((bases or {})[base], name=base, mapped=mapped)
     with damaged(name):
         runs = {
             str(state["name"]): [_stored_run(each, files, own_hash, name) for each in state["runs"]]

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from odfabric_engine_spark.state.mapped_files import MappedFiles
 from odfabric_engine_spark.state.refusal import damaged, refused
 from odfabric_engine_spark.state.run import FilePart
 from odfabric_engine_spark.state.run_file import WrittenPart
@@ -58,17 +59,15 @@ def write_file(path: Path, header: Mapping[str, Any], parts: Mapping[str, Writte
             file.write(bytes(_aligned(part.size) - part.size))
 
 
-def open_file(path: Path, *, name: str) -> CheckpointFile:
+def open_file(path: Path, *, name: str, mapped: MappedFiles | None = None) -> CheckpointFile:
     """The file that users know as `name`. Raises InvalidData if it is not one of ours, or damaged."""
-    data = pa.memory_map(str(path)) if path.stat().st_size else pa.BufferReader(b"")
-    with data:
+    body = (mapped or MappedFiles()).mapped(path)
+    with pa.BufferReader(body) as data:
         header = _header(data, name)
         with damaged(name):
             if header["version"] == 1:
                 return CheckpointFile(header, pa.py_buffer(b""), {}, _tables(data, header["parts"]))
-            parts = _parts(path, data, header["parts"])
-            data.seek(0)
-            return CheckpointFile(header, data.read_buffer(), parts, {})
+            return CheckpointFile(header, body, _parts(path, data, header["parts"]), {})
 
 
 def _header(data: pa.NativeFile, name: str) -> dict[str, Any]:
