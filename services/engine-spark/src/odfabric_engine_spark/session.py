@@ -71,6 +71,9 @@ _PROCESS = {
     # A regular expression over a long text may overflow a task's stack, which is no reason to end all calls: it fails the task.
     "spark.executor.killOnFatalError.depth": "0",
     "spark.scheduler.mode": "FAIR",
+    # Classes that Spark compiles for plans, some 20 KiB each. A query of many stages has more than a hundred, which is Spark's own bound:
+    # it would compile all of them for each transaction again, and so would many queries in turn.
+    "spark.sql.codegen.cache.maxEntries": "2000",
     # Sorts and joins spill beyond this share of the heap. The rest must hold what Spark does not count, and a third of the
     # heap is the young generation: with Spark's own 0.6 a sort of some million rows ran out of memory.
     "spark.memory.fraction": "0.4",

@@ -20,6 +20,7 @@ from odfabric_engine_spark.catalyst import (
     simple_name,
 )
 from odfabric_engine_spark.incremental.input_table import marked_leaf
+from odfabric_engine_spark.normalise.dead_branches import without_dead_branches
 from odfabric_engine_spark.normalise.rebuild import map_expressions, with_children
 from odfabric_engine_spark.normalise.results_apart import with_results_apart
 from odfabric_engine_spark.normalise.timed import is_timed_filter
@@ -35,7 +36,7 @@ def with_filters_pushed(catalyst: Catalyst, plan: Plan) -> Plan:
     """The same rows, filtered as early as Spark would filter them. Raises Refused if a condition reads the clock down there."""
     waiting: dict[int, Plan] = {}
     plan = _with_columns_for_conditions(catalyst, with_results_apart(catalyst, plan))
-    pushed = catalyst.settled(_set_apart(catalyst, plan, waiting), *_RULES)
+    pushed = without_dead_branches(catalyst, catalyst.settled(_set_apart(catalyst, plan, waiting), *_RULES))
     check_special_times(catalyst, pushed)
     return _put_back(catalyst, pushed, waiting) if waiting else pushed
 

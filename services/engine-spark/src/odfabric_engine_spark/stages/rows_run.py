@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -118,9 +118,16 @@ class RowsRun:
     """Runs of one stage. `states` are the rows of its leaves, None for a leaf that needs none."""
 
     def __init__(
-        self, plan: RowsPlan, states: Sequence[RowState | None], call: EngineCall, size: TransactionSize
+        self,
+        plan: RowsPlan,
+        states: Sequence[RowState | None],
+        call: EngineCall,
+        size: TransactionSize,
+        alone: AbstractContextManager[Any],
     ) -> None:
+        """What has many rows is computed within `alone`, which the stages of a transaction share."""
         self._plan = plan
+        self._large = alone
         self._stage = plan.stage
         self._states = dict(zip(plan.stage.leaves, states, strict=True))
         self._known: dict[StageLeaf, RowState] = {}
@@ -172,6 +179,13 @@ class RowsRun:
             self._sides(marks, first=first),
         )
         rows += sum(len(each.hashes) for each in touched) if self._known else 0
+        settings = self._call.settings
+        is_large = work.rows > settings.stage_rows_each or work.bytes > settings.stage_bytes_max // settings.cores
+        with self._large if is_large else nullcontext():
+            return self._within_memory(work, rows)
+
+    def _within_memory(self, work: _Work, rows: int) -> Delta:
+        """What the plan gives: of more than so many rows by tasks."""
         settings = self._call.settings
         if rows > settings.stage_rows_max and (settings.stages_by_spark or settings.spark_master):
             with found_again(lambda: self._computed(work)):

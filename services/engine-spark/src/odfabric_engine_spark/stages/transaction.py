@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -42,8 +44,9 @@ from odfabric_engine_spark.stages.group_run import GroupRun
 from odfabric_engine_spark.stages.linear_run import run_linear
 from odfabric_engine_spark.stages.open_times import OpenTimes
 from odfabric_engine_spark.stages.owed_rows import WithdrawnRows, log_owed_rows
-from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, StagedQuery
+from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, Stage, StagedQuery
 from odfabric_engine_spark.stages.rows_run import RowsRun, Watermarks
+from odfabric_engine_spark.stages.stages_at_once import StageWork, computed_stages
 from odfabric_engine_spark.stages.values import StageLeaf
 from odfabric_engine_spark.state.checkpoint import StoredCheckpoint
 from odfabric_engine_spark.state.row_state import RowState
@@ -142,6 +145,7 @@ class StagedTransaction:
         self._dropped: dict[str, list[Longs]] = defaultdict(list)
         self._withdrawn: dict[StageLeaf, WithdrawnRows] = {}
         self._states = states
+        self._alone = Lock()
         self._runs = [self._run_of(number, states) for number in range(len(query.stages))]
 
     @property
@@ -224,35 +228,51 @@ class StagedTransaction:
             before_us = step.after_us
 
     def _advance(self, run: _Run) -> Records:
-        done: list[Delta] = []
         in_hand = _InHand(self._size)
         last = len(self._runs) - 1
-        for number, (stage, running) in enumerate(zip(self._query.stages, self._runs, strict=True)):
-            deltas = [self._delta(leaf, run, done, in_hand) for leaf in stage.leaves]
-            if isinstance(running, GroupRun):
-                if number == last:
-                    found = running.records(deltas, run.marks, first=self._first)
-                    return Records(found.operations, self._as_output(found.source), found.places)
-                done.append(running.changes(deltas, run.marks, first=self._first))
-            elif isinstance(running, RowsRun):
-                done.append(running.apply(deltas, run.marks, first=self._first))
-                for leaf, rows in running.owed:
-                    log_owed_rows(str(leaf.source), rows, self._withdrawn.get(leaf))
-            else:
-                done.append(run_linear(running, deltas, self._call, self._size))
-            in_hand.add(done[-1].rows)
+        output = self._runs[last]
+
+        def deltas_of(number: int, done: Sequence[Delta | None]) -> list[Delta]:
+            return [self._delta(leaf, run, done, in_hand) for leaf in self._query.stages[number].leaves]
+
+        def begin(number: int, done: Sequence[Delta | None]) -> StageWork:
+            deltas = deltas_of(number, done)
+            return StageWork(sum(map(len, deltas)), partial(self._changes, number, deltas, run.marks))
+
+        # The records of groups at the end are told in an order of their own.
+        stages = self._query.stages[:last] if isinstance(output, GroupRun) else self._query.stages
+        done = computed_stages(
+            self._call, [_needs(stage) for stage in stages], begin, lambda found: in_hand.add(found.rows)
+        )
+        for running in self._rows_runs:
+            for leaf, rows in running.owed:
+                log_owed_rows(str(leaf.source), rows, self._withdrawn.get(leaf))
+        if isinstance(output, GroupRun):
+            found = output.records(deltas_of(last, done), run.marks, first=self._first)
+            return Records(found.operations, self._as_output(found.source), found.places)
         result = done[-1]
         identity = one_array(result.rows.column(len(self._query.columns))) if self._query.has_identity else None
         return records(self._as_output(result.rows), result.weights, identity, self._shape.vocabulary.event_time)
+
+    def _changes(self, number: int, deltas: list[Delta], marks: Watermarks) -> Delta:
+        """What the result of a stage changes by."""
+        running = self._runs[number]
+        if isinstance(running, GroupRun):
+            return running.changes(deltas, marks, first=self._first)
+        if isinstance(running, RowsRun):
+            return running.apply(deltas, marks, first=self._first)
+        return run_linear(running, deltas, self._call, self._size)
 
     def _as_output(self, rows: pa.Table) -> pa.Table:
         """Columns under their names; a column of identities is left behind."""
         names = [str(column.name()) for column in self._query.columns]
         return as_output(pa.Table.from_arrays(rows.columns[: len(names)], names=names), self._shape.rows)
 
-    def _delta(self, leaf: StageLeaf, run: _Run, done: Sequence[Delta], in_hand: _InHand) -> Delta:
+    def _delta(self, leaf: StageLeaf, run: _Run, done: Sequence[Delta | None], in_hand: _InHand) -> Delta:
         if leaf.kind == "stage":
-            return done[int(leaf.source)]
+            found = done[int(leaf.source)]
+            assert found is not None
+            return found
         if leaf.kind == "input":
             return self._new_rows(leaf, run, in_hand)
         if not self._first:
@@ -314,7 +334,7 @@ class StagedTransaction:
             else None
             for at, leaf in enumerate(stage.leaves)
         ]
-        return RowsRun(rows, found, self._call, self._size)
+        return RowsRun(rows, found, self._call, self._size, self._alone)
 
     def _output_by_position(self) -> pa.Schema:
         """The columns of the output in its types, as relations between stages know them."""
@@ -363,6 +383,11 @@ def value_columns(groups: str, accumulators: Accumulators) -> list[str]:
 
 def _input_leaves(query: StagedQuery) -> list[StageLeaf]:
     return [leaf for stage in query.stages for leaf in stage.leaves if leaf.kind == "input"]
+
+
+def _needs(stage: Stage) -> frozenset[int]:
+    """The stages that a stage reads."""
+    return frozenset(int(leaf.source) for leaf in stage.leaves if leaf.kind == "stage")
 
 
 def _names(leaf: StageLeaf) -> dict[int, str]:

@@ -1,0 +1,79 @@
+"""Branches of UNION that give no row, whatever the inputs have.
+
+Owns leaving them out. A view of several sources names each (`'shop' AS source`), and who reads one of them (`WHERE source = 'shop'`)
+meets a condition over constants in each other branch: without this every one of them would have its stages and its state. Invariant:
+the rows are the same, columns keep their ids, and a constant that cannot be computed says nothing. Not here: moving conditions into
+branches (`pushed_filters`).
+"""
+
+from __future__ import annotations
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, children, conjuncts, output_of, simple_name
+from odfabric_engine_spark.normalise.rebuild import with_children
+from odfabric_engine_spark.stages.joins import LEFT_KEPT, RIGHT_KEPT, join_kind
+from odfabric_engine_spark.validate.sizes_of_constants import NotComputed, value_of
+
+_GIVES_NONE_FOR_NONE = frozenset({"Project", "Filter", "Window", "Expand"})
+_NEEDS_RIGHT = RIGHT_KEPT | {"LeftSemi"}
+
+
+def without_dead_branches(catalyst: Catalyst, node: Plan) -> Plan:
+    """The plan without those branches, and without conditions that always hold."""
+    node = with_children(catalyst, node, [without_dead_branches(catalyst, child) for child in children(node)])
+    if simple_name(node) == "Filter":
+        return _without_settled(catalyst, node)
+    if simple_name(node) != "Union":
+        return node
+    living = [child for child in children(node) if not _is_dead(child)]
+    if not living or len(living) == len(children(node)):
+        return node
+    first = _with_columns_of(catalyst, node, living[0])
+    return first if len(living) == 1 else node.withNewChildren(catalyst.seq([first, *living[1:]]))
+
+
+def _with_columns_of(catalyst: Catalyst, union: Plan, branch: Plan) -> Plan:
+    """A branch with the columns of a union, which are known by the ids of its first branch."""
+    columns = zip(output_of(branch), output_of(union), strict=True)
+    named = [catalyst.named(own, str(known.name()), like=known) for own, known in columns]
+    return catalyst.logical.Project(catalyst.seq(named), branch)
+
+
+def _without_settled(catalyst: Catalyst, node: Plan) -> Plan:
+    """A filter without the parts that hold for every row."""
+    parts = conjuncts(node.condition())
+    asked = [part for part in parts if not _is_constant(part, holds=True)]
+    if len(asked) == len(parts):
+        return node
+    (below,) = children(node)
+    return catalyst.logical.Filter(catalyst.all_of(asked), below) if asked else below
+
+
+def _is_dead(node: Plan) -> bool:
+    """Whether a plan gives no row."""
+    name = simple_name(node)
+    below = children(node)
+    if name == "Filter" and any(_is_constant(part, holds=False) for part in conjuncts(node.condition())):
+        return True
+    if name in _GIVES_NONE_FOR_NONE or (name == "Aggregate" and not node.groupingExpressions().isEmpty()):
+        return _is_dead(below[0])
+    if name == "Union":
+        return all(map(_is_dead, below))
+    if name == "Generate":
+        return not node.outer() and _is_dead(below[0])
+    if name != "Join":
+        return False
+    kind, (left, right) = join_kind(node), below
+    return (kind in LEFT_KEPT and _is_dead(left)) or (kind in _NEEDS_RIGHT and _is_dead(right))
+
+
+def _is_constant(condition: Expression, *, holds: bool) -> bool:
+    """Whether a condition over nothing but constants holds for every row, or for none."""
+    if not condition.foldable():
+        return False
+    try:
+        return (value_of(condition) is True) is holds
+    except (NotComputed, PySparkException, Py4JError):
+        return False
