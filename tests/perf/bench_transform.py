@@ -66,6 +66,7 @@ QUERIES = {
         "select event_time, id, item, avg(value) over (partition by item order by event_time"
         " range between interval 1 minute preceding and current row) as mean from input"
     ),
+    "balance": "select event_time, id, item, sum(count) over (partition by item order by event_time, id) as balance from input",
     "distinct of all": "select max(event_time) as event_time, count(distinct item) as items from input",
     "top 10 of all": "select * from (select event_time, id, item, count from input order by value desc, id limit 10)",
     "temporal join": (

@@ -40,21 +40,35 @@ def object_array(values: list[int]) -> Integers:
     return found
 
 
-def decimal_units(array: pa.Array) -> Integers:
-    """Decimals as integers in units of their scale; nulls become 0."""
-    words = array.type.bit_width // 64
-    raw = np.frombuffer(array.buffers()[1], dtype=np.uint64).reshape(-1, words)
-    rows = raw[array.offset : array.offset + len(array)]
+def decimal_longs(array: pa.Array) -> Longs | None:
+    """Decimals as integers in units of their scale, None if one needs more than 64 bits; nulls become 0."""
+    rows = _decimal_words(array)
     longs = rows[:, 0].view(np.int64)
-    if (rows[:, 1:].view(np.int64) == (longs >> np.int64(63))[:, np.newaxis]).all():
-        total = longs.astype(object)
-    else:
-        total = rows[:, words - 1].view(np.int64).astype(object)
-        for word in reversed(range(words - 1)):
-            total = (total << 64) + rows[:, word].astype(object)
+    if not (rows[:, 1:].view(np.int64) == (longs >> np.int64(63))[:, np.newaxis]).all():
+        return None
+    return np.where(array.is_valid().to_numpy(zero_copy_only=False), longs, 0) if array.null_count else longs
+
+
+def decimal_units(array: pa.Array) -> Integers:
+    """The same of any size."""
+    longs = decimal_longs(array)
+    if longs is not None:
+        return longs.astype(object)
+    rows = _decimal_words(array)
+    words = rows.shape[1]
+    total = rows[:, words - 1].view(np.int64).astype(object)
+    for word in reversed(range(words - 1)):
+        total = (total << 64) + rows[:, word].astype(object)
     if array.null_count:
         total[~array.is_valid().to_numpy(zero_copy_only=False)] = 0
     return total
+
+
+def _decimal_words(array: pa.Array) -> npt.NDArray[np.uint64]:
+    """The words of which decimals are made, the lowest first."""
+    words = array.type.bit_width // 64
+    raw = np.frombuffer(array.buffers()[1], dtype=np.uint64).reshape(-1, words)
+    return raw[array.offset : array.offset + len(array)]
 
 
 def units_to_decimal(

@@ -87,6 +87,9 @@ class Excerpt(Protocol):
     def chosen(self, state: RowState, new_hashes: Hashes, new: Delta) -> ChosenRows:
         """Of the keys of new rows, which are what `of_new` has chosen."""
 
+    def whole(self, rows: pa.Table) -> pa.Table:
+        """Rows of keys that are looked at whole, as `chosen` gives rows."""
+
 
 ReadOuter: TypeAlias = Callable[[Longs, Longs], tuple[Longs, pa.Table]]
 """Of some owners at least so many rows from one end: the owner of each row, ascending, and the rows, those of an owner in their order."""
@@ -120,6 +123,10 @@ class StoredOrder:
     def stored_schema(self, leaf: pa.Schema) -> pa.Schema:
         """The columns of a state."""
         return pa.schema([pa.field(name, array.type) for name, array in self.stored(leaf.empty_table()).items()])
+
+    def whole(self, rows: pa.Table) -> pa.Table:
+        """As Excerpt: as they are."""
+        return rows
 
     def outer(
         self, read: ReadOuter, limits: Longs, *, greatest: bool, dense: bool = False
@@ -222,17 +229,17 @@ def starts_of(owners: npt.NDArray[Any], columns: Iterable[pa.ChunkedArray]) -> L
     differs[:1] = True
     differs[1:] = owners[1:] != owners[:-1]
     for column in columns:
-        differs[1:] |= _differing(one_array(column))
+        values = one_array(column)
+        values = row_bytes([values]) if types.is_nested(values.type) else values
+        differs[1:] |= differing(values.slice(1), values.slice(0, max(len(values) - 1, 0)))
     return np.nonzero(differs)[0]
 
 
-def _differing(column: pa.Array) -> Mask:
-    """For each value but the first whether it is another than the one before."""
-    column = row_bytes([column]) if types.is_nested(column.type) else column
-    now, before = column.slice(1), column.slice(0, max(len(column) - 1, 0))
-    differs = pc.not_equal(now, before)
-    if column.null_count:
-        differs = pc.coalesce(differs, pc.xor(now.is_null(), before.is_null()))
+def differing(some: pa.Array, others: pa.Array) -> Mask:
+    """For each value whether it is another than the one beside it; nulls are equal. Not of nested types."""
+    differs = pc.not_equal(some, others)
+    if differs.null_count:
+        differs = pc.coalesce(differs, pc.xor(some.is_null(), others.is_null()))
     found: Mask = differs.to_numpy(zero_copy_only=False)
     return found
 

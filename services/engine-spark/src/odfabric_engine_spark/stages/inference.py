@@ -52,6 +52,7 @@ from odfabric_engine_spark.stages.near_windows import near_window
 from odfabric_engine_spark.stages.ordered_leaf import OrderedRows, places_below
 from odfabric_engine_spark.stages.query import GroupStage, LinearStage, RowsStage, Stage
 from odfabric_engine_spark.stages.ranked import Ranking, ranking_of
+from odfabric_engine_spark.stages.running_windows import running_window
 from odfabric_engine_spark.stages.timed import TimedFilter, timed_filter
 from odfabric_engine_spark.stages.values import Component, Island, Node, StageLeaf, Tracer, Value, references
 from odfabric_engine_spark.validate.refusal import PLAIN_FORMS, Refused, refusal
@@ -309,7 +310,7 @@ class Inference:
         node, value, core = self._looked_up(plan, below) if looks_up else (*self._of(below), None)
         ranking = self._rankings.get(expr_id(items(plan.windowExpressions())[0]))
         if self._limited is None:
-            node, value = self._ordered(node, value, ranking or near_window(plan))
+            node, value = self._ordered(node, value, ranking or near_window(plan) or running_window(plan))
         sides = LookUpSides(self._catalyst, plan, node, value) if is_look_up(plan) else None
         node, value, traced = self._keyed(node, value, items(plan.partitionSpec()))
         if sides is not None and node is sides.below:

@@ -51,6 +51,10 @@ class LeafOrder:
     order: tuple[OrderColumn, ...]
     greatest: bool
 
+    def is_other(self, other: LeafOrder) -> bool:
+        """Whether rows do not lie alike; it does not matter in which sequence keys are told."""
+        return (set(self.keys), self.order, self.greatest) != (set(other.keys), other.order, other.greatest)
+
 
 @dataclass(frozen=True, slots=True)
 class OrderedRows:
@@ -60,6 +64,10 @@ class OrderedRows:
     order: Sequence[By]
     hides_rows: bool
 
+    def columns(self) -> list[Expression]:
+        """What is read of the rows, as far as that is known here."""
+        return [*self.keys, *(each.column for each in self.order)]
+
     def reads(self, places: Mapping[int, int]) -> bool:
         """Whether keys, and by what rows are ordered first, are columns at known places."""
         return _positions(self.keys, places) is not None and order_columns(self.order, places) is not None
@@ -67,8 +75,7 @@ class OrderedRows:
     @property
     def can_read(self) -> bool:
         """Whether they are columns of what is below."""
-        columns = [*self.keys, *(each.column for each in self.order)]
-        return self.reads(places_of([each for each in columns if is_attribute(each)]))
+        return self.reads(places_of([each for each in self.columns() if is_attribute(each)]))
 
     def of_leaf(
         self, catalyst: Catalyst, below: Sequence[Plan], leaf: StageLeaf, island: Island, order_max: int = _ORDER_MAX

@@ -20,13 +20,14 @@ from odfabric_engine_spark.stages.partners import partners_of
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.stages.ranked import outermost_of
 from odfabric_engine_spark.stages.row_expressions import RowExpressions
+from odfabric_engine_spark.stages.running_windows import running_of
 from odfabric_engine_spark.stages.values import Island, StageLeaf, stage_schema
 
 
 class RowsPlan:
     """Of one stage. `kept` are the leaves whose rows are needed again, `partners` those without which rows of a key give nothing.
 
-    `excerpt` says which rows of a key are looked at, None for all; `times` when rows are that others look up, `versions` how
+    `excerpt` says which rows of a key are looked at, None for all, and `bound_excerpt` is the plan over these; `times` when rows are that others look up, `versions` how
     these lie in their state.
     """
 
@@ -39,6 +40,10 @@ class RowsPlan:
         self.kept = frozenset(leaf for leaf in stage.leaves if _is_needed_again(stage, leaf))
         self.partners = partners_of(catalyst, stage)
         self.excerpt: Excerpt | None = outermost_of(catalyst, stage) or nearby_of(catalyst, stage)
+        self.bound_excerpt = self.bound
+        running = None if self.excerpt is not None else running_of(catalyst, stage)
+        if running is not None:
+            self.excerpt, self.bound_excerpt = running
         self.times = {
             version: RowExpressions.of(catalyst, version.columns, (time,))
             for leaf in stage.leaves

@@ -459,8 +459,9 @@ class RowsRun:
 
     def _bound_rows(self, part: KeyPart, work: _Work) -> list[BoundRows]:
         """Rows of the leaves, in their order, for the keys of a part."""
-        if self._plan.excerpt is not None and self._known and not work.whole:
-            return [self._excerpt(self._plan.excerpt, part, work)]
+        choice = self._choice(work)
+        if choice is not None:
+            return [self._excerpt(choice, part, work)]
         bound: dict[StageLeaf, BoundRows] = {}
         for island in self._stage.islands:
             for leaf in island.leaves:
@@ -469,6 +470,10 @@ class RowsRun:
             for leaf in island.wholes:
                 bound[leaf] = self._bound(leaf, work.incoming[leaf], AskedRows.of_keys(_EVERY_KEY, 0), alone=False)
         return [bound[leaf] for leaf in self._stage.leaves]
+
+    def _choice(self, work: _Work) -> Excerpt | None:
+        """Which rows of keys are bound, None for all."""
+        return self._plan.excerpt if self._known and not work.whole else None
 
     def _excerpt(self, choice: Excerpt, part: KeyPart, work: _Work) -> BoundRows:
         """Rows of the only leaf that are looked at of the keys of a part."""
@@ -480,8 +485,9 @@ class RowsRun:
             return old_and_new_rows(found.old, found.new, alone=False)
         whole = work.incoming[leaf]
         all_new = whole.taken(np.nonzero(is_among(whole.hashes, found.doubtful))[0])
-        old = pa.concat_tables([found.old, state.of_keys(pa.array(found.doubtful))])
-        return old_and_new_rows(old, Delta.joined([found.new, all_new.delta]), alone=False)
+        of_whole = Delta(choice.whole(all_new.delta.rows), all_new.delta.weights)
+        old = pa.concat_tables([found.old, choice.whole(state.of_keys(pa.array(found.doubtful)))])
+        return old_and_new_rows(old, Delta.joined([found.new, of_whole]), alone=False)
 
     def _is_divisible(self, part: KeyPart, work: _Work) -> bool:
         return not self._plan.always and part.divisible and work.has_several(part)
@@ -495,12 +501,12 @@ class RowsRun:
         found = Delta.none(self._plan.output_schema)
         if rows or self._plan.always:
             try:
-                found = counted_rows(self._results([each.as_table() for each in bound], work.sides))
+                found = counted_rows(self._results([each.as_table() for each in bound], work))
             except (PySparkException, Py4JError) as error:
                 if not is_of_data(error):
                     raise
-                excerpt = self._plan.excerpt
-                if excerpt is not None and excerpt.has_edges and self._known and not work.whole:
+                choice = self._choice(work)
+                if choice is not None and choice.has_edges:
                     # At the edge of an excerpt an expression may meet what it never meets in the whole key.
                     whole = replace(work, whole=True)
                     return self._changes(part, self._bound_rows(part, whole), whole)
@@ -510,13 +516,14 @@ class RowsRun:
         ]
         return _PartChange(found if len(work.sides) == 1 else added_up(found), owed)
 
-    def _results(self, leaves: Sequence[pa.Table], sides: Sequence[Side]) -> pa.Table:
+    def _results(self, leaves: Sequence[pa.Table], work: _Work) -> pa.Table:
         """What the plan gives over rows of the leaves. Raises ResultTooLarge, and what Spark raises."""
+        plan = self._plan.bound if self._choice(work) is None else self._plan.bound_excerpt
         few = sum(map(len, leaves)) <= self._call.settings.stage_rows_each
         sources = [tagged(self._plan.catalyst, each) for each in leaves]
         sizes = [Size(len(each), each.nbytes) for each in leaves]
         in_one_task = not self._plan.always or few
-        return collected(self._plan.bound.changes(sources, sides, in_one_task=in_one_task, sizes=sizes))
+        return collected(plan.changes(sources, work.sides, in_one_task=in_one_task, sizes=sizes))
 
     def _failed(self, error: BaseException, part: KeyPart, work: _Work, check: Callable[[], None]) -> BaseException:
         """The failure of a part with the rows to blame: a key fails by itself, whatever the others are, so keys are left out first."""
@@ -527,13 +534,13 @@ class RowsRun:
                     check()
                     own = [each.as_table() for each in self._bound_rows(half, work)]
                     try:
-                        self._results(own, work.sides)
+                        self._results(own, work)
                     except (PySparkException, Py4JError) as again:
                         error, part, leaves = again, half, own
                         break
                 else:
                     break
-        compute = partial(self._results, sides=work.sides)
+        compute = partial(self._results, work=work)
         return FewestRows(error, compute, leaves, lambda: self._plan.described, row_wise=False).told(check)
 
     def _bound(self, leaf: StageLeaf, new: Incoming, asked: AskedRows | AskedVersions, *, alone: bool) -> BoundRows:

@@ -7,7 +7,7 @@ order of the second. Not here: rows of whole keys (`net_rows`), ends of keys (`k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from odfabric.formats.canonical_rows import has_integers_in_order, integers_in_order, one_array
 from odfabric_engine_spark.state.net_rows import bytes_of, told_apart_by
-from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Longs, Run
+from odfabric_engine_spark.state.run import CLOSES, WEIGHT, Hashes, Longs, Run, spans
 
 _Mask = npt.NDArray[np.bool_]
 _LEAST = np.iinfo(np.int64).min
@@ -123,12 +123,71 @@ class Places:
             found += each.lower[1:] - each.upper[:-1]
         return found
 
+    def count(self, *, after: bool) -> Longs:
+        """How many rows lie on one side of each place."""
+        found = np.zeros(len(self), dtype=np.int64)
+        for each in self.in_runs:
+            begins, ends = each.after if after else each.before
+            found += ends - begins
+        return found
+
+    def everything(self) -> Places:
+        """All rows of each key as one place."""
+        return Places(
+            self.hashes, tuple(Place(each.begins, each.begins, each.ends, each.ends) for each in self.in_runs)
+        )
+
     def different(self) -> Places:
         """Each once, as far as rows tell them apart."""
         bounds = [bound for each in self.in_runs for bound in (each.lower, each.upper)]
         told = np.stack([self.hashes.view(np.int64), *bounds], axis=1)
         _, first = np.unique(told, axis=0, return_index=True)
         return self.take(np.sort(first))
+
+
+@dataclass(frozen=True, slots=True)
+class SomeRows:
+    """Rows of a run, from `begins` to `ends`, of keys that are known by number; a key may have several such spans. None is empty."""
+
+    run: Run
+    owners: Longs
+    begins: Longs
+    ends: Longs
+
+    @classmethod
+    def pieces(cls, run: Run, begins: Longs, ends: Longs, rows_max: int) -> Iterator[SomeRows]:
+        """Spans of rows, of keys that are numbered by them, fewer than twice so many rows at a time."""
+        counts = -(-(ends - begins) // rows_max)
+        owners = np.repeat(np.arange(len(begins)), counts)
+        first = spans(np.zeros_like(counts), counts) * rows_max + begins[owners]
+        last = np.minimum(first + rows_max, ends[owners])
+        numbers = (np.cumsum(last - first) - 1) // rows_max
+        starts = np.nonzero(np.diff(numbers, prepend=-1))[0]
+        for some in map(slice, starts, np.append(starts, len(numbers))[1:]):
+            yield cls(run, owners[some], first[some], last[some])
+
+    @property
+    def counts(self) -> Longs:
+        """How many rows each span has."""
+        return self.ends - self.begins
+
+    @property
+    def starts(self) -> Longs:
+        """Where each begins among all of them."""
+        found: Longs = np.cumsum(self.counts) - self.counts
+        return found
+
+    def taken(self, names: Sequence[str] | None) -> pa.Table:
+        """The rows, or some of their columns."""
+        if len(self.begins) == 1:
+            rows = self.run.slice(int(self.begins[0]), int(self.ends[0]))
+            return rows if names is None else rows.select(list(names))
+        return self.run.take(spans(self.begins, self.ends), names)
+
+    def chosen(self, some: Longs) -> SomeRows:
+        """Single rows among them."""
+        at = spans(self.begins, self.ends)[some]
+        return SomeRows(self.run, np.repeat(self.owners, self.counts)[some], at, at + 1)
 
 
 def place_in(run: Run, hashes: Hashes, columns: Mapping[str, Longs]) -> Place:

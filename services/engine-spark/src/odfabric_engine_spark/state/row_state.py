@@ -18,7 +18,15 @@ from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.state.growing_run import GrowingRun
 from odfabric_engine_spark.state.key_ends import Span, read_ends
 from odfabric_engine_spark.state.net_rows import KeyedRows, gathered, netted, pieces
-from odfabric_engine_spark.state.row_search import Places, place_in, rows_since, same_rows, shared_hashes, weights_in
+from odfabric_engine_spark.state.row_search import (
+    Places,
+    SomeRows,
+    place_in,
+    rows_since,
+    same_rows,
+    shared_hashes,
+    weights_in,
+)
 from odfabric_engine_spark.state.run import (
     CLOSES,
     HASH,
@@ -140,6 +148,14 @@ class RowState:
         sides = [each.after if after else each.before for each in places.in_runs]
         numbers, rows = self._outward(sides, counts, greatest=not after)
         return numbers, self._table(places.hashes[numbers], rows)
+
+    def rows_beside(self, places: Places, *, after: bool) -> Iterator[SomeRows]:
+        """All rows on one side of places as runs have them, in pieces; they are known by the number of their place."""
+        for run, each in zip(self._runs, places.in_runs, strict=True):
+            begins, ends = each.after if after else each.before
+            for some in SomeRows.pieces(run, begins, ends, self._work.piece_rows):
+                self._work.check()
+                yield some
 
     def _outward(self, spans_of: Sequence[Span], counts: Longs, *, greatest: bool) -> tuple[Longs, pa.Table]:
         """Net rows from one end of spans, and before them of which: at least `counts` that are there, if a span has so many."""

@@ -1,0 +1,208 @@
+"""Windows from the first row of a partition to the current one, of functions that can go on from what the rows before gave.
+
+Owns finding them in a plan: numbers and ranks of rows, counts, and sums of whole numbers and decimals; and the plan in which each goes
+on from columns of the leaf (`Before`). Invariant: over the rows from some place on, with what all rows before it sum up to in
+these columns, that plan gives what the query gives over all rows; with nulls in them it is the query. Not here: where rows are cut, and what
+those before sum up to (`running`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import types
+
+from odfabric.formats.canonical_rows import has_integers_in_order
+from odfabric_engine_spark.catalyst import (
+    Attribute,
+    Catalyst,
+    Expression,
+    Plan,
+    children,
+    expr_id,
+    is_attribute,
+    items,
+    output_of,
+    simple_name,
+    without_alias,
+)
+from odfabric_engine_spark.incremental.classify import arrow_type
+from odfabric_engine_spark.incremental.group_keys import can_be_key
+from odfabric_engine_spark.incremental.input_table import marked_leaf
+from odfabric_engine_spark.normalise.rebuild import map_expressions
+from odfabric_engine_spark.normalise.template import from_template
+from odfabric_engine_spark.stages.binding import BoundPlan
+from odfabric_engine_spark.stages.ordered_leaf import LeafOrder, OrderedRows, only_leaf, order_of, places_below
+from odfabric_engine_spark.stages.query import RowsStage
+from odfabric_engine_spark.stages.running import Before, Running
+from odfabric_engine_spark.stages.values import StageLeaf
+
+_ABOVE = frozenset({"Project", "Filter"})
+_NUMBERS_OF_ROWS = frozenset({"RowNumber", "Rank"})
+_PRECISION_MAX = 27
+"""Of decimals that are summed: a sum has ten digits more, and two sums are added in one more, of which there are 38."""
+_COUNTED = "cast(own + coalesce(before, 0L) as {type})"
+_SUMMED = "cast(coalesce(own + before, own, before) as {type})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A window function: `column` is what it counts or sums, None for rows."""
+
+    named: Expression
+    column: Attribute | None
+    is_sum: bool
+
+    def before(self, places: Mapping[int, int]) -> Before:
+        """What has to be known of the rows before, in which columns lie at some places."""
+        position = None if self.column is None else places[expr_id(self.column)]
+        return Before(position, self.is_sum, arrow_type(self.named) if self.is_sum else pa.int64())
+
+
+@dataclass(frozen=True, slots=True)
+class RunningWindow(OrderedRows):
+    """A window all of whose functions can go on."""
+
+    calls: tuple[_Call, ...]
+
+    def columns(self) -> list[Expression]:
+        """Also what is counted and summed."""
+        return [*OrderedRows.columns(self), *self._values]
+
+    def reads(self, places: Mapping[int, int]) -> bool:
+        """Whether also what is counted and summed are columns at known places."""
+        return OrderedRows.reads(self, places) and all(expr_id(each) in places for each in self._values)
+
+    @property
+    def _values(self) -> list[Attribute]:
+        return [each.column for each in self.calls if each.column is not None]
+
+
+def running_window(window: Plan) -> RunningWindow | None:
+    """A Window node as such one, None if it is another."""
+    order = order_of(window)
+    if not order or not is_attribute(order[0].column) or not can_be_key(order[0].column):
+        return None
+    if not has_integers_in_order(arrow_type(order[0].column)):
+        return None
+    calls = [_call(each) for each in items(window.windowExpressions())]
+    known = tuple(each for each in calls if each is not None)
+    if len(known) < len(calls):
+        return None
+    return RunningWindow(items(window.partitionSpec()), order, hides_rows=False, calls=known)
+
+
+def running_of(catalyst: Catalyst, stage: RowsStage) -> tuple[Running, BoundPlan] | None:
+    """How rows of a stage's only leaf are cut, and the plan over those that are left; None if it has other windows."""
+    found = only_leaf(stage)
+    if found is None:
+        return None
+    leaf, island, above = found
+    before: dict[int, list[Before]] = {}
+    orders: list[LeafOrder] = []
+    for at in (at for at, each in enumerate(above) if simple_name(each) == "Window"):
+        window = running_window(above[at])
+        below = [each for each in above[at + 1 :] if simple_name(each) != "Window"]
+        order = None if window is None else window.of_leaf(catalyst, below, leaf, island, order_max=1)
+        places = places_below(catalyst, below, leaf.columns, must_not_fail=False)
+        if window is None or order is None or places is None or not window.reads(places):
+            return None
+        before[at] = [call.before(places) for call in window.calls]
+        orders.append(order)
+    if not before or not all(simple_name(each) in _ABOVE for each in above[: min(before)]):
+        return None
+    first = orders[0]
+    if any(each.is_other(first) for each in orders):
+        return None
+    parts = tuple(dict.fromkeys(part for each in before.values() for part in each))
+    running = Running(first.keys, first.order, first.greatest, parts)
+    return running, BoundPlan(catalyst, _GoingOn(catalyst, parts).plan(leaf, above, before), stage.output)
+
+
+class _GoingOn:
+    """Makes the plan whose leaf has columns for what the rows before give."""
+
+    def __init__(self, catalyst: Catalyst, parts: Sequence[Before]) -> None:
+        self._catalyst = catalyst
+        self._columns = {part: self._column(part) for part in parts}
+
+    def plan(self, leaf: StageLeaf, above: Sequence[Plan], before: Mapping[int, Sequence[Before]]) -> Plan:
+        """The nodes above a leaf, highest first, over such a leaf; `before` is what each function of the windows among them needs."""
+        columns = list(self._columns.values())
+        plan = marked_leaf(self._catalyst, [*leaf.columns, *columns])
+        for at in reversed(range(len(above))):
+            if at in before:
+                plan = self._window(above[at], plan, before[at])
+            elif at > min(before):
+                named = [*items(above[at].projectList()), *columns]
+                plan = self._catalyst.logical.Project(self._catalyst.seq(named), plan)
+            else:
+                plan = above[at].withNewChildren(self._catalyst.seq([plan]))
+        return plan
+
+    def _window(self, window: Plan, below: Plan, before: Sequence[Before]) -> Plan:
+        """A window over rows that have what those before them gave, and over it what both give together."""
+        catalyst, named = self._catalyst, items(window.windowExpressions())
+        own = {expr_id(each): catalyst.named(without_alias(each), "own") for each in named}
+
+        def renamed(part: Expression) -> Expression | None:
+            return own.get(expr_id(part)) if simple_name(part) == "Alias" else None
+
+        over_rows = map_expressions(catalyst, window, renamed).withNewChildren(catalyst.seq([below]))
+        shown: list[Expression] = list(output_of(below))
+        for each, part in zip(named, before, strict=True):
+            value = own[expr_id(each)].toAttribute()
+            text = (_SUMMED if part.is_sum else _COUNTED).format(type=value.dataType().sql())
+            together = from_template(catalyst, text, {"own": value, "before": self._columns[part]})
+            shown.append(catalyst.named(together, str(each.name()), like=each))
+        return catalyst.logical.Project(catalyst.seq(shown), over_rows)
+
+    def _column(self, part: Before) -> Attribute:
+        of_type = f"cast(null as {_sql_type(part.type)})"
+        return self._catalyst.named(self._catalyst.parse_expression(of_type), "before").toAttribute()
+
+
+def _sql_type(data_type: pa.DataType) -> str:
+    is_decimal = types.is_decimal(data_type)
+    return f"decimal({data_type.precision}, {data_type.scale})" if is_decimal else "bigint"
+
+
+def _call(named: Expression) -> _Call | None:
+    expression = without_alias(named)
+    if simple_name(named) != "Alias" or simple_name(expression) != "WindowExpression":
+        return None
+    frame, function = expression.windowSpec().frameSpecification(), expression.windowFunction()
+    if (simple_name(frame.lower()), simple_name(frame.upper())) != ("UnboundedPreceding", "CurrentRow"):
+        return None
+    if simple_name(function) in _NUMBERS_OF_ROWS:
+        return _Call(named, None, is_sum=False)
+    if simple_name(function) != "AggregateExpression" or function.isDistinct() or function.filter().isDefined():
+        return None
+    called = function.aggregateFunction()
+    name, read = simple_name(called), children(called)
+    if name not in ("Count", "Sum") or len(read) != 1:
+        return None
+    if name == "Sum":
+        column = _whole_number(read[0])
+        return _Call(named, column, is_sum=True) if is_attribute(column) and _can_be_added(arrow_type(column)) else None
+    if is_attribute(read[0]):
+        return _Call(named, read[0], is_sum=False)
+    counts_rows = simple_name(read[0]) == "Literal" and not read[0].nullable()
+    return _Call(named, None, is_sum=False) if counts_rows else None
+
+
+def _whole_number(value: Expression) -> Expression:
+    """What is summed as a decimal so that no order of rows overflows (`whole_numbers`)."""
+    if simple_name(value) != "Cast" or not types.is_signed_integer(arrow_type(value.child())):
+        return value
+    summed_as = arrow_type(value)
+    return value.child() if types.is_decimal(summed_as) and summed_as.scale == 0 else value
+
+
+def _can_be_added(data_type: pa.DataType) -> bool:
+    """Whether sums are exact in any order, and two of them fit into a decimal with as many digits behind the point."""
+    if types.is_decimal(data_type):
+        return int(data_type.precision) <= _PRECISION_MAX
+    return bool(types.is_signed_integer(data_type))

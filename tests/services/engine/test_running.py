@@ -1,0 +1,325 @@
+"""Windows that reach back to the first row of a key go on from what the rows before a change gave, and what is given is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from odfabric.errors import InvalidData
+from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.kept_plans import KeptPlans
+from odfabric_engine_spark.stages import excerpt, rows_plan
+from odfabric_engine_spark.stages.delta import Delta
+from odfabric_engine_spark.stages.excerpt import ChosenRows
+from odfabric_engine_spark.stages.running import Running
+from odfabric_engine_spark.stages.running_windows import running_of
+from odfabric_engine_spark.state.row_state import RowState
+from odfabric_engine_spark.state.run import Hashes, distinct
+from tests.services.engine.law_check import net_rows
+from tests.services.engine.transforming import HOUR, A, Derivative, Input, R, input_schema
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = input_schema(
+    pa.field("k", pa.int32()),
+    pa.field("n", pa.int64()),
+    pa.field("s", pa.string()),
+    pa.field("m", pa.decimal128(12, 2)),
+    pa.field("i", pa.int8()),
+)
+ROWS = "rows between unbounded preceding and current row"
+
+
+def window(function: str, order: str = "event_time", *, where: str = "true", frame: str = "", keys: str = "k") -> str:
+    return f"select event_time, k, n, s, m, {function} over (partition by {keys} order by {order} {frame}) v from a where {where}"
+
+
+RUNNING = {
+    "sum of peers": window("sum(n)"),
+    "sum of rows": window("sum(n)", frame=ROWS),
+    "sum of decimals": window("sum(m)", "event_time desc"),
+    "sum of small numbers": window("sum(i)", "n nulls last"),
+    "number": window("row_number()", "n, s"),
+    "number from the end": window("row_number()", "n desc nulls first, event_time"),
+    "rank": window("rank()", "n desc, s"),
+    "count": window("count(*)", frame=ROWS),
+    "count of one": window("count(1)", "n"),
+    "count of values": window("count(s)", "n", frame=ROWS),
+    "mean": window("avg(n)"),
+    "of chosen values": window("sum(n) filter (where n > 0)"),
+    "of all": window("sum(m)", keys="1"),
+    "of two keys": window("sum(n)", keys="k, s"),
+    "several": "select event_time, k, row_number() over w a, sum(n) over w b, count(n) over w c, sum(m) over w d, sum(n) over w + 1 e,"
+    " rank() over w f from a window w as (partition by k order by event_time)",
+    "balance": "select event_time, k, sum(case when s = 'a' then m else -m end) over (partition by k order by event_time, n) b from a",
+    "of chosen rows": window("sum(n)", where="n > 0 and s is not null"),
+    "of computed rows": "select event_time, k, sum(y) over (partition by k order by y) v from (select event_time, k, n * 2 + 1 y from a)",
+    "of rows of two": "select event_time, k, sum(n) over (partition by k order by event_time, n) v from"
+    " (select event_time, k, n from a union all select event_time, k + 1, n from a)",
+    "filtered above": "select * from (" + window("sum(n)", frame=ROWS) + ") where v > 0",
+    "then grouped": "select max(event_time) event_time, k, sum(v) v from ("
+    + window("row_number()")
+    + ") where v % 3 = 1 group by k",
+    "of groups": "select event_time, k, n, sum(c) over (partition by k order by n) v from"
+    " (select max(event_time) event_time, k, n, count(*) c from a group by k, n)",
+    "one over another": "select event_time, k, sum(v) over (order by event_time, k) w from ("
+    + window("count(*)", frame=ROWS)
+    + ")",
+}
+"""Queries that go on."""
+ALL_ROWS = {
+    "of doubles": window("sum(cast(n as double))"),
+    "of large decimals": window("sum(cast(m as decimal(30, 2)))"),
+    "greatest": window("max(n)"),
+    "dense": window("dense_rank()"),
+    "all the others": window("sum(n)", frame="rows between current row and unbounded following"),
+    "but the last": window("sum(n)", frame="rows between unbounded preceding and 1 preceding"),
+    "beside near rows": "select event_time, k, lag(n) over w p, sum(n) over w q from a window w as (partition by k order by event_time)",
+    "by a text": window("sum(n)", "s"),
+    "by a decimal": window("sum(n)", "m"),
+    "over one another": "select event_time, k, sum(v) over (partition by k order by event_time) w from ("
+    + window("count(*)", frame=ROWS)
+    + ")",
+}
+"""Queries that look at all rows of a key."""
+
+
+def _row(rng: Random) -> tuple[Any, ...]:
+    return (
+        HOUR + rng.randrange(40) * 250,
+        rng.choice([None, 0, 1]),
+        rng.choice([None, *range(-6, 7)]),
+        rng.choice([None, "", "a", "b"]),
+        rng.choice([None, Decimal("0.00"), Decimal("-1234567890.12"), Decimal("9.99")]),
+        rng.choice([None, -128, 127, 3]),
+    )
+
+
+def history(source: Input, rng: Random) -> Iterator[None]:
+    """Blocks of rows that come, late and at the end, and some of those that are there and go."""
+    there: list[tuple[Any, ...]] = []
+    for rows, most in ((300, 0), (1, 1), (2, 1), (0, 3), (3, 2), (12, 12)):
+        new = [_row(rng) for _ in range(rows)]
+        gone = [there.pop(rng.randrange(len(there))) for _ in range(min(len(there), most))]
+        there += new
+        source.add([*((A, *row) for row in new), *((R, *row) for row in gone)])
+        yield
+
+
+@contextmanager
+def by_all_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setattr(rows_plan, "running_of", lambda *_: None)
+        yield
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether stages were taken for such that go on, which they do however few rows they leave out."""
+    monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 0)
+    told: list[bool] = []
+
+    def noted(*given: Any) -> Any:
+        made = running_of(*given)
+        told.append(made is not None)
+        return made
+
+    monkeypatch.setattr(rows_plan, "running_of", noted)
+    return told
+
+
+@pytest.fixture
+def going_on(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether keys were not looked at whole, whenever it was asked."""
+    told: list[bool] = []
+    plain = Running.chosen
+
+    def noting(self: Running, state: RowState, new_hashes: Hashes, new: Delta) -> ChosenRows:
+        made = plain(self, state, new_hashes, new)
+        told.append(len(made.doubtful) < len(distinct(new_hashes)))
+        return made
+
+    monkeypatch.setattr(Running, "chosen", noting)
+    return told
+
+
+def both_ways(query: str, call: EngineCall, monkeypatch: pytest.MonkeyPatch, source: Input, seed: str | int) -> None:
+    """Holds what is given against what all rows of the keys give."""
+    going_on = Derivative(query, [source], replace(call, plans=KeptPlans()))
+    by_all = Derivative(query, [source], replace(call, plans=KeptPlans()), name="all")
+    for _ in history(source, Random(seed)):
+        records = going_on.pull().records
+        with by_all_rows(monkeypatch):
+            expected = by_all.pull().records
+        assert net_rows(records) == net_rows(expected)
+        assert len(records) == len(expected)
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_what_goes_on_is_what_all_rows_give(
+    name: str, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool], going_on: list[bool]
+) -> None:
+    both_ways(RUNNING[name], engine_call, monkeypatch, Input(engine_call.exchange.root, "a", SCHEMA), name)
+    assert any(found)
+    assert any(going_on)
+
+
+@pytest.mark.parametrize("name", ALL_ROWS)
+def test_other_windows_look_at_all_rows(name: str, engine_call: EngineCall, found: list[bool]) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    source.add([(A, HOUR, 1, 1, "a", None, 1)] * 2)
+    assert Derivative(ALL_ROWS[name], [source], replace(engine_call, plans=KeptPlans())).pull().records
+    assert found
+    assert not any(found)
+
+
+def _numbers(changes: list[tuple[int, int]], key: int = 1) -> list[tuple[Any, ...]]:
+    return [(op, HOUR + number, key, number, "a", None, 1) for op, number in changes]
+
+
+SUM = "select event_time, k, n, sum(n) over (partition by k order by event_time) v from a"
+
+
+def test_what_is_bound_does_not_grow_with_the_key(engine_call: EngineCall, bound: list[tuple[int, ...]]) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    source.add(_numbers([(A, number) for number in range(6_000)]))
+    derived = Derivative(SUM, [source], engine_call)
+    assert len(derived.pull().records) == 6_000
+    bound.clear()
+    source.add(_numbers([(A, 7_000), (A, 7_001)]))
+    total = sum(range(6_000))
+    assert [row[-1] for row in derived.pull().records] == [total + 7_000, total + 14_001]
+    assert bound == [(2,)]
+    bound.clear()
+    # A row that goes takes part in what comes after it.
+    source.add(_numbers([(R, 5_990)]))
+    assert len(derived.pull().records) == 1 + 2 * (9 + 2)
+    assert bound == [(1 + 9 + 2,)]
+
+
+def test_few_rows_are_looked_at_whole(engine_call: EngineCall, bound: list[tuple[int, ...]]) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    source.add(_numbers([(A, number) for number in range(100)]))
+    derived = Derivative(SUM, [source], engine_call)
+    derived.pull()
+    bound.clear()
+    source.add(_numbers([(A, 200)]))
+    assert len(derived.pull().records) == 1
+    assert bound == [(101,)]
+
+
+def test_rows_that_were_withdrawn_do_not_count(
+    engine_call: EngineCall, bound: list[tuple[int, ...]], found: list[bool]
+) -> None:
+    """They and their withdrawals lie in runs of their own, which are never brought together here."""
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    source.add(_numbers([(A, number) for number in range(1_000)]))
+    derived = Derivative(SUM, [source], engine_call)
+    derived.pull()
+    source.add(_numbers([(R, 10), (R, 20), (A, 1_500)]))
+    derived.pull()
+    source.add(_numbers([(R, 1_500), (A, 20)]))
+    derived.pull()
+    bound.clear()
+    source.add(_numbers([(A, 2_000)]))
+    assert [row[-1] for row in derived.pull().records] == [sum(range(1_000)) - 10 + 2_000]
+    assert bound == [(1,)]
+    assert any(found)
+
+
+def test_rows_that_are_owed_make_a_key_doubtful(
+    engine_call: EngineCall, bound: list[tuple[int, ...]], found: list[bool]
+) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    source.add(
+        [*_numbers([(A, number) for number in range(10)]), *_numbers([(A, number) for number in range(10)], key=2)]
+    )
+    derived = Derivative(SUM, [source], engine_call)
+    records = derived.pull().records
+    source.add(_numbers([(R, 5), (R, 5)]))
+    records += derived.pull().records
+    bound.clear()
+    source.add([*_numbers([(A, 20)]), *_numbers([(A, 20)], key=2)])
+    records += derived.pull().records
+    assert bound == [(10 + 1,)]
+    assert {row[-3:] for row in net_rows(records) if row[-2] == 20} == {(1, 20, 60), (2, 20, 65)}
+    # What is owed comes, and comes again.
+    for total in (60, 65):
+        source.add(_numbers([(A, 5)]))
+        records += derived.pull().records
+        assert {row[-1] for row in net_rows(records) if row[-3:-1] == (1, 20)} == {total}
+    assert any(found)
+
+
+@pytest.mark.parametrize("query", [RUNNING["of two keys"], RUNNING["several"], RUNNING["of groups"]])
+@pytest.mark.usefixtures("colliding")
+def test_keys_that_share_a_hash_are_looked_at_whole(
+    query: str, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool]
+) -> None:
+    doubtful: list[bool] = []
+    plain = Running.chosen
+
+    def noting(self: Running, *given: Any) -> ChosenRows:
+        made = plain(self, *given)
+        doubtful.append(len(made.doubtful) > 0)
+        return made
+
+    monkeypatch.setattr(Running, "chosen", noting)
+    both_ways(query, engine_call, monkeypatch, Input(engine_call.exchange.root, "a", SCHEMA), 7)
+    assert any(found)
+    assert any(doubtful)
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 1_000])
+def test_rows_before_are_summed_in_pieces(
+    pieces: int, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool]
+) -> None:
+    call = replace(engine_call, settings=replace(engine_call.settings, state_piece_rows=pieces))
+    both_ways(RUNNING["several"], call, monkeypatch, Input(call.exchange.root, "a", SCHEMA), pieces)
+    assert any(found)
+
+
+LARGE = 1 << 62
+
+
+@pytest.mark.parametrize(
+    ("query", "values", "last"),
+    [
+        ("sum(n)", [LARGE, -LARGE, LARGE], LARGE),
+        ("sum(n)", [-LARGE, -LARGE, LARGE], -LARGE),
+        ("sum(m)", [Decimal("9999999999.99")] * 3, Decimal("39999999999.96")),
+    ],
+)
+def test_large_numbers_are_summed_exactly(
+    query: str, values: list[Any], last: Any, engine_call: EngineCall, found: list[bool]
+) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+
+    def row(number: int, value: Any) -> tuple[Any, ...]:
+        is_decimal = isinstance(value, Decimal)
+        return (A, HOUR + number, 1, None if is_decimal else value, "a", value if is_decimal else None, 1)
+
+    source.add([row(number, value) for number, value in enumerate(values)])
+    derived = Derivative(f"select event_time, {query} over (order by event_time) v from a", [source], engine_call)
+    derived.pull()
+    source.add([row(9, values[-1] if isinstance(last, Decimal) else 0)])
+    assert [each[-1] for each in derived.pull().records] == [last]
+    assert any(found)
+
+
+def test_what_is_too_large_fails_as_in_spark(engine_call: EngineCall, found: list[bool]) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    source.add([(A, HOUR + number, 1, LARGE - 1, "a", None, 1) for number in range(2)])
+    derived = Derivative("select event_time, sum(n) over (order by event_time) v from a", [source], engine_call)
+    derived.pull()
+    source.add([(A, HOUR + 5, 1, LARGE, "a", None, 1)])
+    with pytest.raises(InvalidData, match="overflow"):
+        derived.pull()
+    assert any(found)
