@@ -54,10 +54,14 @@ def engine_call(spark: SparkProcess, tmp_path: Path) -> EngineCall:
 
 
 @pytest.fixture
-def lab(engine_call: EngineCall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """Every query is new here, so compiling it would take longer than running it."""
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every query is new, compiling it takes longer than running it."""
     monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.wholeStage", "false")
     monkeypatch.setitem(gate.GATE_CONF, "spark.sql.codegen.factoryMode", "NO_CODEGEN")
+
+
+@pytest.fixture
+def lab(engine_call: EngineCall, tmp_path: Path, interpreted: None) -> Lab:
     return Lab(engine_call, tmp_path)
 
 

@@ -108,14 +108,14 @@ def _row_function(c: Composer, x: Relation, rest: str) -> Item:
 
 
 def _near_functions(c: Composer, x: Relation, _: int) -> Relation | None:
-    """One or two functions that reach but a few rows, or a span of time, over windows of one order; perhaps one of them over the other."""
+    """One to three functions over windows of one order that reach but a few rows, or go on from what the rows before gave."""
     found = _rows_of(c, x)
     if found is None:
         return None
     rows, rest = found
     order = f"PARTITION BY {_partition(c, rows)} ORDER BY {_order(c, rows)}{rest}"
     kept = [(f"q.{name}", kind) for name, kind in rows.columns]
-    items = [_near_function(c, rows, order) for _ in range(c.r.choice([1, 2]))]
+    items = [c.r.choice([_near_function, _running_function])(c, rows, order) for _ in range(c.r.choice([1, 2, 3]))]
     source = rows.text if len(items) == 1 else f"(SELECT DISTINCT q.* FROM {rows.text} q)"
     return c.select(rows, [*kept, *items], f"{source} q", row_wise=False)
 
@@ -133,6 +133,20 @@ def _near_function(c: Composer, x: Relation, order: str) -> Item:
             (f"max({name}) OVER {framed}", kind),
         ]
     )
+
+
+def _running_function(c: Composer, x: Relation, order: str) -> Item:
+    (name, kind) = c.r.choice([(f"q.{n}", k) for n, k in x.columns])
+    frame = c.r.choice(["", " ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"])
+    options: list[Item] = [
+        (f"row_number() OVER ({order})", "int"),
+        (f"rank() OVER ({order})", "int"),
+        (f"count(*) OVER ({order}{frame})", "bigint"),
+        (f"count({name}) OVER ({order}{frame})", "bigint"),
+    ]
+    if kind in NUMBERS:
+        options.append((f"sum({name}) OVER ({order}{frame})", "decimal" if kind == "decimal" else "bigint"))
+    return c.r.choice(options)
 
 
 WINDOWS: tuple[tuple[str, Operator], ...] = (

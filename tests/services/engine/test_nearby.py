@@ -26,7 +26,7 @@ from odfabric_engine_spark.state.run import Hashes, distinct
 from tests.services.engine.law_check import net_rows
 from tests.services.engine.transforming import HOUR, A, Derivative, Input, R, input_schema
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
 
 SCHEMA = input_schema(
     pa.field("k", pa.int32()),

@@ -18,7 +18,7 @@ from tests.services.engine.law_check import exact, net_rows
 from tests.services.engine.test_old_rows import KEY, MANY, QUERIES, SCHEMA, change, derivative, look_up
 from tests.services.engine.transforming import CF, CT, HOUR, A, Derivative, Input, R
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
 
 BY_TWO = "v.k = a.k and v.s = a.s"
 FEW = {

@@ -33,6 +33,7 @@ LEFT_OUT_MIN = 4096
 """So many rows have to be left out at least: to look for single rows, or for places, takes longer than to read a few more."""
 _STORED = "__odf_order"
 """How columns are named that are stored before those of a leaf."""
+_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _FURTHER = 4
 """How many times as far is looked where the last rows tie."""
 
@@ -242,6 +243,13 @@ def differing(some: pa.Array, others: pa.Array) -> Mask:
         differs = pc.coalesce(differs, pc.xor(some.is_null(), others.is_null()))
     found: Mask = differs.to_numpy(zero_copy_only=False)
     return found
+
+
+def further(numbers: Longs, distance: int, *, up: bool) -> Longs:
+    """Numbers so far on, or the last that there is."""
+    if up:
+        return np.where(numbers > _MOST - distance, _MOST, numbers + distance)
+    return np.where(numbers < _LEAST + distance, _LEAST, numbers - distance)
 
 
 def _in_order(values: pa.Array, *, inverted: bool) -> pa.Array:

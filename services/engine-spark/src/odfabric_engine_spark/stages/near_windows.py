@@ -57,18 +57,19 @@ def nearby_of(catalyst: Catalyst, stage: RowsStage) -> Nearby | None:
         if window is None or rows is None:
             return None
         nearby.append(Nearby(rows.keys, rows.order, window.rows, window.span))
-    return _together(nearby)
+    return together(nearby)
 
 
-def near_window(window: Plan) -> NearWindow | None:
-    """How far a Window node reaches; None if that may be any number of rows."""
+def near_window(window: Plan, functions: Sequence[Expression] | None = None) -> NearWindow | None:
+    """How far a Window node reaches, or some of its functions; None if that may be any number of rows."""
     order = order_of(window)
     if not order or not is_attribute(order[0].column) or not can_be_key(order[0].column):
         return None
     ordered_by = arrow_type(order[0].column)
     if not has_integers_in_order(ordered_by):
         return None
-    reaches = [_reach(without_alias(each), ordered_by) for each in items(window.windowExpressions())]
+    functions = items(window.windowExpressions()) if functions is None else functions
+    reaches = [_reach(without_alias(each), ordered_by) for each in functions]
     known = [each for each in reaches if each is not None]
     if len(known) < len(reaches) or len({is_range for is_range, _ in known}) != 1:
         return None
@@ -81,7 +82,7 @@ def near_window(window: Plan) -> NearWindow | None:
     return NearWindow(keys, order, hides_rows=False, rows=max(reach, 1), span=None)
 
 
-def _together(windows: Sequence[Nearby]) -> Nearby | None:
+def together(windows: Sequence[Nearby]) -> Nearby | None:
     """Windows over one another, which order rows alike."""
     first = windows[0]
     if any((set(each.keys), each.order) != (set(first.keys), first.order) for each in windows):

@@ -19,12 +19,10 @@ from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.stages import excerpt
 from odfabric_engine_spark.stages.delta import Delta
-from odfabric_engine_spark.stages.excerpt import ChosenRows, StoredOrder, each_once, starts_of
+from odfabric_engine_spark.stages.excerpt import ChosenRows, StoredOrder, each_once, further, starts_of
 from odfabric_engine_spark.state.row_search import Places, numbers_of
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import HASH, Hashes, distinct, hashes_of
-
-_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +104,7 @@ class Nearby(StoredOrder):
         different, numbers = self._numbers(hashes, new)
         hashes = hashes[different]
         *marks, (name, values) = numbers.items()
-        lower = np.where(values < _LEAST + 2 * span, _LEAST, values - 2 * span)
-        upper = np.where(values > _MOST - 2 * span, _MOST, values + 2 * span)
+        lower, upper = further(values, 2 * span, up=False), further(values, 2 * span, up=True)
         begins = np.ones(len(hashes), dtype=bool)
         begins[1:] = (hashes[1:] != hashes[:-1]) | (lower[1:] > upper[:-1])
         for _, mark in marks:

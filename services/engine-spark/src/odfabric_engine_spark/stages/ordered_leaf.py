@@ -51,10 +51,6 @@ class LeafOrder:
     order: tuple[OrderColumn, ...]
     greatest: bool
 
-    def is_other(self, other: LeafOrder) -> bool:
-        """Whether rows do not lie alike; it does not matter in which sequence keys are told."""
-        return (set(self.keys), self.order, self.greatest) != (set(other.keys), other.order, other.greatest)
-
 
 @dataclass(frozen=True, slots=True)
 class OrderedRows:

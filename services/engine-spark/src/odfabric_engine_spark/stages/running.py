@@ -27,7 +27,7 @@ from odfabric_engine_spark.incremental.exact import (
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.stages import excerpt
 from odfabric_engine_spark.stages.delta import Delta
-from odfabric_engine_spark.stages.excerpt import ChosenRows, Mask, StoredOrder, column_name, differing
+from odfabric_engine_spark.stages.excerpt import ChosenRows, Mask, StoredOrder, column_name, differing, further
 from odfabric_engine_spark.state.row_search import Places, SomeRows, numbers_of
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import HASH, WEIGHT, Hashes, distinct, hashes_of
@@ -50,10 +50,16 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class Running(StoredOrder):
-    """An excerpt: windows over rows of one key, `greatest`: from those that are stored last on, need `before` of the rows that are cut off."""
+    """An excerpt: windows over rows of one key, `greatest`: from those that are stored last on, need `before` of the rows that are cut off.
+
+    Windows among them reach `rows` rows, or `span` in the numbers of the first column, as `nearby` has them. `dense`: rows that tie in it count as one.
+    """
 
     greatest: bool
     before: tuple[Before, ...]
+    rows: int = 0
+    span: int | None = None
+    dense: bool = False
 
     @property
     def has_edges(self) -> bool:
@@ -104,11 +110,33 @@ class Running(StoredOrder):
         return _beside(rows, [pa.nulls(rows.num_rows, each.type) for each in self.before])
 
     def _cuts(self, state: RowState, new_hashes: Hashes, new: Delta) -> Places:
-        """For each key of new rows where its first change lies, in the order of the window."""
+        """For each key of new rows a place in the order of the window, before which nothing is needed of single rows.
+
+        It is where the first change lies, or so far before it that what is near the cut is further from the change than any window reaches.
+        """
         starts = run_starts(new_hashes)
         first = np.append(starts[1:], len(new_hashes)) - 1 if self.greatest else starts
-        own = self.columns(new.rows.take(pa.array(first)))
-        return state.places(new_hashes[first], {name: numbers_of(column) for name, column in own.items()})
+        hashes, numbers = new_hashes[first], self._numbers(new.rows.take(pa.array(first)))
+        if self.span is not None:
+            name, values = list(numbers.items())[-1]
+            numbers[name] = further(values, 2 * self.span, up=self.greatest)
+        places = state.places(hashes, numbers)
+        if not self.rows:
+            return places
+        near = self.beside(state, places, 2 * self.rows, after=self.greatest, dense=self.dense)
+        owners = hashes_of(near.column(HASH))
+        starts = run_starts(owners)
+        last = np.append(starts[1:], len(owners))[: len(starts)] - 1 if self.greatest else starts
+        of_last = self._numbers(near.select(new.rows.column_names).take(pa.array(last)))
+        at = np.searchsorted(hashes, owners[starts])
+        for name, values in of_last.items():
+            numbers[name] = numbers[name].copy()
+            numbers[name][at] = values
+        return state.places(hashes, numbers)
+
+    def _numbers(self, rows: pa.Table) -> dict[str, Longs]:
+        """By which numbers rows are ordered."""
+        return {name: numbers_of(column) for name, column in self.columns(rows).items()}
 
     def _cut_off(self, state: RowState, places: Places, new_hashes: Hashes, new: Delta) -> _CutOff:
         """What the rows before some places give."""

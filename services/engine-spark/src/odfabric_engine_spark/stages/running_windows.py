@@ -9,7 +9,7 @@ those before sum up to (`running`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyarrow import types
@@ -34,7 +34,9 @@ from odfabric_engine_spark.incremental.input_table import marked_leaf
 from odfabric_engine_spark.normalise.rebuild import map_expressions
 from odfabric_engine_spark.normalise.template import from_template
 from odfabric_engine_spark.stages.binding import BoundPlan
-from odfabric_engine_spark.stages.ordered_leaf import LeafOrder, OrderedRows, only_leaf, order_of, places_below
+from odfabric_engine_spark.stages.near_windows import NearWindow, near_window, together
+from odfabric_engine_spark.stages.nearby import Nearby
+from odfabric_engine_spark.stages.ordered_leaf import OrderedRows, only_leaf, order_of, places_below
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.stages.running import Before, Running
 from odfabric_engine_spark.stages.values import StageLeaf
@@ -63,9 +65,10 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class RunningWindow(OrderedRows):
-    """A window all of whose functions can go on."""
+    """A window whose functions can go on, as `calls` say, but for those that look at `near` rows."""
 
     calls: tuple[_Call, ...]
+    near: NearWindow | None
 
     def columns(self) -> list[Expression]:
         """Also what is counted and summed."""
@@ -81,17 +84,20 @@ class RunningWindow(OrderedRows):
 
 
 def running_window(window: Plan) -> RunningWindow | None:
-    """A Window node as such one, None if it is another."""
+    """A Window node as such one, None if it is another, or looks at near rows alone."""
     order = order_of(window)
     if not order or not is_attribute(order[0].column) or not can_be_key(order[0].column):
         return None
     if not has_integers_in_order(arrow_type(order[0].column)):
         return None
-    calls = [_call(each) for each in items(window.windowExpressions())]
-    known = tuple(each for each in calls if each is not None)
-    if len(known) < len(calls):
+    named = items(window.windowExpressions())
+    calls = [_call(each) for each in named]
+    others = [each for each, call in zip(named, calls, strict=True) if call is None]
+    near = near_window(window, others) if others else None
+    if len(others) == len(named) or (others and near is None):
         return None
-    return RunningWindow(items(window.partitionSpec()), order, hides_rows=False, calls=known)
+    known = tuple(each for each in calls if each is not None)
+    return RunningWindow(items(window.partitionSpec()), order, hides_rows=False, calls=known, near=near)
 
 
 def running_of(catalyst: Catalyst, stage: RowsStage) -> tuple[Running, BoundPlan] | None:
@@ -100,25 +106,43 @@ def running_of(catalyst: Catalyst, stage: RowsStage) -> tuple[Running, BoundPlan
     if found is None:
         return None
     leaf, island, above = found
-    before: dict[int, list[Before]] = {}
-    orders: list[LeafOrder] = []
-    for at in (at for at, each in enumerate(above) if simple_name(each) == "Window"):
-        window = running_window(above[at])
+    before: dict[int, dict[int, Before]] = {}
+    running: list[Running] = []
+    near: list[Nearby] = []
+    windows = [at for at, each in enumerate(above) if simple_name(each) == "Window"]
+    if not windows or not all(simple_name(each) in _ABOVE for each in above[: windows[0]]):
+        return None
+    for at in windows:
+        window = running_window(above[at]) or near_window(above[at])
         below = [each for each in above[at + 1 :] if simple_name(each) != "Window"]
-        order = None if window is None else window.of_leaf(catalyst, below, leaf, island, order_max=1)
+        rows = None if window is None else window.of_leaf(catalyst, below, leaf, island, order_max=1)
         places = places_below(catalyst, below, leaf.columns, must_not_fail=False)
-        if window is None or order is None or places is None or not window.reads(places):
+        if window is None or rows is None or places is None or not window.reads(places):
             return None
-        before[at] = [call.before(places) for call in window.calls]
-        orders.append(order)
-    if not before or not all(simple_name(each) in _ABOVE for each in above[: min(before)]):
+        reach = window.near if isinstance(window, RunningWindow) else window
+        if reach is not None:
+            near.append(Nearby(rows.keys, rows.order, reach.rows, reach.span))
+        if isinstance(window, RunningWindow):
+            before[at] = {expr_id(call.named): call.before(places) for call in window.calls}
+            running.append(Running(rows.keys, rows.order, rows.greatest, tuple(before[at].values())))
+    cut = _together(running, near)
+    if cut is None:
         return None
-    first = orders[0]
-    if any(each.is_other(first) for each in orders):
+    return cut, BoundPlan(catalyst, _GoingOn(catalyst, cut.before).plan(leaf, above, before), stage.output)
+
+
+def _together(running: Sequence[Running], near: Sequence[Nearby]) -> Running | None:
+    """Windows over one another, which order rows alike."""
+    if not running or any(each.greatest != running[0].greatest for each in running):
         return None
-    parts = tuple(dict.fromkeys(part for each in before.values() for part in each))
-    running = Running(first.keys, first.order, first.greatest, parts)
-    return running, BoundPlan(catalyst, _GoingOn(catalyst, parts).plan(leaf, above, before), stage.output)
+    ordered = [Nearby(each.keys, each.order, 0, None) for each in running]
+    spans = [each for each in near if each.span is not None]
+    reach = together([*near, *ordered] if not spans else [*near, *(replace(each, span=0) for each in ordered)])
+    if reach is None:
+        return None
+    parts = tuple(dict.fromkeys(part for each in running for part in each.before))
+    dense = len(running) + len(near) > 1
+    return replace(running[0], before=parts, rows=reach.rows, span=reach.span, dense=dense)
 
 
 class _GoingOn:
@@ -128,31 +152,35 @@ class _GoingOn:
         self._catalyst = catalyst
         self._columns = {part: self._column(part) for part in parts}
 
-    def plan(self, leaf: StageLeaf, above: Sequence[Plan], before: Mapping[int, Sequence[Before]]) -> Plan:
-        """The nodes above a leaf, highest first, over such a leaf; `before` is what each function of the windows among them needs."""
+    def plan(self, leaf: StageLeaf, above: Sequence[Plan], before: Mapping[int, Mapping[int, Before]]) -> Plan:
+        """The nodes above a leaf, highest first, over such a leaf; `before` is what columns of the windows among them need, by position and id."""
         columns = list(self._columns.values())
         plan = marked_leaf(self._catalyst, [*leaf.columns, *columns])
         for at in reversed(range(len(above))):
             if at in before:
                 plan = self._window(above[at], plan, before[at])
-            elif at > min(before):
+            elif simple_name(above[at]) == "Project" and at > min(before):
                 named = [*items(above[at].projectList()), *columns]
                 plan = self._catalyst.logical.Project(self._catalyst.seq(named), plan)
             else:
                 plan = above[at].withNewChildren(self._catalyst.seq([plan]))
         return plan
 
-    def _window(self, window: Plan, below: Plan, before: Sequence[Before]) -> Plan:
+    def _window(self, window: Plan, below: Plan, before: Mapping[int, Before]) -> Plan:
         """A window over rows that have what those before them gave, and over it what both give together."""
         catalyst, named = self._catalyst, items(window.windowExpressions())
-        own = {expr_id(each): catalyst.named(without_alias(each), "own") for each in named}
+        own = {expr_id(each): catalyst.named(without_alias(each), "own") for each in named if expr_id(each) in before}
 
         def renamed(part: Expression) -> Expression | None:
             return own.get(expr_id(part)) if simple_name(part) == "Alias" else None
 
         over_rows = map_expressions(catalyst, window, renamed).withNewChildren(catalyst.seq([below]))
         shown: list[Expression] = list(output_of(below))
-        for each, part in zip(named, before, strict=True):
+        for each in named:
+            part = before.get(expr_id(each))
+            if part is None:
+                shown.append(each.toAttribute())
+                continue
             value = own[expr_id(each)].toAttribute()
             text = (_SUMMED if part.is_sum else _COUNTED).format(type=value.dataType().sql())
             together = from_template(catalyst, text, {"own": value, "before": self._columns[part]})
