@@ -303,6 +303,17 @@ def test_rows_before_are_summed_in_pieces(
     assert any(found)
 
 
+@pytest.mark.parametrize("order", ["n", "n desc"])
+def test_rows_of_which_none_is_left_change_nothing(order: str, engine_call: EngineCall, found: list[bool]) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    source.add(_numbers([(A, 1), (A, 2)]))
+    derived = Derivative(RUNNING["of chosen rows"].replace("event_time )", f"{order})"), [source], engine_call)
+    assert len(derived.pull().records) == 2
+    source.add(_numbers([(A, -1)]))
+    assert not derived.pull().records
+    assert any(found)
+
+
 LARGE = 1 << 62
 
 

@@ -115,7 +115,7 @@ class Running(StoredOrder):
         It is where the first change lies, or so far before it that what is near the cut is further from the change than any window reaches.
         """
         starts = run_starts(new_hashes)
-        first = np.append(starts[1:], len(new_hashes)) - 1 if self.greatest else starts
+        first = np.append(starts, len(new_hashes))[1:] - 1 if self.greatest else starts
         hashes, numbers = new_hashes[first], self._numbers(new.rows.take(pa.array(first)))
         if self.span is not None:
             name, values = list(numbers.items())[-1]
@@ -126,7 +126,7 @@ class Running(StoredOrder):
         near = self.beside(state, places, 2 * self.rows, after=self.greatest, dense=self.dense)
         owners = hashes_of(near.column(HASH))
         starts = run_starts(owners)
-        last = np.append(starts[1:], len(owners))[: len(starts)] - 1 if self.greatest else starts
+        last = np.append(starts, len(owners))[1:] - 1 if self.greatest else starts
         of_last = self._numbers(near.select(new.rows.column_names).take(pa.array(last)))
         at = np.searchsorted(hashes, owners[starts])
         for name, values in of_last.items():
