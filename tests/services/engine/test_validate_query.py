@@ -333,6 +333,11 @@ PLACED = [
     ("select k as a, event_time,\n map(k, v) as ab from a", 2, 2),
     ("select max(event_time) event_time,\n map(k, sum(v)) m from a group by k having sum(v) > 1", 2, 2),
     ("select distinct event_time,\n null m from a", 2, 2),
+    ("select 'é😀' x, sum(v) s\nfrom a\nwhere v > (select 1)\ngroup by k", 1, 1),
+    ("with q as (select k, v from a)\n select k, count(*) n from q\ngroup by k", 2, 2),
+    ("select window.start, k\nfrom a group by window(event_time, '1 day'), k", 1, 1),
+    ("select k from a\nunion all\nselect max(k) from b\ngroup by k", 1, 1),
+    ("from a\n|> aggregate count(*) n group by k", 1, 1),
     ("select event_time, count(*) over (partition by k) c,\n null n from a", 2, 2),
 ]
 

@@ -23,7 +23,7 @@ from odfabric_engine_spark.catalyst import (
     output_of,
     simple_name,
 )
-from odfabric_engine_spark.validate.refusal import CASE, is_placed, placed_part, refusal, shown
+from odfabric_engine_spark.validate.refusal import CASE, at_select, is_placed, placed_part, refusal, shown
 
 _PLAIN = (
     spark_types.BooleanType
@@ -64,7 +64,12 @@ def refusals(problems: Iterable[ColumnProblem], plan: Plan) -> list[InvalidQuery
     found = list(problems)
     places = _places(plan) if found else {}
     begin = placed_part(plan)
-    return [refusal(each.rule, each.message, at=places.get(each.column, begin), hint=each.hint) for each in found]
+    return [_placed(each, places.get(each.column), begin) for each in found]
+
+
+def _placed(problem: ColumnProblem, made: Expression | None, begin: Plan) -> InvalidQuery:
+    placed = refusal(problem.rule, problem.message, at=begin if made is None else made, hint=problem.hint)
+    return at_select(placed, begin) if made is None and simple_name(begin) == "Aggregate" else placed
 
 
 def _places(plan: Plan) -> dict[str, Expression]:

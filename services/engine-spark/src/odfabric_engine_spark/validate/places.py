@@ -101,6 +101,18 @@ def place_of(text: str, message: str) -> tuple[int, int]:
     return line_and_column(text, words[0].begin if words else 0)
 
 
+def select_before(text: str, at: int) -> int | None:
+    """Where the SELECT begins to which a clause at an offset belongs; None if there is none, as before `|>`."""
+    depth = 0
+    for word in reversed([word for word in _words(text) if word.begin < at]):
+        depth -= _DEPTH.get(word.known_by, 0)
+        if depth < 0 or (depth == 0 and word.known_by == "|"):
+            return None
+        if depth == 0 and word.known_by == "select":
+            return word.begin
+    return None
+
+
 def _mentioned(found: re.Match[str]) -> list[str]:
     """The words of something that a message names; a name in backticks is one."""
     expression, name, text, function = found.groups()

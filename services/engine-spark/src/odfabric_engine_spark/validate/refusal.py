@@ -15,7 +15,7 @@ from typing import Any
 from odfabric.errors import InvalidData, InvalidQuery, Place
 from odfabric_engine_spark.catalyst import Expression, Plan, TreeNode, children, is_attribute, simple_name
 from odfabric_engine_spark.failures import as_odf_error, spark_text
-from odfabric_engine_spark.validate.places import place_of, without_last_semicolon
+from odfabric_engine_spark.validate.places import line_and_column, place_of, select_before, without_last_semicolon
 
 SQL_CHARACTERS_SHOWN_MAX = 80
 
@@ -138,6 +138,21 @@ def placed_part(plan: Plan) -> Plan:
     while not is_placed(plan) and (below := children(plan)):
         plan = plan.plan() if simple_name(plan) == "WithCTE" else below[0]
     return plan
+
+
+def at_select(problem: InvalidQuery, node: TreeNode) -> InvalidQuery:
+    """The same problem at the SELECT of a node, which may itself stand at the GROUP BY behind it."""
+    start, text = node.origin().startIndex(), problem.statement
+    if text is None or not start.isDefined():
+        return problem
+    units = text.encode("utf-16-le")
+    at = select_before(text, len(units[: 2 * int(start.get())].decode("utf-16-le", "replace")))
+    if at is None:
+        return problem
+    line, column = line_and_column(text, at)
+    moved = InvalidQuery(problem.message, place=replace(problem.place, line=line, column=column), hint=problem.hint)
+    moved.statement = text
+    return moved
 
 
 def _position(node: Any) -> tuple[int | None, int | None]:
