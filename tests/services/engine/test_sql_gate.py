@@ -15,6 +15,7 @@ from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst
 from odfabric_engine_spark.session import SparkProcess
+from odfabric_engine_spark.validate.elsewhere import ELSEWHERE
 from odfabric_engine_spark.validate.functions import Verdict, functions
 from odfabric_engine_spark.validate.gate import GatedSession, run_gated_steps, steps_of
 from odfabric_engine_spark.validate.lateness import parse_lateness
@@ -117,6 +118,7 @@ def test_every_function_of_this_spark_is_classified(spark: SparkProcess) -> None
     known = functions()
     listed = known.allowed | known.decided_on_the_plan | set(known.refused)
     assert {name for name in names - listed if name[0].isalpha()} == {"case"} | OTHER_TABLE_FUNCTIONS
+    assert not set(ELSEWHERE) & (names | listed), "names of other engines that are Spark's as well"
 
 
 @pytest.mark.spark

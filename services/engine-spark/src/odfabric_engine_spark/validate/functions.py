@@ -14,6 +14,8 @@ from enum import Enum
 from functools import cache
 from pathlib import Path
 
+from odfabric_engine_spark.validate.elsewhere import ELSEWHERE
+
 REASONS = {
     "random": ("it gives another result every time", "use a hash of columns, such as xxhash64(..) or sha2(..)"),
     "clock": ("it depends on the time at which the query runs", "use a column, or write the time as a literal"),
@@ -56,30 +58,6 @@ _INSTEAD = {
 }
 """What to do instead of certain functions, by their name or how it begins."""
 
-_ELSEWHERE = {
-    "on": "there is no DISTINCT ON: number the rows, QUALIFY row_number() OVER (PARTITION BY .. ORDER BY ..) = 1",
-    "arg_max": "max_by(value, by)",
-    "arg_min": "min_by(value, by)",
-    "argmax": "max_by(value, by)",
-    "argmin": "min_by(value, by)",
-    "array_length": "size(list)",
-    "count_distinct": "count(DISTINCT value)",
-    "countif": "count_if(condition)",
-    "generate_series": "explode(sequence(first, last, step))",
-    "group_concat": "listagg(text, ',') WITHIN GROUP (ORDER BY text)",
-    "iif": "if(condition, then, else)",
-    "json_extract": "get_json_object(text, '$.member')",
-    "json_value": "get_json_object(text, '$.member')",
-    "safe_cast": "try_cast(value AS type)",
-    "safe_divide": "try_divide(a, b)",
-    "strftime": "date_format(time, 'yyyy-MM-dd')",
-    "string_split": "split(text, ',')",
-    "time_bucket": "window(event_time, '1 hour')",
-    "unnest": "LATERAL VIEW explode(list) AS member",
-}
-"""Names that other engines have, and what Spark has."""
-
-
 _SIMILAR_MIN = 0.8
 """How much of two names is the same at least for one to be meant by the other: `upperr` is `upper`, `foo` is not `floor`."""
 
@@ -115,7 +93,7 @@ class Classification:
 
     def elsewhere(self, name: str) -> str | None:
         """What Spark has for a name that other engines have."""
-        return _ELSEWHERE.get(name)
+        return ELSEWHERE.get(name)
 
     def similar(self, name: str) -> str | None:
         """An allowed name that was perhaps meant."""

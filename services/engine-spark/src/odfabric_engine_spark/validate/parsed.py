@@ -34,6 +34,7 @@ from odfabric_engine_spark.catalyst import (
     walk_expression,
 )
 from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.validate.elsewhere import TABLES_ELSEWHERE
 from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes, functions
 from odfabric_engine_spark.validate.lateness import LATENESS_HINT, Lateness, parse_lateness
 from odfabric_engine_spark.validate.nesting import too_deep
@@ -91,6 +92,8 @@ class _Node:
     node: TreeNode
     is_plan: bool
     standing: _Standing = _Standing()
+    within: str = ""
+    """The class of the expression that it is a part of, if it is of one."""
 
     @cached_property
     def full_name(self) -> str:
@@ -200,7 +203,10 @@ _REFUSED_EXPRESSIONS = {
         "write the name itself",
     ),
     "Collate": ("function-type", "collations are not allowed", COLLATIONS),
+    "Unnest": ("table-function", "UNNEST is not allowed", TABLES_ELSEWHERE["unnest"]),
 }
+_TAKING_LAMBDAS = frozenset({"UnresolvedFunction", "NamedArgumentExpression"})
+_ARROW = "a member of a text that holds JSON is get_json_object(text, '$.member'), one of a struct s.member"
 _TABLE_FUNCTIONS = frozenset(
     [
         "range",
@@ -213,9 +219,6 @@ _TABLE_FUNCTIONS = frozenset(
         "stack",
         "json_tuple",
     ]
-)
-_INSTEAD_OF_TABLES = dict.fromkeys(
-    ["variant_explode", "variant_explode_outer"], "write explode(cast(try_parse_json(text):list as array<string>))"
 )
 _HINTS_OF_PLANS = frozenset(
     [
@@ -359,6 +362,9 @@ class ParsedGate:
             yield from self._judge_function(node, name)
         elif name == "Literal":
             yield from _judge_literal(node)
+        elif name == "LambdaFunction" and found.within not in _TAKING_LAMBDAS:
+            message = f"only functions take {shown(source_text(node))}, which stands for a function itself"
+            yield refusal("expression", message, at=node, hint=_ARROW)
         elif name in _UNRESOLVED_EXPRESSIONS | _SYNTAX_EXPRESSIONS:
             return
         elif not is_expression_class(found.full_name) or expression_classes().verdict(name)[0] is Verdict.REFUSED:
@@ -396,7 +402,8 @@ def _walk(plan: Plan) -> Iterator[_Node]:
         stack.extend(_beside(found))
         yield found
         below = _below(found)
-        stack.extend(_Node(child, found.is_plan, below) for child in children_of(found.node, found.name))
+        within = "" if found.is_plan else found.name
+        stack.extend(_Node(child, found.is_plan, below, within) for child in children_of(found.node, found.name))
 
 
 def _beside(found: _Node) -> Iterator[_Node]:
@@ -505,7 +512,7 @@ def _judge_table_function(node: Plan) -> Iterator[InvalidQuery]:
     parts = [str(part) for part in items(node.name())]
     if len(parts) != 1 or parts[0].lower() not in _TABLE_FUNCTIONS:
         allowed = f"allowed: {', '.join(sorted(_TABLE_FUNCTIONS))}"
-        hint = _INSTEAD_OF_TABLES.get(parts[-1].lower(), allowed)
+        hint = TABLES_ELSEWHERE.get(parts[-1].lower(), allowed)
         message = f"the table function {shown('.'.join(parts))} is not allowed"
         yield refusal("table-function", message, at=node, hint=hint)
 
