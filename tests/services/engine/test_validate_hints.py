@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.validate.syntax_hints import other_statement, syntax_hint
 from tests.services.engine.validating import validate
 
 pytestmark = pytest.mark.spark
@@ -44,3 +45,121 @@ def test_functions_of_other_engines_are_told_as_spark_has_them(
 def test_functions_take_functions(engine_call: EngineCall) -> None:
     sql = "select event_time, aggregate(l, 0, (acc, x) -> acc + x, acc -> acc * 2) s, exists(l, x -> x > 1) e from a"
     assert validate(engine_call, sql).problems == ()
+
+
+FORMS = [
+    ("select top 10 event_time, v from a", (1, 12), "limit 10"),
+    ('select event_time,\n v as "30 days" from a', (2, 7), "backticks, `30 days`"),
+    ('select event_time, v "x y" from a', (1, 20), "backticks, `x y`"),
+    ('select event_time, v from "a"', (1, 27), "backticks, `a`"),
+    ("select event_time, v from [a]", (1, 27), "backticks: `a`"),
+    ("select event_time, v from acme/orders", (1, 31), "`acme/orders`"),
+    ("select event_time, v from acme-orders", (1, 31), "in backticks"),
+    ("select event_time, v from a where v > all (select v from b)", (1, 43), "> (SELECT max(..) FROM ..)"),
+    ("select event_time, v from a where v > all (select v from b)", (1, 43), "WHERE (.. comparison ..) IS NOT TRUE"),
+    ("select event_time, v from a where v <= all (select v from b)", (1, 44), "<= (SELECT min(..) FROM ..)"),
+    ("select event_time, v from a where v > any (select v from b)", (1, 43), "> (SELECT min(..) FROM ..)"),
+    ("select event_time, v from a where v < some (select v from b)", (1, 44), "< (SELECT max(..) FROM ..)"),
+    ("select event_time, v from a where v = any (select v from b)", (1, 43), "write IN (SELECT ..)"),
+    ("select event_time, v from a where v <> all (select v from b)", (1, 44), "write NOT IN (SELECT ..)"),
+    ("select event_time, v from a where v = all (select v from b)", (1, 43), "compare with both"),
+    ("select window_start from table(tumble(table a, descriptor(event_time), interval '1' hour))", (1, 38), "group by window("),
+    ("select window_start from hop(table a, descriptor(event_time), interval '1' hour)", (1, 36), "first the size"),
+    ("select event_time, v from a fetch first 10 rows only", (1, 35), "select * from (select .. order by .. limit 10)"),
+    ("select event_time, v from a limit 10, 5", (1, 37), "LIMIT takes one number"),
+    ("select event_time, string_agg(k, ',' order by k) from a group by 1", (1, 38), "WITHIN GROUP (ORDER BY ..)"),
+    ("select event_time, array_agg(k order by k) from a group by 1", (1, 32), "sort_array(collect_list(..))"),
+    ("select event_time, last_value(v ignore nulls) over (order by v) x from a", (1, 33), "last_value(..) IGNORE NULLS"),
+    ("select event_time, cast(v as double precision) x from a", (1, 37), "called double"),
+    ("select event_time, v::double precision x from a", (1, 40), "called double"),
+    ("select event_time, cast(v as timestamp with time zone) x from a", (1, 40), "called timestamp"),
+    ("select event_time, k->>'a' x from a", (1, 23), "get_json_object("),
+    ("select event_time, v from a where k similar to 'a%'", (1, 37), "RLIKE"),
+    ("select event_time, v from a where k ~ 'x'", (1, 37), "RLIKE"),
+    ("select event_time, v from a where v > 1 && k = 'x'", (1, 42), "write AND"),
+    ("select event_time, v from a where v => 1", (1, 37), "write >="),
+    ("select event_time, v from a where v between 1, 2", (1, 46), "BETWEEN least AND greatest"),
+    ("select event_time, v from a where event_time > {{ start }}", (1, 48), "write the value itself"),
+    ("select event_time, v // 2 x from a", (1, 23), "a div b"),
+    ("select event_time, v from a # of all", (1, 29), "begins with --"),
+    ("select * exclude (k) from a", (1, 18), "* EXCEPT (..)"),
+    ("select event_time, sum(v) over (order by event_time rows 5) s from a", (1, 59), "between 5 preceding and current row"),
+    ("select event_time, v from a as of timestamp '2020-01-01'", (1, 35), "join lateral ("),
+    ("select event_time, v from a emit changes", (1, 34), "when the watermark says"),
+    ("select event_time, v from a where k = 'it's'", (1, 43), "'it''s'"),
+    ("select event_time, 'abc x from a", (1, 20), "close it by '"),
+    ("select event_time, case when v > 1 then 'x' x from a", (1, 30), "CASE needs an END"),
+    ("select event_time, case v > 1 then 'x' end x from a", (1, 31), "write WHEN"),
+    ("select event_time, if v > 1 then 2 end x from a", (1, 25), "if(condition, then, else)"),
+    ("select event_time, v from (select event_time, v from a", (1, 55), "line 1, column 27"),
+    ("select event_time, (v + 1 x\nfrom a", (2, 1), "close the bracket of line 1, column 20"),
+    ("select event_time, v from a)", (1, 28), "leave this bracket out"),
+    ("select event_time, v from a where v > 1 or", (1, 41), "belongs behind OR"),
+    ("select event_time, v from a where and v > 1", (1, 39), "leave AND out"),
+    ("select event_time, v from a, where v > 1", (1, 38), "leave out the comma before WHERE"),
+    ("select event_time, v from a where v is not nul", (1, 44), "did you mean NULL"),
+    ("selec event_time, v from a", (1, 1), "did you mean SELECT"),
+    ("select event_time, v form a", (1, 27), "did you mean FROM"),
+    ("select event_time, v from a wehre v > 1", (1, 35), "did you mean WHERE"),
+    ("select event_time, v from a group event_time, v", (1, 35), "write BY behind GROUP"),
+    ("select event_time, v from a left join b a.k = b.k", (1, 42), "write ON"),
+    ("select a.event_time from a inner b on a.k = b.k", (1, 34), "write JOIN behind INNER"),
+    ("select event_time, v from a group by 1, 2 where v > 1", (1, 43), "in this order"),
+    ("select event_time v k from a", (1, 21), "a comma between the two"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "place", "hint"), FORMS)
+def test_forms_of_other_engines_and_slips_are_told_as_spark_has_them(
+    engine_call: EngineCall, sql: str, place: tuple[int, int], hint: str
+) -> None:
+    (problem,) = validate(engine_call, sql, inputs=("a", "b", "acme/orders")).problems
+    assert (problem.line, problem.column) == place, problem
+    assert hint in (problem.hint or ""), problem
+
+
+STATEMENTS = [
+    ("create or replace temp view x as select event_time, v from a", (1, 1), "CREATE", "the SELECT alone"),
+    ("with q as (select * from a),\n r as (select * from q)\ninsert into b select * from r", (3, 1), "INSERT", "the SELECT alone"),
+    ("insert overwrite b select * from a", (1, 1), "INSERT", "the SELECT alone"),
+    ("merge into a using b on a.k = b.k when matched then delete", (1, 1), "MERGE", "changes no rows"),
+    ("update a set v = 1", (1, 1), "UPDATE", "changes no rows"),
+    ("drop table a", (1, 1), "DROP", "leave it out"),
+    ("-- what is it?\nexplain select * from a", (2, 1), "EXPLAIN", "odf engine validate"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "place", "word", "hint"), STATEMENTS)
+def test_a_statement_that_is_no_query_is_called_so(
+    engine_call: EngineCall, sql: str, place: tuple[int, int], word: str, hint: str
+) -> None:
+    (problem,) = validate(engine_call, sql).problems
+    assert (problem.rule, problem.message) == ("statement", f"{word} is no query")
+    assert (problem.line, problem.column) == place
+    assert hint in (problem.hint or "")
+
+
+ALL_AND_ANY = [
+    "select event_time, v from a where v > (select max(v) from b)",
+    "select event_time, v from a where v > (select min(v) from b)",
+    "select event_time, v from a where not exists (select 1 from b where (a.v > b.v) is not true)",
+    "select event_time, 'it''s' x from a",
+    "select event_time, last_value(v) ignore nulls over (partition by k order by v) x from a",
+    "select event_time, listagg(k, ',') within group (order by k) x from a group by event_time",
+]
+
+
+@pytest.mark.parametrize("sql", ALL_AND_ANY)
+def test_what_hints_tell_to_write_is_accepted(engine_call: EngineCall, sql: str) -> None:
+    assert validate(engine_call, sql).problems == ()
+
+
+def test_every_place_of_every_text_has_a_hint_or_none() -> None:
+    whole = " ".join(sql for sql, *_ in FORMS + FUNCTIONS)
+    for end in range(0, len(whole), 97):
+        text = whole[max(0, end - 400) : end]
+        for column in range(1, len(text) + 3, 11):
+            hint = syntax_hint(text, 1, column, ["a/b"])
+            assert hint is None or hint.strip()
+        other_statement(text)
+    assert syntax_hint("", 1, 1) is syntax_hint("select", None, None) is None

@@ -130,8 +130,11 @@ ELSEWHERE: Mapping[str, str] = {
 }
 """Names of functions that other engines have, in lower case, and what Spark has."""
 
+TABLES_OF_WINDOWS = ("tumble", "hop", "session", "cumulate")
+"""Flink's functions that give rows with their windows."""
+
 TABLES_ELSEWHERE: Mapping[str, str] = {
-    **{name: ELSEWHERE[name] for name in ("tumble", "hop", "session", "cumulate")},
+    **{name: ELSEWHERE[name] for name in TABLES_OF_WINDOWS},
     **dict.fromkeys(("read_csv", "read_files", "read_json", "read_ndjson", "read_parquet", "read_text"), _INPUTS),
     **dict.fromkeys(("flatten", "unnest"), _EXPLODE),
     **dict.fromkeys(

@@ -48,7 +48,7 @@ from odfabric_engine_spark.validate.refusal import (
     shown,
     source_text,
 )
-from odfabric_engine_spark.validate.spark_refusals import spark_refused
+from odfabric_engine_spark.validate.spark_refusals import parser_refused
 from odfabric_engine_spark.validate.special_times import names_no_day
 
 
@@ -266,7 +266,7 @@ class ParsedGate:
 
     def parse(self, sql: str, *, relations: Collection[str]) -> ParsedQuery:
         """The query of a text that passes. Raises Refused with all that does not, LimitExceeded."""
-        plan = self._parse(sql)
+        plan = self._parse(sql, relations)
         nodes = list(self._nodes(plan))
         names = set(relations) | {name for node in nodes for name in node.names}
         found = [problem for node in nodes for problem in self._judge(node, names)]
@@ -297,7 +297,7 @@ class ParsedGate:
         else:
             yield from self._judge_expression(node)
 
-    def _parse(self, sql: str) -> Plan:
+    def _parse(self, sql: str, relations: Collection[str]) -> Plan:
         if len(sql.encode()) > self._settings.query_bytes_max:
             raise LimitExceeded(
                 "the query text is too long", limit="query_bytes_max", maximum=self._settings.query_bytes_max
@@ -313,7 +313,9 @@ class ParsedGate:
         except (PySparkException, Py4JError) as error:
             # What the parser takes is one statement, whatever it looks like here: its comments are nested.
             another = second_statement(whole)
-            raise Refused([_another(whole, another)]) if another is not None else spark_refused(error) from error
+            if another is not None:
+                raise Refused([_another(whole, another)]) from error
+            raise parser_refused(error, sql, relations=relations) from error
 
     def _judge_plan(self, found: _Node, names: set[str]) -> Iterator[InvalidQuery]:
         node, name = found.node, found.name

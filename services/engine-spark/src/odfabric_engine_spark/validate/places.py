@@ -35,8 +35,8 @@ _DEPTH = {"(": 1, ")": -1}
 
 
 @dataclass(frozen=True, slots=True)
-class _Word:
-    """A word of a text: where it begins and ends, and by what equal ones are known."""
+class Word:
+    """A word of a text: where it begins and ends, and by what equal ones are known: in small letters, names without backticks."""
 
     begin: int
     end: int
@@ -51,7 +51,7 @@ def line_and_column(text: str, at: int) -> tuple[int, int]:
 def without_last_semicolon(text: str) -> str:
     """A statement up to the semicolon that ends it, if there is one with nothing behind it."""
     end = None
-    for word in _words(text):
+    for word in words_of(text):
         end = word.begin if word.known_by == ";" else None
     return text[:end]
 
@@ -59,7 +59,7 @@ def without_last_semicolon(text: str) -> str:
 def second_statement(text: str) -> int | None:
     """Where another statement, be it empty, begins or ends behind a semicolon; None if there is none."""
     ended = False
-    for word in _words(text):
+    for word in words_of(text):
         if ended:
             return word.begin
         ended = word.known_by == ";"
@@ -82,9 +82,9 @@ def place_within(part: str, message: str, *, line: int, column: int) -> tuple[in
     return line + below - 1, beside if below > 1 else column + beside - 1
 
 
-def _outside_brackets(text: str) -> Iterator[_Word]:
+def _outside_brackets(text: str) -> Iterator[Word]:
     depth = 0
-    for word in _words(text):
+    for word in words_of(text):
         depth += _DEPTH.get(word.known_by, 0)
         if depth == 0:
             yield word
@@ -92,7 +92,7 @@ def _outside_brackets(text: str) -> Iterator[_Word]:
 
 def place_of(text: str, message: str) -> tuple[int, int]:
     """Line and column of what a message is about: what it names, else the clause that it names, else where the statement begins."""
-    words = list(_words(text))
+    words = list(words_of(text))
     mentioned = [_mentioned(each) for each in _MENTIONED.finditer(message)]
     for wanted in [*mentioned, *(_known_by(clause[0]) for clause in _CLAUSES.finditer(message))]:
         at = _find(words, wanted)
@@ -104,7 +104,7 @@ def place_of(text: str, message: str) -> tuple[int, int]:
 def select_before(text: str, at: int) -> int | None:
     """Where the SELECT begins to which a clause at an offset belongs; None if there is none, as before `|>`."""
     depth = 0
-    for word in reversed([word for word in _words(text) if word.begin < at]):
+    for word in reversed([word for word in words_of(text) if word.begin < at]):
         depth -= _DEPTH.get(word.known_by, 0)
         if depth < 0 or (depth == 0 and word.known_by == "|"):
             return None
@@ -120,18 +120,19 @@ def _mentioned(found: re.Match[str]) -> list[str]:
 
 
 def _known_by(text: str) -> list[str]:
-    return [word.known_by for word in _words(text)]
+    return [word.known_by for word in words_of(text)]
 
 
-def _words(text: str) -> Iterator[_Word]:
+def words_of(text: str) -> Iterator[Word]:
+    """The words of a statement, without blanks and comments."""
     for found in _WORDS.finditer(text):
         if found.lastgroup == "skipped":
             continue
         word = found[0].strip("`") if found.lastgroup == "quoted" else found[0]
-        yield _Word(found.start(), found.end(), word.casefold())
+        yield Word(found.start(), found.end(), word.casefold())
 
 
-def _find(words: Sequence[_Word], wanted: Sequence[str]) -> int | None:
+def _find(words: Sequence[Word], wanted: Sequence[str]) -> int | None:
     """Where these words stand one after the other, with the table before a column; rather not within an aggregate function.
 
     Spark puts brackets around operations, and leaves out tables or adds them: the longest part of what is wanted is looked for.

@@ -16,8 +16,9 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 
 from odfabric.errors import InvalidQuery, Place
 from odfabric_engine_spark.failures import MESSAGE_CHARACTERS_MAX, spark_text
-from odfabric_engine_spark.validate.places import place_within
+from odfabric_engine_spark.validate.places import line_and_column, place_within
 from odfabric_engine_spark.validate.refusal import CASE, PLAIN_FORMS, Refused, place_told, refusal
+from odfabric_engine_spark.validate.syntax_hints import other_statement, syntax_hint
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*?)(?:\s*SQLSTATE: [0-9A-Z]{5}|\n|$)", re.DOTALL)
 _ADVICE = re.compile(
@@ -30,6 +31,9 @@ _SUGGESTIONS = re.compile(r"\s*Did you mean one of the following\? \[([^\]]*)\]"
 _QUERY = re.compile(r"(?:select|from|with|values|table)\b", re.IGNORECASE)
 _INNER = {"listquery()": "subquery", "scalarsubquery()": "subquery", "commonexpressionref()": ".."}
 """How Spark writes what it has no text for."""
+
+_OF_GRAMMAR = frozenset({"parse-syntax-error", "invalid-sql-syntax", "unsupported-typed-literal"})
+"""Rules of texts at which the parser stops."""
 
 _UNNAMED = "STATEMENT"
 """What Spark raises without a condition."""
@@ -70,6 +74,7 @@ _HINTS: Mapping[str, str] = {
     "INCOMPATIBLE_COLUMN_TYPE": "cast the columns of all branches to one type",
     "INVALID_AGGREGATE_FILTER": "write a condition on columns: filter (where v > 1)",
     "INVALID_EXTRACT_BASE_FIELD_TYPE": "leave out what follows: it has no members",
+    "INVALID_IDENTIFIER": "a name with signs other than letters, digits and _ stands in backticks",
     "INVALID_INLINE_TABLE": "write rows of as many values as there are columns",
     "INVALID_LAMBDA_FUNCTION_CALL": "write as many names before -> as the function gives values",
     "INVALID_SUBQUERY_EXPRESSION": "select one column in the subquery; a second one needs a subquery of its own, or a join",
@@ -106,12 +111,29 @@ _HINTS: Mapping[str, str] = {
 def spark_refused(
     error: PySparkException | Py4JError, columns: Iterable[str] = (), *, aliases: Collection[str] = ()
 ) -> BaseException:
-    """What Spark's parser or analyser refused; the same error if it is of another kind.
+    """What Spark's analyser refused; the same error if it is of another kind.
 
     `columns` are those that tables have, `aliases` the names that the query gives.
     """
     problem = _problem(error, columns, aliases)
     return error if problem is None else Refused([problem])
+
+
+def parser_refused(error: PySparkException | Py4JError, sql: str, *, relations: Collection[str]) -> BaseException:
+    """What Spark's parser refused of a text; the same error if it is of another kind. `relations` are the names that FROM may have."""
+    other = other_statement(sql)
+    if other is not None:
+        word, hint = other
+        line, column = line_and_column(sql, word.begin)
+        place = Place(line=line, column=column, rule="statement")
+        return Refused([InvalidQuery(f"{word.known_by.upper()} is no query", place=place, hint=hint)])
+    problem = _problem(error, (), ())
+    if problem is None:
+        return error
+    if problem.place.rule in _OF_GRAMMAR:
+        meant = syntax_hint(sql, problem.place.line, problem.place.column, relations)
+        problem = InvalidQuery(problem.message, place=problem.place, hint=meant or problem.hint)
+    return Refused([problem])
 
 
 def _problem(
