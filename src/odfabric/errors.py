@@ -139,11 +139,13 @@ class IncompatibleSchema(InvalidInput):
 class InvalidQuery(InvalidInput):
     """SQL is refused; `place` has line and column, `place.rule` the reason's id.
 
-    `statement` is the text in which they count, where whoever refuses knows it; it is not told.
+    `statement` is the text in which they count, where whoever refuses knows it. `instead` is a name that is written there and the
+    one that is meant, each by the parts between its dots. Neither is told.
     """
 
     code = "invalid-query"
     statement: str | None = None
+    instead: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
 
 class SourceNotFound(InvalidInput):

@@ -6,6 +6,7 @@ import pytest
 
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.validate.syntax_hints import other_statement, syntax_hint
+from odfabric_engine_spark.validate.unknown_names import unknown_table
 from tests.services.engine.validating import validate
 
 pytestmark = pytest.mark.spark
@@ -137,6 +138,51 @@ def test_a_statement_that_is_no_query_is_called_so(
     assert (problem.rule, problem.message) == ("statement", f"{word} is no query")
     assert (problem.line, problem.column) == place
     assert hint in (problem.hint or "")
+
+
+CASE = "upper and lower case are told apart"
+INPUTS = ("a", "b", "my.trades", "tpcds.store_sales", "acme/orders")
+NAMES = [
+    ("select T.event_time, T.k from a T join b U on T.k = u.k", (1, 53), f"write `U`.`k`: {CASE}"),
+    ("select event_time, k from a where exists (select 1 from b B where B.k = A.k)", (1, 73), f"write `a`.`k`: {CASE}"),
+    ("select event_time, v * 2 as Total from a where total > 1", (1, 48), "SELECT calls it `Total`"),
+    ("select a.event_time, a.v from a join b\nusing (K)", (2, 8), f"write `k`: {CASE}"),
+    ("select A.*, b.v as w from a join b on a.k = b.k", (1, 8), "write `a`.*"),
+    ("select event_time, P.x y from (select event_time, named_struct('x', v) p from a)", (1, 20), f"write `p`.`x`: {CASE}"),
+    ("select event_time, q.P.x y from (select event_time, named_struct('x', v) p from a) q",
+     (1, 20), f"write `q`.`p`.`x`: {CASE}"),
+    ("with X as (select * from a) select event_time from x", (1, 52), f"write `X`: {CASE}"),
+    ("select event_time, V x from (select event_time, v, v as w from a) join (select v from b)",
+     (1, 20), f"write `v`: {CASE}"),
+    ("select a.event_time, b.v from a join b on a.k = c.k", (1, 49), "no table here is called `c`: did you mean `a`.`k`"),
+    ("select event_time, date_trunc(hour, event_time) x from a", (1, 31), "date_trunc('HOUR', ..)"),
+    ("select event_time, sum(v) over W s from a window w as (partition by k)", (1, 1), "WINDOW w AS ("),
+    ("select event_time, v from tpcds.store_sales", (1, 27), "by their alias, in backticks if it has dots: write `tpcds.store_sales`"),
+    ("select event_time, v from TPCDS.Store_Sales", (1, 27), "write `tpcds.store_sales`"),
+    ("select event_time, v from acme.orders", (1, 27), "write `acme/orders`"),
+    ("select event_time, v from x.a", (1, 27), "did you mean `a`?"),
+    ("select event_time, v from spark_catalog.tpcds.store_sales", (1, 27), "did you mean `tpcds.store_sales`?"),
+    ("select event_time, v from x.y", (1, 27), "by their alias, in backticks if it has dots: `a`, `acme/orders`"),
+    ("select event_time, v from my.tradez", (1, 27), "did you mean `my.trades`?"),
+    ("select event_time, tpcds.store_sales.v from `tpcds.store_sales`", (1, 20), "write `tpcds.store_sales`.`v`"),
+    ("select event_time, store_sales.v from `tpcds.store_sales`", (1, 20), "write `tpcds.store_sales`.`v`"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "place", "hint"), NAMES)
+def test_a_name_that_is_meant_is_told(engine_call: EngineCall, sql: str, place: tuple[int, int], hint: str) -> None:
+    first = validate(engine_call, sql, inputs=INPUTS).problems[0]
+    assert (first.line, first.column) == place, first
+    assert hint in (first.hint or ""), first
+
+
+def test_names_that_are_meant_are_told_for_tables_that_are_not_there() -> None:
+    for written, names in (("A", ("a",)), ("A", ("a", "A.x")), ("x", ()), ("a.b.c", ("a/b.c",))):
+        told = unknown_table(tuple(written.split(".")), names)
+        assert told.message == f"unknown table {written}"
+        assert told.hint
+    assert unknown_table(("A",), ("a", "A.x")).instead == (("A",), ("a",))
+    assert unknown_table(("Xx",), ("xx", "xX")).instead is None
 
 
 ALL_AND_ANY = [

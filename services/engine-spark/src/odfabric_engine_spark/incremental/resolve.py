@@ -26,6 +26,7 @@ from odfabric_engine_spark.validate.lateness import Lateness
 from odfabric_engine_spark.validate.parsed import Mode, ParsedGate, ParsedQuery
 from odfabric_engine_spark.validate.refusal import Refused, refusal, same_name, shown
 from odfabric_engine_spark.validate.spark_refusals import spark_refused
+from odfabric_engine_spark.validate.unknown_names import KnownNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class _Resolver:
         except (PySparkException, Py4JError) as error:
             columns = [name for table in self._tables.values() for name in table.spark.names]
             columns += [str(column.name()) for plan in self._done.values() for column in output_of(plan)]
-            raise spark_refused(error, columns, aliases=parsed.aliases) from error
+            raise spark_refused(error, KnownNames(tuple(columns), parsed.aliases, parsed.tables)) from error
 
     def _substitute(self, node: Plan) -> Plan:
         name = simple_name(node)

@@ -23,6 +23,7 @@ from odfabric_engine_spark.validate.output_columns import column_problems, name_
 from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
 from odfabric_engine_spark.validate.refusal import Refused, refusal, same_name, shown
 from odfabric_engine_spark.validate.spark_refusals import spark_refused
+from odfabric_engine_spark.validate.unknown_names import KnownNames
 
 ENGINE_NAME = "spark"
 
@@ -160,6 +161,7 @@ class GatedSession:
         try:
             frame = self._catalyst.data_frame(parsed.plan)
         except (PySparkException, Py4JError) as error:
-            raise spark_refused(error, self._columns, aliases=parsed.aliases) from error
+            known = KnownNames(tuple(self._columns), parsed.aliases, parsed.tables)
+            raise spark_refused(error, known) from error
         self._analysed.check(analysed(frame), with_data=self._with_data)
         return frame

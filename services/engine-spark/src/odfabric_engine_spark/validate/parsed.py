@@ -8,7 +8,7 @@ only where the parser folds it away (special times, IDENTIFIER). Source: securit
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -40,7 +40,6 @@ from odfabric_engine_spark.validate.lateness import LATENESS_HINT, Lateness, par
 from odfabric_engine_spark.validate.nesting import too_deep
 from odfabric_engine_spark.validate.places import line_and_column, second_statement, without_last_semicolon
 from odfabric_engine_spark.validate.refusal import (
-    CASE,
     COLLATIONS,
     Refused,
     in_order,
@@ -50,6 +49,7 @@ from odfabric_engine_spark.validate.refusal import (
 )
 from odfabric_engine_spark.validate.spark_refusals import parser_refused
 from odfabric_engine_spark.validate.special_times import names_no_day
+from odfabric_engine_spark.validate.unknown_names import unknown_table
 
 
 class Mode(Enum):
@@ -64,13 +64,14 @@ class Mode(Enum):
 class ParsedQuery:
     """A query that passed the first gate. `lateness` is the least limit that a hint asks for, None for no limit.
 
-    `aliases` are the names that its SELECTs give.
+    `aliases` are the names that its SELECTs give, `tables` those by which it calls what it reads.
     """
 
     sql: str
     plan: Plan
     lateness: Lateness | None
     aliases: frozenset[str]
+    tables: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +278,7 @@ class ParsedGate:
         asked = [Lateness(us, hint) for us, hint in hints if us is not None]
         aliases = frozenset(str(node.node.name()) for node in nodes if node.name == "Alias")
         least = min(asked, key=lambda each: each.us, default=None)
-        return ParsedQuery(sql=sql, plan=plan, lateness=least, aliases=aliases)
+        return ParsedQuery(sql=sql, plan=plan, lateness=least, aliases=aliases, tables=_tables(nodes))
 
     def _nodes(self, plan: Plan) -> Iterator[_Node]:
         for count, node in enumerate(_walk(plan)):
@@ -476,10 +477,11 @@ def _ordering(found: _Node) -> InvalidQuery:
     )
 
 
-def _meant(name: str, names: set[str]) -> str | None:
-    """The hint for a name that is known in another case."""
-    same = [each for each in sorted(names) if each.casefold() == name.casefold()]
-    return f"did you mean `{same[0]}`? {CASE}" if same else None
+def _tables(nodes: Sequence[_Node]) -> frozenset[str]:
+    """Names that may stand before the dot of a column."""
+    found = {str(each.node.alias()) for each in nodes if each.name == "SubqueryAlias"}
+    read = (each.node.multipartIdentifier() for each in nodes if each.name == "UnresolvedRelation")
+    return frozenset(found.union(str(name.last()) for name in read))
 
 
 def _another(sql: str, at: int) -> InvalidQuery:
@@ -494,18 +496,11 @@ def _judge_relation(node: Plan, names: set[str]) -> Iterator[InvalidQuery]:
     text = source_text(node)
     if _IDENTIFIER_CLAUSE.match(text):
         yield refusal("identifier-clause", "IDENTIFIER() is not allowed", at=node, hint="write the name itself")
-    elif len(parts) != 1:
-        dotted = ".".join(parts)
-        yield refusal(
-            "relation", f"unknown table {shown(dotted)}", at=node, hint="a name with dots is quoted: `my.input`"
-        )
-    elif parts[0] not in names:
-        known = (
-            f"known: {', '.join(f'`{name}`' for name in sorted(names))}"
-            if names
-            else "name an input of the transform, or a dataset that is here"
-        )
-        yield refusal("relation", f"unknown table {shown(parts[0])}", at=node, hint=_meant(parts[0], names) or known)
+    elif len(parts) != 1 or parts[0] not in names:
+        told = unknown_table(tuple(parts), names)
+        unknown = refusal("relation", shown(told.message), at=node, hint=told.hint)
+        unknown.instead = told.instead
+        yield unknown
     elif node.isStreaming() or not node.options().isEmpty():
         yield refusal("relation-options", "an input takes no options", at=node, hint="write its alias alone")
 

@@ -7,9 +7,8 @@ failures of queries that run (`odfabric_engine_spark.failures`), places that Spa
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
@@ -17,17 +16,23 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 from odfabric.errors import InvalidQuery, Place
 from odfabric_engine_spark.failures import MESSAGE_CHARACTERS_MAX, spark_text
 from odfabric_engine_spark.validate.places import line_and_column, place_within
-from odfabric_engine_spark.validate.refusal import CASE, PLAIN_FORMS, Refused, place_told, refusal
+from odfabric_engine_spark.validate.refusal import PLAIN_FORMS, Refused, place_told, refusal
 from odfabric_engine_spark.validate.syntax_hints import other_statement, syntax_hint
+from odfabric_engine_spark.validate.unknown_names import (
+    KnownNames,
+    Told,
+    unknown_column,
+    unknown_member,
+    unknown_star,
+    unknown_using_column,
+)
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*?)(?:\s*SQLSTATE: [0-9A-Z]{5}|\n|$)", re.DOTALL)
 _ADVICE = re.compile(
-    r"\s*(?:Please, refer to|Please ensure that|Please use|You need to add|For example:|Add GROUP BY or|Use `try|If necessary).*",
+    r"\s*(?:Please, refer to|For more information|Please ensure that|Please use|You need to add|For example:|Add GROUP BY or|Use `try|If necessary).*",
     re.DOTALL,
 )
 _POSITION = re.compile(r"[;,]?\s*\(?line \d+,? pos(?:ition)? \d+\)?.*", re.DOTALL)
-_UNKNOWN = re.compile(r"with name (`.*`) cannot be resolved")
-_SUGGESTIONS = re.compile(r"\s*Did you mean one of the following\? \[([^\]]*)\]")
 _QUERY = re.compile(r"(?:select|from|with|values|table)\b", re.IGNORECASE)
 _INNER = {"listquery()": "subquery", "scalarsubquery()": "subquery", "commonexpressionref()": ".."}
 """How Spark writes what it has no text for."""
@@ -43,13 +48,7 @@ _AS_OF = (
     "name it in temporalTables, and look up: join lateral (select .. from d where d.k = a.k and d.event_time <= a.event_time"
     " order by d.event_time desc limit 1)"
 )
-_WINDOW = (
-    "group by window(event_time, '1 hour'); a slide is not longer than the window, a start not longer than the slide"
-)
-_ALIAS = "WHERE and ON do not know yet what SELECT names: write the expression again, or a query around this one"
-_MISSPELT = 0.8
-"""How near a name must be to that of a column to be taken for it, misspelt."""
-
+NO_NAMES = KnownNames()
 _NUMBER = "write the column instead of its number"
 _HINTS: Mapping[str, str] = {
     "AMBIGUOUS_REFERENCE": "say of which table it is",
@@ -84,6 +83,7 @@ _HINTS: Mapping[str, str] = {
     "JOIN_CONDITION_IS_NOT_BOOLEAN_TYPE": "write a condition, such as a comparison: on a.x = b.y",
     "MISSING_AGGREGATION": "add it to GROUP BY, or aggregate it: max(..), or max_by(.., event_time) for the latest",
     "MISSING_GROUP_BY": "add GROUP BY, or aggregate all columns",
+    "MISSING_WINDOW_SPECIFICATION": "define it behind the last clause: WINDOW w AS (PARTITION BY .. ORDER BY ..)",
     "NESTED_AGGREGATE_FUNCTION": "aggregate twice: select sum(n) .. from (select count(*) n .. group by ..)",
     "NON_LITERAL_PIVOT_VALUES": "write the values themselves: for k in ('x', 'y')",
     "NUM_COLUMNS_MISMATCH": "all branches of UNION, EXCEPT or INTERSECT have the same columns",
@@ -108,14 +108,9 @@ _HINTS: Mapping[str, str] = {
 """By condition, or by the first part of its name. Where the message says what is there, `_TOLD` makes a better one."""
 
 
-def spark_refused(
-    error: PySparkException | Py4JError, columns: Iterable[str] = (), *, aliases: Collection[str] = ()
-) -> BaseException:
-    """What Spark's analyser refused; the same error if it is of another kind.
-
-    `columns` are those that tables have, `aliases` the names that the query gives.
-    """
-    problem = _problem(error, columns, aliases)
+def spark_refused(error: PySparkException | Py4JError, known: KnownNames = NO_NAMES) -> BaseException:
+    """What Spark's analyser refused; the same error if it is of another kind. `known` are the names that there are."""
+    problem = _problem(error, known)
     return error if problem is None else Refused([problem])
 
 
@@ -127,7 +122,7 @@ def parser_refused(error: PySparkException | Py4JError, sql: str, *, relations: 
         line, column = line_and_column(sql, word.begin)
         place = Place(line=line, column=column, rule="statement")
         return Refused([InvalidQuery(f"{word.known_by.upper()} is no query", place=place, hint=hint)])
-    problem = _problem(error, (), ())
+    problem = _problem(error, NO_NAMES)
     if problem is None:
         return error
     if problem.place.rule in _OF_GRAMMAR:
@@ -136,9 +131,7 @@ def parser_refused(error: PySparkException | Py4JError, sql: str, *, relations: 
     return Refused([problem])
 
 
-def _problem(
-    error: PySparkException | Py4JError, columns: Iterable[str], aliases: Collection[str]
-) -> InvalidQuery | None:
+def _problem(error: PySparkException | Py4JError, known_names: KnownNames) -> InvalidQuery | None:
     text = spark_text(error)
     known = _CONDITION.search(text)
     if known is None and "java.lang.StackOverflowError" in text:
@@ -150,14 +143,17 @@ def _problem(
     part = _query_told(error)
     if line is not None and column is not None and part:
         line, column = place_within(part, message, line=line, column=column)
-    message, hint = _told(condition, message, columns, aliases)
+    told = _told(condition, message, known_names)
+    message = told.message
     for inner, shown in _INNER.items():
         message = message.replace(inner, shown)
-    return InvalidQuery(
+    problem = InvalidQuery(
         re.sub(r"\.{2,}$|:$", ".", _ADVICE.sub("", _POSITION.sub("", message)).strip())[:MESSAGE_CHARACTERS_MAX],
         place=Place(line=line, column=column, rule=condition.partition(".")[0].lower().replace("_", "-")),
-        hint=hint or _HINTS.get(condition) or _HINTS.get(condition.partition(".")[0]) or PLAIN_FORMS,
+        hint=told.hint or _HINTS.get(condition) or _HINTS.get(condition.partition(".")[0]) or PLAIN_FORMS,
     )
+    problem.instead = told.instead
+    return problem
 
 
 def _query_told(error: PySparkException | Py4JError) -> str:
@@ -167,43 +163,12 @@ def _query_told(error: PySparkException | Py4JError) -> str:
     return part if _QUERY.match(part) else ""
 
 
-def _told(condition: str, message: str, columns: Iterable[str], aliases: Collection[str]) -> tuple[str, str | None]:
+def _told(condition: str, message: str, known: KnownNames) -> Told:
     """The message, and a hint where it can be made of what the message says."""
     main = condition.partition(".")[0]
-    if main == "UNRESOLVED_COLUMN":
-        return _unknown_column(message, columns, aliases)
-    return _TOLD[main](message) if main in _TOLD else (message, None)
-
-
-def _unknown_column(message: str, columns: Iterable[str], aliases: Collection[str]) -> tuple[str, str | None]:
-    suggestions = _SUGGESTIONS.search(message)
-    unknown = _UNKNOWN.search(message)
-    if unknown is None:
-        return message, None
-    names = [] if suggestions is None else [each.strip() for each in suggestions[1].split(", ")]
-    told = f"unknown column {unknown[1]}"
-    if unknown[1].startswith("`window`."):
-        return told, _WINDOW
-    name = _last(unknown[1])
-    # Spark suggests the nearest ones, letter by letter: a name in capitals is near to none.
-    others = [f"`{each}`" for each in columns if each != name]
-    same = [each for each in (*names, *others) if _last(each).casefold() == name.casefold()]
-    if name in aliases and not any(_last(each) != name for each in same):
-        near = difflib.get_close_matches(name, [_last(each) for each in names], n=1, cutoff=_MISSPELT)
-        return told, f"did you mean `{near[0]}`? {_ALIAS}" if near else _ALIAS
-    if same:
-        apart = _last(same[0]) != name or (same[0] != unknown[1] and same[0].casefold() == unknown[1].casefold())
-        return told, f"did you mean {same[0]}?{f' {CASE}' if apart else ''}"
-    near = difflib.get_close_matches(name, [_last(each) for each in names], n=1)
-    # Spark puts the nearest first.
-    first = [each for each in names if near and _last(each) == near[0]]
-    ordered = [*first, *(each for each in names if each not in first)]
-    return told, f"did you mean {', '.join(ordered)}?" if ordered else None
-
-
-def _last(name: str) -> str:
-    """The last part of a quoted name with dots."""
-    return name.rsplit(".`", 1)[-1].strip("`")
+    if main in _OF_NAMES:
+        return _OF_NAMES[main](message, known)
+    return Told(*_TOLD[main](message)) if main in _TOLD else Told(message)
 
 
 def _number_of_arguments(message: str) -> tuple[str, str | None]:
@@ -246,19 +211,15 @@ def _unnamed(message: str) -> tuple[str, str | None]:
     )
 
 
-def _no_member(message: str) -> tuple[str, str | None]:
-    found = re.match(r"No such struct field (`.*?`) in (.*?)\.?$", message)
-    if found is None:
-        return message, None
-    members = [_last(each.strip()) for each in found[2].split(",")]
-    case = f". {CASE}" if _last(found[1]).casefold() in map(str.casefold, members) else ""
-    return f"no member {found[1]}", f"there are {found[2]}{case}"
-
-
 _TOLD: Mapping[str, Callable[[str], tuple[str, str | None]]] = {
     "AMBIGUOUS_REFERENCE": _ambiguous,
-    "FIELD_NOT_FOUND": _no_member,
     "MISSING_AGGREGATION": _not_grouped,
     _UNNAMED: _unnamed,
     "WRONG_NUM_ARGS": _number_of_arguments,
+}
+_OF_NAMES: Mapping[str, Callable[[str, KnownNames], Told]] = {
+    "CANNOT_RESOLVE_STAR_EXPAND": unknown_star,
+    "FIELD_NOT_FOUND": unknown_member,
+    "UNRESOLVED_COLUMN": unknown_column,
+    "UNRESOLVED_USING_COLUMN_FOR_JOIN": unknown_using_column,
 }

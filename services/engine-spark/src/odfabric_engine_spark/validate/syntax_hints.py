@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from odfabric_engine_spark.validate.elsewhere import ELSEWHERE, TABLES_OF_WINDOWS
 from odfabric_engine_spark.validate.places import Word, line_and_column, words_of
+from odfabric_engine_spark.validate.refusal import shown
 
 _RESULT = "its result is what the dataset gets"
 _CREATE = (
@@ -95,6 +96,7 @@ _KEYWORDS = (
     *("partition", "interval", "with", "qualify", "window", "exists", "like", "following", "preceding", "unbounded"),
 )
 _KEYWORD_LIKENESS_MIN = 0.75
+_KEYWORD_CHARACTERS_MAX = 12
 _BEHIND = frozenset(
     [
         "and",
@@ -200,7 +202,7 @@ def _double_quotes(stop: _Stop) -> str | None:
     for beside in (0, 1):
         written = stop.written(beside)
         if written[:1] == '"' and len(written) > 2 and written[-1] == '"':
-            return f"a name that is quoted stands in backticks, `{written[1:-1]}`: double quotes make a text"
+            return f"a name that is quoted stands in backticks, `{shown(written[1:-1])}`: double quotes make a text"
     return None
 
 
@@ -241,7 +243,7 @@ def _windows(stop: _Stop) -> str | None:
 def _brackets(stop: _Stop) -> str | None:
     if stop.word() != "[":
         return None
-    return f"a name that is quoted stands in backticks: `{stop.word(1)}`; a list is array(..)"
+    return f"a name that is quoted stands in backticks: `{shown(stop.word(1))}`; a list is array(..)"
 
 
 def _comments(stop: _Stop) -> str | None:
@@ -275,7 +277,7 @@ def _of_aggregates(stop: _Stop) -> str | None:
     if stop.word() == "order" and stop.word(1) == "by" and stop.function():
         return _GROUPED.get(stop.function(), "write WITHIN GROUP (ORDER BY ..) behind the brackets")
     if stop.word() in ("ignore", "respect") and stop.word(1) == "nulls":
-        return f"write it behind the brackets: {stop.function() or 'last_value'}(..) {stop.word().upper()} NULLS"
+        return f"write it behind the brackets: {shown(stop.function() or 'last_value')}(..) {stop.word().upper()} NULLS"
     return None
 
 
@@ -287,7 +289,7 @@ def _of_stars(stop: _Stop) -> str | None:
 
 def _frames(stop: _Stop) -> str | None:
     if stop.word(-2) in ("rows", "range") and stop.word() == ")":
-        return f"write {stop.word(-2)} between {stop.word(-1)} preceding and current row"
+        return f"write {stop.word(-2)} between {shown(stop.word(-1))} preceding and current row"
     return None
 
 
@@ -321,10 +323,10 @@ def _versions(stop: _Stop) -> str | None:
 def _misspelt(stop: _Stop) -> str | None:
     for beside in (0, -1, -2):
         word = stop.word(beside)
-        if not word.isalpha() or word in _KEYWORDS or stop.written(beside)[:1] == "`":
+        if not 3 <= len(word) <= _KEYWORD_CHARACTERS_MAX or word in _KEYWORDS or stop.written(beside)[:1] == "`":
             continue
         near = difflib.get_close_matches(word, _KEYWORDS, n=1, cutoff=_KEYWORD_LIKENESS_MIN)
-        if near and abs(len(near[0]) - len(word)) <= 1 and len(word) >= 3:
+        if near and abs(len(near[0]) - len(word)) <= 1:
             return f"did you mean {near[0].upper()} instead of {stop.written(beside)}?"
     return None
 
@@ -386,7 +388,7 @@ def _side_by_side(stop: _Stop) -> str | None:
     before, word = stop.word(-1), stop.word()
     if _NAME.fullmatch(before) and _NAME.fullmatch(word) and not {before, word} & {*_KEYWORDS, *_OF_CLAUSES, "as"}:
         written = f"{stop.written(-1)} {stop.written()}"
-        return f"write a comma between the two, or `{written}` if it is one name"
+        return f"write a comma between the two, or `{shown(written)}` if it is one name"
     opened: list[int] = []
     for at, each in enumerate(stop.words):
         if each.known_by == "(":
@@ -403,7 +405,7 @@ def _slashed_table(stop: _Stop, relations: Collection[str]) -> str | None:
     name = f"{stop.written(-1)}{stop.word()}{stop.written(1)}"
     known = next((each for each in relations if each.casefold() == name.casefold()), None)
     if known is not None or stop.word(-2) in ("from", "join", ","):
-        return f"a name with such a sign stands in backticks: `{known or name}`"
+        return f"a name with such a sign stands in backticks: `{shown(known or name)}`"
     return None
 
 
