@@ -5,34 +5,15 @@ from __future__ import annotations
 import pytest
 
 from odfabric.formats.arrow_schema import data_schema_to_arrow
-from odfabric.model.engine import QueryInput, QueryProblem, ValidateRequest, ValidateResult
-from odfabric.model.metadata import SqlQueryStep, TemporalTable, TransformSql
+from odfabric.model.engine import QueryProblem, ValidateResult
+from odfabric.model.metadata import TemporalTable
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.validate.dialects import DIALECTS, Untranslatable, translate
-from odfabric_engine_spark.validation import FOREIGN_ENGINES, judge_query
+from odfabric_engine_spark.validation import FOREIGN_ENGINES
+from tests.services.engine.validating import judged
 
 pytestmark = pytest.mark.spark
-
-DDL = "k STRING, v INT, price DECIMAL(18, 2), t TIMESTAMP"
-
-
-def judged(
-    call: EngineCall,
-    *queries: str,
-    engine: str = "spark",
-    ddl: str = DDL,
-    vocabulary: DatasetVocabulary | None = None,
-    temporal: tuple[TemporalTable, ...] | None = None,
-) -> ValidateResult:
-    *early, last = queries
-    steps = (*(SqlQueryStep(alias=f"s{n}", query=sql) for n, sql in enumerate(early)), SqlQueryStep(query=last))
-    names = vocabulary or DatasetVocabulary()
-    inputs = tuple(
-        QueryInput(alias=alias, vocabulary=names, data_schema=None, ddl=ddl) for alias in ("a", "b", "my.trades")
-    )
-    transform = TransformSql(engine=engine, queries=steps, temporal_tables=temporal)
-    return judge_query(ValidateRequest(vocabulary=DatasetVocabulary(), transform=transform, inputs=inputs), call)
 
 
 def test_columns_come_from_ddl_and_system_columns_need_no_mention(engine_call: EngineCall) -> None:

@@ -6,10 +6,11 @@ import pyarrow as pa
 
 from odfabric.formats.arrow_schema import arrow_to_data_schema
 from odfabric.model.engine import QueryInput, ValidateRequest, ValidateResult
-from odfabric.model.metadata import SqlQueryStep, TransformSql
+from odfabric.model.metadata import SqlQueryStep, TemporalTable, TransformSql
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.incremental.judge import validate_query
+from odfabric_engine_spark.validation import judge_query
 from tests.services.engine.transforming import MILLIS, input_schema
 
 SCHEMA = input_schema(
@@ -35,3 +36,25 @@ def validate(
     tables = tuple(QueryInput(alias=alias, vocabulary=VOCABULARY, data_schema=data_schema) for alias in inputs)
     transform = TransformSql(engine="spark", queries=steps)
     return validate_query(ValidateRequest(vocabulary=vocabulary, transform=transform, inputs=tables), call)
+
+
+DDL = "k STRING, v INT, price DECIMAL(18, 2), t TIMESTAMP"
+
+
+def judged(
+    call: EngineCall,
+    *queries: str,
+    engine: str = "spark",
+    ddl: str = DDL,
+    vocabulary: DatasetVocabulary | None = None,
+    temporal: tuple[TemporalTable, ...] | None = None,
+) -> ValidateResult:
+    """As the operation answers: inputs by DDL, with suggestions."""
+    *early, last = queries
+    steps = (*(SqlQueryStep(alias=f"s{n}", query=sql) for n, sql in enumerate(early)), SqlQueryStep(query=last))
+    names = vocabulary or DatasetVocabulary()
+    inputs = tuple(
+        QueryInput(alias=alias, vocabulary=names, data_schema=None, ddl=ddl) for alias in ("a", "b", "my.trades")
+    )
+    transform = TransformSql(engine=engine, queries=steps, temporal_tables=temporal)
+    return judge_query(ValidateRequest(vocabulary=DatasetVocabulary(), transform=transform, inputs=inputs), call)

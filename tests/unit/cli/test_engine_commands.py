@@ -62,7 +62,7 @@ def test_problems_are_shown_with_their_place_and_what_to_write_instead(capsys: p
         "totals: refused",
         "  query 2 at line 3, column 4: another engine (engine)",
         "    take this",
-        "    in Spark SQL:",
+        "    this is accepted:",
         "    SELECT",
         "      1",
     ]

@@ -17,9 +17,11 @@ from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.evolution.meaning import says_the_same
 from odfabric_engine_spark.evolution.verdict import changed_query, same_query
-from odfabric_engine_spark.incremental.judge import validate_query
-from odfabric_engine_spark.validate.gate import ENGINE_NAME
+from odfabric_engine_spark.incremental.judge import accepted_query, refused_query, validate_query
+from odfabric_engine_spark.mending import all_problems
+from odfabric_engine_spark.validate.gate import ENGINE_NAME, steps_of
 from odfabric_engine_spark.validate.input_columns import ddl_schema, with_system_columns
+from odfabric_engine_spark.validate.refusal import Refused
 
 FOREIGN_ENGINES = frozenset({"flink", "risingwave", "datafusion"})
 """Engines of the ecosystem whose queries can often be written in Spark SQL."""
@@ -35,10 +37,29 @@ def judge_query(request: ValidateRequest, call: EngineCall) -> ValidateResult:
         return _refused(error)
     if request.transform.engine.lower() in FOREIGN_ENGINES:
         return _foreign(request, call)
-    result = validate_query(request, call)
+    result = _judged(request, call)
     if request.previous is None or result.problems:
         return result
     return replace(result, evolution=_evolution(request, request.previous, result, call))
+
+
+def _judged(request: ValidateRequest, call: EngineCall) -> ValidateResult:
+    """The judgement, with all that is wrong with the statements and with what they are when it is mended."""
+    call.progress("validate")
+    try:
+        return accepted_query(request, call)
+    except Refused as refused:
+        steps = steps_of(request.transform)
+
+        def judge(queries: Sequence[str]) -> None:
+            mended = tuple(replace(step, query=query) for step, query in zip(steps, queries, strict=True))
+            accepted_query(replace(request, transform=replace(request.transform, query=None, queries=mended)), call)
+
+        return _problems(*all_problems([step.query for step in steps], refused, judge))
+    except LimitExceeded:
+        raise
+    except OdfError as error:
+        return _refused(error)
 
 
 def _evolution(
@@ -110,7 +131,7 @@ def _problem(
 
 
 def _problems(*problems: QueryProblem) -> ValidateResult:
-    return ValidateResult(problems=problems, data_schema=None, operator_class=None, keys=())
+    return refused_query(problems)
 
 
 def _refused(error: OdfError) -> ValidateResult:

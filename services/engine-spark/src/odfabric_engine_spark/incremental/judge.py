@@ -12,7 +12,7 @@ from hashlib import sha3_256
 
 from pyspark.sql import SparkSession
 
-from odfabric.errors import InvalidQuery, OdfError
+from odfabric.errors import LimitExceeded, OdfError
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import QueryProblem, ValidateRequest, ValidateResult
 from odfabric.model.metadata import SqlQueryStep, TransformSql
@@ -154,29 +154,31 @@ def validate_query(request: ValidateRequest, call: EngineCall) -> ValidateResult
     """Judges a transform without data. Raises LimitExceeded."""
     call.progress("validate")
     try:
-        steps = steps_of(request.transform)
-        known = [(one.alias, one.vocabulary, one.data_schema) for one in request.inputs if one.data_schema is not None]
-        if len(known) < len(request.inputs):
-            _judge_text(call, steps, [one.alias for one in request.inputs])
-            return ValidateResult(problems=(), data_schema=None, operator_class=None, keys=())
-        tables = input_tables(known)
-        judged = judge_transform(
-            call.session,
-            steps,
-            tables,
-            request.vocabulary,
-            settings=call.settings,
-            temporal_tables=temporal_tables_of(request.transform),
-        )
+        return accepted_query(request, call)
     except Refused as refused:
-        placed = refused.in_steps([step.query for step in steps])
-        return _refused([_problem(problem, step) for step, problem in placed])
-    except InvalidQuery as error:
-        return _refused([_problem(error, 0)])
+        placed = refused.in_steps([step.query for step in steps_of(request.transform)])
+        return refused_query([_problem(problem, step) for step, problem in placed])
+    except LimitExceeded:
+        raise
     except OdfError as error:
-        if error.code == "limit-exceeded":
-            raise
-        return _refused([_problem(error, 0)])
+        return refused_query([_problem(error, 0)])
+
+
+def accepted_query(request: ValidateRequest, call: EngineCall) -> ValidateResult:
+    """What a transform is. Raises Refused with what is wrong with its statements, another OdfError with what is wrong around them."""
+    steps = steps_of(request.transform)
+    known = [(one.alias, one.vocabulary, one.data_schema) for one in request.inputs if one.data_schema is not None]
+    if len(known) < len(request.inputs):
+        _judge_text(call, steps, [one.alias for one in request.inputs])
+        return ValidateResult(problems=(), data_schema=None, operator_class=None, keys=())
+    judged = judge_transform(
+        call.session,
+        steps,
+        input_tables(known),
+        request.vocabulary,
+        settings=call.settings,
+        temporal_tables=temporal_tables_of(request.transform),
+    )
     query = judged.query
     name = "linear" if isinstance(query, LinearQuery) else query.operator_class
     return ValidateResult(
@@ -214,7 +216,8 @@ def _key_text(query: AggregateQuery, index: int) -> str:
     return "window" if column.is_window else str(column.expression.sql())
 
 
-def _refused(problems: Sequence[QueryProblem]) -> ValidateResult:
+def refused_query(problems: Sequence[QueryProblem]) -> ValidateResult:
+    """The answer that a transform is refused."""
     return ValidateResult(problems=tuple(problems), data_schema=None, operator_class=None, keys=())
 
 

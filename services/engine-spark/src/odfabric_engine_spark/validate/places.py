@@ -48,6 +48,11 @@ def line_and_column(text: str, at: int) -> tuple[int, int]:
     return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 
+def offset_of(text: str, line: int, column: int) -> int:
+    """Of a place, the other way round."""
+    return sum(len(each) + 1 for each in text.split("\n")[: line - 1]) + column - 1
+
+
 def without_last_semicolon(text: str) -> str:
     """A statement up to the semicolon that ends it, if there is one with nothing behind it."""
     end = None

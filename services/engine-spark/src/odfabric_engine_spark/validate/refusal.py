@@ -60,10 +60,14 @@ def _in_step(problem: InvalidQuery, step: int, queries: Sequence[str]) -> tuple[
         return texts.index(problem.statement), problem
     if problem.place.line is not None and problem.place.column is not None:
         return step, problem
-    line, column = place_of(texts[step], problem.message)
-    return step, InvalidQuery(
-        problem.message, place=replace(problem.place, line=line, column=column), hint=problem.hint
-    )
+    return step, _moved(problem, *place_of(texts[step], problem.message))
+
+
+def _moved(problem: InvalidQuery, line: int, column: int) -> InvalidQuery:
+    """The same problem at another place."""
+    moved = InvalidQuery(problem.message, place=replace(problem.place, line=line, column=column), hint=problem.hint)
+    moved.statement, moved.instead = problem.statement, problem.instead
+    return moved
 
 
 def refusal(rule: str, message: str, *, hint: str | None, at: TreeNode | None = None) -> InvalidQuery:
@@ -149,10 +153,7 @@ def at_select(problem: InvalidQuery, node: TreeNode) -> InvalidQuery:
     at = select_before(text, len(units[: 2 * int(start.get())].decode("utf-16-le", "replace")))
     if at is None:
         return problem
-    line, column = line_and_column(text, at)
-    moved = InvalidQuery(problem.message, place=replace(problem.place, line=line, column=column), hint=problem.hint)
-    moved.statement = text
-    return moved
+    return _moved(problem, *line_and_column(text, at))
 
 
 def _position(node: Any) -> tuple[int | None, int | None]:

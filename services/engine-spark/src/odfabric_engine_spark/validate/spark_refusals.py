@@ -21,6 +21,7 @@ from odfabric_engine_spark.validate.syntax_hints import other_statement, syntax_
 from odfabric_engine_spark.validate.unknown_names import (
     KnownNames,
     Told,
+    ambiguous,
     unknown_column,
     unknown_member,
     unknown_star,
@@ -185,15 +186,6 @@ def _number_of_arguments(message: str) -> tuple[str, str | None]:
     return f"`{name}` takes {arguments}, not {given}", f"write {name}(..) with {arguments}"
 
 
-def _ambiguous(message: str) -> tuple[str, str | None]:
-    found = re.match(r"Reference (`.*`) is ambiguous, could be: \[(.*)\]", message)
-    if found is None:
-        return message, None
-    names = list(dict.fromkeys(found[2].split(", ")))
-    hint = f"write {' or '.join(names)}" if len(names) > 1 else "give one of the two an alias: .. as q"
-    return f"{found[1]} is of several tables", hint
-
-
 def _not_grouped(message: str) -> tuple[str, str | None]:
     found = re.match(r'The non-aggregating expression (".*") is based on', message)
     return (message if found is None else f"{found[1]} is neither grouped by nor aggregated"), None
@@ -211,13 +203,18 @@ def _unnamed(message: str) -> tuple[str, str | None]:
     )
 
 
+def _failed(_: str) -> tuple[str, str | None]:
+    return "Spark fails on this query by itself", "write it in another way, with a query in FROM for what one builds on"
+
+
 _TOLD: Mapping[str, Callable[[str], tuple[str, str | None]]] = {
-    "AMBIGUOUS_REFERENCE": _ambiguous,
+    "INTERNAL_ERROR": _failed,
     "MISSING_AGGREGATION": _not_grouped,
     _UNNAMED: _unnamed,
     "WRONG_NUM_ARGS": _number_of_arguments,
 }
 _OF_NAMES: Mapping[str, Callable[[str, KnownNames], Told]] = {
+    "AMBIGUOUS_REFERENCE": ambiguous,
     "CANNOT_RESOLVE_STAR_EXPAND": unknown_star,
     "FIELD_NOT_FOUND": unknown_member,
     "UNRESOLVED_COLUMN": unknown_column,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from odfabric_engine_spark.validate.elsewhere import ELSEWHERE, TABLES_OF_WINDOWS
-from odfabric_engine_spark.validate.places import Word, line_and_column, words_of
+from odfabric_engine_spark.validate.places import Word, line_and_column, offset_of, words_of
 from odfabric_engine_spark.validate.refusal import shown
 
 _RESULT = "its result is what the dataset gets"
@@ -187,7 +187,7 @@ def syntax_hint(text: str, line: int | None, column: int | None, relations: Coll
     """What to write where the parser stopped, if that is known. `relations` are the names that FROM may have."""
     if line is None or column is None:
         return None
-    offset = sum(len(each) for each in text.split("\n")[: line - 1]) + line - 1 + column - 1
+    offset = offset_of(text, line, column)
     words = list(words_of(text))
     stop = _Stop(text, words, next((at for at, word in enumerate(words) if word.end > offset), len(words)))
     found = (rule(stop) for rule in _RULES)

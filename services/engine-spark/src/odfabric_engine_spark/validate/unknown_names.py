@@ -128,9 +128,10 @@ def _meant(written: Parts, visible: list[Parts], known: KnownNames) -> Parts | N
         found = found or [each for each in known.tables if length == 1 and _ends_with(each, table)]
         if len(found) == 1:
             column, *members = written[length:]
-            columns = [each[1] for each in visible if len(each) > 1 and each[0] == found[0]] or known.columns
-            same = [] if column in columns else in_another_case(column, columns)
-            return (found[0], same[0] if len(same) == 1 else column, *members)
+            of_table = [each[1] for each in visible if len(each) > 1 and each[0] == found[0]]
+            same = in_another_case(column, of_table) or in_another_case(column, known.columns)
+            known_so = column in of_table or (table != found[0] and column in known.columns)
+            return (found[0], same[0] if len(same) == 1 and not known_so else column, *members)
         if found:
             return written
     column, *members = written
@@ -194,6 +195,22 @@ def unknown_star(message: str, known: KnownNames) -> Told:
         there = ", ".join(quoted([each]) for each in sorted(known.tables))
         return Told(told, f"the query reads {there}" if there else None)
     return Told(told, f"write {quoted(same)}.*: {CASE[0].lower()}{CASE[1:]}", (written, (same[0],)))
+
+
+def ambiguous(message: str, known: KnownNames) -> Told:
+    """What is said of a column that several tables have, by Spark's message about it."""
+    found = re.match(r"Reference (`.*`) is ambiguous, could be: \[(.*)\]", message)
+    if found is None:
+        return Told(message)
+    written = parts_of(found[1])
+    same = in_another_case(written[0], known.tables) if len(written) > 1 else []
+    if len(same) == 1:  # what was taken for a column is a table
+        columns = [] if written[1] in known.columns else in_another_case(written[1], known.columns)
+        column = columns[0] if len(columns) == 1 else written[1]
+        return other_case(f"unknown column {found[1]}", written, (same[0], column, *written[2:]))
+    names = list(dict.fromkeys(found[2].split(", ")))
+    hint = f"write {' or '.join(names)}" if len(names) > 1 else "give one of the two an alias: .. as q"
+    return Told(f"{found[1]} is of several tables", hint)
 
 
 def unknown_member(message: str, _: KnownNames) -> Told:
