@@ -291,3 +291,24 @@ def test_sums_that_spark_does_not_collect_come_through_files(engine_call: Engine
     found = whole(engine_call, large)
     assert sorted(found.column("id").to_pylist()) == list(range(rows))
     assert found.column("text")[0].as_py() == "x" * megabyte
+
+
+@pytest.mark.parametrize("sizes", [{}, BY_SPARK, IN_PIECES])
+def test_any_value_of_a_constant_is_that_constant_for_every_group(
+    engine_call: EngineCall, sizes: dict[str, int]
+) -> None:
+    found = grouped(
+        engine_call,
+        "any_value(1) c, last('x') filter (where v > 1) f, first(null, true) is null e, count(*) n",
+        INT,
+        [(A, "x", 1), (A, "x", 2), (A, "y", None)],
+        [(R, "x", 2), (A, "y", 5), (A, "z", 1)],
+        [(R, "z", 1)],
+        **sizes,
+    )
+    assert found == [
+        (A, "x", 1, "x", True, 2), (A, "y", 1, None, True, 1),
+        (CF, "x", 1, "x", True, 2), (CT, "x", 1, None, True, 1),
+        (CF, "y", 1, None, True, 1), (CT, "y", 1, "x", True, 2), (A, "z", 1, None, True, 1),
+        (R, "z", 1, None, True, 1),
+    ]  # fmt: skip

@@ -141,6 +141,7 @@ REFUSED = [
     ("select event_time, (select map(k, v) from b) is null x from a", "subquery-rows"),
     ("select event_time, x from a, lateral (select v x from b where b.k = a.k limit 1)", "limit"),
     ("select max(event_time) event_time, k, first(v) f from a group by k", "function-order"),
+    ("select event_time, first(1) over (partition by k rows between 2 preceding and 1 preceding) f from a", "function-order"),
     ("select event_time, collect_list(v) over (partition by k) l from a", "function-order"),
     ("select event_time, l[0] x from (select event_time, collect_set(v) over (partition by k) l from a)", "function-order"),
     ("select max(event_time) event_time, s from (select event_time, k, collect_set(v) over (partition by k) s from a) group by s", "function-order"),

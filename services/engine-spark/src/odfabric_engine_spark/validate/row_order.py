@@ -244,7 +244,7 @@ def order_problems(node: Expression, name: str, place: Place, *, in_transform: b
         if not in_transform:
             yield _float_sum(node)
     elif name in _PICKS:
-        if not place.window_has_order:
+        if not place.window_has_order and not _picks_constant(node, name, place):
             hint = "use min(..), max(..), max_by(.., event_time), or first_value(..) over (partition by .. order by ..)"
             yield _by_order(node, hint=hint)
     elif name in LISTS:
@@ -259,6 +259,11 @@ def order_problems(node: Expression, name: str, place: Place, *, in_transform: b
             yield _by_order(node, hint="say which of several: mode(.., true) or mode() WITHIN GROUP (ORDER BY ..)")
     elif name in BY_ANOTHER:
         yield from _tie_problems(node, in_transform=in_transform)
+
+
+def _picks_constant(node: Expression, name: str, place: Place) -> bool:
+    """Whether any row of a group gives the same; a frame of a window may also hold no row, depending on the order."""
+    return name != "NthValue" and place.window_has_order is None and all(part.foldable() for part in children(node))
 
 
 def holds_floats(expression: Expression) -> bool:
