@@ -19,14 +19,15 @@ from odfabric.formats.parquet_reading import arrow_schema_of, open_parquet
 from odfabric.formats.slice_parquet import SliceWriter
 from odfabric.model import engine_contract as contract
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.catalyst import Catalyst, analysed
 from odfabric_engine_spark.preprocess import INPUT_TABLE
 from odfabric_engine_spark.read.exact_filters import with_exact_filters
 from odfabric_engine_spark.read.spark_path import spark_path
 from odfabric_engine_spark.result_rows import batches_of
 from odfabric_engine_spark.spark_types import arrow_schema, spark_schema
+from odfabric_engine_spark.validate.failing_constants import at_failing_constant
 from odfabric_engine_spark.validate.gate import run_gated_steps
 from odfabric_engine_spark.validate.parsed import Mode
-from odfabric_engine_spark.validate.refusal import data_problem
 
 
 def execute_contract_query(request: contract.RawQueryRequest, call: EngineCall) -> contract.RawQueryResponseSuccess:
@@ -46,7 +47,7 @@ def execute_contract_query(request: contract.RawQueryRequest, call: EngineCall) 
                 ]
                 writer.write(pa.RecordBatch.from_arrays(columns, schema=schema))
         except (PySparkException, Py4JError) as error:
-            raise data_problem(error) from error
+            raise at_failing_constant(error, Catalyst(call.session), analysed(frame)) from error
     return contract.RawQueryResponseSuccess(num_records=writer.rows)
 
 

@@ -189,6 +189,12 @@ def spark_condition(error: BaseException) -> tuple[str | None, str]:
     return found[1], _message(found)
 
 
+def fails_by_value(error: BaseException) -> bool:
+    """Whether an error is what a value does wrong; not one that the query raises itself."""
+    found = _condition(spark_text(error))
+    return found is not None and _is_of_data(found) and found[1] != "USER_RAISED_EXCEPTION"
+
+
 def _condition(text: str) -> re.Match[str] | None:
     found = None
     for found in _CONDITION.finditer(text):

@@ -18,10 +18,11 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from odfabric.errors import InvalidData, InvalidRequest
+from odfabric.errors import InvalidData, InvalidRequest, Place
 from odfabric.model.engine import TransformRequest, TransformResult
 from odfabric.model.instant import Instant
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.catalyst import Catalyst, Plan
 from odfabric_engine_spark.evolution.meaning import says_the_same
 from odfabric_engine_spark.failures import as_odf_error
 from odfabric_engine_spark.incremental.aggregate_plan import AggregatePlan
@@ -52,8 +53,9 @@ from odfabric_engine_spark.state.checkpoint import (
     write_checkpoint,
 )
 from odfabric_engine_spark.state.sealing import SealedState, StateWork
+from odfabric_engine_spark.validate.failing_constants import at_failing_constant
 from odfabric_engine_spark.validate.gate import steps_of
-from odfabric_engine_spark.validate.refusal import Refused, data_problem
+from odfabric_engine_spark.validate.refusal import Refused
 
 GROUPS = "groups"
 
@@ -92,16 +94,22 @@ def execute_transform(request: TransformRequest, call: EngineCall) -> TransformR
         return _attempt(transaction, call, consolidated=False)
     except (PySparkException, Py4JError, InvalidData, FailedRows) as error:
         if not _may_be_taken_back(transaction, call, error):
-            raise _told(error, call) from None
+            raise _told(error, call, transaction.judged.plan) from None
     try:
         return _attempt(transaction, call, consolidated=True)
     except (PySparkException, Py4JError, InvalidData, FailedRows) as error:
-        raise _told(error, call) from None
+        raise _told(error, call, transaction.judged.plan) from None
 
 
-def _told(error: BaseException, call: EngineCall) -> BaseException:
-    """What failed, with the rows that are to blame where they are known."""
-    return error.told(call.check) if isinstance(error, FailedRows) else data_problem(error)
+def _told(error: BaseException, call: EngineCall, plan: Plan) -> BaseException:
+    """What failed, with the rows that are to blame where they are known, or the constant."""
+    if not isinstance(error, FailedRows):
+        return at_failing_constant(error, Catalyst(call.session), plan)
+    told = error.told(call.check)
+    if not isinstance(told, InvalidData) or told.place != Place():
+        return told
+    constant = at_failing_constant(error.error, Catalyst(call.session), plan)
+    return InvalidData(told.message, place=getattr(constant, "place", told.place), hint=told.hint)
 
 
 def _prepare(request: TransformRequest, call: EngineCall) -> _Transaction:

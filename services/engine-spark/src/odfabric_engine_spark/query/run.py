@@ -22,12 +22,14 @@ from odfabric.formats.slice_schema import new_slice_schema
 from odfabric.model.engine import QueryInput, QueryRequest, QueryResult
 from odfabric.model.metadata import TransformSql
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.catalyst import Catalyst, analysed
 from odfabric_engine_spark.result_rows import batches_of
 from odfabric_engine_spark.slice_input import read_slices
 from odfabric_engine_spark.spark_types import arrow_schema
+from odfabric_engine_spark.validate.failing_constants import at_failing_constant
 from odfabric_engine_spark.validate.gate import ENGINE_NAME, run_gated_steps
 from odfabric_engine_spark.validate.parsed import Mode
-from odfabric_engine_spark.validate.refusal import data_problem, refusal, shown
+from odfabric_engine_spark.validate.refusal import refusal, shown
 
 ROWS_MAX = 2**31 - 1
 """Spark counts the rows that it leaves out or gives in 32 bits."""
@@ -50,7 +52,7 @@ def run_query(request: QueryRequest, call: EngineCall) -> QueryResult:
     rows = 0
     path = call.exchange.output(request.output_path)
     with path.open("wb") as file, pa.ipc.new_stream(file, schema) as writer:
-        for batch in _within(batches_of(call, lambda: page, lambda: page), request.bytes_max):
+        for batch in _within(batches_of(call, lambda: page, lambda: page), frame, request.bytes_max):
             call.check()
             writer.write_batch(_as_result(batch, schema))
             rows += batch.num_rows
@@ -77,8 +79,8 @@ def _result_schema(frame: DataFrame) -> pa.Schema:
         raise InvalidQuery(error.message, place=replace(error.place, rule="column-type"), hint=error.hint) from None
 
 
-def _within(batches: Iterator[pa.RecordBatch], bytes_max: int) -> Iterator[pa.RecordBatch]:
-    """Batches until they are too many bytes."""
+def _within(batches: Iterator[pa.RecordBatch], frame: DataFrame, bytes_max: int) -> Iterator[pa.RecordBatch]:
+    """Batches of a query until they are too many bytes."""
     size = 0
     try:
         for batch in batches:
@@ -87,7 +89,7 @@ def _within(batches: Iterator[pa.RecordBatch], bytes_max: int) -> Iterator[pa.Re
                 raise LimitExceeded("the result is too large", limit="query_bytes_max", maximum=bytes_max)
             yield batch
     except (PySparkException, Py4JError) as error:
-        raise data_problem(error) from error
+        raise at_failing_constant(error, Catalyst(frame.sparkSession), analysed(frame)) from error
 
 
 def _as_result(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -9,11 +9,12 @@ where something else decides whether a part is asked. Not here: rows that fail (
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 from py4j.protocol import Py4JError
 from pyspark.errors import IllegalArgumentException, PySparkException
 
-from odfabric.errors import InvalidQuery
+from odfabric.errors import InvalidData, InvalidQuery
 from odfabric_engine_spark.catalyst import (
     Catalyst,
     Expression,
@@ -21,21 +22,22 @@ from odfabric_engine_spark.catalyst import (
     children,
     conjuncts,
     expr_id,
+    expressions_of,
+    inner_plan,
     is_attribute,
     items,
     simple_name,
+    walk_plan,
     without_alias,
 )
-from odfabric_engine_spark.failures import spark_condition
-from odfabric_engine_spark.validate.refusal import refusal, source_text, text_of
+from odfabric_engine_spark.failures import fails_by_value, spark_condition
+from odfabric_engine_spark.validate.refusal import data_problem, refusal, source_text, text_of
 from odfabric_engine_spark.validate.sizes_of_constants import NotComputed, value_of
 
 _ALWAYS_COMPUTED = frozenset({"Alias", "Cast", "EqualNullSafe", "Concat"})
 """What computes all its parts for each row, besides what gives null for null: that does so for each row with values there."""
-_FAILURES = frozenset(
-    {"DIVIDE_BY_ZERO", "REMAINDER_BY_ZERO", "CAST_INVALID_INPUT", "CAST_OVERFLOW", "ARITHMETIC_OVERFLOW"}
-)
-"""What values do wrong. Other errors say that a part is not computed in this way."""
+_FOLDS = frozenset({"Sum", "Average", "Min", "Max"})
+"""Aggregate functions that compute their argument for each row that they see."""
 
 _OF_TIMES = frozenset({"DateFormatClass", "GetTimestamp", "UnixTimestamp", "ToUnixTimestamp", "FromUnixTime"})
 """Functions with a pattern of times."""
@@ -84,11 +86,14 @@ class _Computed:
         """Takes a plan in; `read`: all its columns are those of the result."""
         name = simple_name(plan)
         named = items(plan.projectList()) if name == "Project" else []
+        named = items(plan.aggregateExpressions()) if name == "Aggregate" else named
         if name == "Filter":
             self._always.append(conjuncts(plan.condition())[0])
         if name == "Aggregate":
             # A constant tells no groups apart, and is not computed.
             self._always += [each for each in items(plan.groupingExpressions()) if not each.foldable()]
+        if name == "Generate":
+            self._always += children(plan.generator())
         self._made_by |= {expr_id(each): without_alias(each) for each in named if simple_name(each) == "Alias"}
         self._always += named if read else []
         for child in children(plan):
@@ -106,6 +111,7 @@ class _Computed:
             yield from self._made(expr_id(expression))
         elif expression.foldable():
             if (problem := _failure(expression)) is not None:
+                at = _innermost(expression) or at
                 hint = "no row can help: write another constant, or let it be null by try_cast(..) or try_divide(..)"
                 yield refusal("constant", f"{text_of(at)} fails for every row: {problem}", at=at, hint=hint)
         elif (problem := self._pattern_failure(expression, at)) is not None:
@@ -117,9 +123,7 @@ class _Computed:
                 else "no row can help: write another constant"
             )
             yield refusal("constant", message, at=at, hint=hint)
-        elif simple_name(expression) in _ALWAYS_COMPUTED or (
-            expression.nullIntolerant() and simple_name(expression) not in _SHIELDS
-        ):
+        elif _computes_all(expression):
             for part in children(expression):
                 yield from self._failing(part, at=part if source_text(part) else at)
 
@@ -162,13 +166,64 @@ class _Computed:
         return literals.default(part.dataType())
 
 
+def _computes_all(expression: Expression) -> bool:
+    """Whether an expression always computes all its parts."""
+    name = simple_name(expression)
+    if name == "AggregateExpression":
+        return expression.filter().isEmpty() and simple_name(expression.aggregateFunction()) in _FOLDS
+    return name in _ALWAYS_COMPUTED | _FOLDS or (expression.nullIntolerant() and name not in _SHIELDS)
+
+
+def at_failing_constant(error: BaseException, catalyst: Catalyst, plan: Plan) -> BaseException:
+    """As `data_problem`; where Spark tells no place, that of a constant of the plan which fails in the same way."""
+    problem = data_problem(error)
+    if not isinstance(problem, InvalidData) or problem.place.line is not None or problem is error:
+        return problem
+    wanted = spark_condition(error)
+    for constant in _constants(catalyst, plan):
+        try:
+            value_of(constant.replacement() if catalyst.is_replaceable(constant) else constant)
+        except (Py4JError, PySparkException) as found:
+            if spark_condition(found) == wanted:
+                place = refusal("constant", "", hint=None, at=constant).place
+                return InvalidData(problem.message, place=replace(place, rule=None), hint=problem.hint)
+        except NotComputed:
+            continue
+    return problem
+
+
+def _constants(catalyst: Catalyst, plan: Plan) -> Iterator[Expression]:
+    """The largest constants that a plan has written, in subqueries too."""
+    plans = [plan]
+    while plans:
+        expressions = [each for node in walk_plan(plans.pop()) for each in expressions_of(node)]
+        while expressions:
+            each = expressions.pop()
+            inside = inner_plan(each, simple_name(each))
+            if inside is not None:
+                plans.append(inside)
+            if each.resolved() and each.foldable() and source_text(each):
+                yield each
+            else:
+                expressions += children(each)
+
+
+def _innermost(constant: Expression) -> Expression | None:
+    """The smallest part of a constant that fails which the query has written; None if only the whole does."""
+    failing = [part for part in children(constant) if part.foldable() and _failure(part) is not None]
+    if not failing:
+        return constant if source_text(constant) else None
+    return _innermost(failing[0]) or (constant if source_text(constant) else None)
+
+
 def _failure(constant: Expression, *, of_patterns: bool = False) -> str | None:
     """What is wrong with a constant, or with the patterns in it, if something is."""
     try:
         value_of(constant)
     except (Py4JError, PySparkException) as error:
         condition, message = spark_condition(error)
-        counts = condition in (_PATTERN_FAILURES if of_patterns else _FAILURES)
+        # Other errors say that a part is not computed in this way.
+        counts = condition in _PATTERN_FAILURES if of_patterns else fails_by_value(error)
         if of_patterns and condition is None:
             counts = isinstance(error, IllegalArgumentException)
         # What follows is advice about the value of a row.
