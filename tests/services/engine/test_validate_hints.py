@@ -140,6 +140,53 @@ def test_a_statement_that_is_no_query_is_called_so(
     assert hint in (problem.hint or "")
 
 
+MEANT = [
+    ("select event_time, date_diff('day', event_time, t) x from a", (1, 20), "date_diff(DAY, earlier, later)"),
+    ("select event_time, extract(epoch from event_time) x from a", (1, 20), "unix_seconds(time)"),
+    ("select event_time, k::varchar x from a", (1, 23), "write string"),
+    ("select event_time, cast(k as text) x from a", (1, 30), "write string"),
+    ("select event_time, cast(k as datetime) x from a", (1, 30), "write timestamp"),
+    ("select event_time, cast(k as bool) x from a", (1, 30), "write boolean"),
+    ("select event_time, cast(k as nothing) x from a", (1, 30), "a type of Spark SQL"),
+    ("select event_time, cast(k as array) x from a", (1, 30), "array<int>"),
+    ("select event_time, isnull(k, 'x') x from a", (1, 20), "coalesce(value, otherwise)"),
+    ("select event_time, max(v, d) x from a", (1, 20), "greatest(a, b)"),
+    ("select event_time, percentile_cont(v, 0.5) x from a group by 1", (1, 20), "WITHIN GROUP (ORDER BY value)"),
+    ("select event_time, count() x from a group by event_time", (1, 20), "count(*)"),
+    ("select event_time, count(distinct k, distinct v) x from a group by 1", (1, 47), "DISTINCT once: count(DISTINCT a, b)"),
+    ("select event_time, x from a, explode(l) as u(x)", (1, 38), "from a, lateral explode(list)"),
+    ("select window.start event_time from a group by window(event_time, interval 1 day)", (1, 48), "window(event_time, '1 hour')"),
+    ("select window_start event_time from a group by window(event_time, '1 day')", (1, 8), "write window.start"),
+    ("select event_time, v from a where v > 1 || k = 'x'", (1, 35), "write OR"),
+    ('select "event_time", v from a', (1, 1), "stands in backticks"),
+    ("select event_time, sum(v) over (order by event_time range between '1 hour' preceding and current row) x from a",
+     (1, 32), "interval '1' hour preceding"),
+    ("select event_time, event_time + '1 day' x from a", (1, 20), "t + INTERVAL '1' DAY"),
+    ("select event_time, event_time - 1 x from a", (1, 20), "t + INTERVAL '1' DAY"),
+    ("select event_time, v from a where event_time > 2024-01-01", (1, 35), "TIMESTAMP '2024-01-31 12:00:00'"),
+    ("select event_time, v from a where v and k = 'x'", (1, 35), "n <> 0"),
+    ("select event_time, k from a where k", (1, 35), "write a condition"),
+    ("select event_time, v from a where k is 'x'", (1, 37), "compare with = or <>"),
+    ("select event_time, l.x y from a", (1, 20), "transform(list, x -> x.member)"),
+    ("select event_time, v from a with (nolock)", (1, 27), "a table takes no options"),
+    ("select event_time, k, sum(v) from a group by 1, 2 having count > 1", (1, 58), "write count(*)"),
+    ("select event_time, x from (values (make_date(2024, 13, 1))) q(x), a", (1, 36), "another constant"),
+    ("select event_time, v + 1, v + 1 from a", (1, 1), "name one with AS"),
+    ("select a.*, b.* from a join b on a.k = b.k", (1, 1), "t.* EXCEPT (event_time, k, v, d, t, l)"),
+    ("select event_time, v * 2 as Total, total + 1 as u from a", (1, 1), "in another way"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "place", "hint"), MEANT)
+def test_usual_mistakes_are_told_with_what_is_meant(
+    engine_call: EngineCall, sql: str, place: tuple[int, int], hint: str
+) -> None:
+    (problem,) = validate(engine_call, sql).problems
+    assert (problem.line, problem.column) == place, problem
+    assert hint in (problem.hint or ""), problem
+    assert "Please" not in problem.message
+
+
 CASE = "upper and lower case are told apart"
 INPUTS = ("a", "b", "my.trades", "tpcds.store_sales", "acme/orders")
 NAMES = [

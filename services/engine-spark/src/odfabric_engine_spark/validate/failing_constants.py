@@ -113,6 +113,8 @@ class _Computed:
             if (problem := _failure(expression)) is not None:
                 at = _innermost(expression) or at
                 hint = "no row can help: write another constant, or let it be null by try_cast(..) or try_divide(..)"
+                if "BOOLEAN" in problem and "||" in text_of(at):
+                    hint = "|| joins texts: write OR"
                 yield refusal("constant", f"{text_of(at)} fails for every row: {problem}", at=at, hint=hint)
         elif (problem := self._pattern_failure(expression, at)) is not None:
             message = f"{text_of(at)} fails for every row with a value there: {problem}"

@@ -46,6 +46,7 @@ _INSTEAD: dict[type[spark_types.DataType], str] = {
 }
 
 
+_TIME_FROM_TEXT = "cast it: cast(.. as timestamp); in double quotes it is a text, a name in quotes stands in backticks"
 MEMBERS_APART = "name them apart: named_struct('a', .., 'b', ..)"
 
 
@@ -95,21 +96,38 @@ def column_problems(schema: spark_types.StructType) -> Iterator[ColumnProblem]:
 def name_problems(schema: spark_types.StructType) -> Iterator[ColumnProblem]:
     """Names that are empty or doubled: rules for every result."""
     seen: dict[str, str] = {}
+    twice: list[str] = []
     for name in schema.names:
         if not name.strip():
             yield ColumnProblem(name, "column-name", "a column has no name", hint="name it with AS")
         elif name.lower() in seen:
             other = seen[name.lower()]
-            more = "" if other == name else f" and {shown(other)}, which differ in case only"
-            message = f"two columns are named {shown(name)}{more}"
-            hint = f"rename one with AS, or leave it out: t.* EXCEPT ({name})"
-            yield ColumnProblem(name, "column-name", message, hint=hint)
+            if other == name:
+                twice.append(name)
+            else:
+                message = f"two columns are named {shown(name)} and {shown(other)}, which differ in case only"
+                hint = f"rename one with AS, or leave it out: t.* EXCEPT ({name})"
+                yield ColumnProblem(name, "column-name", message, hint=hint)
         seen.setdefault(name.lower(), name)
+    if twice:
+        yield _doubled(list(dict.fromkeys(twice)))
     for field in schema.fields:
         doubled = doubled_member(field.dataType)
         if doubled is not None:
             message = f"the column {shown(field.name)} has a struct with two members named {shown(doubled)}"
             yield ColumnProblem(field.name, "column-name", message, hint=MEMBERS_APART)
+
+
+def _doubled(names: list[str]) -> ColumnProblem:
+    """Columns that are there twice, as of `*` over a join: told together."""
+    listed = shown(", ".join(names))
+    if not all(name.isidentifier() for name in names):
+        return ColumnProblem(names[0], "column-name", f"two columns are named {listed}", hint="name one with AS")
+    if len(names) == 1:
+        hint = f"rename one with AS, or leave it out: t.* EXCEPT ({listed})"
+        return ColumnProblem(names[0], "column-name", f"two columns are named {listed}", hint=hint)
+    hint = f"rename one of each with AS, or leave them out: t.* EXCEPT ({listed})"
+    return ColumnProblem(names[0], "column-name", f"of each of these there are two columns: {listed}", hint=hint)
 
 
 def doubled_member(data_type: spark_types.DataType) -> str | None:
@@ -140,7 +158,9 @@ def transform_column_problems(
             event_time,
             "event-time",
             f"the column {event_time} must be DATE or TIMESTAMP, not {names[event_time].simpleString()}",
-            hint="cast it: cast(.. as timestamp)",
+            hint=_TIME_FROM_TEXT
+            if isinstance(names[event_time], spark_types.StringType)
+            else "cast it: cast(.. as timestamp)",
         )
     reserved = {vocabulary.offset.lower(), vocabulary.system_time.lower()}
     operation = vocabulary.operation_type

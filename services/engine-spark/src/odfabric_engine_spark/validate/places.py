@@ -31,6 +31,7 @@ _AGGREGATES = re.compile(r"max|min|sum|avg|count|\w*_agg|collect_\w+|max_by|min_
 _SET_OPERATION = re.compile(r"(UNION|EXCEPT|INTERSECT)\b")
 """How a message about branches that do not fit begins."""
 _MINUS = {"except": "minus"}
+_OF_CONDITIONS = "Filter expression"
 _DEPTH = {"(": 1, ")": -1}
 
 
@@ -98,6 +99,8 @@ def _outside_brackets(text: str) -> Iterator[Word]:
 def place_of(text: str, message: str) -> tuple[int, int]:
     """Line and column of what a message is about: what it names, else the clause that it names, else where the statement begins."""
     words = list(words_of(text))
+    if message.find(_OF_CONDITIONS) >= 0:  # what is wrong with it may stand in SELECT as well
+        words = next((words[at + 1 :] for at, word in enumerate(words) if word.known_by in ("where", "having")), words)
     mentioned = [_mentioned(each) for each in _MENTIONED.finditer(message)]
     for wanted in [*mentioned, *(_known_by(clause[0]) for clause in _CLAUSES.finditer(message))]:
         at = _find(words, wanted)

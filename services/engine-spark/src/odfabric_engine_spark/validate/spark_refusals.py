@@ -30,7 +30,7 @@ from odfabric_engine_spark.validate.unknown_names import (
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*?)(?:\s*SQLSTATE: [0-9A-Z]{5}|\n|$)", re.DOTALL)
 _ADVICE = re.compile(
-    r"\s*(?:Please, refer to|For more information|Please ensure that|Please use|You need to add|For example:|Add GROUP BY or|Use `try|If necessary).*",
+    r"\s*(?:Please, refer to|Please check|Please specify|For more information|Please ensure that|Please use|You need to add|For example:|Add GROUP BY or|Use `try|If necessary).*",
     re.DOTALL,
 )
 _POSITION = re.compile(r"[;,]?\s*\(?line \d+,? pos(?:ition)? \d+\)?.*", re.DOTALL)
@@ -50,6 +50,31 @@ _AS_OF = (
     " order by d.event_time desc limit 1)"
 )
 NO_NAMES = KnownNames()
+_ADDED = re.compile(r'resolve "(?:\([^"<>=]* [+-] |date_add\()')
+"""A sum or difference, which of a day is a function."""
+_MORE = "write all that it is made of, as in count(*) or coalesce(a, b)"
+_OF_A_LIST = re.compile(r'resolve "[^"]*\[\w+\]".*requires the "INTEGRAL" type')
+_OF_SEVERAL = {
+    "isnull": ("1 argument", "coalesce(value, otherwise)"),
+    "max": ("1 argument", "greatest(a, b) for the greater one of two columns"),
+    "min": ("1 argument", "least(a, b) for the lesser one of two columns"),
+    "percentile_cont": ("1 argument", "percentile_cont(0.5) WITHIN GROUP (ORDER BY value), or percentile(value, 0.5)"),
+    "percentile_disc": ("1 argument", "percentile_disc(0.5) WITHIN GROUP (ORDER BY value)"),
+}
+"""Functions that take several arguments elsewhere: how many here, and what to write."""
+_TYPES_ELSEWHERE = {
+    **dict.fromkeys(("text", "uuid", "json", "jsonb", "varchar2", "nvarchar", "clob", "enum", "str"), "string"),
+    **dict.fromkeys(("datetime", "datetime2", "timestamptz", "timestamp_tz", "smalldatetime"), "timestamp"),
+    **dict.fromkeys(("number", "money", "bignumeric"), "decimal(38, 2), or as many digits as there are"),
+    **dict.fromkeys(("int8", "int64", "uint32", "hugeint", "serial"), "bigint"),
+    **dict.fromkeys(("int4", "int32", "uint16", "mediumint", "signed"), "int"),
+    **dict.fromkeys(("int2", "int16"), "smallint"),
+    **dict.fromkeys(("float8", "float64"), "double"),
+    **dict.fromkeys(("float4", "float32"), "float"),
+    **dict.fromkeys(("bytea", "blob", "bytes", "varbinary"), "binary"),
+    **dict.fromkeys(("bool", "bit"), "boolean"),
+}
+"""Types of other engines, and those of Spark."""
 _NUMBER = "write the column instead of its number"
 _HINTS: Mapping[str, str] = {
     "AMBIGUOUS_REFERENCE": "say of which table it is",
@@ -65,18 +90,25 @@ _HINTS: Mapping[str, str] = {
     "DATATYPE_MISMATCH.NON_FOLDABLE_INPUT": "write a constant there",
     "DATATYPE_MISMATCH.SPECIFIED_WINDOW_FRAME_WRONG_COMPARISON": "write the earlier bound first",
     "DATATYPE_MISMATCH.VALUE_OUT_OF_RANGE": "write a value within that range",
+    "DATATYPE_MISMATCH.RANGE_FRAME_INVALID_TYPE": "write an interval: range between interval '1' hour preceding and current row",
+    "DATATYPE_MISSING_SIZE": "write string, or the size: varchar(10)",
     "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION": "write at most 38 digits: decimal(38, 2)",
     "DISTINCT_WINDOW_FUNCTION_UNSUPPORTED": "take the members of a set: size(collect_set(..) over (partition by ..)) for count,"
     " array_join(sort_array(collect_set(..) over (..)), ',') for listagg",
     "GROUP_BY_AGGREGATE": "aggregate twice: select n, sum(v) .. from (select count(*) n, .. group by ..) group by n",
     "GROUP_BY_POS_AGGREGATE": _NUMBER,
     "GROUP_BY_POS_OUT_OF_RANGE": _NUMBER,
+    "INCOMPLETE_TYPE_DEFINITION": "write what it holds: array<int>, map<string, int>, struct<a: int, b: string>",
     "INCOMPATIBLE_COLUMN_TYPE": "cast the columns of all branches to one type",
     "INVALID_AGGREGATE_FILTER": "write a condition on columns: filter (where v > 1)",
     "INVALID_EXTRACT_BASE_FIELD_TYPE": "leave out what follows: it has no members",
+    "INVALID_EXTRACT_FIELD": "there are YEAR, QUARTER, MONTH, WEEK, DAY, DAYOFWEEK, DOY, HOUR, MINUTE and SECOND; seconds since 1970 are"
+    " unix_seconds(time)",
     "INVALID_IDENTIFIER": "a name with signs other than letters, digits and _ stands in backticks",
     "INVALID_INLINE_TABLE": "write rows of as many values as there are columns",
+    "INVALID_INLINE_TABLE.FAILED_SQL_EXPRESSION_EVALUATION": "no row can help: write another constant",
     "INVALID_LAMBDA_FUNCTION_CALL": "write as many names before -> as the function gives values",
+    "INVALID_PARAMETER_VALUE.DATETIME_UNIT": "write the unit without quotes: date_diff(DAY, earlier, later), date_add(DAY, 1, time)",
     "INVALID_SUBQUERY_EXPRESSION": "select one column in the subquery; a second one needs a subquery of its own, or a join",
     "INVALID_TYPED_LITERAL": "write one that there is: DATE '2026-02-28', TIMESTAMP '2026-02-28 12:00:00', INTERVAL '1' DAY",
     "INVALID_WHERE_CONDITION": "write what is asked of aggregates behind HAVING, or in a query around this one",
@@ -94,6 +126,8 @@ _HINTS: Mapping[str, str] = {
     "TRAILING_COMMA_IN_SELECT": "leave out the comma before this word",
     "UDTF_ALIAS_NUMBER_MISMATCH": "give as many names as there are columns",
     "UNRESOLVED_COLUMN": "name a column of the tables in FROM",
+    "UNRESOLVED_COLUMN.WITHOUT_SUGGESTION": "there are no columns there; a function in FROM that reads those of a table stands behind"
+    " LATERAL: from a, lateral explode(list) as t(x)",
     "UNRESOLVED_ROUTINE": "write it with other functions of Spark SQL",
     "UNRESOLVED_USING_COLUMN_FOR_JOIN": "write ON with a column of each side: on a.x = b.y",
     "UNSUPPORTED_DATATYPE": "write a type of Spark SQL: int, bigint, double, decimal(12, 2), string, date, timestamp, ..",
@@ -177,6 +211,11 @@ def _number_of_arguments(message: str) -> tuple[str, str | None]:
     if found is None:
         return message, None
     name, wanted, given = found.groups()
+    if name in _OF_SEVERAL and int(given) > 1:
+        return f"`{name}` takes {_OF_SEVERAL[name][0]}, not {given}", f"write {_OF_SEVERAL[name][1]}"
+    if ">" in wanted:
+        least = wanted.strip("[]>= ")
+        return f"`{name}` takes at least {least} argument{'' if least == '1' else 's'}, not {given}", _MORE
     if wanted.startswith("2n"):
         return f"`{name}` takes arguments in pairs, not {given}", f"write {name}(name, value, ..)"
     counts = wanted.strip("[]").replace(" ", "").split(",")
@@ -184,6 +223,29 @@ def _number_of_arguments(message: str) -> tuple[str, str | None]:
     plural = "" if counts == ["1"] else "s"
     arguments = f"{several} argument{plural}"
     return f"`{name}` takes {arguments}, not {given}", f"write {name}(..) with {arguments}"
+
+
+def _mismatch(message: str) -> tuple[str, str | None]:
+    """Types that do not fit each other: what is meant of times, dates and conditions."""
+    times = re.search(r'"\(?(?:TIMESTAMP|DATE)\b', message)
+    if times and _ADDED.search(message) and re.search(r'"(?:INT|STRING|INTERVAL)"', message):
+        return message, "add an interval to a time: t + INTERVAL '1' DAY, t - INTERVAL '90' MINUTE"
+    if times and '"INT"' in message and "binary operator" in message:
+        return message, "write a time in quotes: DATE '2024-01-31', TIMESTAMP '2024-01-31 12:00:00'"
+    if '"BOOLEAN"' in message and '"INT"' in message:
+        return message, "write a condition, such as a comparison: n <> 0"
+    if _OF_A_LIST.search(message):
+        return (
+            message,
+            "members of a list have numbers from 0: list[0]; of structs in a list take transform(list, x -> x.member)",
+        )
+    return message, None
+
+
+def _type_of_others(message: str) -> tuple[str, str | None]:
+    found = re.match(r'Unsupported data type "(\w+)', message)
+    name = None if found is None else _TYPES_ELSEWHERE.get(found[1].casefold())
+    return message, None if name is None else f"write {name}"
 
 
 def _not_grouped(message: str) -> tuple[str, str | None]:
@@ -194,6 +256,10 @@ def _not_grouped(message: str) -> tuple[str, str | None]:
 def _unnamed(message: str) -> tuple[str, str | None]:
     if message.startswith("Invalid time travel spec"):
         return "an input cannot be read as of the time of a row", _AS_OF
+    if message.startswith("The duration and time inputs to window"):
+        return message, "write it as a text: window(event_time, '1 hour')"
+    if message.startswith("Operation not allowed: Values must be specified"):
+        return message, "leave it out: a table takes no options"
     found = re.search(r"Intervals greater than a month is not supported \((.*)\)", message)
     if found is None:
         return message, None
@@ -208,8 +274,10 @@ def _failed(_: str) -> tuple[str, str | None]:
 
 
 _TOLD: Mapping[str, Callable[[str], tuple[str, str | None]]] = {
+    "DATATYPE_MISMATCH": _mismatch,
     "INTERNAL_ERROR": _failed,
     "MISSING_AGGREGATION": _not_grouped,
+    "UNSUPPORTED_DATATYPE": _type_of_others,
     _UNNAMED: _unnamed,
     "WRONG_NUM_ARGS": _number_of_arguments,
 }

@@ -281,6 +281,14 @@ def _of_aggregates(stop: _Stop) -> str | None:
     return None
 
 
+def _comparisons(stop: _Stop) -> str | None:
+    if "is" in (stop.word(), stop.word(-1)) or (stop.word(-2), stop.word(-1)) == ("is", "not"):
+        return "IS stands before NULL, TRUE, FALSE and DISTINCT FROM: compare with = or <>"
+    if stop.word(-1) == "distinct" and stop.function():
+        return f"write DISTINCT once: {shown(stop.function())}(DISTINCT a, b)"
+    return None
+
+
 def _of_stars(stop: _Stop) -> str | None:
     if "exclude" in (stop.word(), stop.word(-1)):
         return "write * EXCEPT (..)"
@@ -427,6 +435,7 @@ _RULES: tuple[Callable[[_Stop], str | None], ...] = (
     _signs,
     _unfinished,
     _misspelt,
+    _comparisons,
     _left_out,
     _side_by_side,
 )

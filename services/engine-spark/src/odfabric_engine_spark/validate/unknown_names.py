@@ -30,6 +30,16 @@ _MISSPELT = 0.8
 _TIME_UNITS = frozenset({"second", "minute", "hour", "day", "week", "month", "quarter", "year"})
 
 
+_CALLED = {
+    "window_start": "window.start",
+    "window_end": "window.end",
+    "count": "count(*)",
+    "now": "another time: a query does not know when it runs",
+    "rownum": "row_number() over (partition by .. order by ..)",
+}
+"""Names that stand for something elsewhere."""
+
+
 @dataclass(frozen=True, slots=True)
 class KnownNames:
     """Names that there are: columns of all tables, names that the query gives in SELECT, and those of its tables."""
@@ -103,6 +113,8 @@ def _plain(told: str, name: str, visible: list[Parts], known: KnownNames) -> Tol
         return Told(told, hint, ((name,), (given[0],)))
     if any(each[-1] == name for each in visible):
         return Told(told, f"did you mean {quoted(next(each for each in visible if each[-1] == name))}?")
+    if name.casefold() in _CALLED:
+        return Told(told, f"write {_CALLED[name.casefold()]}")
     if name.casefold() in _TIME_UNITS:
         return Told(told, f"a unit of time is a text for most functions: date_trunc('{name.upper()}', ..)")
     return Told(told, _nearest(name, visible))
