@@ -42,6 +42,17 @@ def test_a_temporal_table_is_one_that_the_query_can_read(engine_call: EngineCall
         "the temporal table aa is neither an input nor a step",
     )
     assert problem.hint == "name one of these in temporalTables: a, b, my.trades, s0"
+    (problem,) = judged(engine_call, *queries, temporal=(TemporalTable(name="My.trades", primary_key=("k",)),)).problems
+    assert problem.hint == "name it `my.trades`: upper and lower case are told apart"
+
+
+def test_a_primary_key_is_a_column_of_its_table(engine_call: EngineCall) -> None:
+    sql = "select a.event_time, r.v from a join lateral (select v from b where b.k = a.k and b.event_time <= a.event_time order by b.event_time desc limit 1) r"
+    for key, hint in (("K", "write `k` as its primary key: upper and lower case"), ("nope", "join lateral (")):
+        (problem,) = judged(engine_call, sql, temporal=(TemporalTable(name="b", primary_key=(key,)),)).problems
+        assert f"has no column {key} for its primary key" in problem.message
+        assert hint in (problem.hint or "")
+    assert judged(engine_call, sql, temporal=(TemporalTable(name="b", primary_key=("k",)),)).problems == ()
 
 
 @pytest.mark.parametrize("column", ["sort_array(collect_list(array()))", "max(array())"])

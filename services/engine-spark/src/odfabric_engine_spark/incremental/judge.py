@@ -33,7 +33,8 @@ from odfabric_engine_spark.validate.failing_constants import failing_constants
 from odfabric_engine_spark.validate.gate import GATE_CONF, gated_session, steps_of, temporal_tables_of
 from odfabric_engine_spark.validate.operators import operators_of
 from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
-from odfabric_engine_spark.validate.refusal import Refused, refusal, shown
+from odfabric_engine_spark.validate.refusal import CASE_BEHIND, Refused, refusal, shown
+from odfabric_engine_spark.validate.unknown_names import in_another_case, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +144,12 @@ def _check_temporal_tables(temporal_tables: Iterable[str], relations: Sequence[s
     """Raises InvalidQuery for one that the query cannot read: rows would not wait for its versions."""
     for name in temporal_tables:
         if name not in relations:
+            same = in_another_case(name, sorted(relations))
+            hint = f"name one of these in temporalTables: {', '.join(sorted(relations))}"
             raise refusal(
                 "temporal-tables",
                 f"the temporal table {shown(name)} is neither an input nor a step",
-                hint=f"name one of these in temporalTables: {', '.join(sorted(relations))}",
+                hint=f"name it {quoted(same)}: {CASE_BEHIND}" if len(same) == 1 else hint,
             )
 
 

@@ -29,7 +29,8 @@ from odfabric_engine_spark.normalise.rebuild import map_expression
 from odfabric_engine_spark.normalise.row_laterals import own_row
 from odfabric_engine_spark.normalise.shifts import keeps_instant
 from odfabric_engine_spark.normalise.window_functions import unordered_columns
-from odfabric_engine_spark.validate.refusal import Refused, refusal, shown, source_text, text_of
+from odfabric_engine_spark.validate.refusal import CASE_BEHIND, Refused, refusal, shown, source_text, text_of
+from odfabric_engine_spark.validate.unknown_names import in_another_case, quoted
 
 FORM = (
     "join lateral (select .. from versions v where v.key = l.key and v.event_time <= l.event_time "
@@ -164,7 +165,13 @@ class LookupReader:
         used = [
             columns.get(expr_id(each)) if is_attribute(each) else None for _, v in lookup.keys for each in [_uncast(v)]
         ]
-        if sorted(name or "" for name in used) != sorted(wanted):
+        missing = [name for name in wanted if name not in columns.values()]
+        if missing:
+            same = in_another_case(missing[0], columns.values())
+            hint = f"write {quoted(same)} as its primary key: {CASE_BEHIND}" if same else FORM
+            message = f"the temporal table {shown(lookup.table)} has no column {shown(missing[0])} for its primary key"
+            yield refusal(_RULE, message, at=node, hint=hint)
+        elif sorted(name or "" for name in used) != sorted(wanted):
             names = ", ".join(wanted)
             yield refusal(
                 _RULE,

@@ -24,6 +24,8 @@ _AT_LINE = re.compile(r"\(?line (\d+),? (pos|position) (\d+)")
 
 PLAIN_FORMS = "write it with SELECT, WHERE, GROUP BY, joins, unions and window functions"
 CASE = "Upper and lower case are told apart"
+CASE_BEHIND = f"{CASE[0].lower()}{CASE[1:]}"
+"""The same behind a colon."""
 OWN_COLUMN = (
     "read columns of your own, such as the event time: the system's say when and how a row came, not what it tells"
 )

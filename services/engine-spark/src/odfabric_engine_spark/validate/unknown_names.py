@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from odfabric_engine_spark.validate.refusal import CASE
+from odfabric_engine_spark.validate.refusal import CASE, CASE_BEHIND
 
 Parts = tuple[str, ...]
 """A name with dots, without quotes."""
@@ -76,7 +76,7 @@ def in_another_case(name: str, names: Iterable[str]) -> list[str]:
 def other_case(message: str, written: Parts, meant: Parts) -> Told:
     """What is said where a name is there in another case, or with other quotes."""
     same = ".".join(written).casefold() == ".".join(meant).casefold() and written != meant
-    case = f": {CASE[0].lower()}{CASE[1:]}" if same and ".".join(written) != ".".join(meant) else ""
+    case = f": {CASE_BEHIND}" if same and ".".join(written) != ".".join(meant) else ""
     return Told(message, f"write {quoted(meant)}{case}", (written, meant))
 
 
@@ -103,7 +103,7 @@ def _plain(told: str, name: str, visible: list[Parts], known: KnownNames) -> Tol
         return other_case(told, (name,), (same[0],))
     if same:
         choice = there or [(each,) for each in same]
-        return Told(told, f"write {' or '.join(map(quoted, choice))}: {CASE[0].lower()}{CASE[1:]}")
+        return Told(told, f"write {' or '.join(map(quoted, choice))}: {CASE_BEHIND}")
     if name in known.aliases:
         near = difflib.get_close_matches(name, [each[-1] for each in visible], n=1, cutoff=_MISSPELT)
         return Told(told, f"did you mean `{near[0]}`? {_ALIAS}" if near else _ALIAS)
@@ -206,7 +206,7 @@ def unknown_star(message: str, known: KnownNames) -> Told:
     if len(same) != 1:
         there = ", ".join(quoted([each]) for each in sorted(known.tables))
         return Told(told, f"the query reads {there}" if there else None)
-    return Told(told, f"write {quoted(same)}.*: {CASE[0].lower()}{CASE[1:]}", (written, (same[0],)))
+    return Told(told, f"write {quoted(same)}.*: {CASE_BEHIND}", (written, (same[0],)))
 
 
 def ambiguous(message: str, known: KnownNames) -> Told:
