@@ -33,6 +33,7 @@ MENDED = [
      "select event_time, v from a where k in (select k from b where b.v = a.v)"),
     ("select event_time, v from a order by v -- newest", [29], "select event_time, v from a"),
     ("select event_time, v from a order by V limit 10", [29, 38], "select * from (select event_time, v from a order by v limit 10)"),
+    ("(select event_time, v from a order by v limit 3)", [30], "select * from ((select event_time, v from a order by v limit 3))"),
     ("select event_time, v from a order by v limit 10 -- ten", [29],
      "select * from (\nselect event_time, v from a order by v limit 10 -- ten\n)"),
     ("select event_time, v from my.trades where trades.v > 1 and My.Trades.V < 9", [27, 43, 60],

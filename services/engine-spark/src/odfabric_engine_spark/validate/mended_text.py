@@ -83,14 +83,17 @@ class MendedText:
             return False
         at = offset_of(self.text, line, column)
         behind = [word for word in words_of(self.text) if word.begin >= at]
-        if not behind or behind[0].begin != at or not _is_last_clause(behind):
+        if not behind or behind[0].begin != at:
             return False
         if behind[0].known_by == "order" and problem.place.rule == "limit":
-            comment = "--" in self.text or "\n" in self.text
-            opening, closing = ("select * from (\n", "\n)") if comment else ("select * from (", ")")
+            # Only of the whole result are rows refused that are the first of an order.
+            several_lines = "--" in self.text or "\n" in self.text
+            opening, closing = ("select * from (\n", "\n)") if several_lines else ("select * from (", ")")
             self._replace(len(self.text), len(self.text), closing)
             self._replace(0, 0, opening)
             return True
+        if not _is_last_clause(behind):
+            return False
         if any(word.known_by == "window" for word in behind):
             return False
         self.is_same = self.is_same and problem.place.rule == "order-by"
