@@ -249,6 +249,34 @@ def test_a_query_of_another_engine_is_refused_with_one_that_is_accepted(
     assert judged(engine_call, problem.suggestion).problems == ()
 
 
+WINDOWS = [
+    ("select TUMBLE_START(event_time, INTERVAL '1' DAY) as event_time, k, sum(v) s from a group by TUMBLE(event_time, INTERVAL '1' DAY), k",
+     "GROUP BY WINDOW(event_time, '1 day'), k", ""),
+    ("select window_end as event_time, avg(v) s from TABLE(HOP(TABLE a, DESCRIPTOR(event_time), INTERVAL '5' MINUTES, INTERVAL '1' HOUR))"
+     " group by window_start, window_end", "GROUP BY WINDOW(event_time, '1 hour', '5 minute')", "note that avg of integers"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "offered", "note"), WINDOWS)
+def test_windows_of_flink_are_offered_as_spark_has_them(
+    engine_call: EngineCall, query: str, offered: str, note: str
+) -> None:
+    first, *others = judged(engine_call, query).problems
+    assert first.rule in ("function-unknown", "parse-syntax-error")
+    assert offered in " ".join((first.suggestion or "").split())
+    assert note in (first.hint or "")
+    assert [each.suggestion for each in others] == [None] * len(others)
+    assert judged(engine_call, first.suggestion or "").problems == ()
+
+
+def test_windows_of_flink_among_what_is_not_known_to_mean_the_same_are_not_offered(engine_call: EngineCall) -> None:
+    for query in (
+        "select TUMBLE_START(event_time, INTERVAL '1' DAY) as event_time, max(v / 2) m from a group by TUMBLE(event_time, INTERVAL '1' DAY)",
+        "select TUMBLE_START(event_time, INTERVAL '1' DAY) as event_time, max(nope) m from a group by TUMBLE(event_time, INTERVAL '1' DAY)",
+    ):
+        assert {problem.suggestion for problem in judged(engine_call, query).problems} == {None}
+
+
 LOOK_UP = "select a.event_time, a.k, r.`price` from a {side} join `my.trades` for system_time as of a.event_time as r on a.k = r.k"
 
 

@@ -8,8 +8,12 @@ Source: semantics of transforms, section 7.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from odfabric.errors import LimitExceeded, OdfError
 from odfabric.model.engine import QueryEvolution, QueryInput, QueryProblem, ValidateRequest, ValidateResult
@@ -18,11 +22,12 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.evolution.meaning import says_the_same
 from odfabric_engine_spark.evolution.verdict import changed_query, same_query
 from odfabric_engine_spark.incremental.judge import accepted_query, refused_query, validate_query
-from odfabric_engine_spark.mending import all_problems
+from odfabric_engine_spark.mending import Judge, all_problems
 from odfabric_engine_spark.validate.gate import ENGINE_NAME, steps_of
 from odfabric_engine_spark.validate.input_columns import ddl_schema, with_system_columns
 from odfabric_engine_spark.validate.refusal import Refused
 
+_WINDOWS_OF_FLINK = re.compile(r"\b(?:tumble|hop)(?:_\w+)?\s*\(", re.IGNORECASE)
 FOREIGN_ENGINES = frozenset({"flink", "risingwave", "datafusion"})
 """Engines of the ecosystem whose queries can often be written in Spark SQL."""
 
@@ -55,11 +60,38 @@ def _judged(request: ValidateRequest, call: EngineCall) -> ValidateResult:
             mended = tuple(replace(step, query=query) for step, query in zip(steps, queries, strict=True))
             accepted_query(replace(request, transform=replace(request.transform, query=None, queries=mended)), call)
 
-        return _problems(*all_problems([step.query for step in steps], refused, judge))
+        problems = all_problems([step.query for step in steps], refused, judge)
+        return _problems(*_with_windows_of_flink(problems, [step.query for step in steps], judge))
     except LimitExceeded:
         raise
     except OdfError as error:
         return _refused(error)
+
+
+def _with_windows_of_flink(
+    problems: Sequence[QueryProblem], queries: Sequence[str], judge: Judge
+) -> Sequence[QueryProblem]:
+    """Problems of statements with Flink's windows, with these as Spark has them where that is accepted."""
+    ours = [_WINDOWS_OF_FLINK.search(query) is None for query in queries]
+    if all(ours) or any(each.suggestion for each in problems):
+        return problems
+    from odfabric_engine_spark.validate.dialects import Translation, Untranslatable, translate
+
+    try:
+        found = [
+            Translation(query, ()) if plain else translate(query, "flink")
+            for query, plain in zip(queries, ours, strict=True)
+        ]
+        judge([one.query for one in found])
+    except (Untranslatable, Refused, OdfError, PySparkException, Py4JError):
+        return problems
+    told = list(problems)
+    for step, one in enumerate(found):
+        first = next((number for number, each in enumerate(told) if each.step == step), None)
+        if first is not None and not ours[step]:
+            noted = f"{told[first].hint} (note that {'; '.join(one.notes)})" if one.notes else told[first].hint
+            told[first] = replace(told[first], hint=noted, suggestion=one.query)
+    return told
 
 
 def _evolution(
