@@ -65,7 +65,9 @@ def _show_problems(output: Output, name: str, result: ValidateResult, placed: Pl
         if each.hint:
             output.result(None, f"    {each.hint}")
         if each.suggestion:
-            output.result(None, "\n".join(f"    {line}" for line in ["this is accepted:", *each.suggestion.splitlines()]))
+            output.result(
+                None, "\n".join(f"    {line}" for line in ["this is accepted:", *each.suggestion.splitlines()])
+            )
 
 
 def _operator_row(operator: QueryOperator) -> dict[str, object]:
