@@ -20,9 +20,14 @@ _GIVES_NONE_FOR_NONE = frozenset({"Project", "Filter", "Window", "Expand"})
 _NEEDS_RIGHT = RIGHT_KEPT | {"LeftSemi"}
 
 
-def without_dead_branches(catalyst: Catalyst, node: Plan) -> Plan:
-    """The plan without those branches, and without conditions that always hold."""
-    node = with_children(catalyst, node, [without_dead_branches(catalyst, child) for child in children(node)])
+def without_dead_branches(catalyst: Catalyst, plan: Plan) -> Plan:
+    """The plan without those branches; where there are any, also without conditions that always hold."""
+    union = catalyst.companion("org.apache.spark.sql.catalyst.trees.TreePattern").UNION()
+    return _living(catalyst, plan) if plan.containsPattern(union) else plan
+
+
+def _living(catalyst: Catalyst, node: Plan) -> Plan:
+    node = with_children(catalyst, node, [_living(catalyst, child) for child in children(node)])
     if simple_name(node) == "Filter":
         return _without_settled(catalyst, node)
     if simple_name(node) != "Union":
