@@ -213,11 +213,11 @@ def _number_of_arguments(message: str) -> tuple[str, str | None]:
     name, wanted, given = found.groups()
     if name in _OF_SEVERAL and int(given) > 1:
         return f"`{name}` takes {_OF_SEVERAL[name][0]}, not {given}", f"write {_OF_SEVERAL[name][1]}"
+    if wanted.startswith("2n"):
+        return f"`{name}` takes arguments in pairs, not {given}", f"write {name}(name, value, ..)"
     if ">" in wanted:
         least = wanted.strip("[]>= ")
         return f"`{name}` takes at least {least} argument{'' if least == '1' else 's'}, not {given}", _MORE
-    if wanted.startswith("2n"):
-        return f"`{name}` takes arguments in pairs, not {given}", f"write {name}(name, value, ..)"
     counts = wanted.strip("[]").replace(" ", "").split(",")
     several = " or ".join(filter(None, [", ".join(counts[:-1]), counts[-1]]))
     plural = "" if counts == ["1"] else "s"
