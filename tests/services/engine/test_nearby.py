@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -16,13 +14,9 @@ import pytest
 from odfabric.errors import InvalidData
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.kept_plans import KeptPlans
-from odfabric_engine_spark.stages import excerpt, rows_plan
-from odfabric_engine_spark.stages.delta import Delta
-from odfabric_engine_spark.stages.excerpt import ChosenRows
-from odfabric_engine_spark.stages.near_windows import nearby_of
 from odfabric_engine_spark.stages.nearby import Nearby
 from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.run import Hashes, distinct
+from tests.services.engine.excerpt_watch import ExcerptWatch, history
 from tests.services.engine.law_check import net_rows
 from tests.services.engine.transforming import HOUR, A, Derivative, Input, R, input_schema
 
@@ -123,78 +117,29 @@ def _row(rng: Random) -> tuple[Any, ...]:
     )
 
 
-def history(source: Input, rng: Random) -> Iterator[None]:
-    """Blocks of rows that come, and some of those that are there and go."""
-    there: list[tuple[Any, ...]] = []
-    for rows, most in ((300, 0), (1, 1), (2, 1), (0, 3), (3, 2), (12, 12)):
-        new = [_row(rng) for _ in range(rows)]
-        gone = [there.pop(rng.randrange(len(there))) for _ in range(min(len(there), most))]
-        there += new
-        source.add([*((A, *row) for row in new), *((R, *row) for row in gone)])
-        yield
-
-
-@contextmanager
-def by_all_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with monkeypatch.context() as patched:
-        patched.setattr(rows_plan, "nearby_of", lambda *_: None)
-        yield
+SIZES = ((300, 0), (1, 1), (2, 1), (0, 3), (3, 2), (12, 12))
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether stages were taken for such that look at rows near a change, which they do however few they leave out."""
-    monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 0)
-    told: list[bool] = []
-
-    def noted(*given: Any) -> Nearby | None:
-        made = nearby_of(*given)
-        told.append(made is not None)
-        return made
-
-    monkeypatch.setattr(rows_plan, "nearby_of", noted)
-    return told
-
-
-@pytest.fixture
-def near(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether keys were not looked at whole, whenever it was asked."""
-    told: list[bool] = []
-    plain = Nearby.chosen
-
-    def noting(self: Nearby, state: RowState, new_hashes: Hashes, new: Delta) -> ChosenRows:
-        made = plain(self, state, new_hashes, new)
-        told.append(len(made.doubtful) < len(distinct(new_hashes)))
-        return made
-
-    monkeypatch.setattr(Nearby, "chosen", noting)
-    return told
+def watch(monkeypatch: pytest.MonkeyPatch) -> ExcerptWatch:
+    return ExcerptWatch(monkeypatch, "nearby_of", Nearby)
 
 
 @pytest.mark.parametrize("name", NEAR)
-def test_near_rows_give_what_all_rows_give(
-    name: str, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool], near: list[bool]
-) -> None:
+def test_near_rows_give_what_all_rows_give(name: str, engine_call: EngineCall, watch: ExcerptWatch) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
-    by_near = Derivative(NEAR[name], [source], replace(engine_call, plans=KeptPlans()))
-    by_all = Derivative(NEAR[name], [source], replace(engine_call, plans=KeptPlans()), name="all")
-    for _ in history(source, Random(name)):
-        records = by_near.pull().records
-        with by_all_rows(monkeypatch):
-            expected = by_all.pull().records
-        assert net_rows(records) == net_rows(expected)
-        assert len(records) == len(expected)
-    assert any(found)
-    assert any(near)
+    watch.held(NEAR[name], source, engine_call, history(source, Random(name), _row, SIZES))
+    assert any(watch.found)
+    assert any(watch.by_few)
 
 
 @pytest.mark.parametrize("name", ALL_ROWS)
-def test_other_windows_look_at_all_rows(name: str, engine_call: EngineCall, found: list[bool]) -> None:
+def test_other_windows_look_at_all_rows(name: str, engine_call: EngineCall, watch: ExcerptWatch) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add([(A, HOUR, 1, 1, "a", 1.0, None)] * 2)
     assert Derivative(ALL_ROWS[name], [source], replace(engine_call, plans=KeptPlans())).pull().records
-    assert found
-    assert not any(found)
+    assert watch.found
+    assert not any(watch.found)
 
 
 def _numbers(changes: list[tuple[int, int]]) -> list[tuple[Any, ...]]:
@@ -216,28 +161,23 @@ def test_what_is_bound_does_not_grow_with_the_key(engine_call: EngineCall, bound
     assert told == sorted([*((R, *each) for each in before.items()), *((A, *each) for each in after.items())])
 
 
-def test_windows_that_order_ties_differently_reach_beyond_them(
-    engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool]
-) -> None:
+def test_windows_that_order_ties_differently_reach_beyond_them(engine_call: EngineCall, watch: ExcerptWatch) -> None:
     """Of rows that tie the lower window takes first what the upper one takes last: that tells of what follows all of them."""
     lower = "select event_time, k, n, x, lag(x) over (partition by k order by event_time, n) v from a"
     query = f"select event_time, k, n, x, lag(v) over (partition by k order by event_time, n desc) w from ({lower})"
     source = Input(engine_call.exchange.root, "a", SCHEMA)
-    by_near = Derivative(query, [source], replace(engine_call, plans=KeptPlans()))
-    by_all = Derivative(query, [source], replace(engine_call, plans=KeptPlans()), name="all")
     times = [0, *[1] * 40, *range(2, 42)]
-    source.add([(A, HOUR + time, 1, number, None, float(number), None) for number, time in enumerate(times)])
-    for changes in ([(R, HOUR, 1, 0, None, 0.0, None), (A, HOUR, 1, 0, None, 50.0, None)], []):
-        records = by_near.pull().records
-        with by_all_rows(monkeypatch):
-            assert net_rows(records) == net_rows(by_all.pull().records)
-        source.add(changes)
-    assert any(found)
+    blocks = [
+        [(A, HOUR + time, 1, number, None, float(number), None) for number, time in enumerate(times)],
+        [(R, HOUR, 1, 0, None, 0.0, None), (A, HOUR, 1, 0, None, 50.0, None)],
+    ]
+    records = watch.held(query, source, engine_call, (source.add(block) for block in blocks))
+    assert any(watch.found)
     assert len(records) == 4
 
 
 def test_rows_that_tie_beside_many_changes_are_read_once(
-    engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool]
+    engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, watch: ExcerptWatch
 ) -> None:
     read: list[int] = []
     plain = RowState.beside
@@ -254,7 +194,7 @@ def test_rows_that_tie_beside_many_changes_are_read_once(
     derived.pull()
     source.add([(A, HOUR, 1, number, "new", 1.0, None) for number in range(1, 31)])
     derived.pull()
-    assert any(found)
+    assert any(watch.found)
     assert 0 < sum(read) < 10_000
 
 
@@ -271,31 +211,15 @@ def test_few_rows_are_looked_at_whole(engine_call: EngineCall, bound: list[tuple
 
 @pytest.mark.parametrize("query", [NEAR["two keys"], NEAR["both ways"], NEAR["around"]])
 @pytest.mark.usefixtures("colliding")
-def test_keys_that_share_a_hash_are_looked_at_whole(
-    query: str, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool]
-) -> None:
-    doubtful: list[bool] = []
-    plain = Nearby.chosen
-
-    def noting(self: Nearby, *given: Any) -> ChosenRows:
-        made = plain(self, *given)
-        doubtful.append(len(made.doubtful) > 0)
-        return made
-
-    monkeypatch.setattr(Nearby, "chosen", noting)
+def test_keys_that_share_a_hash_are_looked_at_whole(query: str, engine_call: EngineCall, watch: ExcerptWatch) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
-    by_near = Derivative(query, [source], replace(engine_call, plans=KeptPlans()))
-    by_all = Derivative(query, [source], replace(engine_call, plans=KeptPlans()), name="all")
-    for _ in history(source, Random(7)):
-        records = by_near.pull().records
-        with by_all_rows(monkeypatch):
-            assert net_rows(records) == net_rows(by_all.pull().records)
-    assert any(found)
-    assert any(doubtful)
+    watch.held(query, source, engine_call, history(source, Random(7), _row, SIZES))
+    assert any(watch.found)
+    assert any(watch.doubtful)
 
 
 def test_rows_that_are_owed_make_a_key_doubtful(
-    engine_call: EngineCall, caplog: pytest.LogCaptureFixture, found: list[bool]
+    engine_call: EngineCall, caplog: pytest.LogCaptureFixture, watch: ExcerptWatch
 ) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add(_numbers([(A, number) for number in range(10)]))
@@ -309,11 +233,11 @@ def test_rows_that_are_owed_make_a_key_doubtful(
         source.add(_numbers([(A, number)]))
         records += derived.pull().records
         assert sorted(row[-2:] for row in net_rows(records) if row[-1] is not None)[-2:] == expected
-    assert any(found)
+    assert any(watch.found)
 
 
 def test_what_fails_at_an_edge_alone_fails_nothing(
-    engine_call: EngineCall, bound: list[tuple[int, ...]], found: list[bool]
+    engine_call: EngineCall, bound: list[tuple[int, ...]], watch: ExcerptWatch
 ) -> None:
     """The whole key has no two rows as far apart as those at the edges of what is looked at."""
     source = Input(engine_call.exchange.root, "a", SCHEMA)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from random import Random
@@ -15,13 +13,8 @@ import pytest
 from odfabric.errors import InvalidData
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.kept_plans import KeptPlans
-from odfabric_engine_spark.stages import excerpt, rows_plan
-from odfabric_engine_spark.stages.delta import Delta
-from odfabric_engine_spark.stages.excerpt import ChosenRows
 from odfabric_engine_spark.stages.running import Running
-from odfabric_engine_spark.stages.running_windows import running_of
-from odfabric_engine_spark.state.row_state import RowState
-from odfabric_engine_spark.state.run import Hashes, distinct
+from tests.services.engine.excerpt_watch import ExcerptWatch, history
 from tests.services.engine.law_check import net_rows
 from tests.services.engine.transforming import HOUR, A, Derivative, Input, R, input_schema
 
@@ -119,82 +112,29 @@ def _row(rng: Random) -> tuple[Any, ...]:
     )
 
 
-def history(source: Input, rng: Random) -> Iterator[None]:
-    """Blocks of rows that come, late and at the end, and some of those that are there and go."""
-    there: list[tuple[Any, ...]] = []
-    for rows, most in ((300, 0), (2, 1), (0, 3), (12, 12)):
-        new = [_row(rng) for _ in range(rows)]
-        gone = [there.pop(rng.randrange(len(there))) for _ in range(min(len(there), most))]
-        there += new
-        source.add([*((A, *row) for row in new), *((R, *row) for row in gone)])
-        yield
-
-
-@contextmanager
-def by_all_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with monkeypatch.context() as patched:
-        patched.setattr(rows_plan, "running_of", lambda *_: None)
-        yield
+SIZES = ((300, 0), (2, 1), (0, 3), (12, 12))
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether stages were taken for such that go on, which they do however few rows they leave out."""
-    monkeypatch.setattr(excerpt, "LEFT_OUT_MIN", 0)
-    told: list[bool] = []
-
-    def noted(*given: Any) -> Any:
-        made = running_of(*given)
-        told.append(made is not None)
-        return made
-
-    monkeypatch.setattr(rows_plan, "running_of", noted)
-    return told
-
-
-@pytest.fixture
-def going_on(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether keys were not looked at whole, whenever it was asked."""
-    told: list[bool] = []
-    plain = Running.chosen
-
-    def noting(self: Running, state: RowState, new_hashes: Hashes, new: Delta) -> ChosenRows:
-        made = plain(self, state, new_hashes, new)
-        told.append(len(made.doubtful) < len(distinct(new_hashes)))
-        return made
-
-    monkeypatch.setattr(Running, "chosen", noting)
-    return told
-
-
-def both_ways(query: str, call: EngineCall, monkeypatch: pytest.MonkeyPatch, source: Input, seed: str | int) -> None:
-    """Holds what is given against what all rows of the keys give."""
-    going_on = Derivative(query, [source], replace(call, plans=KeptPlans()))
-    by_all = Derivative(query, [source], replace(call, plans=KeptPlans()), name="all")
-    for _ in history(source, Random(seed)):
-        records = going_on.pull().records
-        with by_all_rows(monkeypatch):
-            expected = by_all.pull().records
-        assert net_rows(records) == net_rows(expected)
-        assert len(records) == len(expected)
+def watch(monkeypatch: pytest.MonkeyPatch) -> ExcerptWatch:
+    return ExcerptWatch(monkeypatch, "running_of", Running)
 
 
 @pytest.mark.parametrize("name", RUNNING)
-def test_what_goes_on_is_what_all_rows_give(
-    name: str, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool], going_on: list[bool]
-) -> None:
-    both_ways(RUNNING[name], engine_call, monkeypatch, Input(engine_call.exchange.root, "a", SCHEMA), name)
-    assert any(found)
-    assert any(going_on)
+def test_what_goes_on_is_what_all_rows_give(name: str, engine_call: EngineCall, watch: ExcerptWatch) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    watch.held(RUNNING[name], source, engine_call, history(source, Random(name), _row, SIZES))
+    assert any(watch.found)
+    assert any(watch.by_few)
 
 
 @pytest.mark.parametrize("name", ALL_ROWS)
-def test_other_windows_look_at_all_rows(name: str, engine_call: EngineCall, found: list[bool]) -> None:
+def test_other_windows_look_at_all_rows(name: str, engine_call: EngineCall, watch: ExcerptWatch) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add([(A, HOUR, 1, 1, "a", None, 1)] * 2)
     assert Derivative(ALL_ROWS[name], [source], replace(engine_call, plans=KeptPlans())).pull().records
-    assert found
-    assert not any(found)
+    assert watch.found
+    assert not any(watch.found)
 
 
 def _numbers(changes: list[tuple[int, int]], key: int = 1) -> list[tuple[Any, ...]]:
@@ -233,7 +173,7 @@ def test_few_rows_are_looked_at_whole(engine_call: EngineCall, bound: list[tuple
 
 
 def test_rows_that_were_withdrawn_do_not_count(
-    engine_call: EngineCall, bound: list[tuple[int, ...]], found: list[bool]
+    engine_call: EngineCall, bound: list[tuple[int, ...]], watch: ExcerptWatch
 ) -> None:
     """They and their withdrawals lie in runs of their own, which are never brought together here."""
     source = Input(engine_call.exchange.root, "a", SCHEMA)
@@ -248,11 +188,11 @@ def test_rows_that_were_withdrawn_do_not_count(
     source.add(_numbers([(A, 2_000)]))
     assert [row[-1] for row in derived.pull().records] == [sum(range(1_000)) - 10 + 2_000]
     assert bound == [(1,)]
-    assert any(found)
+    assert any(watch.found)
 
 
 def test_rows_that_are_owed_make_a_key_doubtful(
-    engine_call: EngineCall, bound: list[tuple[int, ...]], found: list[bool]
+    engine_call: EngineCall, bound: list[tuple[int, ...]], watch: ExcerptWatch
 ) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add(
@@ -272,46 +212,35 @@ def test_rows_that_are_owed_make_a_key_doubtful(
         source.add(_numbers([(A, 5)]))
         records += derived.pull().records
         assert {row[-1] for row in net_rows(records) if row[-3:-1] == (1, 20)} == {total}
-    assert any(found)
+    assert any(watch.found)
 
 
 @pytest.mark.parametrize("query", [RUNNING["of two keys"], RUNNING["several"], RUNNING["of groups"]])
 @pytest.mark.usefixtures("colliding")
-def test_keys_that_share_a_hash_are_looked_at_whole(
-    query: str, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool]
-) -> None:
-    doubtful: list[bool] = []
-    plain = Running.chosen
-
-    def noting(self: Running, *given: Any) -> ChosenRows:
-        made = plain(self, *given)
-        doubtful.append(len(made.doubtful) > 0)
-        return made
-
-    monkeypatch.setattr(Running, "chosen", noting)
-    both_ways(query, engine_call, monkeypatch, Input(engine_call.exchange.root, "a", SCHEMA), 7)
-    assert any(found)
-    assert any(doubtful)
+def test_keys_that_share_a_hash_are_looked_at_whole(query: str, engine_call: EngineCall, watch: ExcerptWatch) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    watch.held(query, source, engine_call, history(source, Random(7), _row, SIZES))
+    assert any(watch.found)
+    assert any(watch.doubtful)
 
 
 @pytest.mark.parametrize("pieces", [1, 7, 1_000])
-def test_rows_before_are_summed_in_pieces(
-    pieces: int, engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch, found: list[bool]
-) -> None:
+def test_rows_before_are_summed_in_pieces(pieces: int, engine_call: EngineCall, watch: ExcerptWatch) -> None:
     call = replace(engine_call, settings=replace(engine_call.settings, state_piece_rows=pieces))
-    both_ways(RUNNING["several"], call, monkeypatch, Input(call.exchange.root, "a", SCHEMA), pieces)
-    assert any(found)
+    source = Input(call.exchange.root, "a", SCHEMA)
+    watch.held(RUNNING["several"], source, call, history(source, Random(pieces), _row, SIZES))
+    assert any(watch.found)
 
 
 @pytest.mark.parametrize("order", ["n", "n desc"])
-def test_rows_of_which_none_is_left_change_nothing(order: str, engine_call: EngineCall, found: list[bool]) -> None:
+def test_rows_of_which_none_is_left_change_nothing(order: str, engine_call: EngineCall, watch: ExcerptWatch) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add(_numbers([(A, 1), (A, 2)]))
     derived = Derivative(RUNNING["of chosen rows"].replace("event_time )", f"{order})"), [source], engine_call)
     assert len(derived.pull().records) == 2
     source.add(_numbers([(A, -1)]))
     assert not derived.pull().records
-    assert any(found)
+    assert any(watch.found)
 
 
 LARGE = 1 << 62
@@ -326,7 +255,7 @@ LARGE = 1 << 62
     ],
 )
 def test_large_numbers_are_summed_exactly(
-    query: str, values: list[Any], last: Any, engine_call: EngineCall, found: list[bool]
+    query: str, values: list[Any], last: Any, engine_call: EngineCall, watch: ExcerptWatch
 ) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
 
@@ -339,10 +268,10 @@ def test_large_numbers_are_summed_exactly(
     derived.pull()
     source.add([row(9, values[-1] if isinstance(last, Decimal) else 0)])
     assert [each[-1] for each in derived.pull().records] == [last]
-    assert any(found)
+    assert any(watch.found)
 
 
-def test_what_is_too_large_fails_as_in_spark(engine_call: EngineCall, found: list[bool]) -> None:
+def test_what_is_too_large_fails_as_in_spark(engine_call: EngineCall, watch: ExcerptWatch) -> None:
     source = Input(engine_call.exchange.root, "a", SCHEMA)
     source.add([(A, HOUR + number, 1, LARGE - 1, "a", None, 1) for number in range(2)])
     derived = Derivative("select event_time, sum(n) over (order by event_time) v from a", [source], engine_call)
@@ -350,4 +279,4 @@ def test_what_is_too_large_fails_as_in_spark(engine_call: EngineCall, found: lis
     source.add([(A, HOUR + 5, 1, LARGE, "a", None, 1)])
     with pytest.raises(InvalidData, match="overflow"):
         derived.pull()
-    assert any(found)
+    assert any(watch.found)

@@ -125,6 +125,15 @@ class StoredOrder:
         """The columns of a state."""
         return pa.schema([pa.field(name, array.type) for name, array in self.stored(leaf.empty_table()).items()])
 
+    @property
+    def has_edges(self) -> bool:
+        """As Excerpt."""
+        return True
+
+    def of_new(self, hashes: Hashes, rows: pa.Table) -> Longs:
+        """As Excerpt: all of them."""
+        return np.arange(len(hashes))
+
     def whole(self, rows: pa.Table) -> pa.Table:
         """As Excerpt: as they are."""
         return rows

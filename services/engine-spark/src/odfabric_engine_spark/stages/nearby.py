@@ -36,15 +36,6 @@ class Nearby(StoredOrder):
     span: int | None
     dense: bool = False
 
-    @property
-    def has_edges(self) -> bool:
-        """As Excerpt."""
-        return True
-
-    def of_new(self, hashes: Hashes, rows: pa.Table) -> Longs:
-        """As Excerpt: all of them."""
-        return np.arange(len(hashes))
-
     def counts(self, state: RowState, hashes: Hashes, new_hashes: Hashes, new: Delta) -> Longs:
         """As Excerpt."""
         known = state.counts(hashes)

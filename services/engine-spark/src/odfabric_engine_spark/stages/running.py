@@ -61,15 +61,6 @@ class Running(StoredOrder):
     span: int | None = None
     dense: bool = False
 
-    @property
-    def has_edges(self) -> bool:
-        """As Excerpt."""
-        return True
-
-    def of_new(self, hashes: Hashes, rows: pa.Table) -> Longs:
-        """As Excerpt: all of them."""
-        return np.arange(len(hashes))
-
     def counts(self, state: RowState, hashes: Hashes, new_hashes: Hashes, new: Delta) -> Longs:
         """As Excerpt."""
         known = state.counts(hashes)
