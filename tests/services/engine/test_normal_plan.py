@@ -85,6 +85,7 @@ SAME = [
     "select k, q.w from a join lateral (select a.v + 1 as w) q on q.w > 1",
     "select k, max(d) m, min(d) i, sum(d) s, avg(d) v, sum(distinct n) t from a where d < 3 group by k",
     "select k, sum(d) filter (where v > 1) s, avg(d) filter (where v > 100) e from a where d < 3 group by k",
+    "select n, sum(n) filter (where v > 1) over (partition by k order by n) s, avg(n) filter (where z = 'x') over (partition by k) m from a",
     "select k, v, sum(v) over (partition by k order by v) s, count(*) over (partition by z) c from a",
     "select k, sum(d) over (partition by k order by n) s, avg(d) over (partition by k order by n) m, sum(v) over (partition by k order by n) t, rank() over (partition by k order by n) r from a where d < 3",
     "select n, sum(d) over (partition by k order by event_time range between interval 30 minutes preceding and current row) s, sum(v) over (partition by k order by event_time range between interval 30 minutes preceding and current row) t from a where d < 3",

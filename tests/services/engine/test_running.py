@@ -49,6 +49,8 @@ RUNNING = {
     "of chosen values": window("sum(n) filter (where n > 0)"),
     "of all": window("sum(m)", keys="1"),
     "of two keys": window("sum(n)", keys="k, s"),
+    "of a struct": "select event_time, k, sum(n) over (partition by t order by event_time) v from (select event_time, k, n, struct(k, s) t from a)",
+    "of a list": "select event_time, k, count(n) over (partition by t order by event_time) v from (select event_time, k, n, array(k) t from a)",
     "several": "select event_time, k, row_number() over w a, sum(n) over w b, count(n) over w c, sum(m) over w d, sum(n) over w + 1 e,"
     " rank() over w f from a window w as (partition by k order by event_time)",
     "balance": "select event_time, k, sum(case when s = 'a' then m else -m end) over (partition by k order by event_time, n) b from a",

@@ -30,10 +30,7 @@ def adds_longs(call: Expression) -> bool:
 
 def exact_longs(catalyst: Catalyst, call: Expression) -> Expression:
     """A sum or an average of longs in a group."""
-    (value,) = children(call.aggregateFunction())
-    if call.filter().isDefined():
-        value = catalyst.expressions.If(call.filter().get(), value, catalyst.null_literal(value.dataType()))
-    return _result(catalyst, call, _parts(catalyst, call, value))
+    return _result(catalyst, call, _parts(catalyst, call, _chosen(catalyst, call)))
 
 
 def with_exact_longs(catalyst: Catalyst, node: Plan) -> Plan:
@@ -43,6 +40,7 @@ def with_exact_longs(catalyst: Catalyst, node: Plan) -> Plan:
     if not any(_adds_longs_over_rows(named.child()) for named in all_named):
         return node
     computed: list[Expression] = []
+    chosen: list[Expression] = []
     columns: list[Expression] = [*output_of(below)]
     for named in all_named:
         if not _adds_longs_over_rows(named.child()):
@@ -50,7 +48,11 @@ def with_exact_longs(catalyst: Catalyst, node: Plan) -> Plan:
             columns.append(named.toAttribute())
             continue
         call, spec = named.child().windowFunction(), named.child().windowSpec()
-        parts = _parts(catalyst, call, children(call.aggregateFunction())[0])
+        value = _chosen(catalyst, call)
+        if call.filter().isDefined():  # a column, so that it is seen which ones a window reads
+            chosen.append(catalyst.named(value, "chosen"))
+            value = chosen[-1].toAttribute()
+        parts = _parts(catalyst, call, value)
         over = {
             name: catalyst.named(catalyst.expressions.WindowExpression(part, spec), name)
             for name, part in parts.items()
@@ -58,13 +60,22 @@ def with_exact_longs(catalyst: Catalyst, node: Plan) -> Plan:
         computed += over.values()
         result = _result(catalyst, call, {name: each.toAttribute() for name, each in over.items()})
         columns.append(catalyst.named(result, str(named.name()), like=named))
-    over_rows = window(catalyst, computed, items(node.partitionSpec()), items(node.orderSpec()), below)
+    read = catalyst.logical.Project(catalyst.seq([*output_of(below), *chosen]), below) if chosen else below
+    over_rows = window(catalyst, computed, items(node.partitionSpec()), items(node.orderSpec()), read)
     return catalyst.logical.Project(catalyst.seq(columns), over_rows)
 
 
 def _adds_longs_over_rows(call: Expression) -> bool:
     function = call.windowFunction()
     return simple_name(function) == "AggregateExpression" and adds_longs(function)
+
+
+def _chosen(catalyst: Catalyst, call: Expression) -> Expression:
+    """What a call adds of each row: null where its FILTER does not hold."""
+    (value,) = children(call.aggregateFunction())
+    if not call.filter().isDefined():
+        return value
+    return catalyst.expressions.If(call.filter().get(), value, catalyst.null_literal(value.dataType()))
 
 
 def _parts(catalyst: Catalyst, call: Expression, value: Expression) -> dict[str, Expression]:

@@ -246,7 +246,9 @@ def starts_of(owners: npt.NDArray[Any], columns: Iterable[pa.ChunkedArray]) -> L
 
 
 def differing(some: pa.Array, others: pa.Array) -> Mask:
-    """For each value whether it is another than the one beside it; nulls are equal. Not of nested types."""
+    """For each value whether it is another than the one beside it; nulls are equal."""
+    if types.is_nested(some.type):
+        some, others = row_bytes([some]), row_bytes([others])
     differs = pc.not_equal(some, others)
     if differs.null_count:
         differs = pc.coalesce(differs, pc.xor(some.is_null(), others.is_null()))
