@@ -6,7 +6,9 @@ import pytest
 
 from odfabric.errors import InvalidQuery, Place
 from odfabric_engine_spark.call import EngineCall
+from odfabric_engine_spark.mending import all_problems
 from odfabric_engine_spark.validate.mended_text import MendedText
+from odfabric_engine_spark.validate.refusal import Refused
 from tests.services.engine.validating import judged
 
 pytestmark = pytest.mark.spark
@@ -117,3 +119,15 @@ def test_many_names_are_told_up_to_a_limit(engine_call: EngineCall) -> None:
     many = judged(engine_call, f"select event_time, {', '.join(f'K as k{n}' for n in range(60))} from a").problems
     assert 1 < len(many) <= 60
     assert many[0].suggestion is None
+
+
+def test_more_names_than_can_be_looked_for_are_told_as_they_are() -> None:
+    """To look for each of them through the whole statement would take minutes."""
+    sql = "select " + ", ".join(["K"] * 2_000) + " from a"
+    problems = [InvalidQuery("unknown column K", place=Place(line=1, column=8 + 3 * n)) for n in range(2_000)]
+    for problem in problems:
+        problem.instead = (("K",), ("k",))
+    judged_again: list[object] = []
+    told = all_problems([sql], Refused(problems), judged_again.append)
+    assert len(told) == len(problems)
+    assert not judged_again

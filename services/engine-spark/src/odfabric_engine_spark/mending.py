@@ -22,6 +22,9 @@ from odfabric_engine_spark.validate.refusal import Refused
 MENDINGS_MAX = 40
 """How often a transform is mended and judged again: each name that is told takes one."""
 
+READ_MAX = 4_000_000
+"""Characters of statements that are looked through for names, all of them once for each name: some seconds."""
+
 Judge = Callable[[Sequence[str]], object]
 """Judges statements in the place of those that were written. Raises Refused, or what else is wrong."""
 
@@ -29,18 +32,20 @@ Judge = Callable[[Sequence[str]], object]
 def all_problems(queries: Sequence[str], refused: Refused, judge: Judge) -> tuple[QueryProblem, ...]:
     """What is wrong with statements, in their order; those that are accepted with what is meant are suggested."""
     texts = [MendedText(query) for query in queries]
-    told: list[QueryProblem] = []
+    told: dict[QueryProblem, None] = {}
     mended: set[tuple[int, int | None, int | None]] = set()
+    left = READ_MAX
     for _ in range(MENDINGS_MAX):
         found = refused.in_steps([one.text for one in texts])
         for step, problem in found:
             each = _placed(step, problem, texts[step])
             place = (step, each.line, each.column)
             if each not in told and place not in mended:  # else it is still the name that is told already
-                told.append(each)
+                told[each] = None
             if problem.instead is not None:
                 mended.add(place)
-        if not _mend(texts, [(step, was) for (step, _), was in zip(found, refused.problems, strict=True)]):
+        left -= len(found) * sum(len(one.text) for one in texts)
+        if left < 0 or not _mend(texts, [(step, was) for (step, _), was in zip(found, refused.problems, strict=True)]):
             break
         try:
             judge([one.text for one in texts])

@@ -57,6 +57,7 @@ def _judged(request: ValidateRequest, call: EngineCall) -> ValidateResult:
         steps = steps_of(request.transform)
 
         def judge(queries: Sequence[str]) -> None:
+            call.check()
             mended = tuple(replace(step, query=query) for step, query in zip(steps, queries, strict=True))
             accepted_query(replace(request, transform=replace(request.transform, query=None, queries=mended)), call)
 
