@@ -61,16 +61,22 @@ def test_a_small_file_is_let_go(tmp_path: Path) -> None:
     assert not has_mapped(path)
 
 
-def test_what_is_removed_is_let_go_with_the_next_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_next", [True, False])
+def test_what_is_removed_is_let_go(tmp_path: Path, by_next: bool) -> None:
     files = MappedFiles()
     path = linked(tmp_path, "gone")
     files.mapped(path)
+    stays = linked(tmp_path, "stays")
+    files.mapped(stays)
     assert has_mapped(path)
     path.unlink()
     (tmp_path / "kept-gone").unlink()
-    files.mapped(linked(tmp_path, "next"))
+    if by_next:
+        files.mapped(linked(tmp_path, "next"))
+    else:
+        files.give_up_removed()
     assert not has_mapped(path)
-    assert has_mapped(tmp_path / "next")
+    assert has_mapped(stays)
 
 
 @pytest.mark.parametrize("limit", [("KEPT_FILES_MAX", 2), ("KEPT_BYTES_MAX", 2 * len(CONTENT))])

@@ -118,6 +118,10 @@ class CallRunner:
         with self._lock:
             return 0.0 if self._present else time.monotonic() - self._idle_since
 
+    def let_go_of_removed_files(self) -> None:
+        """Files that calls have kept mapped, and that are nowhere any more, take no more room."""
+        self._mapped.give_up_removed()
+
     def run(
         self,
         work: Callable[[EngineCall], ResultT],

@@ -208,6 +208,8 @@ def _watch(end: End, *, settings: EngineSettings, spark: SparkProcess, runner: C
         if rests and not rested:
             gc.collect()  # what is left in cycles may hold files of calls, which take room though they were removed
             give_back_freed_memory()
+        if rests:
+            runner.let_go_of_removed_files()
         if executors is not None:
             executors.look()
         if spark.jvm.process.poll() is not None:

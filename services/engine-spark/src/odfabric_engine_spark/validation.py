@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -25,9 +26,10 @@ from odfabric_engine_spark.incremental.judge import accepted_query, refused_quer
 from odfabric_engine_spark.mending import Judge, all_problems
 from odfabric_engine_spark.validate.gate import ENGINE_NAME, steps_of
 from odfabric_engine_spark.validate.input_columns import ddl_schema, with_system_columns
+from odfabric_engine_spark.validate.places import words_of
 from odfabric_engine_spark.validate.refusal import Refused
 
-_WINDOWS_OF_FLINK = re.compile(r"\b(?:tumble|hop)(?:_\w+)?\s*\(", re.IGNORECASE)
+_WINDOW_OF_FLINK = re.compile(r"(?:tumble|hop)(?:_\w+)?")
 FOREIGN_ENGINES = frozenset({"flink", "risingwave", "datafusion"})
 """Engines of the ecosystem whose queries can often be written in Spark SQL."""
 
@@ -73,7 +75,7 @@ def _with_windows_of_flink(
     problems: Sequence[QueryProblem], queries: Sequence[str], judge: Judge
 ) -> Sequence[QueryProblem]:
     """Problems of statements with Flink's windows, with these as Spark has them where that is accepted."""
-    ours = [_WINDOWS_OF_FLINK.search(query) is None for query in queries]
+    ours = [not _has_window_of_flink(query) for query in queries]
     if all(ours) or any(each.suggestion for each in problems):
         return problems
     from odfabric_engine_spark.validate.dialects import Translation, Untranslatable, translate
@@ -93,6 +95,12 @@ def _with_windows_of_flink(
             noted = f"{told[first].hint} (note that {'; '.join(one.notes)})" if one.notes else told[first].hint
             told[first] = replace(told[first], hint=noted, suggestion=one.query)
     return told
+
+
+def _has_window_of_flink(query: str) -> bool:
+    """Whether a statement calls one; not where a text or a comment has its name."""
+    words = [word.known_by for word in words_of(query)]
+    return any(behind == "(" and _WINDOW_OF_FLINK.fullmatch(word) for word, behind in pairwise(words))
 
 
 def _evolution(

@@ -8,6 +8,8 @@ branches (`pushed_filters`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
@@ -16,27 +18,44 @@ from odfabric_engine_spark.normalise.rebuild import with_children
 from odfabric_engine_spark.stages.joins import LEFT_KEPT, RIGHT_KEPT, join_kind
 from odfabric_engine_spark.validate.sizes_of_constants import NotComputed, value_of
 
-_GIVES_NONE_FOR_NONE = frozenset({"Project", "Filter", "Window", "Expand"})
+_GIVES_NONE_FOR_NONE = frozenset({"Project", "Window", "Expand"})
 _NEEDS_RIGHT = RIGHT_KEPT | {"LeftSemi"}
 
 
 def without_dead_branches(catalyst: Catalyst, plan: Plan) -> Plan:
     """The plan without those branches; where there are any, also without conditions that always hold."""
     union = catalyst.companion("org.apache.spark.sql.catalyst.trees.TreePattern").UNION()
-    return _living(catalyst, plan) if plan.containsPattern(union) else plan
+    return _living(catalyst, plan)[0] if plan.containsPattern(union) else plan
 
 
-def _living(catalyst: Catalyst, node: Plan) -> Plan:
-    node = with_children(catalyst, node, [_living(catalyst, child) for child in children(node)])
-    if simple_name(node) == "Filter":
-        return _without_settled(catalyst, node)
-    if simple_name(node) != "Union":
-        return node
-    living = [child for child in children(node) if not _is_dead(child)]
-    if not living or len(living) == len(children(node)):
-        return node
+def _living(catalyst: Catalyst, node: Plan) -> tuple[Plan, bool]:
+    """The plan so, and whether it gives no row."""
+    found = [_living(catalyst, child) for child in children(node)]
+    below, dead = [plan for plan, _ in found], [is_dead for _, is_dead in found]
+    node = with_children(catalyst, node, below)
+    name = simple_name(node)
+    if name == "Filter":
+        never = any(_is_constant(part, holds=False) for part in conjuncts(node.condition()))
+        return _without_settled(catalyst, node), dead[0] or never
+    if name != "Union":
+        return node, _gives_nothing(node, name, dead)
+    living = [plan for plan, is_dead in found if not is_dead]
+    if not living or len(living) == len(below):
+        return node, not living
     first = _with_columns_of(catalyst, node, living[0])
-    return first if len(living) == 1 else node.withNewChildren(catalyst.seq([first, *living[1:]]))
+    return (first if len(living) == 1 else node.withNewChildren(catalyst.seq([first, *living[1:]]))), False
+
+
+def _gives_nothing(node: Plan, name: str, dead: Sequence[bool]) -> bool:
+    """Whether a node gives no row where some below it give none."""
+    if name in _GIVES_NONE_FOR_NONE or (name == "Aggregate" and not node.groupingExpressions().isEmpty()):
+        return dead[0]
+    if name == "Generate":
+        return dead[0] and not node.outer()
+    if name != "Join" or not any(dead):
+        return False
+    kind, (left, right) = join_kind(node), dead
+    return (kind in LEFT_KEPT and left) or (kind in _NEEDS_RIGHT and right)
 
 
 def _with_columns_of(catalyst: Catalyst, union: Plan, branch: Plan) -> Plan:
@@ -54,24 +73,6 @@ def _without_settled(catalyst: Catalyst, node: Plan) -> Plan:
         return node
     (below,) = children(node)
     return catalyst.logical.Filter(catalyst.all_of(asked), below) if asked else below
-
-
-def _is_dead(node: Plan) -> bool:
-    """Whether a plan gives no row."""
-    name = simple_name(node)
-    below = children(node)
-    if name == "Filter" and any(_is_constant(part, holds=False) for part in conjuncts(node.condition())):
-        return True
-    if name in _GIVES_NONE_FOR_NONE or (name == "Aggregate" and not node.groupingExpressions().isEmpty()):
-        return _is_dead(below[0])
-    if name == "Union":
-        return all(map(_is_dead, below))
-    if name == "Generate":
-        return not node.outer() and _is_dead(below[0])
-    if name != "Join":
-        return False
-    kind, (left, right) = join_kind(node), below
-    return (kind in LEFT_KEPT and _is_dead(left)) or (kind in _NEEDS_RIGHT and _is_dead(right))
 
 
 def _is_constant(condition: Expression, *, holds: bool) -> bool:

@@ -2,7 +2,7 @@
 
 Owns the order. Most of a small stage is Spark making a plan, which is work of one core, so a query of many stages would leave the
 others idle. Invariant: a stage begins when all that it reads is there; one with many rows has memory and cores for itself; however
-this ends, nothing of it runs afterwards, and of several failures that of the first stage is told. Not here: what a stage computes (`transaction`).
+this ends, nothing of it runs afterwards, and of failures that are there together that of the first stage is told. Not here: what a stage computes (`transaction`).
 """
 
 from __future__ import annotations

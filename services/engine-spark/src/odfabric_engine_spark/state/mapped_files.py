@@ -1,12 +1,13 @@
 """Files that stay mapped between calls: what a call has touched of a large checkpoint, the next one finds in place.
 
 Owns which files these are and for how long. Invariant: a file stays mapped only while it has a name elsewhere, so that no space
-is held which others believe to be free for longer than until the next call; it is told by what it is on its device, its size
-and its time of change, never by its path. Not here: what files say (`checkpoint_file`).
+is held which others believe to be free for longer than until the next call, or until the engine rests; it is told by what it is on its
+device, its size and its time of change, never by its path. Not here: what files say (`checkpoint_file`).
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from collections import OrderedDict
@@ -58,7 +59,7 @@ class MappedFiles:
                 if mark in self._kept:
                     self._kept.move_to_end(mark)
                     return self._kept[mark].bytes
-            found = _mapped(path, stat.st_size)
+            found = _mapped(descriptor, stat.st_size)
             if stat.st_nlink > 1 and KEPT_BYTES_MIN <= stat.st_size <= KEPT_BYTES_MAX:
                 with self._lock:
                     self._kept[mark], descriptor = _Kept(found, descriptor), -1
@@ -68,6 +69,11 @@ class MappedFiles:
             if descriptor >= 0:
                 os.close(descriptor)
 
+    def give_up_removed(self) -> None:
+        """Those that have no name any more."""
+        with self._lock:
+            self._give_up()
+
     def _give_up(self) -> None:
         """Those that are removed, and those that are too many."""
         for mark in [mark for mark, each in self._kept.items() if each.is_removed]:
@@ -76,8 +82,6 @@ class MappedFiles:
             self._kept.popitem(last=False)
 
 
-def _mapped(path: Path, size: int) -> pa.Buffer:
-    if not size:
-        return pa.py_buffer(b"")
-    with pa.memory_map(str(path)) as file:
-        return file.read_buffer()
+def _mapped(descriptor: int, size: int) -> pa.Buffer:
+    """The file that was looked at, whatever has its name by now."""
+    return pa.py_buffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ) if size else b"")

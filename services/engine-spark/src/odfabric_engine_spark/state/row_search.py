@@ -180,8 +180,7 @@ class SomeRows:
     def taken(self, names: Sequence[str] | None) -> pa.Table:
         """The rows, or some of their columns."""
         if len(self.begins) == 1:
-            rows = self.run.slice(int(self.begins[0]), int(self.ends[0]))
-            return rows if names is None else rows.select(list(names))
+            return self.run.slice(int(self.begins[0]), int(self.ends[0]), names)
         return self.run.take(spans(self.begins, self.ends), names)
 
     def chosen(self, some: Longs) -> SomeRows:

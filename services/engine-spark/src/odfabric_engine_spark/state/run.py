@@ -182,15 +182,17 @@ class Run:
             taken.append(batch.take(pa.array(inside)))
         return pa.Table.from_batches(taken, schema=schema)
 
-    def slice(self, begin: int, end: int) -> pa.Table:
-        """Consecutive rows."""
+    def slice(self, begin: int, end: int, names: Sequence[str] | None = None) -> pa.Table:
+        """Consecutive rows, or some of their columns."""
+        schema = self.schema if names is None else pa.schema([self.schema.field(name) for name in names])
         taken = []
         number = max(int(np.searchsorted(self.starts, begin, side="right")) - 1, 0)
         while begin < end:
             start, stop = int(self.starts[number]), int(self.starts[number + 1])
-            taken.append(self.batches[number].slice(begin - start, min(end, stop) - begin))
+            batch = self.batches[number] if names is None else self.batches[number].select(names)
+            taken.append(batch.slice(begin - start, min(end, stop) - begin))
             begin, number = stop, number + 1
-        return pa.Table.from_batches(taken, schema=self.schema)
+        return pa.Table.from_batches(taken, schema=schema)
 
 
 def hashes_of(column: pa.Array | pa.ChunkedArray) -> Hashes:

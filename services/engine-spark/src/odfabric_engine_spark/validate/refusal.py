@@ -45,7 +45,8 @@ class Refused(Exception):
 
     def in_steps(self, queries: Sequence[str]) -> list[tuple[int, InvalidQuery]]:
         """Each problem with the number of its statement, and with a place within that one."""
-        return [_in_step(problem, self.step or 0, queries) for problem in self.problems]
+        texts = [without_last_semicolon(query) for query in queries]
+        return [_in_step(problem, self.step or 0, texts) for problem in self.problems]
 
     def error(self, queries: Sequence[str]) -> InvalidQuery:
         """The first problem, with its place and, if there are several, with its statement."""
@@ -55,8 +56,7 @@ class Refused(Exception):
         return InvalidQuery(first.message, place=replace(first.place, field=f"queries[{step}]"), hint=first.hint)
 
 
-def _in_step(problem: InvalidQuery, step: int, queries: Sequence[str]) -> tuple[int, InvalidQuery]:
-    texts = [without_last_semicolon(query) for query in queries]
+def _in_step(problem: InvalidQuery, step: int, texts: Sequence[str]) -> tuple[int, InvalidQuery]:
     if problem.statement in texts and problem.statement != texts[step]:
         # The plan of an earlier step is part of those of later ones.
         return texts.index(problem.statement), problem
