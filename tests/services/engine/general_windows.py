@@ -113,14 +113,15 @@ def _near_functions(c: Composer, x: Relation, _: int) -> Relation | None:
     if found is None:
         return None
     rows, rest = found
-    order = f"PARTITION BY {_partition(c, rows)} ORDER BY {_order(c, rows)}{rest}"
+    peers = f"PARTITION BY {_partition(c, rows)} ORDER BY {_order(c, rows)}"
     kept = [(f"q.{name}", kind) for name, kind in rows.columns]
-    items = [c.r.choice([_near_function, _running_function])(c, rows, order) for _ in range(c.r.choice([1, 2, 3]))]
+    made = [c.r.choice([_near_function, _running_function]) for _ in range(c.r.choice([1, 2, 3]))]
+    items = [function(c, rows, peers, peers + rest) for function in made]
     source = rows.text if len(items) == 1 else f"(SELECT DISTINCT q.* FROM {rows.text} q)"
     return c.select(rows, [*kept, *items], f"{source} q", row_wise=False)
 
 
-def _near_function(c: Composer, x: Relation, order: str) -> Item:
+def _near_function(c: Composer, x: Relation, _: str, order: str) -> Item:
     (name, kind) = c.r.choice([(f"q.{n}", k) for n, k in x.columns])
     frame = c.r.choice(["1 PRECEDING AND 1 FOLLOWING", "2 PRECEDING AND 1 PRECEDING", "CURRENT ROW AND 3 FOLLOWING"])
     framed = f"({order} ROWS BETWEEN {frame})"
@@ -135,17 +136,18 @@ def _near_function(c: Composer, x: Relation, order: str) -> Item:
     )
 
 
-def _running_function(c: Composer, x: Relation, order: str) -> Item:
+def _running_function(c: Composer, x: Relation, peers: str, order: str) -> Item:
     (name, kind) = c.r.choice([(f"q.{n}", k) for n, k in x.columns])
-    frame = c.r.choice(["", " ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"])
+    # What ties has one result but where rows are framed, and an order that is completed has no ties.
+    window = c.r.choice([peers, f"{order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"])
     options: list[Item] = [
         (f"row_number() OVER ({order})", "int"),
-        (f"rank() OVER ({order})", "int"),
-        (f"count(*) OVER ({order}{frame})", "bigint"),
-        (f"count({name}) OVER ({order}{frame})", "bigint"),
+        (f"rank() OVER ({peers})", "int"),
+        (f"count(*) OVER ({window})", "bigint"),
+        (f"count({name}) OVER ({window})", "bigint"),
     ]
     if kind in NUMBERS:
-        options.append((f"sum({name}) OVER ({order}{frame})", "decimal" if kind == "decimal" else "bigint"))
+        options.append((f"sum({name}) OVER ({window})", "decimal" if kind == "decimal" else "bigint"))
     return c.r.choice(options)
 
 
