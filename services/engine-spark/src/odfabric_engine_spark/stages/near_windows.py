@@ -14,12 +14,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import types
 
-from odfabric.formats.canonical_rows import has_integers_in_order
-from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, is_attribute, items, simple_name, without_alias
+from odfabric_engine_spark.catalyst import Catalyst, Expression, Plan, items, simple_name, without_alias
 from odfabric_engine_spark.incremental.classify import arrow_type
-from odfabric_engine_spark.incremental.group_keys import can_be_key
 from odfabric_engine_spark.stages.nearby import Nearby
-from odfabric_engine_spark.stages.ordered_leaf import OrderedRows, only_leaf, order_of
+from odfabric_engine_spark.stages.ordered_leaf import OrderedRows, only_leaf, order_by_numbers
 from odfabric_engine_spark.stages.query import RowsStage
 
 _BY_OFFSET = frozenset({"Lag", "Lead"})
@@ -62,12 +60,10 @@ def nearby_of(catalyst: Catalyst, stage: RowsStage) -> Nearby | None:
 
 def near_window(window: Plan, functions: Sequence[Expression] | None = None) -> NearWindow | None:
     """How far a Window node reaches, or some of its functions; None if that may be any number of rows."""
-    order = order_of(window)
-    if not order or not is_attribute(order[0].column) or not can_be_key(order[0].column):
+    order = order_by_numbers(window)
+    if not order:
         return None
     ordered_by = arrow_type(order[0].column)
-    if not has_integers_in_order(ordered_by):
-        return None
     functions = items(window.windowExpressions()) if functions is None else functions
     reaches = [_reach(without_alias(each), ordered_by) for each in functions]
     known = [each for each in reaches if each is not None]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from odfabric.formats.canonical_rows import has_integers_in_order
 from odfabric_engine_spark.catalyst import (
     Attribute,
     Catalyst,
@@ -99,6 +100,14 @@ def order_of(window: Plan) -> list[By]:
         )
         for each in items(window.orderSpec())
     ]
+
+
+def order_by_numbers(window: Plan) -> list[By]:
+    """The same, nothing where it does not begin with a column whose values have integers in their order."""
+    order = order_of(window)
+    if not order or not is_attribute(order[0].column) or not can_be_key(order[0].column):
+        return []
+    return order if has_integers_in_order(arrow_type(order[0].column)) else []
 
 
 def only_leaf(stage: RowsStage) -> tuple[StageLeaf, Island, list[Plan]] | None:

@@ -105,8 +105,7 @@ class Running(StoredOrder):
 
         It is where the first change lies, or so far before it that what is near the cut is further from the change than any window reaches.
         """
-        starts = run_starts(new_hashes)
-        first = np.append(starts, len(new_hashes))[1:] - 1 if self.greatest else starts
+        first = self._outermost(new_hashes)
         hashes, numbers = new_hashes[first], self._numbers(new.rows.take(pa.array(first)))
         if self.span is not None:
             name, values = list(numbers.items())[-1]
@@ -116,14 +115,18 @@ class Running(StoredOrder):
             return places
         near = self.beside(state, places, 2 * self.rows, after=self.greatest, dense=self.dense)
         owners = hashes_of(near.column(HASH))
-        starts = run_starts(owners)
-        last = np.append(starts, len(owners))[1:] - 1 if self.greatest else starts
+        last = self._outermost(owners)
         of_last = self._numbers(near.select(new.rows.column_names).take(pa.array(last)))
-        at = np.searchsorted(hashes, owners[starts])
+        at = np.searchsorted(hashes, owners[last])
         for name, values in of_last.items():
             numbers[name] = numbers[name].copy()
             numbers[name][at] = values
         return state.places(hashes, numbers)
+
+    def _outermost(self, hashes: Hashes) -> Longs:
+        """Which row of each key, of which those of one follow each other, comes first in the order of the window."""
+        starts = run_starts(hashes)
+        return np.append(starts, len(hashes))[1:] - 1 if self.greatest else starts
 
     def _numbers(self, rows: pa.Table) -> dict[str, Longs]:
         """By which numbers rows are ordered."""

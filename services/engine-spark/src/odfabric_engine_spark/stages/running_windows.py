@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyarrow import types
 
-from odfabric.formats.canonical_rows import has_integers_in_order
 from odfabric_engine_spark.catalyst import (
     Attribute,
     Catalyst,
@@ -29,14 +28,13 @@ from odfabric_engine_spark.catalyst import (
     without_alias,
 )
 from odfabric_engine_spark.incremental.classify import arrow_type
-from odfabric_engine_spark.incremental.group_keys import can_be_key
 from odfabric_engine_spark.incremental.input_table import marked_leaf
 from odfabric_engine_spark.normalise.rebuild import map_expressions
 from odfabric_engine_spark.normalise.template import from_template
 from odfabric_engine_spark.stages.binding import BoundPlan
 from odfabric_engine_spark.stages.near_windows import NearWindow, near_window, together
 from odfabric_engine_spark.stages.nearby import Nearby
-from odfabric_engine_spark.stages.ordered_leaf import OrderedRows, only_leaf, order_of, places_below
+from odfabric_engine_spark.stages.ordered_leaf import OrderedRows, only_leaf, order_by_numbers, places_below
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.stages.running import Before, Running
 from odfabric_engine_spark.stages.values import StageLeaf
@@ -85,10 +83,8 @@ class RunningWindow(OrderedRows):
 
 def running_window(window: Plan) -> RunningWindow | None:
     """A Window node as such one, None if it is another, or looks at near rows alone."""
-    order = order_of(window)
-    if not order or not is_attribute(order[0].column) or not can_be_key(order[0].column):
-        return None
-    if not has_integers_in_order(arrow_type(order[0].column)):
+    order = order_by_numbers(window)
+    if not order:
         return None
     named = items(window.windowExpressions())
     calls = [_call(each) for each in named]
@@ -135,9 +131,8 @@ def _together(running: Sequence[Running], near: Sequence[Nearby]) -> Running | N
     """Windows over one another, which order rows alike."""
     if not running or any(each.greatest != running[0].greatest for each in running):
         return None
-    ordered = [Nearby(each.keys, each.order, 0, None) for each in running]
-    spans = [each for each in near if each.span is not None]
-    reach = together([*near, *ordered] if not spans else [*near, *(replace(each, span=0) for each in ordered)])
+    of_nothing = 0 if any(each.span is not None for each in near) else None
+    reach = together([*near, *(Nearby(each.keys, each.order, 0, of_nothing) for each in running)])
     if reach is None:
         return None
     parts = tuple(dict.fromkeys(part for each in running for part in each.before))
@@ -183,8 +178,8 @@ class _GoingOn:
                 continue
             value = own[expr_id(each)].toAttribute()
             text = (_SUMMED if part.is_sum else _COUNTED).format(type=value.dataType().sql())
-            together = from_template(catalyst, text, {"own": value, "before": self._columns[part]})
-            shown.append(catalyst.named(together, str(each.name()), like=each))
+            both = from_template(catalyst, text, {"own": value, "before": self._columns[part]})
+            shown.append(catalyst.named(both, str(each.name()), like=each))
         return catalyst.logical.Project(catalyst.seq(shown), over_rows)
 
     def _column(self, part: Before) -> Attribute:
