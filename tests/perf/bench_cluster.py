@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.perf.bench_transform import QUERIES, Bench, Reading, bench, seconds, write_items, write_slices
+from tests.perf.bench_transform import QUERIES, Bench, Reading, bench, median, write_items, write_slices
 from tests.support.servers.spark_cluster import spark_cluster
 
 NAMES = ("linear map", "keyed sum", "top 3", "join")
@@ -55,10 +55,10 @@ def measure(work: Bench, place: str, name: str) -> None:
     started = time.perf_counter()
     before = work.remember(work.transform(sql, Reading(0, history, items=True), None))
     first = time.perf_counter() - started
-    iteration = seconds(lambda: work.transform(sql, Reading(history, end, items=False), before), RUNS)
+    iteration = median(work, lambda: work.transform(sql, Reading(history, end, items=False), before), RUNS)
     half = work.remember(work.transform(sql, Reading(0, history // 2, items=True), None))
-    second = seconds(lambda: work.transform(sql, Reading(history // 2, history, items=False), half), 2)
-    plain = seconds(lambda: work.plain(name, sql), 3)
+    second = median(work, lambda: work.transform(sql, Reading(history // 2, history, items=False), half), 2)
+    plain = median(work, lambda: work.plain(name, sql), 3)
     print(
         f"{place:<9} {name:<10} after {history:>9,} rows: 1,000 more {iteration * 1000:5.0f} ms; first run {first:6.2f} s; "
         f"second half {second:6.2f} s; "

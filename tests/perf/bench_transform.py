@@ -194,6 +194,7 @@ class Bench:
         self.mapped = MappedFiles()
         self.hashes: dict[str, Multihash] = {}
         self._number = 0
+        self._loose: set[str] = set()
 
     def transform(self, sql: str, reading: Reading, before: str | None) -> str:
         """One transaction; the name of its checkpoint."""
@@ -231,6 +232,7 @@ class Bench:
                 mapped=self.mapped,
             )
             execute_transform(request, call)
+        self._loose |= {checkpoint, f"data-{self._number}"}
         return checkpoint
 
     def _input(
@@ -250,10 +252,26 @@ class Bench:
 
     def remember(self, checkpoint: str) -> str:
         """A checkpoint on which others can build. As at a node, the engine's file is a link to the one that is kept."""
+        self._loose.remove(checkpoint)
         (self.folder / f"kept-{checkpoint}").hardlink_to(self.folder / checkpoint)
         with (self.folder / checkpoint).open("rb") as file:
             self.hashes[checkpoint] = sha3_256_multihash(hashlib.file_digest(file, hashlib.sha3_256).digest())
         return checkpoint
+
+    def tidy(self) -> None:
+        """Removes what transactions wrote that nobody builds on, as a node does: or each would fill other pages of memory, and in a virtual
+        machine those that were not used before cost half of the time of a first run."""
+        for name in self._loose:
+            (self.folder / name).unlink(missing_ok=True)
+        self._loose.clear()
+
+    def seconds(self, doing: Callable[[], object]) -> float:
+        """How long something takes; tidies up behind it."""
+        started = time.perf_counter()
+        doing()
+        took = time.perf_counter() - started
+        self.tidy()
+        return took
 
     def iteration(self, sql: str, new_rows: int, before: str) -> None:
         """A transaction with so many new rows, which are others each time."""
@@ -270,26 +288,20 @@ class Bench:
         session.sql(stated.get(name, sql)).coalesce(1).write.mode("overwrite").parquet(str(self.folder / "plain"))
 
 
-def seconds(work: Callable[[], object], runs: int) -> float:
+def median(work: Bench, doing: Callable[[], object], runs: int) -> float:
     """The median over some runs, after one that is not counted."""
-    work()
-    found = []
-    for _ in range(runs):
-        started = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - started)
-    return statistics.median(found)
+    work.seconds(doing)
+    return statistics.median(work.seconds(doing) for _ in range(runs))
 
 
-def in_turn(works: list[Callable[[], object]]) -> list[float]:
+def in_turn(work: Bench, doings: list[Callable[[], object]]) -> list[float]:
     """The median of each over some rounds, after some that are not counted."""
-    found: list[list[float]] = [[] for _ in works]
+    found: list[list[float]] = [[] for _ in doings]
     for round_ in range(WARM_ROUNDS + RUNS_OF_ALL):
-        for work, times in zip(works, found, strict=True):
-            started = time.perf_counter()
-            work()
+        for doing, times in zip(doings, found, strict=True):
+            took = work.seconds(doing)
             if round_ >= WARM_ROUNDS:
-                times.append(time.perf_counter() - started)
+                times.append(took)
     return [statistics.median(times) for times in found]
 
 
@@ -313,9 +325,9 @@ def measure(work: Bench, name: str, sql: str) -> None:
     before = work.remember(work.transform(sql, first, None))
     cold = time.perf_counter() - started
     # In turn, so that both are as warm: Java compiles what it runs often, and they share much of it.
-    loading, plain = in_turn([lambda: work.transform(sql, first, None), lambda: work.plain(name, sql)])
-    iteration = seconds(lambda: work.iteration(sql, NEW_ROWS, before), RUNS)
-    few = seconds(lambda: work.iteration(sql, FEW_ROWS, before), RUNS)
+    loading, plain = in_turn(work, [lambda: work.transform(sql, first, None), lambda: work.plain(name, sql)])
+    iteration = median(work, lambda: work.iteration(sql, NEW_ROWS, before), RUNS)
+    few = median(work, lambda: work.iteration(sql, FEW_ROWS, before), RUNS)
     size_mib = (work.folder / before).stat().st_size / 2**20
     print(
         f"{name:<13} after {history:>10,} rows: {NEW_ROWS:,} more {iteration * 1000:5.0f} ms, {FEW_ROWS} more {few * 1000:4.0f} ms; "
