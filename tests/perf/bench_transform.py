@@ -67,6 +67,11 @@ QUERIES = {
         " range between interval 1 minute preceding and current row) as mean from input"
     ),
     "balance": "select event_time, id, item, sum(count) over (partition by item order by event_time, id) as balance from input",
+    "peak": "select event_time, id, item, max(value) over (partition by item order by event_time, id) as peak from input",
+    "last known": (
+        "select event_time, id, item, last_value(case when count > 90 then value end) ignore nulls"
+        " over (partition by item order by event_time, id rows between unbounded preceding and current row) as known from input"
+    ),
     "distinct of all": "select max(event_time) as event_time, count(distinct item) as items from input",
     "top 10 of all": "select * from (select event_time, id, item, count from input order by value desc, id limit 10)",
     "temporal join": (

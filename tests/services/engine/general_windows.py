@@ -145,6 +145,8 @@ def _running_function(c: Composer, x: Relation, peers: str, order: str) -> Item:
         (f"rank() OVER ({peers})", "int"),
         (f"count(*) OVER ({window})", "bigint"),
         (f"count({name}) OVER ({window})", "bigint"),
+        (f"{c.r.choice(['max', 'min'])}({name}) OVER ({window})", kind),
+        (f"{c.r.choice(['last', 'first'])}_value({name} IGNORE NULLS) OVER ({window})", kind),
     ]
     if kind in NUMBERS:
         options.append((f"sum({name}) OVER ({window})", "decimal" if kind == "decimal" else "bigint"))

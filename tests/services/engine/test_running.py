@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from random import Random
@@ -30,6 +31,10 @@ SCHEMA = input_schema(
 ROWS = "rows between unbounded preceding and current row"
 
 
+D = "case n when 0 then 0.0D when 1 then -0.0D when 6 then double('NaN') else n / 2.0D end"
+"""A double: zeros with and without a sign, and no number, among them."""
+
+
 def window(function: str, order: str = "event_time", *, where: str = "true", frame: str = "", keys: str = "k") -> str:
     return f"select event_time, k, n, s, m, {function} over (partition by {keys} order by {order} {frame}) v from a where {where}"
 
@@ -46,6 +51,12 @@ RUNNING = {
     "count of one": window("count(1)", "n"),
     "count of values": window("count(s)", "n", frame=ROWS),
     "mean": window("avg(n)"),
+    "greatest": window("max(n)"),
+    "least of decimals' halves": "select event_time, k, min(d) over (partition by k order by n, s) v from (select *, m > 0 d from a)",
+    "greatest from the end": window("max(i)", "event_time desc, n", frame=ROWS),
+    "greatest and least doubles": f"select event_time, k, max(d) over w g, min(d) over w l from (select event_time, k, {D} d from a)"
+    " window w as (partition by k order by event_time, d)",
+    "greatest time": "select event_time, k, n, max(event_time) over (partition by k order by n nulls last) v from a",
     "of chosen values": window("sum(n) filter (where n > 0)"),
     "of all": window("sum(m)", keys="1"),
     "of two keys": window("sum(n)", keys="k, s"),
@@ -80,10 +91,23 @@ RUNNING = {
     + ")",
 }
 """Queries that go on."""
+OF_ONE_ROW = {
+    "last that is known": window("last_value(s) ignore nulls", "event_time, s"),
+    "last row that has one": window("last_value(m) ignore nulls", "event_time, n", frame=ROWS),
+    "first from the end": window("first_value(n) ignore nulls", "n desc nulls first, event_time"),
+    "first double": f"select event_time, k, first(d) ignore nulls over (partition by k order by event_time, n) v from (select event_time, k, n, {D} d from a)",
+    "first time": "select event_time, k, first(event_time) over (partition by k order by event_time) v from a where k is not null",
+    "greatest double": f"select event_time, k, max(d) over (partition by k order by event_time) v from (select event_time, k, {D} d from a)",
+    "number of those that tie, too": "select event_time, k, sum(n) over (partition by k order by event_time) t,"
+    " row_number() over (partition by k, event_time order by n, s) v from a",
+}
+"""Queries that go on from single rows: where several tie, all are looked at."""
 ALL_ROWS = {
     "of doubles": window("sum(cast(n as double))"),
     "of large decimals": window("sum(cast(m as decimal(30, 2)))"),
-    "greatest": window("max(n)"),
+    "greatest text": window("max(s)"),
+    "first row": window("first_value(s)"),
+    "last row": window("last_value(s)"),
     "dense": window("dense_rank()"),
     "all the others": window("sum(n)", frame="rows between current row and unbounded following"),
     "but the last": window("sum(n)", frame="rows between unbounded preceding and 1 preceding"),
@@ -101,6 +125,11 @@ ALL_ROWS = {
     + ")",
 }
 """Queries that look at all rows of a key."""
+
+
+def _row_of_its_time(rng: Random) -> tuple[Any, ...]:
+    row = _row(rng)
+    return (HOUR + rng.randrange(1_000_000), *row[1:])
 
 
 def _row(rng: Random) -> tuple[Any, ...]:
@@ -128,6 +157,17 @@ def test_what_goes_on_is_what_all_rows_give(name: str, engine_call: EngineCall, 
     watch.held(RUNNING[name], source, engine_call, history(source, Random(name), _row, SIZES))
     assert any(watch.found)
     assert any(watch.by_few)
+
+
+@pytest.mark.parametrize("name", OF_ONE_ROW)
+@pytest.mark.parametrize("row", [_row, _row_of_its_time])
+def test_what_goes_on_from_a_row_is_what_all_rows_give(
+    name: str, row: Callable[[Random], tuple[Any, ...]], engine_call: EngineCall, watch: ExcerptWatch
+) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    watch.held(OF_ONE_ROW[name], source, engine_call, history(source, Random(name), row, SIZES))
+    assert any(watch.found)
+    assert any(watch.by_few) or row is _row
 
 
 @pytest.mark.parametrize("name", ALL_ROWS)
@@ -189,6 +229,36 @@ def test_rows_that_were_withdrawn_do_not_count(
     bound.clear()
     source.add(_numbers([(A, 2_000)]))
     assert [row[-1] for row in derived.pull().records] == [sum(range(1_000)) - 10 + 2_000]
+    assert bound == [(1,)]
+    assert any(watch.found)
+
+
+def test_a_value_that_was_withdrawn_is_not_the_greatest(engine_call: EngineCall, watch: ExcerptWatch) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    source.add([*_numbers([(A, number) for number in range(1_000)]), (A, HOUR + 500, 1, 5_000, "a", None, 1)])
+    derived = Derivative(window("max(n)"), [source], engine_call)
+    derived.pull()
+    for taken, at in ((5_000, 500), (999, 999)):
+        # The second time another row has the value.
+        source.add([(R, HOUR + at, 1, taken, "a", None, 1), (A, HOUR + 1_500, 1, 999, "b", None, 1)])
+        derived.pull()
+        source.add([(A, HOUR + 3_000 + taken, 1, 1, "a", None, 1)])
+        assert [row[-1] for row in derived.pull().records] == [999]
+    assert any(watch.found)
+
+
+def test_a_value_that_was_corrected_is_the_last(
+    engine_call: EngineCall, bound: list[tuple[int, ...]], watch: ExcerptWatch
+) -> None:
+    source = Input(engine_call.exchange.root, "a", SCHEMA)
+    source.add(_numbers([(A, number) for number in range(1_000)]))
+    derived = Derivative(window("last_value(n) ignore nulls"), [source], engine_call)
+    derived.pull()
+    source.add([(R, HOUR + 999, 1, 999, "a", None, 1), (A, HOUR + 999, 1, 7, "a", None, 1)])
+    derived.pull()
+    bound.clear()
+    source.add([(A, HOUR + 2_000, 1, None, "a", None, 1)])
+    assert [row[-1] for row in derived.pull().records] == [7]
     assert bound == [(1,)]
     assert any(watch.found)
 

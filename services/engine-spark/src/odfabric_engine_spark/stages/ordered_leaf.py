@@ -31,6 +31,7 @@ from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.stages.values import Island, StageLeaf
 from odfabric_engine_spark.validate.never_failing import never_fails
 
+_OF_FLOATS = frozenset({"KnownFloatingPointNormalized", "NormalizeNaNAndZero"})
 _ORDER_MAX = 3
 """Columns of an order that are stored once more; rows that tie in them are looked at together."""
 
@@ -67,7 +68,7 @@ class OrderedRows:
 
     def reads(self, places: Mapping[int, int]) -> bool:
         """Whether keys, and by what rows are ordered first, are columns at known places."""
-        return _positions(self.keys, places) is not None and order_columns(self.order, places) is not None
+        return positions(self.keys, places) is not None and order_columns(self.order, places) is not None
 
     @property
     def can_read(self) -> bool:
@@ -81,8 +82,8 @@ class OrderedRows:
         places = places_below(catalyst, below, leaf.columns, must_not_fail=self.hides_rows)
         if places is None:
             return None
-        keys = _positions(self.keys, places)
-        hashed = _positions([each[leaf] for each in island.components or ()], places_of(leaf.columns))
+        keys = positions(self.keys, places)
+        hashed = positions([each[leaf] for each in island.components or ()], places_of(leaf.columns))
         found = order_columns(self.order[:order_max], places)
         # Where others have fewer keys, rows of several keys of this one are found together.
         if keys is None or hashed is None or set(keys) != set(hashed) or found is None:
@@ -165,12 +166,19 @@ def order_columns(order: Sequence[By], places: Mapping[int, int]) -> tuple[tuple
     return (tuple(found), greatest) if found else None
 
 
-def _positions(columns: Sequence[Expression], places: Mapping[int, int]) -> list[int] | None:
+def positions(columns: Sequence[Expression], places: Mapping[int, int]) -> list[int] | None:
     """Of the columns among the parts of a key; None if one is computed. Constants tell nothing apart."""
     columns = [each for each in columns if simple_name(each) != "Literal"]
     found = [places.get(expr_id(each)) if is_attribute(each) else None for each in columns]
     known = [each for each in found if each is not None]
     return known if len(known) == len(found) else None
+
+
+def without_normal(value: Expression) -> Expression:
+    """A float that is brought to one zero and one NaN: states have those anyway."""
+    while simple_name(value) in _OF_FLOATS:
+        (value,) = children(value)
+    return value
 
 
 def _is_ordered(column: Attribute, *, inverted: bool) -> bool:

@@ -25,13 +25,12 @@ from odfabric_engine_spark.catalyst import (
     without_alias,
 )
 from odfabric_engine_spark.incremental.classify import calls_of
-from odfabric_engine_spark.stages.ordered_leaf import By, OrderedRows, only_leaf, order_of
+from odfabric_engine_spark.stages.ordered_leaf import By, OrderedRows, only_leaf, order_of, without_normal
 from odfabric_engine_spark.stages.outermost import Outermost
 from odfabric_engine_spark.stages.query import RowsStage
 from odfabric_engine_spark.validate.never_failing import never_fails
 
 _RANKING = frozenset({"Window", "Aggregate"})
-_OF_FLOATS = frozenset({"KnownFloatingPointNormalized", "NormalizeNaNAndZero"})
 _EXTREMES = frozenset({"Max", "MaxBy", "Min", "MinBy"})
 _RANKS = frozenset({"RowNumber", "Rank", "DenseRank"})
 _RANK_MAX = 100_000
@@ -84,7 +83,7 @@ def _extremes(catalyst: Catalyst, aggregate: Plan) -> Ranking | None:
         if name not in _EXTREMES or call.filter().isDefined() or call.isDistinct():
             return None
         value, *rest = children(function)
-        by = _without_normal(_ordered_by(rest[0]) if rest else value)
+        by = without_normal(_ordered_by(rest[0]) if rest else value)
         if not is_attribute(by) or not never_fails(catalyst, value):
             return None
         greatest = name in ("Max", "MaxBy")
@@ -93,13 +92,6 @@ def _extremes(catalyst: Catalyst, aggregate: Plan) -> Ranking | None:
         return None
     keys = items(aggregate.groupingExpressions())
     return Ranking(keys, list(found.values()), hides_rows=True, last=1, dense=True)
-
-
-def _without_normal(value: Expression) -> Expression:
-    """A float that is brought to one zero and one NaN: states have those anyway."""
-    while simple_name(value) in _OF_FLOATS:
-        (value,) = children(value)
-    return value
 
 
 def _ordered_by(order: Expression) -> Expression:

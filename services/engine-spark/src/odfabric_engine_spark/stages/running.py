@@ -1,9 +1,9 @@
 """Rows from the first change of a key on, where windows reach back to its first row but can go on from what the rows before gave.
 
-Owns which old rows a plan gets to see: those that do not come before the earliest change; and what the others sum up to. Invariant: rows
-before it are the same before and after a transaction, and what windows give for them does not change; so they stand for nothing but their number and their
-sums, which are linear: rows that were withdrawn and those that took them back need not meet. Of keys of which rows are owed
-before the cut, or that share a hash with others there, all rows are looked at. Not here: which windows these are (`running_windows`).
+Owns which old rows a plan gets to see: those that do not come before the earliest change. Invariant: rows
+before it are the same before and after a transaction, and what windows give for them does not change; so they stand for nothing but what functions need
+of them. Of keys of which rows are owed before the cut, or that share a hash with others there, or of which that is not told for certain, all
+rows are looked at. Not here: which windows these are (`running_windows`), what the rows before give (`rows_before`).
 """
 
 from __future__ import annotations
@@ -13,39 +13,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import types
 
 from odfabric.formats.canonical_rows import one_array
-from odfabric_engine_spark.incremental.exact import (
-    Integers,
-    Longs,
-    decimal_longs,
-    decimal_units,
-    object_array,
-    units_to_decimal,
-)
+from odfabric_engine_spark.incremental.exact import Longs
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.stages import excerpt
 from odfabric_engine_spark.stages.delta import Delta
 from odfabric_engine_spark.stages.excerpt import ChosenRows, Mask, StoredOrder, column_name, differing, further
+from odfabric_engine_spark.stages.rows_before import Before, Stretches, told
 from odfabric_engine_spark.state.row_search import Places, SomeRows, numbers_of
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import HASH, WEIGHT, Hashes, distinct, hashes_of
 
-_EXACT = 1 << 62
-"""Sums of magnitudes below this are exact as 64 bits."""
 _BEFORE = "__odf_before"
 _WITHDRAWN_MAX = 100_000
 """Rows withdrawn before a cut that are looked for one by one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Before:
-    """What the rows before a cut give: their number, or how many have a value in the column at `position`, or the sum of these."""
-
-    position: int | None
-    is_sum: bool
-    type: pa.DataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +73,7 @@ class Running(StoredOrder):
         own = np.nonzero(~np.isin(new_hashes, all_doubtful))[0]
 
         def after(hashes: Hashes, rows: pa.Table) -> pa.Table:
-            return _beside(rows, cut_off.columns(np.searchsorted(places.hashes, hashes)))
+            return _beside(rows, cut_off.of(np.searchsorted(places.hashes, hashes)))
 
         old = after(hashes_of(old.column(HASH)), old)
         return ChosenRows(old, _with(new.take(own), lambda rows: after(new_hashes[own], rows)), all_doubtful)
@@ -134,100 +116,69 @@ class Running(StoredOrder):
 
     def _cut_off(self, state: RowState, places: Places, new_hashes: Hashes, new: Delta) -> _CutOff:
         """What the rows before some places give."""
-        found = _CutOff.nothing(self.before, len(places))
-        keys = [column_name(position) for position in self.keys]
-        own = new.rows.select(keys).take(pa.array(np.searchsorted(new_hashes, places.hashes)))
+        things = [told(each, len(places)) for each in self.before]
+        is_doubtful = np.zeros(len(places), dtype=bool)
+        own = new.rows.select(self._of_keys).take(pa.array(np.searchsorted(new_hashes, places.hashes)))
         withdrawn: list[SomeRows] = []
-        read = [column_name(each.position) for each in self.before if each.position is not None]
-        names = list(dict.fromkeys([WEIGHT, *keys, *read]))
         for some in state.rows_beside(places, after=self.greatest):
-            rows = some.taken(names)
-            weights = one_array(rows.column(WEIGHT)).to_numpy()
-            found.add(some.owners, some.starts, rows, weights)
-            of_rows = np.repeat(some.owners, some.counts)
-            found.is_doubtful[of_rows[_others(rows, own, of_rows)]] = True
-            if (weights < 0).any():
-                withdrawn.append(some.chosen(np.nonzero(weights < 0)[0]))
-        self._note_owed(state, places, withdrawn, found)
-        for part, totals in zip(self.before, found.totals, strict=True):
-            found.is_doubtful[np.abs(totals) > _largest(part)] = True  # Spark has the word for that
-        return found
+            stretches = self._stretches(some)
+            for each in things:
+                each.add(stretches)
+            of_rows = stretches.owner_of
+            is_doubtful[of_rows[_others(stretches.rows, own, of_rows)]] = True
+            if (stretches.weights < 0).any():
+                withdrawn.append(some.chosen(np.nonzero(stretches.weights < 0)[0]))
+        is_doubtful |= self._owed(state, places, withdrawn)
+        settled = [each.settled() for each in things]
+        for _, in_doubt in settled:
+            is_doubtful |= in_doubt
+        return _CutOff(tuple(column for column, _ in settled), is_doubtful)
 
-    def _note_owed(self, state: RowState, places: Places, withdrawn: Sequence[SomeRows], found: _CutOff) -> None:
+    @property
+    def _of_keys(self) -> list[str]:
+        return [column_name(position) for position in self.keys]
+
+    def _stretches(self, some: SomeRows) -> Stretches:
+        """Rows with what is asked of them."""
+        read = [column_name(each.position) for each in self.before if each.position is not None]
+        goes_by_order = any(each.goes_by_order for each in self.before)
+        ordered = [column_name(each.position) for each in self.order if goes_by_order]
+        rows = some.taken(list(dict.fromkeys([WEIGHT, *self._of_keys, *read, *ordered])))
+        weights = one_array(rows.column(WEIGHT)).to_numpy()
+        return Stretches(some.owners, some.starts, rows, weights, self._in_order(rows) if goes_by_order else None)
+
+    def _in_order(self, rows: pa.Table) -> Longs:
+        """Numbers that ascend in the order of the windows."""
+        *marks, numbers = self._numbers(rows).values()
+        for is_null in marks:  # these lie behind all others
+            numbers = np.where(is_null == 1, np.iinfo(np.int64).max, numbers)
+        return ~numbers if self.greatest else numbers
+
+    def _owed(self, state: RowState, places: Places, withdrawn: Sequence[SomeRows]) -> Mask:
         """Keys of which a row that was withdrawn was not there are in doubt: what is owed is not counted."""
+        found = np.zeros(len(places), dtype=bool)
         if sum(int(some.counts.sum()) for some in withdrawn) > _WITHDRAWN_MAX:
             for some in withdrawn:
-                found.is_doubtful[some.owners] = True
-            return
+                found[some.owners] = True
+            return found
         for some in withdrawn:
             owners = np.repeat(some.owners, some.counts)
             rows = some.taken(None).drop_columns([WEIGHT])
             owed = state.weights_of_rows(places.hashes[owners], rows) < 0
-            found.is_doubtful[owners[owed]] = True
+            found[owners[owed]] = True
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class _CutOff:
-    """What the rows before the cut of each key give, by the position of the key: `totals` of each part, and how many values were summed."""
+    """What the rows before the cut of each key give, by the position of the key."""
 
-    parts: tuple[Before, ...]
-    totals: tuple[Integers, ...]
-    values: tuple[Longs, ...]
+    columns: tuple[pa.Array, ...]
     is_doubtful: Mask
 
-    @classmethod
-    def nothing(cls, parts: tuple[Before, ...], keys: int) -> _CutOff:
-        """Of no rows."""
-        totals = tuple(object_array([0] * keys) for _ in parts)
-        return cls(parts, totals, tuple(np.zeros(keys, dtype=np.int64) for _ in parts), np.zeros(keys, dtype=bool))
-
-    def add(self, owners: Longs, starts: Longs, rows: pa.Table, weights: Longs) -> None:
-        """More rows: those of each owner, perhaps more than once, begin at `starts`."""
-        for part, totals, values in zip(self.parts, self.totals, self.values, strict=True):
-            column = None if part.position is None else one_array(rows.column(column_name(part.position)))
-            there = weights
-            if column is not None and column.null_count:
-                there = np.where(column.is_valid().to_numpy(zero_copy_only=False), weights, 0)
-            counts = np.add.reduceat(there, starts)
-            np.add.at(values, owners, counts)
-            added = _sums(column, there, starts) if part.is_sum and column is not None else counts.astype(object)
-            np.add.at(totals, owners, added)
-
-    def columns(self, keys: Longs) -> list[pa.Array]:
+    def of(self, keys: Longs) -> list[pa.Array]:
         """For rows of some keys, none of which is in doubt."""
-        found = []
-        for part, totals, values in zip(self.parts, self.totals, self.values, strict=True):
-            known = np.where(self.is_doubtful, 0, totals)
-            column = _column(known, part, values)
-            found.append(column.take(pa.array(keys)))
-        return found
-
-
-def _column(totals: Integers, part: Before, values: Longs) -> pa.Array:
-    """Totals in the type of a sum or a count; the sum of nothing is null."""
-    valid = values > 0 if part.is_sum else np.ones(len(values), dtype=bool)
-    if types.is_decimal(part.type):
-        return units_to_decimal(totals, part.type, valid=valid)
-    return pa.array(totals.astype(np.int64), part.type, mask=~valid)
-
-
-def _sums(column: pa.Array, weights: Longs, starts: Longs) -> Integers:
-    """Sums of consecutive runs of whole numbers or decimals, each as often as its weight says, in units of their scale."""
-    is_decimal = types.is_decimal(column.type)
-    longs = decimal_longs(column) if is_decimal else column.fill_null(0).to_numpy().astype(np.int64)
-    if longs is not None and _magnitude(longs) * int(np.abs(weights).sum()) < _EXACT:
-        return np.add.reduceat(longs * weights, starts).astype(object)
-    units = decimal_units(column) if longs is None else longs.astype(object)
-    return np.add.reduceat(units * weights, starts)
-
-
-def _magnitude(values: Longs) -> int:
-    return max(abs(int(values.max())), abs(int(values.min())))
-
-
-def _largest(part: Before) -> int:
-    """What fits into the type of a sum."""
-    return 10**part.type.precision - 1 if types.is_decimal(part.type) else (1 << 63) - 1
+        return [each.take(pa.array(keys)) for each in self.columns]
 
 
 def _others(rows: pa.Table, own: pa.Table, owners: Longs) -> Mask:

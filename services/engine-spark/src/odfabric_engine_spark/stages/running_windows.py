@@ -1,7 +1,7 @@
 """Windows from the first row of a partition to the current one, of functions that can go on from what the rows before gave.
 
-Owns finding them in a plan: numbers and ranks of rows, counts, and sums of whole numbers and decimals; and the plan in which each goes
-on from columns of the leaf (`Before`). Invariant: over the rows from some place on, with what all rows before it sum up to in
+Owns finding them in a plan: numbers and ranks of rows, counts, sums of whole numbers and decimals, least and greatest values, first and last ones that are not
+null; and the plan in which each goes on from columns of the leaf (`Before`). Invariant: over the rows from some place on, with what all rows before it sum up to in
 these columns, that plan gives what the query gives over all rows; with nulls in them it is the query. Not here: where rows are cut, and what
 those before sum up to (`running`).
 """
@@ -9,11 +9,12 @@ those before sum up to (`running`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyarrow import types
 
+from odfabric.formats.canonical_rows import has_integers_in_order
 from odfabric_engine_spark.catalyst import (
     Attribute,
     Catalyst,
@@ -34,31 +35,58 @@ from odfabric_engine_spark.normalise.template import from_template
 from odfabric_engine_spark.stages.binding import BoundPlan
 from odfabric_engine_spark.stages.near_windows import NearWindow, near_window, together
 from odfabric_engine_spark.stages.nearby import Nearby
-from odfabric_engine_spark.stages.ordered_leaf import OrderedRows, only_leaf, order_by_numbers, places_below
+from odfabric_engine_spark.stages.ordered_leaf import (
+    LeafOrder,
+    OrderedRows,
+    only_leaf,
+    order_by_numbers,
+    places_below,
+    positions,
+    without_normal,
+)
 from odfabric_engine_spark.stages.query import RowsStage
-from odfabric_engine_spark.stages.running import Before, Running
+from odfabric_engine_spark.stages.rows_before import Before, Gives
+from odfabric_engine_spark.stages.running import Running
 from odfabric_engine_spark.stages.values import StageLeaf
 
 _ABOVE = frozenset({"Project", "Filter"})
 _NUMBERS_OF_ROWS = frozenset({"RowNumber", "Rank"})
 _PRECISION_MAX = 27
 """Of decimals that are summed: a sum has ten digits more, and two sums are added in one more, of which there are 38."""
-_COUNTED = "cast(own + coalesce(before, 0L) as {type})"
-_SUMMED = "cast(coalesce(own + before, own, before) as {type})"
+_BOTH = {
+    Gives.COUNT: "own + coalesce(before, 0L)",
+    Gives.SUM: "coalesce(own + before, own, before)",
+    Gives.LEAST: "least(before, own)",
+    Gives.GREATEST: "greatest(before, own)",
+    Gives.FIRST: "coalesce(before, own)",
+    Gives.LAST: "coalesce(own, before)",
+}
+"""What a window gives over all rows, by what it gives over its own and what those before give."""
+_OF_VALUES = {
+    "Count": Gives.COUNT,
+    "Sum": Gives.SUM,
+    "Min": Gives.LEAST,
+    "Max": Gives.GREATEST,
+    "First": Gives.FIRST,
+    "Last": Gives.LAST,
+}
+"""By the name of an aggregate function."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A window function: `column` is what it counts or sums, None for rows."""
+    """A window function: `column` is what it tells something of, None for rows."""
 
     named: Expression
     column: Attribute | None
-    is_sum: bool
+    gives: Gives
 
     def before(self, places: Mapping[int, int]) -> Before:
         """What has to be known of the rows before, in which columns lie at some places."""
         position = None if self.column is None else places[expr_id(self.column)]
-        return Before(position, self.is_sum, arrow_type(self.named) if self.is_sum else pa.int64())
+        if self.gives is Gives.COUNT:
+            return Before(position, self.gives, pa.int64(), "bigint")
+        return Before(position, self.gives, arrow_type(self.named), str(self.named.dataType().sql()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +97,11 @@ class RunningWindow(OrderedRows):
     near: NearWindow | None
 
     def columns(self) -> list[Expression]:
-        """Also what is counted and summed."""
+        """Also what functions tell something of."""
         return [*OrderedRows.columns(self), *self._values]
 
     def reads(self, places: Mapping[int, int]) -> bool:
-        """Whether also what is counted and summed are columns at known places."""
+        """Whether also what functions tell something of are columns at known places."""
         return OrderedRows.reads(self, places) and all(expr_id(each) in places for each in self._values)
 
     @property
@@ -102,42 +130,58 @@ def running_of(catalyst: Catalyst, stage: RowsStage) -> tuple[Running, BoundPlan
     if found is None:
         return None
     leaf, island, above = found
-    before: dict[int, dict[int, Before]] = {}
-    running: list[Running] = []
-    near: list[Nearby] = []
     windows = [at for at, each in enumerate(above) if simple_name(each) == "Window"]
     if not windows or not all(simple_name(each) in _ABOVE for each in above[: windows[0]]):
         return None
+    kinds = _Kinds()
     for at in windows:
-        window = running_window(above[at]) or near_window(above[at])
         below = [each for each in above[at + 1 :] if simple_name(each) != "Window"]
-        rows = None if window is None else window.of_leaf(catalyst, below, leaf, island, order_max=1)
         places = places_below(catalyst, below, leaf.columns, must_not_fail=False)
-        if window is None or rows is None or places is None or not window.reads(places):
+        if places is None:
             return None
-        reach = window.near if isinstance(window, RunningWindow) else window
-        if reach is not None:
-            near.append(Nearby(rows.keys, rows.order, reach.rows, reach.span))
-        if isinstance(window, RunningWindow):
-            before[at] = {expr_id(call.named): call.before(places) for call in window.calls}
-            running.append(Running(rows.keys, rows.order, rows.greatest, tuple(before[at].values())))
-    cut = _together(running, near)
+        window = running_window(above[at]) or near_window(above[at])
+        rows = None if window is None else window.of_leaf(catalyst, below, leaf, island, order_max=1)
+        if window is not None and rows is not None and window.reads(places):
+            kinds.note(at, window, rows, places)
+        else:
+            kinds.of_peers.append(set(positions(items(above[at].partitionSpec()), places) or ()))
+    cut = kinds.cut()
     if cut is None:
         return None
-    return cut, BoundPlan(catalyst, _GoingOn(catalyst, cut.before).plan(leaf, above, before), stage.output)
+    return cut, BoundPlan(catalyst, _GoingOn(catalyst, cut.before).plan(leaf, above, kinds.before), stage.output)
 
 
-def _together(running: Sequence[Running], near: Sequence[Nearby]) -> Running | None:
-    """Windows over one another, which order rows alike."""
-    if not running or any(each.greatest != running[0].greatest for each in running):
-        return None
-    of_nothing = 0 if any(each.span is not None for each in near) else None
-    reach = together([*near, *(Nearby(each.keys, each.order, 0, of_nothing) for each in running)])
-    if reach is None:
-        return None
-    parts = tuple(dict.fromkeys(part for each in running for part in each.before))
-    dense = len(running) + len(near) > 1
-    return replace(running[0], before=parts, rows=reach.rows, span=reach.span, dense=dense)
+@dataclass(frozen=True, slots=True)
+class _Kinds:
+    """The windows of a stage: those that go on, what their columns need `before`, by position and id; those of near rows; and by the columns of its partition each other one."""
+
+    running: list[Running] = field(default_factory=list)
+    before: dict[int, dict[int, Before]] = field(default_factory=dict)
+    near: list[Nearby] = field(default_factory=list)
+    of_peers: list[set[int]] = field(default_factory=list)
+
+    def note(self, at: int, window: RunningWindow | NearWindow, rows: LeafOrder, places: Mapping[int, int]) -> None:
+        """One that goes on, or reaches near rows."""
+        reach = window.near if isinstance(window, RunningWindow) else window
+        if reach is not None:
+            self.near.append(Nearby(rows.keys, rows.order, reach.rows, reach.span))
+        if isinstance(window, RunningWindow):
+            self.before[at] = {expr_id(call.named): call.before(places) for call in window.calls}
+            self.running.append(Running(rows.keys, rows.order, rows.greatest, tuple(self.before[at].values())))
+
+    def cut(self) -> Running | None:
+        """Where rows can be cut for all of them: they order rows alike, or look at nothing but rows that tie."""
+        running = self.running
+        if not running or any(each.greatest != running[0].greatest for each in running):
+            return None
+        of_nothing = 0 if any(each.span is not None for each in self.near) else None
+        reach = together([*self.near, *(Nearby(each.keys, each.order, 0, of_nothing) for each in running)])
+        tie = {*running[0].keys, running[0].order[0].position}
+        if reach is None or not all(tie <= each for each in self.of_peers):
+            return None
+        parts = tuple(dict.fromkeys(part for each in running for part in each.before))
+        dense = len(running) + len(self.near) > 1
+        return replace(running[0], before=parts, rows=reach.rows, span=reach.span, dense=dense)
 
 
 class _GoingOn:
@@ -177,19 +221,14 @@ class _GoingOn:
                 shown.append(each.toAttribute())
                 continue
             value = own[expr_id(each)].toAttribute()
-            text = (_SUMMED if part.is_sum else _COUNTED).format(type=value.dataType().sql())
+            text = f"cast({_BOTH[part.gives]} as {value.dataType().sql()})"
             both = from_template(catalyst, text, {"own": value, "before": self._columns[part]})
             shown.append(catalyst.named(both, str(each.name()), like=each))
         return catalyst.logical.Project(catalyst.seq(shown), over_rows)
 
     def _column(self, part: Before) -> Attribute:
-        of_type = f"cast(null as {_sql_type(part.type)})"
-        return self._catalyst.named(self._catalyst.parse_expression(of_type), "before").toAttribute()
-
-
-def _sql_type(data_type: pa.DataType) -> str:
-    is_decimal = types.is_decimal(data_type)
-    return f"decimal({data_type.precision}, {data_type.scale})" if is_decimal else "bigint"
+        nothing = self._catalyst.parse_expression(f"cast(null as {part.sql_type})")
+        return self._catalyst.named(nothing, "before").toAttribute()
 
 
 def _call(named: Expression) -> _Call | None:
@@ -200,20 +239,32 @@ def _call(named: Expression) -> _Call | None:
     if (simple_name(frame.lower()), simple_name(frame.upper())) != ("UnboundedPreceding", "CurrentRow"):
         return None
     if simple_name(function) in _NUMBERS_OF_ROWS:
-        return _Call(named, None, is_sum=False)
+        return _Call(named, None, Gives.COUNT)
     if simple_name(function) != "AggregateExpression" or function.isDistinct() or function.filter().isDefined():
         return None
     called = function.aggregateFunction()
-    name, read = simple_name(called), children(called)
-    if name not in ("Count", "Sum") or len(read) != 1:
+    gives, read = _OF_VALUES.get(simple_name(called)), children(called)
+    if gives is None or len(read) != 1:
         return None
-    if name == "Sum":
-        column = _whole_number(read[0])
-        return _Call(named, column, is_sum=True) if is_attribute(column) and _can_be_added(arrow_type(column)) else None
-    if is_attribute(read[0]):
-        return _Call(named, read[0], is_sum=False)
-    counts_rows = simple_name(read[0]) == "Literal" and not read[0].nullable()
-    return _Call(named, None, is_sum=False) if counts_rows else None
+    counts_rows = gives is Gives.COUNT and simple_name(read[0]) == "Literal" and not read[0].nullable()
+    column = _whole_number(read[0]) if gives is Gives.SUM else without_normal(read[0])
+    if counts_rows:
+        return _Call(named, None, gives)
+    return _Call(named, column, gives) if is_attribute(column) and _can_go_on(called, gives, column) else None
+
+
+def _can_go_on(called: Expression, gives: Gives, column: Attribute) -> bool:
+    """Whether what values of a column give before a row is all that is needed there."""
+    data_type = arrow_type(column)
+    if gives is Gives.SUM:
+        return _can_be_added(data_type)
+    if gives in (Gives.LEAST, Gives.GREATEST):
+        is_normal = not types.is_floating(data_type) or not is_attribute(children(called)[0])
+        return is_normal and has_integers_in_order(data_type)
+    if gives in (Gives.FIRST, Gives.LAST):
+        skips_nulls = bool(called.ignoreNulls()) or not column.nullable()
+        return skips_nulls and not types.is_nested(data_type)
+    return True
 
 
 def _whole_number(value: Expression) -> Expression:
