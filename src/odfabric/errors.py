@@ -140,12 +140,15 @@ class InvalidQuery(InvalidInput):
     """SQL is refused; `place` has line and column, `place.rule` the reason's id.
 
     `statement` is the text in which they count, where whoever refuses knows it. `instead` is a name that is written there and the
-    one that is meant, each by the parts between its dots. Neither is told.
+    one that is meant, each by the parts between its dots. Neither is told. `suggestion` is a statement that says the same and is
+    accepted; `also` is what else is wrong with the query, in its order.
     """
 
     code = "invalid-query"
     statement: str | None = None
     instead: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    suggestion: str | None = None
+    also: tuple[InvalidQuery, ...] = ()
 
 
 class SourceNotFound(InvalidInput):

@@ -167,6 +167,14 @@ def test_queries_of_transforms(node: NodeProcess, strict: str, wrong: Wrong) -> 
     assert names(node) == before
 
 
+def test_all_that_is_wrong_with_a_query_is_told(node: NodeProcess, strict: str) -> None:
+    sent = derivative("refused", of="strict", query="SELECT event_time, town, kity FROM strict")
+    problem = problem_of(node.post("/datasets", sent, content_type="application/yaml"), 400, "invalid-query")
+    assert [each["message"] for each in problem["errors"]] == ["unknown column `town`", "unknown column `kity`"]
+    lines = sent.splitlines()
+    assert [lines[each["line"] - 1][each["column"] - 1 :][:4] for each in problem["errors"]] == ["town", "kity"]
+
+
 @pytest.mark.parametrize(
     "wrong", [wrong for wrong in QUERIES if wrong.name not in ("rand", "now", "uuid", "current_timestamp")], ids=str
 )

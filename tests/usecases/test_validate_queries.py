@@ -51,7 +51,7 @@ def test_an_accepted_query_tells_its_schema_in_the_form_of_manifests(engine: Mem
         "select * from a",
         ["select * from a"],
         [{"query": "select * from a"}],
-        [{"alias": "s", "query": "select 1"}, "select * from a"],
+        [{"alias": "s", "query": "select * from a"}, "select * from a"],
     ],
 )
 def test_queries_may_be_written_in_every_form(engine: MemoryEngine, query: object) -> None:

@@ -194,9 +194,11 @@ def _explain_usage(error: typer.TyperException, *, as_json: bool) -> int:
 
 
 def _report(document: dict[str, object], *, as_json: bool, code: int | None = None) -> int:
+    from odfabric.usecases.problem import problem_lines
+
+    first, *more = problem_lines(document)
     if as_json:
         sys.stdout.write(json.dumps({"error": document}, ensure_ascii=False) + "\n")
-    detail = str(document.get("detail") or document.get("message") or document)
-    sys.stderr.write(f"odf: {literal(detail)}\n")
+    sys.stderr.write(literal("\n".join(["odf: " + first, *more])) + "\n")
     outside = document.get("code") in ("unavailable", "outcome-unknown")
     return code if code is not None else EXIT_OUTSIDE if outside else EXIT_REFUSED

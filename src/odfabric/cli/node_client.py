@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -17,8 +18,16 @@ import httpx
 
 from odfabric.cli.backend import CursorBackend, JobFailed, JobListener, PushFile, source_text
 from odfabric.cli.cursor_backends import NodeCursors
-from odfabric.errors import Determinate, Indeterminate, InvalidQuery, InvalidRequest, Place
-from odfabric.usecases.problem import problem_document
+from odfabric.errors import (
+    Determinate,
+    IncompatibleSchema,
+    Indeterminate,
+    InvalidManifest,
+    InvalidQuery,
+    InvalidRequest,
+    Place,
+)
+from odfabric.usecases.problem import problem_document, query_refusal
 
 if TYPE_CHECKING:
     from odfabric.formats.manifest_places import PlacedSnapshot
@@ -336,14 +345,34 @@ def _in_file(document: Mapping[str, object], placed: PlacedSnapshot) -> Mapping[
     kind = next((each for each in OF_MANIFESTS if each.code == code), None)
     if kind is None or not isinstance(message, str) or (kind is InvalidQuery and document.get("field") is None):
         return document
-    numbers = [document.get(name) for name in ("queryLine", "queryColumn")]
-    line, column = (number if isinstance(number, int) else None for number in numbers)
-    texts = [document.get(name) for name in ("field", "rule", "hint")]
-    field, rule, hint = (text if isinstance(text, str) else None for text in texts)
-    refused = kind(message, place=Place(line=line, column=column, field=field, rule=rule), hint=hint)
+    refused = _refusal(kind, document)
+    errors = document.get("errors")
+    if isinstance(refused, InvalidQuery) and isinstance(errors, list):
+        all_of = [_refusal(InvalidQuery, one) for one in errors if isinstance(one, dict)]
+        first, *others = [one for one in all_of if isinstance(one, InvalidQuery)] or [refused]
+        refused.suggestion, refused.also = first.suggestion, tuple(others)
     placed.put_in_file(refused)
     found = {key: value for key, value in document.items() if key not in ("line", "column")}
     return found | problem_document(refused)
+
+
+def _refusal(
+    kind: type[InvalidQuery] | type[InvalidManifest] | type[IncompatibleSchema], members: Mapping[str, object]
+) -> InvalidQuery | InvalidManifest | IncompatibleSchema:
+    """What is wrong with a manifest, placed within the text that was sent, or a query of it."""
+    told = query_refusal(members)
+    place = replace(
+        told.place,
+        file=None,
+        line=told.place.query_line,
+        column=told.place.query_column,
+        query_line=None,
+        query_column=None,
+    )
+    refused = kind(told.message, place=place, hint=told.hint)
+    if isinstance(refused, InvalidQuery):
+        refused.suggestion = told.suggestion
+    return refused
 
 
 def _with_file(document: Mapping[str, object], path: str) -> dict[str, object]:

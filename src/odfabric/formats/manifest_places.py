@@ -47,7 +47,11 @@ class PlacedSnapshot:
 
     def put_in_file(self, error: InvalidQuery | InvalidManifest | IncompatibleSchema) -> None:
         """Makes the place of what is wrong that in the file: of a query or, for other errors, of an event."""
-        error.place = self.in_file(error.place) if isinstance(error, InvalidQuery) else self._event_in_file(error.place)
+        if not isinstance(error, InvalidQuery):
+            error.place = self._event_in_file(error.place)
+            return
+        for each in (error, *error.also):
+            each.place = self.in_file(each.place)
 
     def _event_in_file(self, place: Place) -> Place:
         """The place of an event, or of a member of it; of what is said of the whole the line of the dataset's name.

@@ -17,7 +17,7 @@ from odfabric.domain.transform_plan import InputChain, TransformChange
 from odfabric.errors import InvalidManifest, InvalidQuery, NotFound, Place
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.data_schema import DataSchema
-from odfabric.model.engine import EvolutionVerdict, QueryInput, ValidateRequest, ValidateResult
+from odfabric.model.engine import EvolutionVerdict, QueryInput, QueryProblem, ValidateRequest, ValidateResult
 from odfabric.model.identity import DatasetId
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.metadata import SetTransform, SetVocab, Transform
@@ -163,13 +163,17 @@ def _described(event: SetTransform, inputs: Mapping[DatasetId, InputChain]) -> t
 
 
 def refuse_problems(result: ValidateResult) -> None:
-    """Raises InvalidQuery with the first problem's place if there are any; the message has them all."""
+    """Raises InvalidQuery for the first problem, with all others, if there are any."""
     if not result.problems:
         return
-    first = result.problems[0]
-    others = "".join(f"; {problem.message}" for problem in result.problems[1:])
-    raise InvalidQuery(
-        first.message + others,
-        place=Place(field=f"transform.queries[{first.step}]", line=first.line, column=first.column, rule=first.rule),
-        hint=first.hint,
-    )
+    first, *others = map(_refusal, result.problems)
+    first.also = tuple(others)
+    raise first
+
+
+def _refusal(problem: QueryProblem) -> InvalidQuery:
+    field = f"transform.queries[{problem.step}]"
+    place = Place(field=field, line=problem.line, column=problem.column, rule=problem.rule)
+    refusal = InvalidQuery(problem.message, place=place, hint=problem.hint)
+    refusal.suggestion = problem.suggestion
+    return refusal

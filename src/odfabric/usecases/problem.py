@@ -1,14 +1,16 @@
 """Problem documents (RFC 9457): how an error of the closed tree looks in a job row, an HTTP answer or on a terminal.
 
 Owns the members and their names; which status a leaf has is decided by each edge. Members of the place (file, line, column, field,
-row, rule, queryLine, queryColumn) stand at the top, for people who read one error, and again in `errors`, for programs that read a list.
+row, rule, queryLine, queryColumn) stand at the top, for people who read one error, and again in `errors`, for programs that read a list: all that is
+wrong with a query.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 
-from odfabric.errors import HeadMoved, InUse, InvalidBlock, LimitExceeded, OdfError
+from odfabric.errors import HeadMoved, InUse, InvalidBlock, InvalidQuery, LimitExceeded, OdfError, Place
 
 PROBLEM_TYPE_PREFIX = "https://odfabric.dev/problems/"
 _MEMBERS = {"query_line": "queryLine", "query_column": "queryColumn"}
@@ -20,12 +22,12 @@ def problem_document(error: OdfError) -> dict[str, object]:
         "type": PROBLEM_TYPE_PREFIX + error.code,
         "code": error.code,
         "title": error.code.replace("-", " "),
-        "detail": str(error),
+        "detail": "; ".join(map(str, _all_of(error))),
         "message": error.message,
     }
-    place = {_MEMBERS.get(key, key): value for key, value in asdict(error.place).items() if value is not None}
+    place = _members(error.place)
     if place:
-        document |= {**place, "errors": [{**place, "message": error.message}]}
+        document |= {**place, "errors": [_entry(each) for each in _all_of(error)]}
     if error.hint:
         document["hint"] = error.hint
     match error:
@@ -40,6 +42,52 @@ def problem_document(error: OdfError) -> dict[str, object]:
         case _:
             pass
     return document
+
+
+def query_refusal(members: Mapping[str, object]) -> InvalidQuery:
+    """The way back from an entry of `errors`, or from a document, of a query that was refused."""
+    names = {_MEMBERS.get(each.name, each.name): each.name for each in fields(Place)}
+    place = {name: members[member] for member, name in names.items() if isinstance(members.get(member), int | str)}
+    hint, suggestion = members.get("hint"), members.get("suggestion")
+    refusal = InvalidQuery(
+        str(members.get("message")),
+        place=Place(**place),  # type: ignore[arg-type]
+        hint=hint if isinstance(hint, str) else None,
+    )
+    refusal.suggestion = suggestion if isinstance(suggestion, str) else None
+    return refusal
+
+
+def problem_lines(document: Mapping[str, object]) -> list[str]:
+    """A document as lines for people: all that is wrong with a query, and what is accepted instead."""
+    errors = document.get("errors")
+    if document.get("code") != InvalidQuery.code or not isinstance(errors, list):
+        return [str(document.get("detail") or document.get("message") or dict(document))]
+    found: list[str] = []
+    for each in (query_refusal(one) for one in errors if isinstance(one, dict)):
+        found.append(str(each))
+        if each.suggestion:
+            found += [f"    {line}" for line in ("this is accepted:", *each.suggestion.splitlines())]
+    hint = document.get("hint")
+    if isinstance(hint, str) and not any(hint in line for line in found):
+        found.append(hint)  # what the command adds
+    return found
+
+
+def _all_of(error: OdfError) -> list[OdfError]:
+    return [error, *error.also] if isinstance(error, InvalidQuery) else [error]
+
+
+def _entry(error: OdfError) -> dict[str, object]:
+    found: dict[str, object] = {**_members(error.place), "message": error.message}
+    if isinstance(error, InvalidQuery):
+        more = {"hint": error.hint, "suggestion": error.suggestion}
+        found |= {name: text for name, text in more.items() if text}
+    return found
+
+
+def _members(place: Place) -> dict[str, object]:
+    return {_MEMBERS.get(key, key): value for key, value in asdict(place).items() if value is not None}
 
 
 def internal_problem(bug: Exception) -> dict[str, object]:

@@ -97,6 +97,24 @@ def test_a_transform_is_changed_and_a_refusal_names_the_file(
     assert str(document["detail"]).startswith(f"{path}, line ")
 
 
+def test_all_that_is_wrong_with_queries_has_its_place_in_the_file(
+    memory: MemoryNode, backend: NodeBackend, tmp_path: Path
+) -> None:
+    memory.add(ROOT.replace("name: readings", "name: spring"))
+    queries = "queries: [{alias: first, query: SELECT 1}, {query: SELECT 2}]"
+    derived = DERIVED.replace("readings", "spring").replace("query: SELECT * FROM spring", queries)
+    path = tmp_path / "wrong.yaml"
+    path.write_text(derived)
+    with pytest.raises(JobFailed) as refused:
+        backend.add(str(path))
+    errors = refused.value.document["errors"]
+    assert isinstance(errors, list)
+    lines = path.read_text().splitlines()
+    found = [lines[each["line"] - 1][each["column"] - 1 :][:8] for each in errors]
+    assert found == ["SELECT 1", "SELECT 2"]
+    assert {(each["file"], each["suggestion"]) for each in errors} == {(str(path), "SELECT * FROM spring")}
+
+
 def test_an_input_of_others_is_not_deleted(memory: MemoryNode, backend: NodeBackend) -> None:
     memory.add(ROOT.replace("name: readings", "name: feeding"))
     memory.add(DERIVED.replace("readings", "feeding").replace("name: copied", "name: fed"))

@@ -11,6 +11,7 @@ import pytest
 from odfabric.errors import (
     HeadMoved,
     InvalidData,
+    InvalidQuery,
     InvalidRequest,
     LimitExceeded,
     NotFound,
@@ -19,7 +20,7 @@ from odfabric.errors import (
     Unauthenticated,
 )
 from odfabric.settings import Settings
-from odfabric.usecases.problem import PROBLEM_TYPE_PREFIX, problem_document
+from odfabric.usecases.problem import PROBLEM_TYPE_PREFIX, problem_document, problem_lines, query_refusal
 from odfabric_api.problems import (
     HTTP_STATUS,
     LIMIT_STATUS,
@@ -102,6 +103,40 @@ def test_a_problem_names_the_place_for_people_and_for_programs() -> None:
         "errors": [{**at, "message": "not a number"}],
         "hint": "use a point",
     }
+
+
+def _refused(column: int, message: str, **more: str | None) -> InvalidQuery:
+    found = InvalidQuery(message, place=Place(line=2, column=column, rule="r"), hint=more.get("hint"))
+    found.suggestion = more.get("suggestion")
+    return found
+
+
+def test_all_that_is_wrong_with_a_query_is_told() -> None:
+    error = _refused(4, "no such column", hint="did you mean b?")
+    error.also = (_refused(9, "no such function", suggestion="select b\nfrom t"),)
+    document = problem_document(error)
+    assert (document["message"], document["column"], document["hint"]) == ("no such column", 4, "did you mean b?")
+    assert document["detail"] == (
+        "line 2, column 4, rule r: no such column (did you mean b?); line 2, column 9, rule r: no such function"
+    )
+    assert problem_lines(document) == [
+        "line 2, column 4, rule r: no such column (did you mean b?)",
+        "line 2, column 9, rule r: no such function",
+        "    this is accepted:",
+        "    select b",
+        "    from t",
+    ]
+    errors = document["errors"]
+    assert isinstance(errors, list)
+    for entry, each in zip(errors, (error, *error.also), strict=True):
+        again = query_refusal(entry)
+        assert (str(again), again.place, again.suggestion) == (str(each), each.place, each.suggestion)
+
+
+def test_what_a_command_adds_to_a_problem_is_a_line() -> None:
+    document = {**problem_document(_refused(1, "no")), "hint": "created before it: a"}
+    assert problem_lines(document)[1:] == ["created before it: a"]
+    assert problem_lines({"code": "not-found", "detail": "a: not found"}) == ["a: not found"]
 
 
 def test_a_problem_without_a_place_has_no_list() -> None:

@@ -36,6 +36,8 @@ class ProblemPlace(Answer):
         None, description="Within the query, where line and column are those of its manifest"
     )
     query_column: int | None = None
+    hint: str | None = Field(None, description="What to do, where several things are wrong with a query")
+    suggestion: str | None = Field(None, description="A query that says the same and is accepted")
 
 
 class Problem(Answer):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -119,14 +119,11 @@ class MemoryEngine:
 
     def validate_query(self, request: ValidateRequest) -> ValidateResult:
         """See the port."""
-        text = _output_query(request.transform)
-        found = _SELECT_ALL.fullmatch(text)
         aliases = {entry.alias: entry.data_schema for entry in request.inputs}
-        if found is None or found[1] not in aliases:
-            problem = QueryProblem(
-                rule="memory-engine", message=f"not SELECT * of an input: {text}", hint=None, step=0, line=1, column=1
-            )
-            return ValidateResult(problems=(problem,), data_schema=None, operator_class=None, keys=())
+        found = _SELECT_ALL.fullmatch(_output_query(request.transform))
+        problems = tuple(_problems(request.transform, aliases))
+        if found is None or problems:
+            return ValidateResult(problems=problems, data_schema=None, operator_class=None, keys=())
         return ValidateResult(
             problems=(),
             data_schema=aliases[found[1]],
@@ -254,6 +251,23 @@ def _input_of(transform: TransformSql, inputs: Sequence[TransformRequestInput]) 
         if found is not None and found[1] == entry.query_alias:
             return entry
     raise InvalidQuery("this engine runs SELECT * of one input only", place=Place(line=1, column=1))
+
+
+def _problems(transform: TransformSql, aliases: Iterable[str]) -> Iterator[QueryProblem]:
+    """One for each statement that is refused: the last one reads an input."""
+    texts = [transform.query] if transform.query is not None else [each.query for each in transform.queries or ()]
+    for step, text in enumerate(texts):
+        found = _SELECT_ALL.fullmatch(text)
+        if found is None or (step == len(texts) - 1 and found[1] not in aliases):
+            yield QueryProblem(
+                rule="memory-engine",
+                message=f"not SELECT * of an input: {text}",
+                hint=None,
+                step=step,
+                line=1,
+                column=1,
+                suggestion=next((f"SELECT * FROM {alias}" for alias in aliases), None),
+            )
 
 
 def _evolution(request: ValidateRequest) -> QueryEvolution | None:
