@@ -83,7 +83,7 @@ def test_all_that_is_known_is_told_at_once(engine_call: EngineCall, sql: str, pr
 def test_places_are_those_of_the_query_as_it_was_written(engine_call: EngineCall) -> None:
     sql = "select\n event_time, trades.V, nope\nfrom my.trades\norder by\n Trades.K limit 3"
     found = judged(engine_call, sql).problems
-    assert [(problem.line, problem.column) for problem in found] == [(2, 14), (2, 24), (3, 6), (4, 1)], found
+    assert [(problem.line, problem.column) for problem in found] == [(2, 14), (2, 24), (3, 6), (4, 1), (5, 2)], found
 
 
 def test_every_statement_gets_its_own_suggestion(engine_call: EngineCall) -> None:
@@ -131,3 +131,21 @@ def test_more_names_than_can_be_looked_for_are_told_as_they_are() -> None:
     told = all_problems([sql], Refused(problems), judged_again.append)
     assert len(told) == len(problems)
     assert not judged_again
+
+
+@pytest.mark.parametrize(
+    ("sql", "unknown"),
+    [
+        ("select event_time, nope, never from a", ["nope", "never"]),
+        ("select event_time, nope, sum(never) s from a group by event_time, nope", ["nope", "never"]),
+        ("select nope from (select event_time, nope, x from a q where q.never = 1)", ["nope", "x", "q.never"]),
+        # What comes of a gap is not told: nothing cannot be taken apart.
+        ("select event_time, explode(nope) as e, never from a", ["nope"]),
+    ],
+)
+def test_names_that_nobody_knows_are_told_together(sql: str, unknown: list[str], engine_call: EngineCall) -> None:
+    found = judged(engine_call, sql).problems
+    assert sorted(problem.message for problem in found) == sorted(
+        f"unknown column `{name.replace('.', '`.`')}`" for name in unknown
+    )
+    assert not any(problem.suggestion for problem in found)

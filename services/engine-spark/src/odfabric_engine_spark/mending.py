@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 
 from odfabric.errors import InvalidQuery, OdfError
 from odfabric.model.engine import QueryProblem
-from odfabric_engine_spark.validate.mended_text import MendedText
+from odfabric_engine_spark.validate.mended_text import UNKNOWN_COLUMN, MendedText
 from odfabric_engine_spark.validate.refusal import Refused
 
 MENDINGS_MAX = 40
@@ -34,16 +34,20 @@ def all_problems(queries: Sequence[str], refused: Refused, judge: Judge) -> tupl
     texts = [MendedText(query) for query in queries]
     told: dict[QueryProblem, None] = {}
     mended: set[tuple[int, int | None, int | None]] = set()
+    unknown: set[str] = set()
     left = READ_MAX
     for _ in range(MENDINGS_MAX):
         found = refused.in_steps([one.text for one in texts])
         for step, problem in found:
             each = _placed(step, problem, texts[step])
             place = (step, each.line, each.column)
-            if each not in told and place not in mended:  # else it is still the name that is told already
-                told[each] = None
+            is_known = place in mended or (each.rule == UNKNOWN_COLUMN and each.message in unknown)
+            if not is_known and (each.rule == UNKNOWN_COLUMN or not any(one.has_gaps for one in texts)):
+                told[each] = None  # else it is still the name that is told already, or what comes of it
             if problem.instead is not None:
                 mended.add(place)
+            elif each.rule == UNKNOWN_COLUMN:
+                unknown.add(each.message)
         left -= len(found) * sum(len(one.text) for one in texts)
         if left < 0 or not _mend(texts, [(step, was) for (step, _), was in zip(found, refused.problems, strict=True)]):
             break
@@ -59,14 +63,17 @@ def all_problems(queries: Sequence[str], refused: Refused, judge: Judge) -> tupl
 
 
 def _mend(texts: Sequence[MendedText], problems: Sequence[tuple[int, InvalidQuery]]) -> bool:
-    """Mends names, or where there are none the order of whole results; whether anything was mended."""
+    """Mends names, or where there are none the order of whole results, or leaves out what nobody knows; whether anything was changed."""
     # From behind, so that places before stay what they are.
     ordered = sorted(problems, key=lambda one: (one[1].place.line or 0, one[1].place.column or 0), reverse=True)
     names = [texts[step].mend_name(problem) for step, problem in ordered]
     if any(names):
         return True
     orders = [texts[step].mend_order(problem) for step, problem in ordered]
-    return any(orders)
+    if any(orders):
+        return True
+    gaps = [texts[step].leave_out(problem) for step, problem in ordered]
+    return any(gaps)
 
 
 def _placed(step: int, problem: InvalidQuery, text: MendedText) -> QueryProblem:

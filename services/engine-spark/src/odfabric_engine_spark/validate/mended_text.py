@@ -13,18 +13,25 @@ from dataclasses import dataclass, field
 
 from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.validate.places import Word, line_and_column, offset_of, without_last_semicolon, words_of
+from odfabric_engine_spark.validate.unknown_names import parts_of
 
+UNKNOWN_COLUMN = "unresolved-column"
+"""The rule by which a column is refused that is not there."""
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
 _DEPTH = {"(": 1, ")": -1}
 
 
 @dataclass(slots=True)
 class MendedText:
-    """A statement as it was written, and as it is now. `is_same`: both say the same, so that this one may be offered."""
+    """A statement as it was written, and as it is now. `is_same`: both say the same, so that this one may be offered.
+
+    `has_gaps`: nothing stands where names are unknown, so it may be refused for that, too.
+    """
 
     written: str
     text: str = ""
     is_same: bool = True
+    has_gaps: bool = False
     _edits: list[tuple[int, int, int]] = field(default_factory=list)  # offset, characters removed, characters added
 
     def __post_init__(self) -> None:
@@ -52,25 +59,24 @@ class MendedText:
         if problem.instead is None:
             return False
         written, meant = problem.instead
-        names = self._names(written)
-        line, column = problem.place.line, problem.place.column
-        if line is not None and column is not None:
-            at = offset_of(self.text, line, column)
-            # A refusal points at the first part of a name: `s` of `s.member`.
-            names = (
-                [words for words in names if words[0].begin == at]
-                or [words for words in names if self._chain_begin(words[0]) == at]
-                or names
-            )
-        if len(names) != 1:
+        words = self._name_at(written, problem)
+        if words is None:
             return False
-        (words,) = names
         if len(written) == len(meant):
             pairs = [pair for pair in zip(words[::2], meant, written, strict=True) if pair[1] != pair[2]]
             for word, new, _ in reversed(pairs):
                 self._replace(word.begin, word.end, self._as_written(word, new))
         else:
             self._replace(words[0].begin, words[-1].end, ".".join(map(_quoted, meant)))
+        return True
+
+    def leave_out(self, problem: InvalidQuery) -> bool:
+        """Writes nothing for a column of which nobody knows what is meant, only to see what else is wrong; whether it is certain where it stands."""
+        words = self._name_at(parts_of(problem.message), problem) if problem.place.rule == UNKNOWN_COLUMN else None
+        if words is None:
+            return False
+        self._replace(words[0].begin, words[-1].end, "null")
+        self.is_same, self.has_gaps = False, True
         return True
 
     def mend_order(self, problem: InvalidQuery) -> bool:
@@ -100,6 +106,20 @@ class MendedText:
         begin = len(self.text[:at].rstrip())
         self._replace(begin, len(self.text), "")
         return True
+
+    def _name_at(self, written: Sequence[str], problem: InvalidQuery) -> list[Word] | None:
+        """Where a name stands at which a refusal points."""
+        names = self._names(written)
+        line, column = problem.place.line, problem.place.column
+        if line is not None and column is not None:
+            at = offset_of(self.text, line, column)
+            # A refusal points at the first part of a name: `s` of `s.member`.
+            names = (
+                [words for words in names if words[0].begin == at]
+                or [words for words in names if self._chain_begin(words[0]) == at]
+                or names
+            )
+        return names[0] if len(names) == 1 else None
 
     def _names(self, written: Sequence[str]) -> list[list[Word]]:
         """Where a name stands, with the dots between its parts."""
