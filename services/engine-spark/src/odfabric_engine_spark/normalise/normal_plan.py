@@ -25,6 +25,7 @@ from odfabric_engine_spark.normalise.float_aggregates import with_exact_aggregat
 from odfabric_engine_spark.normalise.limits import check_analysed, check_normal
 from odfabric_engine_spark.normalise.lookups import LookupReader
 from odfabric_engine_spark.normalise.plain_comparisons import with_plain_comparisons
+from odfabric_engine_spark.normalise.plain_counts import with_plain_counts
 from odfabric_engine_spark.normalise.pushed_filters import with_filters_pushed
 from odfabric_engine_spark.normalise.rebuild import map_inner_plans, with_children
 from odfabric_engine_spark.normalise.sorted_lists import with_sorted_lists
@@ -127,4 +128,4 @@ class _Plain:
         """What an expression holds, as a plan of plain nodes and set operations."""
         if simple_name(expression) == "Exists":
             plan = without_limit(plan)
-        return self._node(with_numbers(self._catalyst, plan))
+        return with_plain_counts(self._catalyst, self._node(with_numbers(self._catalyst, plan)))
