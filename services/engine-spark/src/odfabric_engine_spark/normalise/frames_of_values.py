@@ -19,7 +19,8 @@ from odfabric_engine_spark.validate.row_order import LISTS
 
 _SORTED = "sort_array(value)"
 _LIST = "collect_list(cast(value as double))"
-SUM_OF_LIST = "aggregate({values}, cast(null as double), (total, each) -> coalesce(total + each, each))"
+SUM_OF_LIST = "aggregate({values}, cast(null as double), (total, each) -> coalesce(total, 0D) + each)"
+"""From zero on, as Spark has it: what adds up to -0.0 is 0.0."""
 AVERAGE_OF_LIST = SUM_OF_LIST + " / nullif(size({values}), 0)"
 
 
