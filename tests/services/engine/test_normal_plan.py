@@ -58,6 +58,8 @@ SAME = [
     "select not (k > 1) f, not (v = 2) g, grouping_id() i, max(if(k > 1, v, 0)) c from a group by cube (k > 1, v = 2)",
     "select k, cast(sum(d) as string) s, cast(avg(distinct d) as string) t, median(d) m from a where cast(d as string) = '-0.0' group by k",
     "select k, cast(sum(d) over (partition by k order by n range 1 preceding) as string) s from a where cast(d as string) = '-0.0'",
+    "select k, regr_avgx(v, cast(n as decimal(9, 2))) over w x, regr_avgy(cast(n as decimal(9, 2)), v) over w y from a "
+    "window w as (partition by k order by v range between 1 preceding and 1 following)",
     "select k from a where cast(z as int) not in (select k from b) and z rlike '^[0-9]+$'",
     "select a.k, b.w from a join b on a.k = b.k and b.w not in (select x from c where x > 7)",
     "select k from a where k not in (select max(k) from b group by z) and v not in (select x from c where x is not null) and v > (select min(w) from b)",

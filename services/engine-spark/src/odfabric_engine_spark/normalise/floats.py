@@ -20,10 +20,12 @@ _COMPARING = frozenset({"Min", "Max", "Percentile", "PercentileCont", "Percentil
 
 
 def is_float_sum(call: Expression) -> bool:
-    """Whether an AggregateExpression adds floating point numbers."""
+    """Whether an AggregateExpression adds floating point numbers. An average that a regression has of decimals is a decimal."""
     function = call.aggregateFunction()
     name = simple_name(function)
-    return name in FOLDED or name in REPLACED or (name in SUMS and holds_floats(children(function)[0]))
+    if name in REPLACED:
+        return str(function.dataType().typeName()) == "double"
+    return name in FOLDED or (name in SUMS and holds_floats(children(function)[0]))
 
 
 def with_one_zero(catalyst: Catalyst, function: Expression) -> Expression:
