@@ -57,6 +57,7 @@ class Subqueries:
             raise Refused([_not_here(found[0])])
         if simple_name(node) == "Join" and join_kind(node) in MATCHED:
             return self.joined(self._as_filter(node))
+        node = self._over_columns(node)
         node = Memberships(self._catalyst, with_single_values(self._catalyst, node)).settled()
         if simple_name(node) == "Aggregate":
             return self._around_aggregate(node)
@@ -164,6 +165,15 @@ class Subqueries:
 
     def _apply(self, rule: str, plan: Plan) -> Plan:
         return self._catalyst.companion(f"{_OPTIMIZER}.{rule}").apply(plan)
+
+    def _over_columns(self, node: Plan) -> Plan:
+        """The node over relations with columns, which the one row of a query without FROM has not: a partner is asked for a column."""
+        below = [child if output_of(child) else self._with_column(child) for child in children(node)]
+        return with_children(self._catalyst, node, below)
+
+    def _with_column(self, plan: Plan) -> Plan:
+        some = self._catalyst.named(self._catalyst.literal_true(), "row")
+        return self._catalyst.logical.Project(self._catalyst.seq([some]), plan)
 
     def _as_correlated(self, part: Expression, below: Plan) -> Expression | None:
         """Spark's rule joins what reads a column of the row; the others are told to, with any column."""
