@@ -23,6 +23,8 @@ from odfabric_engine_spark.catalyst import (
     Plan,
     analysed,
     children,
+    expr_id,
+    items,
     output_of,
     simple_name,
 )
@@ -64,6 +66,31 @@ def constant_rows(catalyst: Catalyst, leaf: StageLeaf) -> pa.Table:
     return arrow_of(catalyst.data_frame(leaf.plan))
 
 
+def _gives_what_it_reads(repeating: Plan) -> bool:
+    """Whether the rows that EXCEPT ALL and INTERSECT ALL repeat have the column ids of those they are made of."""
+    read = {expr_id(column) for column in output_of(children(repeating)[0])}
+    return any(expr_id(column) in read for column in items(repeating.generatorOutput()))
+
+
+def _with_own_columns(catalyst: Catalyst, repeating: Plan) -> Plan:
+    """Repeated rows under column ids of their own, and the known ids above them.
+
+    Spark puts a constant that a column below is known to be, as where one side has no rows, in its place here too, where there may be names only.
+    """
+    known = items(repeating.generatorOutput())
+    own = [column.newInstance() for column in known]
+    plan = catalyst.logical.Generate(
+        repeating.generator(),
+        repeating.unrequiredChildIndex(),
+        repeating.outer(),
+        repeating.qualifier(),
+        catalyst.seq(own),
+        children(repeating)[0],
+    )
+    named = [catalyst.named(new, str(old.name()), like=old) for new, old in zip(own, known, strict=True)]
+    return catalyst.logical.Project(catalyst.seq(named), plan)
+
+
 class BoundPlan:
     """A stage's plan into which rows of its leaves are put, made once per query."""
 
@@ -95,8 +122,10 @@ class BoundPlan:
         if leaf_alias(plan) is not None:
             self._leaves.append(_Leaf(self._catalyst, plan))
             return _Node("Leaf", plan, (), len(self._leaves) - 1, waits=False)
-        below = tuple(self._node(child) for child in children(plan))
         name = simple_name(plan)
+        if name == "Generate" and simple_name(plan.generator()) == "ReplicateRows" and _gives_what_it_reads(plan):
+            return self._node(_with_own_columns(self._catalyst, plan))
+        below = tuple(self._node(child) for child in children(plan))
         waits = name == "Filter" and timed_filter(plan) is not None
         return _Node(name, plan, below, below[0].rows_of if name in ("Project", "Filter") else None, waits)
 
