@@ -139,14 +139,16 @@ def _near_function(c: Composer, x: Relation, _: str, order: str) -> Item:
 def _running_function(c: Composer, x: Relation, peers: str, order: str) -> Item:
     (name, kind) = c.r.choice([(f"q.{n}", k) for n, k in x.columns])
     # What ties has one result but where rows are framed, and an order that is completed has no ties.
-    window = c.r.choice([peers, f"{order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"])
+    framed = f"{order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    window, whole = c.r.choice([peers, framed]), c.r.choice([order, framed])
+    outer = c.r.choice(["first_value", "last_value"])
     options: list[Item] = [
         (f"row_number() OVER ({order})", "int"),
         (f"rank() OVER ({peers})", "int"),
         (f"count(*) OVER ({window})", "bigint"),
         (f"count({name}) OVER ({window})", "bigint"),
         (f"{c.r.choice(['max', 'min'])}({name}) OVER ({window})", kind),
-        (f"{c.r.choice(['last', 'first'])}_value({name} IGNORE NULLS) OVER ({window})", kind),
+        (either(f"{outer}({name}) IGNORE NULLS OVER ({whole})", f"{outer}({name} IGNORE NULLS) OVER ({whole})"), kind),
     ]
     if kind in NUMBERS:
         options.append((f"sum({name}) OVER ({window})", "decimal" if kind == "decimal" else "bigint"))
