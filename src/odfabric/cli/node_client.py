@@ -18,15 +18,7 @@ import httpx
 
 from odfabric.cli.backend import CursorBackend, JobFailed, JobListener, PushFile, source_text
 from odfabric.cli.cursor_backends import NodeCursors
-from odfabric.errors import (
-    Determinate,
-    IncompatibleSchema,
-    Indeterminate,
-    InvalidManifest,
-    InvalidQuery,
-    InvalidRequest,
-    Place,
-)
+from odfabric.errors import Determinate, Indeterminate, InvalidQuery, InvalidRequest, Place
 from odfabric.usecases.problem import problem_document, query_refusal
 
 if TYPE_CHECKING:
@@ -345,33 +337,22 @@ def _in_file(document: Mapping[str, object], placed: PlacedSnapshot) -> Mapping[
     kind = next((each for each in OF_MANIFESTS if each.code == code), None)
     if kind is None or not isinstance(message, str) or (kind is InvalidQuery and document.get("field") is None):
         return document
-    refused = _refusal(kind, document)
+    told = _within_text(document)
+    refused = told if kind is InvalidQuery else kind(told.message, place=told.place, hint=told.hint)
     errors = document.get("errors")
     if isinstance(refused, InvalidQuery) and isinstance(errors, list):
-        all_of = [_refusal(InvalidQuery, one) for one in errors if isinstance(one, dict)]
-        first, *others = [one for one in all_of if isinstance(one, InvalidQuery)] or [refused]
+        first, *others = [_within_text(one) for one in errors if isinstance(one, dict)] or [refused]
         refused.suggestion, refused.also = first.suggestion, tuple(others)
     placed.put_in_file(refused)
     found = {key: value for key, value in document.items() if key not in ("line", "column")}
     return found | problem_document(refused)
 
 
-def _refusal(
-    kind: type[InvalidQuery] | type[InvalidManifest] | type[IncompatibleSchema], members: Mapping[str, object]
-) -> InvalidQuery | InvalidManifest | IncompatibleSchema:
-    """What is wrong with a manifest, placed within the text that was sent, or a query of it."""
-    told = query_refusal(members)
-    place = replace(
-        told.place,
-        file=None,
-        line=told.place.query_line,
-        column=told.place.query_column,
-        query_line=None,
-        query_column=None,
-    )
-    refused = kind(told.message, place=place, hint=told.hint)
-    if isinstance(refused, InvalidQuery):
-        refused.suggestion = told.suggestion
+def _within_text(members: Mapping[str, object]) -> InvalidQuery:
+    """What a node says is wrong, placed within the query that was sent to it, not within its text of the manifest."""
+    refused = query_refusal(members)
+    line, column = refused.place.query_line, refused.place.query_column
+    refused.place = replace(refused.place, file=None, line=line, column=column, query_line=None, query_column=None)
     return refused
 
 

@@ -11,6 +11,7 @@ from odfabric.cli.output import Output
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.manifest_places import PlacedSnapshot
 from odfabric.model.engine import EvolutionVerdict, QueryOperator, ValidateResult
+from odfabric.usecases.problem import suggestion_lines
 from odfabric.usecases.validate_queries import judgement, problem_value
 
 
@@ -65,9 +66,7 @@ def _show_problems(output: Output, name: str, result: ValidateResult, placed: Pl
         if each.hint:
             output.result(None, f"    {each.hint}")
         if each.suggestion:
-            output.result(
-                None, "\n".join(f"    {line}" for line in ["this is accepted:", *each.suggestion.splitlines()])
-            )
+            output.result(None, "\n".join(suggestion_lines(each.suggestion)))
 
 
 def _operator_row(operator: QueryOperator) -> dict[str, object]:

@@ -60,18 +60,22 @@ def query_refusal(members: Mapping[str, object]) -> InvalidQuery:
 
 def problem_lines(document: Mapping[str, object]) -> list[str]:
     """A document as lines for people: all that is wrong with a query, and what is accepted instead."""
-    errors = document.get("errors")
-    if document.get("code") != InvalidQuery.code or not isinstance(errors, list):
+    errors = document.get("errors") if document.get("code") == InvalidQuery.code else None
+    refusals = [query_refusal(one) for one in errors if isinstance(one, dict)] if isinstance(errors, list) else []
+    if not refusals:
         return [str(document.get("detail") or document.get("message") or dict(document))]
     found: list[str] = []
-    for each in (query_refusal(one) for one in errors if isinstance(one, dict)):
-        found.append(str(each))
-        if each.suggestion:
-            found += [f"    {line}" for line in ("this is accepted:", *each.suggestion.splitlines())]
+    for each in refusals:
+        found += [str(each), *suggestion_lines(each.suggestion)]
     hint = document.get("hint")
     if isinstance(hint, str) and not any(hint in line for line in found):
         found.append(hint)  # what the command adds
     return found
+
+
+def suggestion_lines(suggestion: str | None) -> list[str]:
+    """What is accepted instead of a query, as lines below what is wrong with it."""
+    return [f"    {line}" for line in ("this is accepted:", *suggestion.splitlines())] if suggestion else []
 
 
 def _all_of(error: OdfError) -> list[OdfError]:

@@ -139,6 +139,11 @@ def test_what_a_command_adds_to_a_problem_is_a_line() -> None:
     assert problem_lines({"code": "not-found", "detail": "a: not found"}) == ["a: not found"]
 
 
+@pytest.mark.parametrize("errors", [None, [], ["text"], "text"])
+def test_a_query_problem_of_another_node_may_have_no_list(errors: object) -> None:
+    assert problem_lines({"code": "invalid-query", "detail": "no", "errors": errors}) == ["no"]
+
+
 def test_a_problem_without_a_place_has_no_list() -> None:
     assert "errors" not in problem_document(NotFound("dataset", "a/b"))
 
