@@ -92,6 +92,23 @@ def test_a_copy_has_what_was_changed(spark: SparkProcess) -> None:
     assert str(sum_) == str(catalyst.parse_expression("a + 1"))
 
 
+def test_values_become_columns_by_name_id_and_type(spark: SparkProcess) -> None:
+    catalyst = Catalyst(spark.session)
+
+    def columns(sql: str) -> list[Any]:
+        return output_of(spark.session.sql(sql)._jdf.queryExecution().analyzed())
+
+    wide = columns(
+        "select interval '2' day + interval '0' second as x, 'a' as y, array(interval '2' hour + interval '0' second) as z"
+    )
+    own = columns("select interval '1' day as a, 'b' as b, array(interval '1' hour) as c")
+    named = items(catalyst.as_columns(wide, own))
+    assert [each.name() for each in named] == ["a", "b", "c"]
+    assert [expr_id(each) for each in named] == [expr_id(each) for each in own]
+    assert [each.dataType().simpleString() for each in named] == ["interval day", "string", "array<interval hour>"]
+    assert [class_name(each.child()).rpartition(".")[2] for each in named] == ["Cast", "AttributeReference", "Cast"]
+
+
 def test_what_nobody_holds_is_given_back(spark: SparkProcess, plan: Any) -> None:
     bindings = spark.session.sparkContext._gateway.java_gateway_server.getGateway().getBindings()
     kept = children(plan)

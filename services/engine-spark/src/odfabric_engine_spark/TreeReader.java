@@ -6,6 +6,7 @@ import java.util.TreeSet;
 
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Cast$;
 import org.apache.spark.sql.catalyst.expressions.CommonExpressionId;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -16,6 +17,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils$;
 import org.apache.spark.sql.types.DataType;
 
 /**
@@ -83,14 +85,37 @@ public class TreeReader {
 
   /** A list of objects by their ids, with spaces between them. */
   public Object seq(String ids) {
-    Object[] values = new Object[0];
-    if (ids.length() > 0) {
-      String[] each = ids.split(" ");
-      values = new Object[each.length];
-      for (int at = 0; at < each.length; at++) {
-        values[at] = gateway.getObject(each[at]);
+    return list(objects(ids));
+  }
+
+  /** A list of values under the names, ids and types of columns, both by their own ids, with spaces between them. */
+  public Object asColumns(String values, String columns) {
+    Object[] each = objects(values);
+    Object[] like = objects(columns);
+    for (int at = 0; at < each.length; at++) {
+      Expression value = (Expression) each[at];
+      AttributeReference column = (AttributeReference) like[at];
+      if (!DataTypeUtils$.MODULE$.sameType(value.dataType(), column.dataType())) {
+        value = Cast$.MODULE$.apply(value, column.dataType().asNullable(), true);
       }
+      each[at] = new Alias(value, column.name(), column.exprId(), list(new Object[0]), scala.Option.empty(), list(new Object[0]));
     }
+    return list(each);
+  }
+
+  private Object[] objects(String ids) {
+    if (ids.length() == 0) {
+      return new Object[0];
+    }
+    String[] each = ids.split(" ");
+    Object[] values = new Object[each.length];
+    for (int at = 0; at < each.length; at++) {
+      values[at] = gateway.getObject(each[at]);
+    }
+    return values;
+  }
+
+  private scala.collection.immutable.List list(Object[] values) {
     scala.collection.immutable.List found = scala.collection.immutable.List$.MODULE$.empty();
     for (int at = values.length - 1; at >= 0; at--) {
       found = found.$colon$colon(values[at]);

@@ -110,6 +110,14 @@ class Catalyst:
         none, nothing = self.companion("scala.None"), self.companion("scala.collection.immutable.Nil")
         return self.expressions.Alias(value, name, own_id, nothing, none, nothing)
 
+    def as_columns(self, values: Sequence[Expression], columns: Sequence[Attribute]) -> Any:
+        """A Scala Seq of values of rows under the names, ids and types of a leaf's columns.
+
+        Rows that come by Arrow have all types but one that they left with: intervals of days are such of days to seconds, which have
+        the same values, but other texts.
+        """
+        return self._reader.as_columns(values, columns)
+
     def member(self, struct: Expression, index: int) -> Expression:
         """A member of a struct by position."""
         return self.expressions.GetStructField(struct, index, self.companion("scala.None"))

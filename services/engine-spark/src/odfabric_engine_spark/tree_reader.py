@@ -114,7 +114,11 @@ class TreeReader:
 
     def seq(self, values: Sequence[Any]) -> Any:
         """A Scala list of objects."""
-        return self._java.seq(" ".join(value._get_object_id() for value in values))
+        return self._java.seq(_ids(values))
+
+    def as_columns(self, values: Sequence[Any], columns: Sequence[Any]) -> Any:
+        """A Scala list of values under the names, ids and types of as many columns."""
+        return self._java.asColumns(_ids(values), _ids(columns))
 
     def copied(self, node: Any, changed: Mapping[int, Any]) -> Any:
         """A copy of a node with other objects as some of its elements, by position."""
@@ -123,6 +127,10 @@ class TreeReader:
     def _objects(self, told: str) -> list[Any]:
         lines = told.splitlines()
         return [None if line.startswith(_NOTHING) else KnownObject(line, self._client) for line in lines]
+
+
+def _ids(objects: Sequence[Any]) -> str:
+    return " ".join(each._get_object_id() for each in objects)
 
 
 class _GivenBack:

@@ -108,6 +108,6 @@ def _expand(catalyst: Catalyst, node: Plan, below: Bound) -> Bound:
 def _attach(catalyst: Catalyst, leaf: Plan, frame: DataFrame) -> Bound:
     source = analysed(frame)
     have, want = output_of(source), output_of(leaf)
-    named = [catalyst.named(value, str(column.name()), like=column) for value, column in zip(have, want, strict=False)]
     hidden = have[len(want) :]
+    named = items(catalyst.as_columns(have[: len(want)], want))
     return Bound(catalyst.logical.Project(catalyst.seq([*named, *hidden]), source), hidden)

@@ -187,7 +187,6 @@ class _Leaf:
     def __init__(self, catalyst: Catalyst, plan: Plan) -> None:
         self._catalyst = catalyst
         self._own = output_of(plan)
-        self._names = [str(column.name()) for column in self._own]
         self._tag = catalyst.named(catalyst.parse_expression("0Y"), TAG).toAttribute()
         self._shown = plan.output()
         self._conditions: dict[int, Expression] = {}
@@ -196,11 +195,14 @@ class _Leaf:
     def relation(self, source: Plan) -> Plan:
         """The rows of a source, which has the leaf's columns and the tag, under the ids of the leaf."""
         if simple_name(source) != "LocalRelation":
-            return self._catalyst.logical.Project(self._catalyst.seq(self._named(source)), source)
+            return self._catalyst.logical.Project(self._named(source), source)
         schema, known = source.schema(), self._known
         if known is None or not schema.equals(known[0]):
             # Several transactions may find that at once; each is right, and goes on with its own.
-            known = self._known = (schema, self._catalyst.seq([each.toAttribute() for each in self._named(source)]))
+            known = self._known = (
+                schema,
+                self._catalyst.seq([each.toAttribute() for each in items(self._named(source))]),
+            )
         return self._catalyst.local_relation(known[1], source.data())
 
     def chosen(self, relation: Plan, without: int) -> Plan:
@@ -211,8 +213,5 @@ class _Leaf:
         chosen = self._catalyst.logical.Filter(self._conditions[without], relation)
         return self._catalyst.logical.Project(self._shown, chosen)
 
-    def _named(self, source: Plan) -> list[Expression]:
-        return [
-            self._catalyst.named(value, name, like=column)
-            for value, name, column in zip(output_of(source), [*self._names, TAG], [*self._own, self._tag], strict=True)
-        ]
+    def _named(self, source: Plan) -> Any:
+        return self._catalyst.as_columns(output_of(source), [*self._own, self._tag])

@@ -63,12 +63,7 @@ class RowExpressions:
     def _by_spark(self, expressions: Sequence[Expression], rows: pa.Table) -> list[pa.Array]:
         catalyst = self.catalyst
         source = analysed(local_rows(catalyst.session, rows))
-        have = output_of(source)
-        named = [
-            catalyst.named(value, str(column.name()), like=column)
-            for value, column in zip(have, self.columns, strict=True)
-        ]
-        leaf = catalyst.logical.Project(catalyst.seq(named), source)
+        leaf = catalyst.logical.Project(catalyst.as_columns(output_of(source), self.columns), source)
         tried = [
             catalyst.named(catalyst.expressions.TryEval(expression), f"value{index}")
             for index, expression in enumerate(expressions)
