@@ -175,6 +175,15 @@ def test_all_that_is_wrong_with_a_query_is_told(node: NodeProcess, strict: str) 
     assert [lines[each["line"] - 1][each["column"] - 1 :][:4] for each in problem["errors"]] == ["town", "kity"]
 
 
+def test_a_query_is_judged_before_data_come(node: NodeProcess) -> None:
+    node.create(root("dry"))
+    node.create(derivative("dry-cities", of="dry", query="SELECT event_time, city FROM dry"))
+    sent = derivative("refused", of="dry-cities", query="SELECT event_time, city, value FROM `dry-cities`")
+    problem = problem_of(node.post("/datasets", sent, content_type="application/yaml"), 400, "invalid-query")
+    assert [each["message"] for each in problem["errors"]] == ["unknown column `value`"]
+    node.create(sent.replace(", value", ""))
+
+
 @pytest.mark.parametrize(
     "wrong", [wrong for wrong in QUERIES if wrong.name not in ("rand", "now", "uuid", "current_timestamp")], ids=str
 )

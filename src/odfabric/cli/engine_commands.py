@@ -92,9 +92,10 @@ def validate(
             described = _described(inputs, node)
             placed = _derivatives_of(manifest, settings) if manifest else {}
             repository = None if node is None else node.repository
+            expected = None if node is None else node.expected_columns().of
             asked = (
                 {
-                    name: snapshot_request(each.snapshot, repository=repository, described=described)
+                    name: snapshot_request(each.snapshot, repository=repository, described=described, expected=expected)
                     for name, each in placed.items()
                 }
                 if manifest

@@ -1,8 +1,8 @@
 """Create a dataset from a snapshot, and delete one.
 
 Invariant: a dataset exists from the moment its head is set, with all events of its snapshot, or not at all. A transform that the
-engine would refuse is refused here already, as far as the schemas of its inputs are known, and so is a source whose declared columns
-no push could ever fill, or whose query cannot read them.
+engine would refuse is refused here already, as far as the columns of its inputs are known or follow from what these declare, and so is
+a source whose declared columns no push could ever fill, or whose query cannot read them.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
 from odfabric.usecases.commit import Commits
+from odfabric.usecases.expected_columns import ExpectedColumns
 from odfabric.usecases.judge_source import SourceJudge
 from odfabric.usecases.judge_transform import refuse_problems, validate_request
 from odfabric.usecases.repository import Repository
@@ -69,7 +70,7 @@ def create_dataset(
     state = fold_blocks(ChainState.empty(), blocks)
     check_sources(snapshot, state.vocabulary)
     SourceJudge(state, now, engine, exchange).check_queries(snapshot)
-    inputs = _check_transform(state, repository=repository, engine=engine)
+    inputs = _check_transform(state, ExpectedColumns(repository, engine, exchange, now))
     entry = CatalogEntry(id=dataset_id, alias=alias, kind=snapshot.kind, created_at=now, sealed_key=key.sealed_private)
     return entry, commits.create(entry, blocks, inputs=inputs).head
 
@@ -95,12 +96,14 @@ def _resolve_input(text: str, repository: Repository) -> DatasetId | None:
     return entry.id if entry else None
 
 
-def _check_transform(state: ChainState, *, repository: Repository, engine: Engine) -> tuple[DatasetId, ...]:
+def _check_transform(state: ChainState, expected: ExpectedColumns) -> tuple[DatasetId, ...]:
     """The inputs, none if there is no transform. Raises InvalidQuery."""
     if state.transform is None:
         return ()
-    request = validate_request(state.transform.event, state.vocabulary, repository=repository)
-    refuse_problems(engine.validate_query(request))
+    request = validate_request(
+        state.transform.event, state.vocabulary, repository=expected.repository, expected=expected.of
+    )
+    refuse_problems(expected.engine.validate_query(request))
     return transform_inputs(state)
 
 

@@ -6,7 +6,8 @@ query (the engine), what a change of a transform does to rows (`usecases.run_tra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.validate import input_dataset_id
@@ -16,6 +17,7 @@ from odfabric.domain.transform_evolution import has_more_columns, is_asked_for_a
 from odfabric.domain.transform_plan import InputChain, TransformChange
 from odfabric.errors import InvalidManifest, InvalidQuery, NotFound, Place
 from odfabric.formats.references import parse_dataset_ref
+from odfabric.model.commit import CatalogEntry
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import EvolutionVerdict, QueryInput, QueryProblem, ValidateRequest, ValidateResult
 from odfabric.model.identity import DatasetId
@@ -24,6 +26,9 @@ from odfabric.model.metadata import SetTransform, SetVocab, Transform
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.engine import Engine
 from odfabric.usecases.repository import Repository
+
+ColumnsOf: TypeAlias = Callable[[CatalogEntry, ChainState], DataSchema | None]
+"""Tells the columns of a dataset, None if they are not known."""
 
 
 def validate_request(
@@ -34,8 +39,10 @@ def validate_request(
     previous: Transform | None = None,
     data_schema: DataSchema | None = None,
     described: Mapping[str, QueryInput] | None = None,
+    expected: ColumnsOf | None = None,
 ) -> ValidateRequest:
-    """What the engine is asked of a transform; `described` stands in for inputs by alias. Raises NotFound for an input.
+    """What the engine is asked of a transform; `described` stands in for inputs by alias, and `expected` tells the columns of others, those
+    without data too. Raises NotFound for an input.
 
     `previous` is the transform that it takes the place of in a dataset of the columns `data_schema`.
     """
@@ -48,7 +55,8 @@ def validate_request(
             continue
         entry = repository.resolve(parse_dataset_ref(declared.dataset_ref))
         _, state = repository.current(entry.id)
-        inputs.append(QueryInput(alias=alias, vocabulary=state.vocabulary, data_schema=current_schema(state)))
+        columns = current_schema(state) if expected is None else expected(entry, state)
+        inputs.append(QueryInput(alias=alias, vocabulary=state.vocabulary, data_schema=columns))
     return ValidateRequest(
         vocabulary=vocabulary,
         transform=event.transform,
@@ -59,7 +67,11 @@ def validate_request(
 
 
 def snapshot_request(
-    snapshot: DatasetSnapshot, *, repository: Repository | None, described: Mapping[str, QueryInput]
+    snapshot: DatasetSnapshot,
+    *,
+    repository: Repository | None,
+    described: Mapping[str, QueryInput],
+    expected: ColumnsOf | None = None,
 ) -> ValidateRequest:
     """What the engine is asked of a manifest: its transform, and that of the dataset of this name if there is one already.
 
@@ -88,6 +100,7 @@ def snapshot_request(
         previous=previous,
         data_schema=None if state is None else current_schema(state),
         described=described,
+        expected=expected if previous is None else None,
     )
 
 

@@ -27,8 +27,10 @@ from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.metadata import DatasetKind, MetadataEvent, SetDataSchema, SetTransform
 from odfabric.ports.clock import Clock
 from odfabric.ports.engine import Engine
+from odfabric.ports.exchange import Exchange
 from odfabric.usecases.commit import Commits, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, result_of
+from odfabric.usecases.expected_columns import ExpectedColumns
 from odfabric.usecases.judge_transform import refuse_problems, validate_request
 from odfabric.usecases.repository import Repository
 
@@ -67,6 +69,7 @@ def set_transform(
     repository: Repository,
     commits: Commits,
     engine: Engine,
+    exchange: Exchange,
     clock: Clock,
     anew: bool = False,
 ) -> ChangedTransform:
@@ -92,7 +95,8 @@ def set_transform(
         if is_there and state.execute_transform is None:
             return None
         try:
-            events, evolution = _events(state, wanted, repository=repository, engine=engine)
+            expected = ExpectedColumns(repository, engine, exchange, clock.now())
+            events, evolution = _events(state, wanted, expected)
         except IncompatibleSchema as refused:
             raise IncompatibleSchema(
                 f"{entry.alias}: {refused.message}", place=refused.place, hint=refused.hint
@@ -150,7 +154,7 @@ def _check_no_cycle(entry: CatalogEntry, wanted: SetTransform, repository: Repos
 
 
 def _events(
-    state: ChainState, wanted: SetTransform, *, repository: Repository, engine: Engine
+    state: ChainState, wanted: SetTransform, expected: ExpectedColumns
 ) -> tuple[list[MetadataEvent], QueryEvolution | None]:
     before = state.transform.event if state.transform is not None else None
     has_run = state.execute_transform is not None
@@ -159,11 +163,13 @@ def _events(
     request = validate_request(
         wanted,
         state.vocabulary,
-        repository=repository,
+        repository=expected.repository,
         previous=before.transform if before is not None and has_run else None,
         data_schema=current_schema(state) if has_run else None,
+        # The state that it has was made without them.
+        expected=None if has_run else expected.of,
     )
-    result = engine.validate_query(request)
+    result = expected.engine.validate_query(request)
     refuse_problems(result)
     if not has_run:
         return [wanted], None

@@ -29,6 +29,7 @@ from odfabric.usecases.commit import Commits
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.create_dataset import create_dataset, delete_dataset
 from odfabric.usecases.deliver import DELIVERY_LEASE_MS, deliver
+from odfabric.usecases.expected_columns import ExpectedColumns
 from odfabric.usecases.job_run import JobRun, LeasedRun
 from odfabric.usecases.poll_source import poll_source
 from odfabric.usecases.pull_dataset import PullRequest, PullVerbs, enqueue_pull, run_pull
@@ -146,6 +147,10 @@ class Node:
         self.ports.signals.send(Topic.OUTBOX)
         return created
 
+    def expected_columns(self) -> ExpectedColumns:
+        """The columns of datasets, of those without data too, each asked for once."""
+        return ExpectedColumns(self.repository, self.ports.engine, self.ports.exchange, self.ports.clock.now())
+
     def set_transform(self, snapshot: DatasetSnapshot, subject: Subject, *, anew: bool = False) -> ChangedTransform:
         """Give an existing derivative dataset the transform of a manifest, with `anew` also the one that it has."""
         changed = set_transform(
@@ -155,6 +160,7 @@ class Node:
             repository=self.repository,
             commits=self.commits,
             engine=self.ports.engine,
+            exchange=self.ports.exchange,
             clock=self.ports.clock,
             anew=anew,
         )
