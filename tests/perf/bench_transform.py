@@ -72,6 +72,9 @@ QUERIES = {
         "select event_time, id, item, last_value(case when count > 90 then value end) ignore nulls"
         " over (partition by item order by event_time, id rows between unbounded preceding and current row) as known from input"
     ),
+    "percentile": (
+        "select max(event_time) as event_time, item % 10 as tens, percentile(value, 0.95) as p from input group by item % 10"
+    ),
     "distinct of all": "select max(event_time) as event_time, count(distinct item) as items from input",
     "top 10 of all": "select * from (select event_time, id, item, count from input order by value desc, id limit 10)",
     "temporal join": (

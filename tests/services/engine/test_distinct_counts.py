@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from odfabric_engine_spark.call import EngineCall
-from odfabric_engine_spark.spark_types import spark_schema
 from odfabric_engine_spark.state.run import Run
 from tests.services.engine.law_check import compare
+from tests.services.engine.plain_spark import plain_rows
 from tests.services.engine.transforming import HOUR, A, Derivative, Input, R, input_schema
 
 pytestmark = pytest.mark.spark
@@ -73,18 +73,7 @@ def test_what_is_counted_is_what_plain_spark_counts(number: int, engine_call: En
         there += new
         source.add([*((A, *row) for row in new), *((R, *row) for row in gone)])
         records += derived.pull().records
-        compare("Spark", query, _plain(query, there, engine_call), records)
-
-
-def _plain(query: str, there: list[tuple[Any, ...]], call: EngineCall) -> list[tuple[Any, ...]]:
-    schema = pa.schema([pa.field("event_time", pa.timestamp("us", "UTC")), *list(SCHEMA)[4:]])
-    columns = list(zip(*((dt.datetime.fromtimestamp(row[0] / 1000, dt.UTC), *row[1:]) for row in there), strict=True))
-    arrays = [pa.array(list(values), each.type) for values, each in zip(columns, schema, strict=True)]
-    session = call.session.newSession()
-    frame = session.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
-    frame.to(spark_schema(schema)).createTempView("a")
-    found = session.sql(query).toArrow()
-    return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+        compare("Spark", query, plain_rows(query, SCHEMA, there, engine_call), records)
 
 
 def test_what_is_read_does_not_grow_with_the_group(engine_call: EngineCall, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,7 +150,7 @@ FAR_REACHING: dict[str, tuple[str, tuple[TemporalTable, ...], list[Feed]]] = {
         OLD_AND_NEW,
     ),
     "the next row, by the hour": (
-        "select window.start as event_time, median(l) n from (select event_time, k, lead(v) over (partition by k order by event_time) l"
+        "select window.start as event_time, median(distinct l) n from (select event_time, k, lead(v) over (partition by k order by event_time) l"
         " from a) group by window(event_time, '1 hour')",
         (),
         OLD_AND_NEW,

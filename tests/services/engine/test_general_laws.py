@@ -21,6 +21,7 @@ from time import monotonic
 
 import pytest
 
+from odfabric_engine_spark.incremental import ranked_values
 from odfabric_engine_spark.stages import excerpt, hashed_joins, old_rows
 from odfabric_engine_spark.validate import gate
 from tests.services.engine.general_cases import GeneralCase, sizes_of
@@ -103,6 +104,7 @@ def _problems(names: Sequence[str], lab: Lab, tally: Tally) -> Iterator[str]:
             patch.setitem(gate.GATE_CONF, PLANNED, "1m")
             patch.setattr(hashed_joins, "_ROWS_MIN", chance.choice((0, hashed_joins._ROWS_MIN)))
             patch.setattr(excerpt, "LEFT_OUT_MIN", chance.choice((0, excerpt.LEFT_OUT_MIN)))
+            patch.setattr(ranked_values, "WHOLE_ROWS_MAX", chance.choice((0, ranked_values.WHOLE_ROWS_MAX)))
             patch.setattr(old_rows, "_LEFT_OUT_EACH", 0)
             found_by_query = pool.map(lambda name: _check_histories(name, lab, tally), names[begin : begin + BATCH])
             done = [one for each in found_by_query for one in each]

@@ -195,7 +195,7 @@ BRANCHES = "select window(event_time, '1 hour') w, v from a union all select win
 NO_TIME = "select event_time, v from a union all select cast(null as timestamp), v from d"
 
 
-@pytest.mark.parametrize("function", ["sum(v)", "median(v)"])
+@pytest.mark.parametrize("function", ["sum(v)", "median(v)", "median(distinct v)"])
 @pytest.mark.parametrize(
     "sql",
     [

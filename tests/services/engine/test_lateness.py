@@ -51,6 +51,10 @@ SHAPES = {
         "select window.start as event_time, k, median(v) m, count(*) n from a group by window(event_time, '1 hour'), k",
         {"a": _hour_after(1)},
     ),
+    "hourly medians of distinct values": Shape(
+        "select window.start as event_time, k, median(distinct v) m from a group by window(event_time, '1 hour'), k",
+        {"a": _hour_after(1)},
+    ),
     "sliding sums": Shape(
         "select window.start as event_time, k, sum(v) s from a group by window(event_time, '2 hours', '1 hour'), k",
         {"a": _hour_after(2)},
@@ -148,6 +152,10 @@ SHAPES = {
         " and d.event_time <= a.event_time order by d.event_time desc limit 1) i on true) group by k",
         {"a": lambda time: time, "d": lambda time: time},
         lookups=(TemporalTable(name="d", primary_key=("k",)),),
+    ),
+    "sliding medians of distinct values": Shape(
+        "select window.start as event_time, k, median(distinct v) m from a group by window(event_time, '90 minutes', '1 hour'), k",
+        {"a": lambda time: time // HOUR * HOUR + 3 * HOUR // 2},
     ),
     "sliding medians": Shape(
         "select window.start as event_time, k, median(v) m from a group by window(event_time, '90 minutes', '1 hour'), k",

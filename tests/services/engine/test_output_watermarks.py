@@ -25,7 +25,7 @@ Feed = tuple[str, Sequence[tuple[Any, ...]], int | None]
 WAITING = (
     "a left join d on d.k = a.k and d.event_time >= a.event_time and d.event_time <= a.event_time + interval 1 hour"
 )
-HOURS = "select window.start event_time, k, median(v) m from a group by window(event_time, '1 hour'), k"
+HOURS = "select window.start event_time, k, median(distinct v) m from a group by window(event_time, '1 hour'), k"
 SESSIONS = (
     "select session_window.start event_time, k, count(*) n from a group by session_window(event_time, '50 minutes'), k"
 )
@@ -45,11 +45,11 @@ QUERIES: dict[str, tuple[Sequence[tuple[str | None, str]] | str, list[Feed]]] = 
         [row("a", 65), *both(30), *both(70), *both(130), *both(300)],
     ),
     "hours of small windows": (
-        "select date_trunc('hour', window.start) event_time, k, median(v) m from a group by window(event_time, '10 minutes'), k",
+        "select date_trunc('hour', window.start) event_time, k, median(distinct v) m from a group by window(event_time, '10 minutes'), k",
         [row("a", 65), *both(62), *both(70), *both(130)],
     ),
     "windows over rows that wait": (
-        f"select window.start event_time, count(*) n, median(w) m from (select a.event_time, d.v w from {WAITING})"
+        f"select window.start event_time, count(*) n, median(distinct w) m from (select a.event_time, d.v w from {WAITING})"
         " group by window(event_time, '1 hour')",
         [row("a", 55), *both(30), *both(90), *both(118), *both(300)],
     ),
@@ -74,7 +74,7 @@ QUERIES: dict[str, tuple[Sequence[tuple[str | None, str]] | str, list[Feed]]] = 
         [row("a", 40), *both(30), *both(70), *both(130)],
     ),
     "windows over pairs": (
-        "select window.start event_time, count(*) n, median(w) m from (select a.event_time, d.v w from a join d on d.k = a.k"
+        "select window.start event_time, count(*) n, median(distinct w) m from (select a.event_time, d.v w from a join d on d.k = a.k"
         " and d.event_time >= a.event_time and d.event_time <= a.event_time + interval 1 hour) group by window(event_time, '30 minutes')",
         [row("a", 20), *both(50), row("d", 70), *both(80), *both(200)],
     ),
@@ -82,7 +82,7 @@ QUERIES: dict[str, tuple[Sequence[tuple[str | None, str]] | str, list[Feed]]] = 
         [
             (
                 "s",
-                "select date_format(window.start, 'yyyy-MM-dd HH') day, median(v) m from a group by window(event_time, '1 hour')",
+                "select date_format(window.start, 'yyyy-MM-dd HH') day, median(distinct v) m from a group by window(event_time, '1 hour')",
             ),
             (None, "select to_timestamp(day, 'yyyy-MM-dd HH') event_time, m from s"),
         ],
@@ -115,7 +115,7 @@ QUERIES: dict[str, tuple[Sequence[tuple[str | None, str]] | str, list[Feed]]] = 
         [row("a", 40), *both(80), *both(100), *both(200), *both(400)],
     ),
     "before the earliest of a window": (
-        "select min(event_time) - interval 2 hours event_time, median(v) m from a group by window(event_time, '1 hour')",
+        "select min(event_time) - interval 2 hours event_time, median(distinct v) m from a group by window(event_time, '1 hour')",
         [row("a", 65), *both(30), *both(70), *both(130), *both(300)],
     ),
     "before the earliest of a window of counts": (

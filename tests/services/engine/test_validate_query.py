@@ -80,7 +80,7 @@ CLASSES = [
         ("a.k", "a.v", "spark_grouping_id"),
     ),
     ("select max(event_time) event_time, count(distinct k) n from a group by v", "keyed", ("a.v",)),
-    ("select max(event_time) event_time, percentile(v, 0.5) n from a group by k", "keyed", ("k",)),
+    ("select max(event_time) event_time, percentile(v, 0.5) n from a group by k", "keyed", ("a.k",)),
     ("select max(event_time) event_time, l from a group by l", "keyed", ("l",)),
     (
         "select event_time, k from a except select event_time, k from b",

@@ -29,6 +29,7 @@ from odfabric_engine_spark.incremental.exact import (
 )
 from odfabric_engine_spark.incremental.extreme_slot import Extremes, ExtremeSlot
 from odfabric_engine_spark.incremental.multiset_slots import multiset_slot
+from odfabric_engine_spark.incremental.ranked_slot import Ranked, RankedSlot
 from odfabric_engine_spark.incremental.slots import (
     Counts,
     CountSlot,
@@ -77,6 +78,8 @@ class GroupValues:
                 own.add_all([(groups, other) for groups, other in placed if isinstance(other, Extremes)])
             elif isinstance(own, Distinct):
                 own.add_all([(groups, other) for groups, other in placed if isinstance(other, Distinct)])
+            elif isinstance(own, Ranked):
+                own.add_all([(groups, other) for groups, other in placed if isinstance(other, Ranked)])
             else:
                 for groups, other in placed:
                     own.add_at(groups, other)
@@ -171,6 +174,16 @@ class _SlotMaker:
             case Function.SUM | Function.AVG:
                 assert call.input is not None
                 return self._sum(call, call.input)
+            case Function.PERCENTILE:
+                assert call.input is not None
+                return self._percentiles(call, call.input)
+
+    def _percentiles(self, call: AggregateCall, source: int) -> Callable[[GroupValues], pa.Array]:
+        at = self._at("ranked", source, RankedSlot.of(source, self._types[source], ()))
+        known = self.slots[at]
+        assert isinstance(known, RankedSlot)
+        self.slots[at] = replace(known, ranks=tuple(dict.fromkeys((*known.ranks, *call.ranks))))
+        return lambda groups: _percentiles_of(groups.slots[at], call)
 
     def _extreme(self, source: int, *, greatest: bool) -> Callable[[GroupValues], pa.Array]:
         kind = self._types[source]
@@ -219,6 +232,18 @@ def _extreme_of(value: SlotValue, *, greatest: bool) -> pa.Array:
     assert isinstance(value, Extremes)
     found, _ = value.values.extreme(greatest=greatest)
     return value.multiset.shown(found)
+
+
+def _percentiles_of(value: SlotValue, call: AggregateCall) -> pa.Array:
+    assert isinstance(value, Ranked)
+    found = [value.percentiles(rank) for rank in call.ranks]
+    if not call.listed:
+        ((percentiles, there),) = found
+        return pa.array(percentiles, mask=~there)
+    there = found[0][1] if found else np.zeros(len(value), dtype=bool)
+    items = np.stack([percentiles[there] for percentiles, _ in found], axis=1).reshape(-1)
+    offsets = np.concatenate([[0], np.cumsum(there * len(found))]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(items), mask=pa.array(~there))
 
 
 def _float_result(value: SlotValue, counts: Longs, *, mean: bool) -> pa.Array:

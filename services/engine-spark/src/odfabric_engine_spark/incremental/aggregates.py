@@ -14,6 +14,8 @@ from enum import Enum
 from odfabric.errors import InvalidQuery
 from odfabric_engine_spark.catalyst import Catalyst, Expression, children, simple_name
 from odfabric_engine_spark.incremental.group_keys import can_be_key
+from odfabric_engine_spark.incremental.percentile_calls import PERCENTILES, has_ranks, ranks_of
+from odfabric_engine_spark.incremental.ranks import Rank
 from odfabric_engine_spark.validate.refusal import Refused, refusal, text_of
 
 _INTEGERS = frozenset({"byte", "short", "integer", "long"})
@@ -30,6 +32,7 @@ class Function(Enum):
     AVG = "avg"
     MIN = "min"
     MAX = "max"
+    PERCENTILE = "percentile"
 
 
 _FUNCTIONS = {
@@ -41,6 +44,10 @@ _FUNCTIONS = {
     "Max": Function.MAX,
     "BoolAnd": Function.MIN,
     "BoolOr": Function.MAX,
+    "Median": Function.PERCENTILE,
+    "Percentile": Function.PERCENTILE,
+    "PercentileCont": Function.PERCENTILE,
+    "PercentileDisc": Function.PERCENTILE,
 }
 
 
@@ -48,7 +55,8 @@ _FUNCTIONS = {
 class AggregateCall:
     """One use of a function. `input` is its position among the query's inputs, None for a count of rows.
 
-    `lenient`: an overflow gives null (try_sum) instead of failing. `result` is Spark's name of the result type.
+    `lenient`: an overflow gives null (try_sum) instead of failing. `result` is Spark's name of the result type. `ranks` are those of percentiles,
+    which are `listed` where a list of them is asked for.
     """
 
     function: Function
@@ -56,6 +64,8 @@ class AggregateCall:
     result: str
     lenient: bool
     text: str
+    ranks: tuple[Rank, ...] = ()
+    listed: bool = False
 
 
 class CallReader:
@@ -84,6 +94,8 @@ class CallReader:
             result=str(expression.dataType().json()).strip('"'),
             lenient=str(function.prettyName()).startswith("try_"),
             text=text_of(expression),
+            ranks=ranks_of(function) if kind is Function.PERCENTILE else (),
+            listed=str(expression.dataType().typeName()) == "array",
         )
 
     def _input(self, expression: Expression, function: Expression) -> int | None:
@@ -100,6 +112,8 @@ class CallReader:
         elif simple_name(function) == "Count":
             conditions += [make.IsNotNull(argument) for argument in arguments if argument.nullable()]
             arguments = []
+        elif simple_name(function) in PERCENTILES:
+            arguments = arguments[:1]
         if not conditions and not arguments and self._rows_alone:
             return None
         value = arguments[0] if arguments else self._catalyst.literal_true()
@@ -149,7 +163,9 @@ def _type_problem(name: str, arguments: Sequence[Expression], text: str, at: Exp
     if name in ("Count", "CountIf", "BoolAnd", "BoolOr"):
         return None
     type_name = str(arguments[0].dataType().typeName())
+    if name in PERCENTILES and type_name in _INTEGERS | _FLOATS and has_ranks(at.aggregateFunction()):
+        return None
     known = _INTEGERS | _FLOATS if name in ("Sum", "Average") else _ORDERED
-    if type_name in known or type_name.startswith("decimal"):
+    if name not in PERCENTILES and (type_name in known or type_name.startswith("decimal")):
         return None
     return refusal("aggregate-type", f"{text} of type {type_name} cannot run incrementally yet", at=at, hint="cast it")

@@ -28,6 +28,8 @@ from odfabric_engine_spark.incremental.group_state import GroupState
 from odfabric_engine_spark.incremental.group_sums import ALWAYS, Marks, PartialSums, closing_steps, times
 from odfabric_engine_spark.incremental.multiset_slots import multiset_of
 from odfabric_engine_spark.incremental.number_runs import run_starts
+from odfabric_engine_spark.incremental.ranked_slot import Ranked
+from odfabric_engine_spark.incremental.ranked_values import look_up
 from odfabric_engine_spark.incremental.shown_values import shown_value
 from odfabric_engine_spark.incremental.slots import Values, merge_values
 from odfabric_engine_spark.incremental.stable_order import order_by, stable_order
@@ -225,6 +227,8 @@ class GroupVersions:
             elif isinstance(slot, Distinct):
                 asked = merge_values(sums.groups[change.groups], change.values, np.ones_like(change.counts))
                 slot.look_at(own.counted(keys, Values(len(keys), *asked)))
+            elif isinstance(slot, Ranked):
+                look_up(own, slot, keys, sums.groups, change)
         ends = None if self._shape.end_column is None else times(columns[self._shape.end_column])
         return _Work(keys, columns, positions, values, ends)
 

@@ -1,20 +1,21 @@
 """Slots whose values are kept one by one beside their groups.
 
-Owns which slots these are. Not here: what groups keep of them (`extreme_slot`, `distinct_slot`), where the values lie (`value_state`).
+Owns which slots these are. Not here: what groups keep of them (`extreme_slot`, `distinct_slot`, `ranked_slot`), where the values lie (`value_state`).
 """
 
 from __future__ import annotations
 
 from odfabric_engine_spark.incremental.distinct_slot import Distinct, DistinctSlot
 from odfabric_engine_spark.incremental.extreme_slot import Extremes, ExtremeSlot
+from odfabric_engine_spark.incremental.ranked_slot import Ranked, RankedSlot
 from odfabric_engine_spark.incremental.slots import Multiset, Slot, SlotValue, Values
 
 
 def multiset_slot(slot: Slot) -> Multiset | None:
     """The values that are kept one by one for a slot, if it has such."""
-    return slot.multiset if isinstance(slot, DistinctSlot | ExtremeSlot) else None
+    return slot.multiset if isinstance(slot, DistinctSlot | ExtremeSlot | RankedSlot) else None
 
 
 def multiset_of(value: SlotValue) -> Values | None:
     """Those of a slot's value that are in hand."""
-    return value.values if isinstance(value, Distinct | Extremes) else None
+    return value.values if isinstance(value, Distinct | Extremes | Ranked) else None

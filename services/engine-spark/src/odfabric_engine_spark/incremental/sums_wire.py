@@ -20,6 +20,7 @@ from odfabric_engine_spark.incremental.group_keys import key_fields
 from odfabric_engine_spark.incremental.group_sums import PartialSums
 from odfabric_engine_spark.incremental.group_versions import GroupShape
 from odfabric_engine_spark.incremental.multiset_slots import multiset_of
+from odfabric_engine_spark.incremental.ranked_slot import RankedSlot
 from odfabric_engine_spark.incremental.slots import SlotValue, Values
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 
@@ -43,7 +44,7 @@ def sums_from_bytes(data: bytes, shape: GroupShape) -> PartialSums:
     steps: Longs = next(columns).to_numpy()
     slots: list[SlotValue] = []
     for slot in shape.accumulators.slots:
-        if isinstance(slot, DistinctSlot | ExtremeSlot):
+        if isinstance(slot, DistinctSlot | ExtremeSlot | RankedSlot):
             slots.append(slot.in_hand(_from_lists(next(columns))))
         else:
             slots.append(slot.load([next(columns) for _ in slot.fields], len(keys)))

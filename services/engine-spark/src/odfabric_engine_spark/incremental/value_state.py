@@ -8,7 +8,7 @@ have to be looked up (`extreme_slot`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +20,13 @@ from odfabric_engine_spark.incremental.extreme_slot import Extremes
 from odfabric_engine_spark.incremental.slots import Multiset, Values
 from odfabric_engine_spark.incremental.stable_order import stable_order
 from odfabric_engine_spark.state.byte_hash import byte_hashes
+from odfabric_engine_spark.state.key_ranks import KeyRanks
 from odfabric_engine_spark.state.latest_rows import KEY
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Run, distinct, spans
 
-_VALUE = "value"
+VALUE = "value"
+"""The column of values."""
 
 OpenRows = Callable[[str, pa.Schema], RowState]
 """A state of rows by what it is for and its columns."""
@@ -40,7 +42,7 @@ class ValueState:
     @staticmethod
     def schema(slot: Multiset) -> pa.Schema:
         """Columns of the rows."""
-        return pa.schema([pa.field(KEY, pa.binary()), pa.field(_VALUE, slot.stored_type)])
+        return pa.schema([pa.field(KEY, pa.binary()), pa.field(VALUE, slot.stored_type)])
 
     def look_up(self, extremes: Extremes, keys: pa.Array, groups: Longs, change: Values) -> None:
         """Takes values in hand where the extremes of `keys` do not tell what a change leaves: its n-th group is `groups[n]` of them."""
@@ -71,7 +73,7 @@ class ValueState:
         order = stable_order(hashes)
         groups, values = asked.groups[order], asked.values.take(pa.array(order))
         owners = keys.take(pa.array(groups))
-        weights, shared = self.rows.weights_of(hashes[order], (KEY, owners), (_VALUE, values))
+        weights, shared = self.rows.weights_of(hashes[order], (KEY, owners), (VALUE, values))
         doubtful = np.isin(hashes[order], distinct(shared, _shared(byte_hashes(keys))))
         if doubtful.any():
             weights[doubtful] = self._counted_one_by_one(
@@ -82,10 +84,33 @@ class ValueState:
         there = found != 0
         return Values(asked.size, asked.groups[there], asked.values.filter(pa.array(there)), found[there])
 
+    def sizes(self, keys: pa.Array) -> Longs:
+        """How many rows the values of each key have at most."""
+        hashes = byte_hashes(keys)
+        wanted = distinct(hashes)
+        found: Longs = self.rows.counts(wanted)[np.searchsorted(wanted, hashes)]
+        return found
+
+    def everything(self, keys: pa.Array) -> Values:
+        """All values of each key."""
+        rows = self.rows.of_keys(pa.array(distinct(byte_hashes(keys))))
+        groups = self._groups(rows, keys)
+        return self._values(rows.filter(pa.array(groups >= 0)), groups[groups >= 0], len(keys))
+
+    def ranks(self, keys: pa.Array) -> Iterator[tuple[int, KeyRanks | None]]:
+        """The values of each key by their places, after its position; None where `everything` has to be looked at."""
+        hashes = byte_hashes(keys)
+        order = stable_order(hashes)
+        shared = _shared(hashes)
+        alone = order[~np.isin(hashes[order], shared)]
+        yield from ((int(at), None) for at in order[np.isin(hashes[order], shared)])
+        owners = (KEY, keys.take(pa.array(alone)))
+        yield from zip(alone.tolist(), self.rows.ranks_of(hashes[alone], owners, VALUE), strict=True)
+
     def _counted_one_by_one(self, hashes: np.ndarray, owners: pa.Array, values: pa.Array) -> Longs:
         """Of keys that share a hash with another."""
         rows = self.rows.of_keys(pa.array(distinct(hashes)))
-        known = row_bytes([one_array(rows.column(name)) for name in (KEY, _VALUE)])
+        known = row_bytes([one_array(rows.column(name)) for name in (KEY, VALUE)])
         at = pc.index_in(row_bytes([owners, values]), value_set=known)
         weights = one_array(rows.column(WEIGHT)).take(at)
         found: Longs = pc.fill_null(weights, 0).to_numpy()
@@ -101,7 +126,7 @@ class ValueState:
             begins, ends_of = change.bounds()
             positions, owners = spans(begins[order], ends_of[order]), np.repeat(order, (ends_of - begins)[order])
             values, counts = values.take(pa.array(positions)), counts[positions]
-        columns: dict[str, object] = {WEIGHT: pa.array(counts), KEY: keys.take(pa.array(owners)), _VALUE: values}
+        columns: dict[str, object] = {WEIGHT: pa.array(counts), KEY: keys.take(pa.array(owners)), VALUE: values}
         if ends is not None:
             columns[CLOSES] = pa.array(ends[owners])
         rows = pa.table(columns).select(self.rows.stored_schema.names).cast(self.rows.stored_schema)
@@ -118,13 +143,13 @@ class ValueState:
 
     def _values(self, rows: pa.Table, groups: Longs, size: int) -> Values:
         """A row that both ends have counts once."""
-        named = pa.table({"group": groups, _VALUE: rows.column(_VALUE), "count": rows.column(WEIGHT)})
-        once = named.group_by(["group", _VALUE], use_threads=False).aggregate([("count", "max")])
-        ordered = once.sort_by([("group", "ascending"), (_VALUE, "ascending")]).combine_chunks()
+        named = pa.table({"group": groups, VALUE: rows.column(VALUE), "count": rows.column(WEIGHT)})
+        once = named.group_by(["group", VALUE], use_threads=False).aggregate([("count", "max")])
+        ordered = once.sort_by([("group", "ascending"), (VALUE, "ascending")]).combine_chunks()
         return Values(
             size,
             one_array(ordered.column("group")).to_numpy().astype(np.int64),
-            one_array(ordered.column(_VALUE)),
+            one_array(ordered.column(VALUE)),
             one_array(ordered.column("count_max")).to_numpy().astype(np.int64),
         )
 

@@ -17,6 +17,7 @@ from odfabric.formats.canonical_rows import one_array
 from odfabric_engine_spark.incremental.number_runs import run_starts
 from odfabric_engine_spark.state.growing_run import GrowingRun
 from odfabric_engine_spark.state.key_ends import Span, read_ends
+from odfabric_engine_spark.state.key_ranks import KeyRanks
 from odfabric_engine_spark.state.net_rows import KeyedRows, gathered, netted, pieces
 from odfabric_engine_spark.state.row_search import (
     Places,
@@ -190,6 +191,18 @@ class RowState:
             shared.append(shared_hashes(run, hashes[starts], owner_name, owners.take(pa.array(starts))))
             weights += weights_in(run, hashes, name, values, self.dropped_to_us)
         return weights, distinct(*shared)
+
+    def ranks_of(self, hashes: Hashes, owner: tuple[str, pa.Array], name: str) -> Iterator[KeyRanks | None]:
+        """The rows of some keys by a column, one key after the other; None where the order does not tell: an owner shares its hash, or its
+        rows are forgotten. Hashes are sorted and distinct."""
+        bounds = [run.bounds(hashes) for run in self._runs]
+        doubts = [shared_hashes(run, hashes, *owner) for run in self._runs]
+        if self.dropped_to_us is not None:
+            doubts += [run.closings.between(None, self.dropped_to_us) for run in self._runs]
+        doubtful = np.isin(hashes, distinct(*doubts))
+        for at in range(len(hashes)):
+            own = [(int(begins[at]), int(ends[at])) for begins, ends in bounds]
+            yield None if doubtful[at] else KeyRanks(self._runs, own, name)
 
     def closing(self, above_us: int | None, to_us: int) -> pa.Array:
         """Hashes of keys with rows that close in (above, to], ascending; perhaps of rows that were withdrawn since."""
