@@ -289,6 +289,10 @@ def _call(r: Random, columns: tuple[str, ...]) -> Sql:
     options: list[Sql] = [Sql.same("count(*)"), Sql.same("max(event_time)"), Sql.same("min(event_time)")]
     for name in has(columns, *NUMBERS, *FLOATS, "m"):
         options += [Sql.same(f"sum({name})"), Sql.same(f"avg({name})")]
+    for name in has(columns, *NUMBERS):
+        options += [Sql(f"percentile({name}, 0.3)", f"quantile_cont({name}, 0.3)")]
+    for name in has(columns, *FLOATS):
+        options += [Sql(f"percentile_disc(0.4) WITHIN GROUP (ORDER BY {name})", f"quantile_disc({name}, 0.4)")]
     for name in columns:
         options.append(Sql.same(f"count({name})"))
         if name != "arr":
