@@ -53,10 +53,11 @@ def test_engine_killed_while_it_ingests_and_while_it_transforms(
     name = f"deaths-{death}"
     with node_process(workspace, ODF_CRASH_AT="engine-process.ingest:before-result", **environment) as node:
         node.create(root(name))
-        node.create(hourly(f"{name}.hourly", of=name))
         first = node.one("odfabric_engine_spark")
         assert node.push(name, batch(0))["rows"] == PER_HOUR
         assert node.one("odfabric_engine_spark") != first, "the engine was never killed"
+        # Not before: the engine would be asked for the columns of a dataset without data, and be killed then.
+        node.create(hourly(f"{name}.hourly", of=name))
         check(node, name, 1)
         assert node.end() == 0
     with node_process(workspace, ODF_CRASH_AT="engine-process.transform:before-result", **environment) as node:

@@ -32,7 +32,7 @@ class KeyRanks:
     def __init__(self, runs: Sequence[Run], bounds: Sequence[tuple[int, int]], name: str) -> None:
         """`bounds` says where each run has the key."""
         self._parts = [
-            _Part.of(run.slice(*own, [WEIGHT, name]), name)
+            _Part(run.slice(*own, [WEIGHT, name]), name)
             for run, own in zip(runs, bounds, strict=True)
             if own[0] < own[1]
         ]
@@ -60,58 +60,43 @@ class KeyRanks:
         return least
 
 
-@dataclass(frozen=True, slots=True)
 class _Part:
-    """The rows of the key in one run: its batches, their values, and how many rows come before each batch."""
+    """The rows of the key in one run. Of its batches only those are looked into in which something is searched."""
 
-    batches: tuple[pa.RecordBatch, ...]
-    numbers: tuple[Longs, ...]
-    weights: tuple[Longs, ...]
-    sums: Longs
-
-    @classmethod
-    def of(cls, rows: pa.Table, name: str) -> _Part:
-        batches = tuple(batch for batch in rows.to_batches() if batch.num_rows)
-        weights = tuple(batch.column(WEIGHT).to_numpy() for batch in batches)
-        numbers = tuple(numbers_of(batch.column(name)) for batch in batches)
-        return cls(batches, numbers, weights, np.cumsum([0, *(int(own.sum()) for own in weights)]))
-
-    @property
-    def total(self) -> int:
-        return int(self.sums[-1])
-
-    @property
-    def least(self) -> int:
-        return int(self.numbers[0][0])
-
-    @property
-    def most(self) -> int:
-        return int(self.numbers[-1][-1])
+    def __init__(self, rows: pa.Table, name: str) -> None:
+        self._batches = [batch for batch in rows.to_batches() if batch.num_rows]
+        self._name = name
+        self._sums = np.cumsum([0, *(int(batch.column(WEIGHT).to_numpy().sum()) for batch in self._batches)])
+        self._ends = np.array([self._number(batch, batch.num_rows - 1) for batch in self._batches])
+        self._known: dict[int, Longs] = {}
+        self.total = int(self._sums[-1])
+        self.least = self._number(self._batches[0], 0)
+        self.most = int(self._ends[-1])
 
     def before(self, value: int) -> int:
         """How many rows have less than a value, which may be one more than the greatest integer."""
         if value > self.most:
             return self.total
-        number = self._batch(value)
-        at = int(np.searchsorted(self.numbers[number], value, side="left"))
-        return int(self.sums[number] + self.weights[number][:at].sum())
+        at = int(np.searchsorted(self._ends, value, side="left"))
+        inside = int(np.searchsorted(self._numbers(at), value, side="left"))
+        return int(self._sums[at] + self._batches[at].column(WEIGHT).slice(0, inside).to_numpy().sum())
 
     def between(self, first: int, last: int) -> pa.Table:
         """Rows with values from one to another."""
-        found = [self.batches[0].slice(0, 0)]
-        for batch, numbers in zip(self.batches, self.numbers, strict=True):
-            if numbers[0] <= last and numbers[-1] >= first:
-                begin = int(np.searchsorted(numbers, first, side="left"))
-                found.append(batch.slice(begin, int(np.searchsorted(numbers, last, side="right")) - begin))
+        found = [self._batches[0].slice(0, 0)]
+        for at in range(int(np.searchsorted(self._ends, first, side="left")), len(self._batches)):
+            numbers = self._numbers(at)
+            begin = int(np.searchsorted(numbers, first, side="left"))
+            end = int(np.searchsorted(numbers, last, side="right"))
+            if begin == end:
+                break
+            found.append(self._batches[at].slice(begin, end - begin))
         return pa.Table.from_batches(found)
 
-    def _batch(self, value: int) -> int:
-        """The first batch that has something not less than a value."""
-        lower, upper = 0, len(self.numbers) - 1
-        while lower < upper:
-            middle = (lower + upper) // 2
-            if self.numbers[middle][-1] < value:
-                lower = middle + 1
-            else:
-                upper = middle
-        return lower
+    def _number(self, batch: pa.RecordBatch, at: int) -> int:
+        return int(numbers_of(batch.column(self._name).slice(at, 1))[0])
+
+    def _numbers(self, at: int) -> Longs:
+        if at not in self._known:
+            self._known[at] = numbers_of(self._batches[at].column(self._name))
+        return self._known[at]
