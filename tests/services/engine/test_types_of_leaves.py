@@ -15,6 +15,7 @@ from tests.services.engine.transforming import A, Derivative, Input, R, input_sc
 pytestmark = pytest.mark.spark
 
 DAYS = "y - date'1970-01-01'"
+LOCAL = "cast(event_time as timestamp_ntz)"
 OVER = "over (partition by k order by event_time, u)"
 FORMS = {
     "window": f"select event_time, k, u, cast(first_value({DAYS}) ignore nulls {OVER} as string) as v from a",
@@ -28,6 +29,8 @@ FORMS = {
     "group": f"select event_time, k, u, cast(i as string) as v from (select max(event_time) as event_time, k, i, count(*) as u from (select *, {DAYS} as i from a) group by k, i)",
     "extreme": f"select event_time, k, cast(i as string) as v from (select max(event_time) as event_time, k, max({DAYS}) as i from a group by k)",
     "two sums": f"select event_time, k, cast(max(i) {OVER} as string) as v from (select max(event_time) as event_time, k, u, max({DAYS}) as i from a group by k, u)",
+    "latest": f"select event_time, k, cast({LOCAL} as string) as v from a where {LOCAL} = (select max({LOCAL}) from a)",
+    "latest of a struct": f"select event_time, k, cast({LOCAL} as string) as v from a where struct({LOCAL}) = (select max(struct({LOCAL})) from a)",
     "join": f"select event_time, k, cast(i as string) as v from (select a.event_time, a.k, max(a.{DAYS}) over (partition by a.k) as i from a join (select distinct k from a) as b on a.k = b.k)",
 }
 ROWS = {u: (dt.date(1970, 1, 1) + dt.timedelta(days=days), u) for u, days in [(1, -2), (2, 3), (3, 5), (4, 7)]}

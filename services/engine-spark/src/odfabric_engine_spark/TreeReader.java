@@ -6,6 +6,7 @@ import java.util.TreeSet;
 
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Cast$;
 import org.apache.spark.sql.catalyst.expressions.CommonExpressionId;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
@@ -88,7 +89,10 @@ public class TreeReader {
     return list(objects(ids));
   }
 
-  /** A list of values under the names, ids and types of columns, both by their own ids, with spaces between them. */
+  /**
+   * A list of values under the names, ids and types of columns, both by their own ids, with spaces between them. What they are made of is
+   * resolved: a cast between times needs the zone of the session, which is always UTC.
+   */
   public Object asColumns(String values, String columns) {
     Object[] each = objects(values);
     Object[] like = objects(columns);
@@ -96,7 +100,7 @@ public class TreeReader {
       Expression value = (Expression) each[at];
       AttributeReference column = (AttributeReference) like[at];
       if (!DataTypeUtils$.MODULE$.sameType(value.dataType(), column.dataType())) {
-        value = Cast$.MODULE$.apply(value, column.dataType().asNullable(), true);
+        value = (Expression) ((Cast) Cast$.MODULE$.apply(value, column.dataType().asNullable(), true)).withTimeZone("UTC");
       }
       each[at] = new Alias(value, column.name(), column.exprId(), list(new Object[0]), scala.Option.empty(), list(new Object[0]));
     }

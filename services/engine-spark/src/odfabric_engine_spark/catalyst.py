@@ -113,8 +113,8 @@ class Catalyst:
     def as_columns(self, values: Sequence[Expression], columns: Sequence[Attribute]) -> Any:
         """A Scala Seq of values of rows under the names, ids and types of a leaf's columns.
 
-        Rows that come by Arrow have all types but one that they left with: intervals of days are such of days to seconds, which have
-        the same values, but other texts.
+        Rows that come by Arrow have all types but two that they left with: intervals of days are such of days to seconds, which have
+        the same values, but other texts, and times without zone have that of the session, UTC.
         """
         return self._reader.as_columns(values, columns)
 
