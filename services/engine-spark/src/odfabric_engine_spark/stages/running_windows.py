@@ -33,6 +33,7 @@ from odfabric_engine_spark.incremental.input_table import marked_leaf
 from odfabric_engine_spark.normalise.rebuild import map_expressions
 from odfabric_engine_spark.normalise.template import from_template
 from odfabric_engine_spark.stages.binding import BoundPlan
+from odfabric_engine_spark.stages.kept_types import can_be_kept
 from odfabric_engine_spark.stages.near_windows import NearWindow, near_window, together
 from odfabric_engine_spark.stages.nearby import Nearby
 from odfabric_engine_spark.stages.ordered_leaf import (
@@ -255,7 +256,9 @@ def _call(named: Expression) -> _Call | None:
 
 def _can_go_on(called: Expression, gives: Gives, column: Attribute) -> bool:
     """Whether what values of a column give before a row is all that is needed there."""
-    data_type = arrow_type(column)
+    data_type = _kept_type(column)
+    if data_type is None:
+        return False
     if gives is Gives.SUM:
         return _can_be_added(data_type)
     if gives in (Gives.LEAST, Gives.GREATEST):
@@ -269,10 +272,17 @@ def _can_go_on(called: Expression, gives: Gives, column: Attribute) -> bool:
 
 def _whole_number(value: Expression) -> Expression:
     """What is summed as a decimal so that no order of rows overflows (`whole_numbers`)."""
-    if simple_name(value) != "Cast" or not types.is_signed_integer(arrow_type(value.child())):
+    if simple_name(value) != "Cast":
         return value
-    summed_as = arrow_type(value)
+    added, summed_as = _kept_type(value.child()), arrow_type(value)
+    if added is None or not types.is_signed_integer(added):
+        return value
     return value.child() if types.is_decimal(summed_as) and summed_as.scale == 0 else value
+
+
+def _kept_type(value: Expression) -> pa.DataType | None:
+    """Its type in Arrow, None for one that a state cannot keep: such windows are computed over all rows of their keys."""
+    return arrow_type(value) if can_be_kept([value]) else None
 
 
 def _can_be_added(data_type: pa.DataType) -> bool:
