@@ -33,6 +33,7 @@ FORMS = {
     "latest of a struct": f"select event_time, k, cast({LOCAL} as string) as v from a where struct({LOCAL}) = (select max(struct({LOCAL})) from a)",
     "months": f"select event_time, k, cast(first_value(m) ignore nulls {OVER} as string) as v from (select *, make_ym_interval(0, u) as m from a)",
     "months as numbers": f"select event_time, k, cast(sum(cast(m as int)) {OVER} as string) as v from (select *, interval '1' month * u as m from a)",
+    "numbers as months": f"select event_time, k, cast(sum(cast(u as interval month)) {OVER} as string) as v from a",
     "lists of nothing": f"select event_time, k, cast(max(m) {OVER} as string) as v from (select *, array() as m from a)",
     "join": f"select event_time, k, cast(i as string) as v from (select a.event_time, a.k, max(a.{DAYS}) over (partition by a.k) as i from a join (select distinct k from a) as b on a.k = b.k)",
 }

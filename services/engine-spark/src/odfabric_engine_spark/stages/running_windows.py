@@ -274,8 +274,8 @@ def _whole_number(value: Expression) -> Expression:
     """What is summed as a decimal so that no order of rows overflows (`whole_numbers`)."""
     if simple_name(value) != "Cast":
         return value
-    added, summed_as = _kept_type(value.child()), arrow_type(value)
-    if added is None or not types.is_signed_integer(added):
+    added, summed_as = _kept_type(value.child()), _kept_type(value)
+    if added is None or summed_as is None or not types.is_signed_integer(added):
         return value
     return value.child() if types.is_decimal(summed_as) and summed_as.scale == 0 else value
 

@@ -210,7 +210,7 @@ class AnalysedGate:
                 yield problem
             yield from unguarded_times(node, name)
         elif self._mode is not Mode.QUERY:
-            yield from order_problems(node, name, place, in_transform=self._mode is Mode.TRANSFORM)
+            yield from order_problems(self._catalyst, node, name, place, in_transform=self._mode is Mode.TRANSFORM)
 
 
 def _too_large(maker: Expression) -> InvalidQuery:

@@ -232,7 +232,9 @@ def looks_at_order(catalyst: Catalyst, named: Expression) -> bool:
     return False
 
 
-def order_problems(node: Expression, name: str, place: Place, *, in_transform: bool) -> Iterator[InvalidQuery]:
+def order_problems(
+    catalyst: Catalyst, node: Expression, name: str, place: Place, *, in_transform: bool
+) -> Iterator[InvalidQuery]:
     """What is wrong with a function of rows. Only transforms have a normal form that makes floats and ties certain."""
     if name in _BY_POSITION and not place.window_has_order:
         hint = "state it: over (partition by .. order by ..)"
@@ -258,7 +260,7 @@ def order_problems(node: Expression, name: str, place: Place, *, in_transform: b
         if not node.reverseOpt().isDefined():
             yield _by_order(node, hint="say which of several: mode(.., true) or mode() WITHIN GROUP (ORDER BY ..)")
     elif name in BY_ANOTHER:
-        yield from _tie_problems(node, in_transform=in_transform)
+        yield from _tie_problems(catalyst, node, in_transform=in_transform)
 
 
 def _picks_constant(node: Expression, name: str, place: Place) -> bool:
@@ -332,7 +334,7 @@ def _list_problems(node: Expression, *, in_transform: bool) -> Iterator[InvalidQ
         yield _by_order(node, hint="order it by its own value too: WITHIN GROUP (ORDER BY .., ..)")
 
 
-def _tie_problems(node: Expression, *, in_transform: bool) -> Iterator[InvalidQuery]:
+def _tie_problems(catalyst: Catalyst, node: Expression, *, in_transform: bool) -> Iterator[InvalidQuery]:
     value, by, *_ = children(node)
     function = str(node.prettyName())
     if not in_transform:
@@ -340,7 +342,7 @@ def _tie_problems(node: Expression, *, in_transform: bool) -> Iterator[InvalidQu
         if any(part.semanticEquals(value) for part in parts):
             return
         yield _by_order(node, hint=f"break ties by the value: {function}(x, struct(y, x))")
-    elif '"map"' in str(value.dataType().json()) or '"variant"' in str(value.dataType().json()):
+    elif not catalyst.is_orderable(value.dataType()):
         hint = "take a member of it, or number the rows by row_number() over (partition by .. order by ..)"
         message = f"{text_of(node)} is not allowed: of rows that tie it takes any, and {name_of(value)} has no order to choose by"
         yield refusal("function-order", message, at=node, hint=hint)
