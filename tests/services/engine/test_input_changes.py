@@ -1,8 +1,9 @@
-"""An input that has got a column: a query that means what it meant goes on, another one is stopped before it writes anything."""
+"""An input that has got a column, or has them in another order: a query that means what it meant goes on, another one is stopped before it writes anything."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -53,11 +54,22 @@ def widen(one: Input) -> None:
     one.add([(CF, 0, "x", 1, None), (CT, 0, "x", 5, "hi"), (R, 1, "y", 2, None), (A, 2, "z", 3, "new")])
 
 
+def turn(one: Input) -> None:
+    """The input has its columns in another order, a new one among them."""
+    *system, event_time, k, v = one.schema
+    one.schema = pa.schema([*system, v, pa.field("note", pa.string()), k, event_time])
+    one.rows = [(offset, op, at, v, None, k, time) for offset, op, at, time, k, v in one.rows]
+    one.add([(CF, 1, None, "x", 0), (CT, 5, "hi", "x", 0), (R, 2, None, "y", 1), (A, 3, "new", "z", 2)])
+
+
+@pytest.mark.parametrize("change", [widen, turn])
 @pytest.mark.parametrize("sql", SAME)
-def test_a_query_that_means_the_same_goes_on(engine_call: EngineCall, one: Input, sql: str) -> None:
+def test_a_query_that_means_the_same_goes_on(
+    engine_call: EngineCall, one: Input, sql: str, change: Callable[[Input], None]
+) -> None:
     sliced = Derivative(sql, [one], engine_call, name="sliced")
     found = sliced.pull().records
-    widen(one)
+    change(one)
     found += sliced.pull().records
     whole = Derivative(sql, [one], engine_call, name="whole").pull().records
     net = [+Counter(dict.fromkeys(records, 0)) for records in (found, whole)]
@@ -67,12 +79,15 @@ def test_a_query_that_means_the_same_goes_on(engine_call: EngineCall, one: Input
     assert +net[0] == +net[1]
 
 
+@pytest.mark.parametrize("change", [widen, turn])
 @pytest.mark.parametrize("sql", OTHER)
-def test_one_that_means_something_else_is_stopped(engine_call: EngineCall, one: Input, sql: str) -> None:
+def test_one_that_means_something_else_is_stopped(
+    engine_call: EngineCall, one: Input, sql: str, change: Callable[[Input], None]
+) -> None:
     derivative = Derivative(sql, [one], engine_call, name="stopped")
     derivative.pull()
     before = _meaning(engine_call, derivative, one)
-    widen(one)
+    change(one)
     assert _meaning(engine_call, derivative, one) != before
     with pytest.raises(InvalidData, match="`a` has got `note`") as stopped:
         derivative.pull()

@@ -33,7 +33,7 @@ from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQue
 from odfabric_engine_spark.incremental.failed_rows import FailedRows
 from odfabric_engine_spark.incremental.group_keys import key_fields
 from odfabric_engine_spark.incremental.group_state import GroupState
-from odfabric_engine_spark.incremental.input_changes import check_columns, columns_text, discontinued
+from odfabric_engine_spark.incremental.input_changes import check_columns, columns_text, discontinued, in_known_order
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.judge import JudgedTransform, input_tables, judged_transform
 from odfabric_engine_spark.incremental.leaf_rows import LeafRows
@@ -121,7 +121,13 @@ def _prepare(request: TransformRequest, call: EngineCall) -> _Transaction:
         raise refused.error([step.query for step in steps]) from None
     shape = judged.shape.fitted(request.data_schema)
     fingerprint = _fingerprint(request, judged)
-    checkpoint = _read_checkpoint(request, call, judged, fingerprint)
+    checkpoint = _opened(request, call, judged)
+    if checkpoint is not None:
+        check_columns(request, checkpoint.inputs, judged, call)
+        known = in_known_order(request, checkpoint.inputs)
+        if known != request:
+            return _prepare(known, call)
+        _check_continues(request, call, judged, checkpoint, fingerprint)
     before = [None] * len(request.inputs) if checkpoint is None else [each.watermark for each in checkpoint.inputs]
     return _Transaction(request, tables, judged, shape, fingerprint, checkpoint, timeline(request.inputs, before))
 
@@ -264,16 +270,30 @@ def _write_checkpoint(transaction: _Transaction, call: EngineCall, left: _Left) 
     return checkpoint
 
 
-def _read_checkpoint(
-    request: TransformRequest, call: EngineCall, judged: JudgedTransform, fingerprint: str
-) -> StoredCheckpoint | None:
-    if not request.checkpoint_paths:
+def _opened(request: TransformRequest, call: EngineCall, judged: JudgedTransform) -> StoredCheckpoint | None:
+    """The previous checkpoint with those that it builds on; without hashes it stands alone, and nothing builds on it."""
+    paths, hashes = request.checkpoint_paths, [str(each) for each in request.checkpoint_hashes]
+    if not paths:
         began = next((one for one in request.inputs if one.offsets.begin), None)
         if began is not None and not isinstance(judged.query, LinearQuery):
             raise discontinued(f"input {began.query_alias} begins at offset {began.offsets.begin} without a checkpoint")
         return None
-    checkpoint = _opened(request, call)
-    check_columns(request, checkpoint.inputs, judged, call)
+    if len(hashes) != len(paths) and (hashes or len(paths) > 1):
+        raise InvalidRequest("a checkpoint that builds on others needs the hash of each")
+    files = [call.exchange.input(path) for path in paths]
+    bases = dict(zip(hashes[1:], files[1:], strict=True))
+    own_hash = hashes[0] if hashes else None
+    return read_checkpoint(files[0], name=paths[0], own_hash=own_hash, bases=bases, mapped=call.mapped)
+
+
+def _check_continues(
+    request: TransformRequest,
+    call: EngineCall,
+    judged: JudgedTransform,
+    checkpoint: StoredCheckpoint,
+    fingerprint: str,
+) -> None:
+    """Raises InvalidData if the checkpoint is not the state that a transaction goes on from."""
     if checkpoint.fingerprint != fingerprint and not _is_of_previous(request, call, judged, checkpoint.fingerprint):
         raise discontinued(
             "the checkpoint was made by another query, over other inputs, or by an engine that kept other rows"
@@ -283,18 +303,6 @@ def _read_checkpoint(
             raise discontinued(
                 f"input {one.query_alias} continues at offset {position.next_offset}, not at {one.offsets.begin}"
             )
-    return checkpoint
-
-
-def _opened(request: TransformRequest, call: EngineCall) -> StoredCheckpoint:
-    """The previous checkpoint with those that it builds on; without hashes it stands alone, and nothing builds on it."""
-    paths, hashes = request.checkpoint_paths, [str(each) for each in request.checkpoint_hashes]
-    if len(hashes) != len(paths) and (hashes or len(paths) > 1):
-        raise InvalidRequest("a checkpoint that builds on others needs the hash of each")
-    files = [call.exchange.input(path) for path in paths]
-    bases = dict(zip(hashes[1:], files[1:], strict=True))
-    own_hash = hashes[0] if hashes else None
-    return read_checkpoint(files[0], name=paths[0], own_hash=own_hash, bases=bases, mapped=call.mapped)
 
 
 def _is_of_previous(request: TransformRequest, call: EngineCall, judged: JudgedTransform, fingerprint: str) -> bool:

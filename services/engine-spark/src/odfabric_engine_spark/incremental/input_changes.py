@@ -9,12 +9,13 @@ Not here: columns of the result (`output`), changes of the query (`evolution`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from odfabric.errors import InvalidData, InvalidManifest, OdfError, Place
 from odfabric.formats.canonical_json import canonical_json, parse_json_object
 from odfabric.formats.manifest_events import data_schema_from_value, noun_to_value
 from odfabric.model.data_schema import DataSchema
-from odfabric.model.engine import TransformRequest
+from odfabric.model.engine import TransformRequest, TransformRequestInput
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.incremental.judge import JudgedTransform, input_tables, judged_transform
 from odfabric_engine_spark.state.checkpoint import InputPosition
@@ -46,6 +47,21 @@ def check_columns(
             f"the query makes something else of its inputs than before: {', and '.join(told)}",
             hint=f"name the columns that it reads in place of *, NATURAL and the like; {_ANEW}",
         )
+
+
+def in_known_order(request: TransformRequest, before: Sequence[InputPosition]) -> TransformRequest:
+    """The request with the columns of its inputs in the order of `before`, new ones behind: states keep columns by their places."""
+    known = {each.dataset_id: each.columns for each in before}
+
+    def in_order(one: TransformRequestInput) -> TransformRequestInput:
+        columns = known.get(str(one.dataset_id))
+        if columns is None or columns == columns_text(one.data_schema):
+            return one
+        places = {field.name: place for place, field in enumerate(_schema(columns).fields)}
+        fields = sorted(one.data_schema.fields, key=lambda field: places.get(field.name, len(places)))
+        return replace(one, data_schema=replace(one.data_schema, fields=tuple(fields)))
+
+    return replace(request, inputs=tuple(in_order(one) for one in request.inputs))
 
 
 def discontinued(message: str, *, hint: str = _ANEW) -> InvalidData:
