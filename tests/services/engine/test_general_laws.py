@@ -49,8 +49,8 @@ AT_ONCE = 2
 PLANNED = "spark.sql.execution.arrow.localRelationThreshold"
 """Whether rows are part of Spark's plan or lie beside it."""
 
-AGAIN_EVERY = 4
-"""Of so many cases one is run again for L5."""
+AGAIN_EVERY = max(4, HISTORIES)
+"""Of so many cases one is run again for L5, of each query no more than one: its plan is made anew for that."""
 
 
 def case_named(name: str) -> GeneralCase:
