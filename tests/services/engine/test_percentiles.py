@@ -32,6 +32,8 @@ QUERIES = (
     " percentile_disc(0) within group (order by n) z, percentile_disc(0.5) within group (order by f) f from a group by k",
     f"{LAST}, k, median(x) filter (where n > 0) m, percentile(if(n > 0, f, null), 0.25) f, sum(x) s from a group by k having median(n) > -5",
     f"{LAST}, k, i, percentile(n, 0.9) p from a group by rollup(k, i)",
+    f"{LAST}, k, percentile(x, cast(array() as array<double>)) e, median(n) m from a group by k",
+    f"{LAST}, percentile_disc(cast(array() as array<double>)) within group (order by n) e from a",
     f"{LAST}, avg(m) m, percentile(m, 0.5) p from (select k, max(event_time) event_time, median(n) m from a group by k)",
 )
 SPECIAL = [None, 0.0, -0.0, math.nan, math.inf, -math.inf, 0.1, 0.7]

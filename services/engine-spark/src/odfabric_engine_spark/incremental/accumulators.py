@@ -240,7 +240,10 @@ def _percentiles_of(value: SlotValue, call: AggregateCall) -> pa.Array:
     if not call.listed:
         ((percentiles, there),) = found
         return pa.array(percentiles, mask=~there)
-    there = found[0][1] if found else np.zeros(len(value), dtype=bool)
+    if not found:
+        # Of an empty list Spark makes null.
+        return pa.nulls(len(value), pa.list_(pa.float64()))
+    there = found[0][1]
     items = np.stack([percentiles[there] for percentiles, _ in found], axis=1).reshape(-1)
     offsets = np.concatenate([[0], np.cumsum(there * len(found))]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(items), mask=pa.array(~there))
