@@ -85,7 +85,11 @@ CLASSES = [
         ("event_time", "k", "a.event_time", "a.k"),
     ),
     ("select max(event_time) event_time, count(*) n from a group by make_ym_interval(0, v)", "keyed", ()),
-    ("select max(event_time) event_time, count(*) n from a group by make_interval(0, v), k", "keyed", ("k",)),
+    (
+        "select max(event_time) event_time, count(*) n from a group by make_interval(0, coalesce(v, 0)), k",
+        "keyed",
+        ("k",),
+    ),
     ("select event_time, v from a union all select timestamp '2020-01-01 00:00:00', 1", "linear", ()),
     (
         "select window.start event_time, count(*) n from a group by window(event_time, '2 hours', '1 hour')",
@@ -346,6 +350,19 @@ PLACED = [
 def test_a_column_is_told_where_the_query_makes_it(engine_call: EngineCall, sql: str, line: int, column: int) -> None:
     problem = validate(engine_call, sql).problems[0]
     assert (problem.line, problem.column) == (line, column), problem
+
+
+INTERVALS = [
+    "select max(event_time) event_time, count(*) n from a group by make_interval(0, v)",
+    "select distinct event_time, make_interval(0, v) is null n from (select distinct event_time, v, array(make_interval(0, v)) i from a)",
+    "select event_time from (select event_time, make_interval(0, v) i from a intersect all select event_time, make_interval(0, v) from b)",
+]
+
+
+@pytest.mark.parametrize("sql", INTERVALS)
+def test_intervals_of_which_nulls_are_several_groups_are_refused(engine_call: EngineCall, sql: str) -> None:
+    (problem,) = validate(engine_call, sql).problems
+    assert (problem.rule, "numbers" in (problem.hint or "")) == ("group-type", True)
 
 
 KEPT = [

@@ -50,6 +50,7 @@ _NORMAL_NODES = frozenset(
         "Union",
     }
 )
+_OF_WHOLE_ROWS = frozenset({"Distinct", "Except", "Intersect"})
 _JOINS = frozenset({"Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi", "LeftAnti", "ExistenceJoin"})
 
 
@@ -110,7 +111,9 @@ def _nodes(plan: Plan) -> Iterator[Plan]:
 
 def _node_problems(catalyst: Catalyst, node: Plan) -> Iterator[InvalidQuery]:
     name = simple_name(node)
-    if name == "Window":
+    if name in _OF_WHOLE_ROWS:
+        yield from _key_types(output_of(children(node)[0]), "compared with that of other rows")
+    elif name == "Window":
         yield from window_problems(catalyst, node)
         yield from _key_types(items(node.partitionSpec()), "partitioned by")
         if needs_order(node):
@@ -151,6 +154,14 @@ def _key_types(keys: list[Expression], use: str) -> Iterator[InvalidQuery]:
                 at=key,
                 hint="use its members, or map_entries(..) of it",
             )
+        elif '"interval"' in text and _may_be_null(key):
+            # Bytes of an interval that is null are whatever lay there before, so Spark makes several groups of nulls.
+            yield refusal(
+                "group-type",
+                f"{text_of(key)} is an interval that can be null, which cannot be {use}",
+                at=key,
+                hint="use its numbers, or coalesce(.., make_interval()) of it",
+            )
         elif '"struct"' in text and (doubled := doubled_member(_parse_datatype_json_string(text))):
             yield refusal(
                 "group-type",
@@ -158,6 +169,11 @@ def _key_types(keys: list[Expression], use: str) -> Iterator[InvalidQuery]:
                 at=key,
                 hint=MEMBERS_APART,
             )
+
+
+def _may_be_null(key: Expression) -> bool:
+    """Whether it is null for some row, or holds a part that may be."""
+    return bool(key.nullable()) or str(key.dataType().typeName()) != "interval"
 
 
 def _system_column_problems(nodes: list[Plan], tables: Mapping[str, InputTable]) -> Iterator[InvalidQuery]:
