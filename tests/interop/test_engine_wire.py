@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from odfabric import errors
 from odfabric.errors import Corrupt, Determinate, InvalidData, InvalidRequest, LimitExceeded, OdfError, Place
 from odfabric.formats import engine_wire as wire
+from odfabric.formats import judgement_wire
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.model.data_schema import (
     DataField,
@@ -32,6 +33,7 @@ from odfabric.model.engine import (
     EvolutionVerdict,
     IngestRequest,
     IngestResult,
+    KeptBy,
     MigrateRequest,
     QueryEvolution,
     QueryInput,
@@ -39,6 +41,7 @@ from odfabric.model.engine import (
     QueryProblem,
     QueryRequest,
     QueryResult,
+    QueryState,
     SliceFile,
     TransformRequest,
     TransformRequestInput,
@@ -213,6 +216,14 @@ def test_judgements_and_identity() -> None:
     for judgement in (
         ValidateResult(problems=problems, data_schema=None, operator_class=None, keys=()),
         ValidateResult(problems=(), data_schema=SCHEMA, operator_class="keyed", keys=("a", "b"), operators=operators),
+        ValidateResult(
+            problems=(),
+            data_schema=SCHEMA,
+            operator_class="keyed",
+            keys=("k",),
+            states=tuple(QueryState(kept=kept, keys=("k",), relations=("a", "b")) for kept in KeptBy),
+            notes=("read this", "and that"),
+        ),
         *(
             ValidateResult(
                 problems=(),
@@ -225,11 +236,18 @@ def test_judgements_and_identity() -> None:
             for hint in ("h", None)
         ),
     ):
-        assert wire.validate_result_from_wire(again(wire.validate_result_to_wire(judgement))) == judgement
+        assert (
+            judgement_wire.validate_result_from_wire(again(judgement_wire.validate_result_to_wire(judgement)))
+            == judgement
+        )
     with pytest.raises(InvalidData):
-        wire.validate_result_from_wire(pb.ValidateQueryResponse(failure=wire.failure_to_wire(InvalidData("x"))))
+        judgement_wire.validate_result_from_wire(
+            pb.ValidateQueryResponse(failure=wire.failure_to_wire(InvalidData("x")))
+        )
     with pytest.raises(InvalidRequest):
-        wire.validate_result_from_wire(pb.ValidateQueryResponse(evolution=pb.QueryEvolution(verdict="other")))
+        judgement_wire.validate_result_from_wire(pb.ValidateQueryResponse(evolution=pb.QueryEvolution(verdict="other")))
+    with pytest.raises(InvalidRequest):
+        judgement_wire.validate_result_from_wire(pb.ValidateQueryResponse(states=[pb.QueryState(kept="other")]))
     info = EngineInfo(name="n", version="1", digest="d", spark_version="4", java_version="17", sandbox=("a", "b"))
     assert wire.info_from_wire(again(wire.info_to_wire(info))) == info
     for count in (0, 3):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from odfabric.cli.output import Output
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.manifest_places import PlacedSnapshot
-from odfabric.model.engine import EvolutionVerdict, QueryOperator, ValidateResult
+from odfabric.model.engine import EvolutionVerdict, KeptBy, QueryOperator, QueryState, ValidateResult
 from odfabric.usecases.problem import suggestion_lines
 from odfabric.usecases.validate_queries import judgement, problem_value
 
@@ -36,6 +36,10 @@ def show_judgements(output: Output, judged: Mapping[str, ValidateResult], placed
             output.result(None, f"  {result.evolution.verdict.value}: {result.evolution.reason}")
         if result.operators:
             output.rows([_operator_row(each) for each in result.operators])
+        for state in result.states:
+            output.result(None, f"  keeps {_kept(state)}")
+        for note in result.notes:
+            output.result(None, f"  note: {note}")
         if result.data_schema is not None:
             columns = data_schema_to_arrow(result.data_schema, encodings=False)
             shown = [
@@ -67,6 +71,14 @@ def _show_problems(output: Output, name: str, result: ValidateResult, placed: Pl
             output.result(None, f"    {each.hint}")
         if each.suggestion:
             output.result(None, "\n".join(suggestion_lines(each.suggestion)))
+
+
+def _kept(state: QueryState) -> str:
+    """What a part of a query keeps, in words."""
+    kept = (
+        "one accumulator for each group" if state.kept is KeptBy.GROUPS else f"rows of {' and '.join(state.relations)}"
+    )
+    return f"{kept}, by {', '.join(state.keys) or 'one key'}"
 
 
 def _operator_row(operator: QueryOperator) -> dict[str, object]:

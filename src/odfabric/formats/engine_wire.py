@@ -1,6 +1,6 @@
 """The engine contract on the wire: values of `model.engine` as messages of `odfabric.engine.v1`, and back.
 
-Owns every conversion, used by both sides, so that they cannot differ. Invariant: value -> message -> value is the identity,
+Owns every conversion but that of judgements (`judgement_wire`), used by both sides, so that they cannot differ. Invariant: value -> message -> value is the identity,
 and a message that is not the form of a value is refused (InvalidRequest). Failures travel as leaves of the closed tree; what
 an engine does not raise has no form. Not here: gRPC. Source: proto/odfabric/engine/v1/engine.proto.
 """
@@ -47,14 +47,10 @@ from odfabric.model.engine import (
     EngineIdentity,
     EngineInfo,
     EngineProgress,
-    EvolutionVerdict,
     IngestRequest,
     IngestResult,
     MigrateRequest,
-    QueryEvolution,
     QueryInput,
-    QueryOperator,
-    QueryProblem,
     QueryRequest,
     QueryResult,
     SliceFile,
@@ -63,7 +59,6 @@ from odfabric.model.engine import (
     TransformResult,
     TransformStep,
     ValidateRequest,
-    ValidateResult,
 )
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.metadata import TransformSql
@@ -194,7 +189,7 @@ def ingest_request_to_wire(request: IngestRequest) -> pb.IngestRequest:
         read_json=_to_json(request.read),
         preprocess_json=None if request.preprocess is None else _to_json(request.preprocess),
         merge_json=_to_json(request.merge),
-        data_schema_json=_optional_schema(request.data_schema),
+        data_schema_json=optional_schema(request.data_schema),
         history=_slices_to_wire(request.history),
         system_time=_instant_to_wire(request.system_time),
         event_time_fallback=_instant_to_wire(request.event_time_fallback),
@@ -214,7 +209,7 @@ def ingest_request_from_wire(message: pb.IngestRequest) -> IngestRequest:
         read=read_step_from_value(_json_of(message.read_json)),
         preprocess=_transform_in(message, "preprocess_json"),
         merge=merge_strategy_from_value(_json_of(message.merge_json)),
-        data_schema=_optional_schema_of(message),
+        data_schema=optional_schema_of(message),
         history=_slices_from_wire(message.history),
         system_time=_instant_from_wire(message.system_time),
         event_time_fallback=_instant_from_wire(message.event_time_fallback),
@@ -227,7 +222,7 @@ def ingest_result_to_wire(result: IngestResult) -> pb.IngestSuccess:
     """Outcome of an ingest."""
     return pb.IngestSuccess(
         offsets=_optional(result.offsets, _range_to_wire),
-        data_schema_json=_optional_schema(result.data_schema),
+        data_schema_json=optional_schema(result.data_schema),
         max_event_time=_optional(result.max_event_time, _instant_to_wire),
     )
 
@@ -236,7 +231,7 @@ def ingest_result_from_wire(message: pb.IngestSuccess) -> IngestResult:
     """Outcome of an ingest."""
     return IngestResult(
         offsets=_range_from_wire(message.offsets) if message.HasField("offsets") else None,
-        data_schema=_optional_schema_of(message),
+        data_schema=optional_schema_of(message),
         max_event_time=_instant_from_wire(message.max_event_time) if message.HasField("max_event_time") else None,
     )
 
@@ -248,7 +243,7 @@ def transform_request_to_wire(request: TransformRequest) -> pb.ExecuteTransformR
         vocabulary=_vocabulary_to_wire(request.vocabulary),
         transform_json=_to_json(request.transform),
         inputs=[_transform_input_to_wire(item) for item in request.inputs],
-        data_schema_json=_optional_schema(request.data_schema),
+        data_schema_json=optional_schema(request.data_schema),
         prev_watermark=_optional(request.prev_watermark, _instant_to_wire),
         system_time=_instant_to_wire(request.system_time),
         next_offset=request.next_offset,
@@ -268,7 +263,7 @@ def transform_request_from_wire(message: pb.ExecuteTransformRequest) -> Transfor
         vocabulary=_vocabulary_from_wire(message.vocabulary),
         transform=transform_from_value(_json_of(message.transform_json)),
         inputs=tuple(_transform_input_from_wire(item) for item in message.inputs),
-        data_schema=_optional_schema_of(message),
+        data_schema=optional_schema_of(message),
         prev_watermark=_instant_from_wire(message.prev_watermark) if message.HasField("prev_watermark") else None,
         system_time=_instant_from_wire(message.system_time),
         next_offset=message.next_offset,
@@ -392,7 +387,7 @@ def validate_request_to_wire(request: ValidateRequest) -> pb.ValidateQueryReques
         transform_json=_to_json(request.transform),
         inputs=[_query_input_to_wire(item) for item in request.inputs],
         previous_transform_json=_optional(request.previous, _to_json),
-        data_schema_json=_optional_schema(request.data_schema),
+        data_schema_json=optional_schema(request.data_schema),
     )
 
 
@@ -403,57 +398,7 @@ def validate_request_from_wire(message: pb.ValidateQueryRequest) -> ValidateRequ
         transform=transform_from_value(_json_of(message.transform_json)),
         inputs=tuple(_query_input_from_wire(item) for item in message.inputs),
         previous=_transform_in(message, "previous_transform_json"),
-        data_schema=_optional_schema_of(message),
-    )
-
-
-def validate_result_to_wire(result: ValidateResult) -> pb.ValidateQueryResponse:
-    """The judgement."""
-    return pb.ValidateQueryResponse(
-        problems=[
-            pb.QueryProblem(
-                rule=problem.rule,
-                message=problem.message,
-                hint=problem.hint,
-                step=problem.step,
-                line=problem.line,
-                column=problem.column,
-                suggestion=problem.suggestion,
-            )
-            for problem in result.problems
-        ],
-        data_schema_json=_optional_schema(result.data_schema),
-        operator_class=result.operator_class,
-        keys=result.keys,
-        operators=[
-            pb.QueryOperator(
-                operator_class=operator.operator_class,
-                name=operator.name,
-                keys=operator.keys,
-                detail=operator.detail,
-                step=operator.step,
-                line=operator.line,
-                column=operator.column,
-            )
-            for operator in result.operators
-        ],
-        evolution=_optional(result.evolution, _evolution_to_wire),
-        meaning=result.meaning,
-    )
-
-
-def validate_result_from_wire(message: pb.ValidateQueryResponse) -> ValidateResult:
-    """The judgement. Raises the failure if the query could not be judged."""
-    if message.HasField("failure"):
-        raise failure_from_wire(message.failure)
-    return ValidateResult(
-        problems=tuple(_problem_from_wire(problem) for problem in message.problems),
-        data_schema=_optional_schema_of(message),
-        operator_class=message.operator_class if message.HasField("operator_class") else None,
-        keys=tuple(message.keys),
-        operators=tuple(_operator_from_wire(operator) for operator in message.operators),
-        evolution=_evolution_from_wire(message.evolution) if message.HasField("evolution") else None,
-        meaning=message.meaning if message.HasField("meaning") else None,
+        data_schema=optional_schema_of(message),
     )
 
 
@@ -467,45 +412,8 @@ def migrate_request_from_wire(message: pb.MigrateQueryRequest) -> MigrateRequest
     return MigrateRequest(next=transform_request_from_wire(message.next), output=_slices_from_wire(message.output))
 
 
-def _evolution_to_wire(evolution: QueryEvolution) -> pb.QueryEvolution:
-    return pb.QueryEvolution(verdict=evolution.verdict.value, reason=evolution.reason, hint=evolution.hint)
-
-
-def _evolution_from_wire(message: pb.QueryEvolution) -> QueryEvolution:
-    try:
-        verdict = EvolutionVerdict(message.verdict)
-    except ValueError:
-        raise InvalidRequest("a change of a query has one of three verdicts") from None
-    hint = message.hint if message.HasField("hint") else None
-    return QueryEvolution(verdict=verdict, reason=message.reason, hint=hint)
-
-
-def _operator_from_wire(operator: pb.QueryOperator) -> QueryOperator:
-    return QueryOperator(
-        operator_class=operator.operator_class,
-        name=operator.name,
-        keys=tuple(operator.keys),
-        detail=operator.detail,
-        step=operator.step,
-        line=operator.line if operator.HasField("line") else None,
-        column=operator.column if operator.HasField("column") else None,
-    )
-
-
 def _transform_in(message: Message, member: str) -> TransformSql | None:
     return transform_from_value(_json_of(getattr(message, member))) if message.HasField(member) else None
-
-
-def _problem_from_wire(problem: pb.QueryProblem) -> QueryProblem:
-    return QueryProblem(
-        rule=problem.rule,
-        message=problem.message,
-        hint=problem.hint if problem.HasField("hint") else None,
-        step=problem.step,
-        line=problem.line if problem.HasField("line") else None,
-        column=problem.column if problem.HasField("column") else None,
-        suggestion=problem.suggestion if problem.HasField("suggestion") else None,
-    )
 
 
 def _query_input_to_wire(item: QueryInput) -> pb.QueryInput:
@@ -590,10 +498,12 @@ def _optional(value: ValueT | None, convert: Callable[[ValueT], MessageT]) -> Me
     return None if value is None else convert(value)
 
 
-def _optional_schema(schema: DataSchema | None) -> str | None:
+def optional_schema(schema: DataSchema | None) -> str | None:
+    """The text of a schema, None for none."""
     return None if schema is None else _to_json(schema)
 
 
-def _optional_schema_of(message: Message) -> DataSchema | None:
+def optional_schema_of(message: Message) -> DataSchema | None:
+    """The schema in a message's `data_schema_json`. Raises InvalidRequest, InvalidManifest."""
     text: str | None = message.data_schema_json if message.HasField("data_schema_json") else None
     return None if text is None else data_schema_from_value(_json_of(text))

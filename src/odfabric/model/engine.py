@@ -224,6 +224,24 @@ class QueryOperator:
     column: int | None
 
 
+class KeptBy(Enum):
+    """What an engine keeps between transactions for a part of a query."""
+
+    GROUPS = "groups"
+    """One accumulator for each group."""
+    ROWS = "rows"
+    """The rows themselves, by key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryState:
+    """What is kept for one part of a query: of which relations, by which keys; without keys all of it has one."""
+
+    kept: KeptBy
+    keys: tuple[str, ...]
+    relations: tuple[str, ...]
+
+
 class EvolutionVerdict(Enum):
     """What replacing a transform by another means for the rows that are there."""
 
@@ -249,7 +267,8 @@ class ValidateResult:
     """Either problems, or the output schema with the operator class (`linear`, `keyed`, `timed`), its keys and its operators.
 
     `evolution` is there if the request names a previous transform. `meaning` is a hash of what the query reads of its inputs and makes
-    of it, to be compared with that of the same transform over other states of its inputs, as the same engine tells it.
+    of it, to be compared with that of the same transform over other states of its inputs, as the same engine tells it. `states` is what
+    will be kept between transactions, nothing for row-wise queries; `notes` are sentences that a user should read before the first one.
     """
 
     problems: tuple[QueryProblem, ...]
@@ -257,6 +276,8 @@ class ValidateResult:
     operator_class: str | None
     keys: tuple[str, ...]
     operators: tuple[QueryOperator, ...] = ()
+    states: tuple[QueryState, ...] = ()
+    notes: tuple[str, ...] = ()
     evolution: QueryEvolution | None = None
     meaning: str | None = None
 

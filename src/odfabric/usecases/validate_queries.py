@@ -116,7 +116,15 @@ def judgement(result: ValidateResult) -> dict[str, object]:
         "errors": [problem_value(each) for each in result.problems],
     }
     if result.operator_class is not None:
-        answer |= {"class": result.operator_class, "keys": list(result.keys)}
+        states = [
+            {"kept": one.kept.value, "keys": list(one.keys), "relations": list(one.relations)} for one in result.states
+        ]
+        answer |= {
+            "class": result.operator_class,
+            "keys": list(result.keys),
+            "state": states,
+            "notes": list(result.notes),
+        }
     if result.evolution is not None:
         evolution = result.evolution
         answer["evolution"] = {

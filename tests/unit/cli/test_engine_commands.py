@@ -12,7 +12,15 @@ from odfabric.cli.output import Output
 from odfabric.cli.query_judgements import is_accepted, show_judgements
 from odfabric.formats.manifest_yaml import parse_placed_snapshots
 from odfabric.model.data_schema import DataField, DataSchema, DataTypeInt64, DataTypeOption
-from odfabric.model.engine import EvolutionVerdict, QueryEvolution, QueryOperator, QueryProblem, ValidateResult
+from odfabric.model.engine import (
+    EvolutionVerdict,
+    KeptBy,
+    QueryEvolution,
+    QueryOperator,
+    QueryProblem,
+    QueryState,
+    ValidateResult,
+)
 
 REFUSED = [
     (["engine", "validate"], "name one of"),
@@ -38,6 +46,11 @@ ACCEPTED = ValidateResult(
     operators=(
         QueryOperator(operator_class="keyed", name="aggregate", keys=("k",), detail="sum(v)", step=0, line=2, column=7),
     ),
+    states=(
+        QueryState(kept=KeptBy.GROUPS, keys=("k",), relations=("a",)),
+        QueryState(kept=KeptBy.ROWS, keys=(), relations=("a", "b")),
+    ),
+    notes=("read this",),
 )
 
 
@@ -50,7 +63,12 @@ def test_an_accepted_query_is_shown_with_operators_and_columns(capsys: pytest.Ca
     lines = shown(ACCEPTED, capsys).splitlines()
     assert lines[0] == "totals: accepted, keyed"
     assert lines[2].split() == ["1:2:7", "keyed", "aggregate", "k", "sum(v)"]
-    assert lines[4].split() == ["n", "int64", "yes"]
+    assert lines[3:6] == [
+        "  keeps one accumulator for each group, by k",
+        "  keeps rows of a and b, by one key",
+        "  note: read this",
+    ]
+    assert lines[7].split() == ["n", "int64", "yes"]
 
 
 def test_problems_are_shown_with_their_place_and_what_to_write_instead(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ import grpc
 
 from odfabric.errors import LimitExceeded, OdfError
 from odfabric.formats import engine_wire as wire
+from odfabric.formats import judgement_wire
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.generated.engine_v1 import engine_pb2_grpc
 from odfabric.model.engine import EngineInfo, EngineProgress, TransformResult, ValidateRequest
@@ -152,7 +153,7 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
                 case Refused(error=error):
                     return pb.ValidateQueryResponse(failure=wire.failure_to_wire(error))
                 case Done(result=result):
-                    return wire.validate_result_to_wire(result)
+                    return judgement_wire.validate_result_to_wire(result)
         raise AssertionError("a call ends with an event")
 
     def _events(

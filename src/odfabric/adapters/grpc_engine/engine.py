@@ -16,6 +16,7 @@ import grpc
 
 from odfabric.errors import Determinate, LimitExceeded, Unauthenticated
 from odfabric.formats import engine_wire as wire
+from odfabric.formats import judgement_wire
 from odfabric.formats.grpc_target import grpc_target
 from odfabric.generated.engine_v1 import engine_pb2 as pb
 from odfabric.generated.engine_v1 import engine_pb2_grpc
@@ -118,7 +119,7 @@ class GrpcEngine:
     def validate_query(self, request: ValidateRequest) -> ValidateResult:
         """Judge a transform without data."""
         message = wire.validate_request_to_wire(request)
-        return wire.validate_result_from_wire(self._single(self._stub.ValidateQuery, message))
+        return judgement_wire.validate_result_from_wire(self._single(self._stub.ValidateQuery, message))
 
     def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> TransformResult:
         """The transaction after a change of a transform."""

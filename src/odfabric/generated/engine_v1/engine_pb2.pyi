@@ -358,8 +358,18 @@ class QueryEvolution(_message.Message):
     hint: str
     def __init__(self, verdict: _Optional[str] = ..., reason: _Optional[str] = ..., hint: _Optional[str] = ...) -> None: ...
 
+class QueryState(_message.Message):
+    __slots__ = ("kept", "keys", "relations")
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    RELATIONS_FIELD_NUMBER: _ClassVar[int]
+    kept: str
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    relations: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, kept: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., relations: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class ValidateQueryResponse(_message.Message):
-    __slots__ = ("problems", "data_schema_json", "operator_class", "keys", "failure", "operators", "evolution", "meaning")
+    __slots__ = ("problems", "data_schema_json", "operator_class", "keys", "failure", "operators", "evolution", "meaning", "states", "notes")
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     OPERATOR_CLASS_FIELD_NUMBER: _ClassVar[int]
@@ -368,6 +378,8 @@ class ValidateQueryResponse(_message.Message):
     OPERATORS_FIELD_NUMBER: _ClassVar[int]
     EVOLUTION_FIELD_NUMBER: _ClassVar[int]
     MEANING_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     problems: _containers.RepeatedCompositeFieldContainer[QueryProblem]
     data_schema_json: str
     operator_class: str
@@ -376,7 +388,9 @@ class ValidateQueryResponse(_message.Message):
     operators: _containers.RepeatedCompositeFieldContainer[QueryOperator]
     evolution: QueryEvolution
     meaning: str
-    def __init__(self, problems: _Optional[_Iterable[_Union[QueryProblem, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., operator_class: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., operators: _Optional[_Iterable[_Union[QueryOperator, _Mapping]]] = ..., evolution: _Optional[_Union[QueryEvolution, _Mapping]] = ..., meaning: _Optional[str] = ...) -> None: ...
+    states: _containers.RepeatedCompositeFieldContainer[QueryState]
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, problems: _Optional[_Iterable[_Union[QueryProblem, _Mapping]]] = ..., data_schema_json: _Optional[str] = ..., operator_class: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., operators: _Optional[_Iterable[_Union[QueryOperator, _Mapping]]] = ..., evolution: _Optional[_Union[QueryEvolution, _Mapping]] = ..., meaning: _Optional[str] = ..., states: _Optional[_Iterable[_Union[QueryState, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class MigrateQueryRequest(_message.Message):
     __slots__ = ("next", "output")

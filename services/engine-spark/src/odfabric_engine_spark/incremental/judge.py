@@ -21,6 +21,7 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst, Plan, meaning_of, output_of
 from odfabric_engine_spark.incremental.aggregate_plan import AggregatePlan
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery, classify
+from odfabric_engine_spark.incremental.expected_state import expected_states, notes_on
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.leaf_rows import columns_needed
 from odfabric_engine_spark.incremental.output import OutputShape, output_shape
@@ -174,21 +175,25 @@ def accepted_query(request: ValidateRequest, call: EngineCall) -> ValidateResult
     if len(known) < len(request.inputs):
         _judge_text(call, steps, [one.alias for one in request.inputs])
         return ValidateResult(problems=(), data_schema=None, operator_class=None, keys=())
+    tables = input_tables(known)
     judged = judge_transform(
         call.session,
         steps,
-        input_tables(known),
+        tables,
         request.vocabulary,
         settings=call.settings,
         temporal_tables=temporal_tables_of(request.transform),
     )
     query = judged.query
     name = "linear" if isinstance(query, LinearQuery) else query.operator_class
+    keys = _keys(query)
     return ValidateResult(
         problems=(),
         data_schema=judged.shape.data_schema,
         operator_class=name,
-        keys=_keys(query),
+        keys=keys,
+        states=expected_states(query, keys),
+        notes=notes_on(query, tables, operation=request.vocabulary.operation_type),
         operators=operators_of(judged.plan, steps, operator_class=name),
         meaning=judged.meaning,
     )

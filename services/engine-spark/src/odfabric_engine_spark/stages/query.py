@@ -105,14 +105,18 @@ class StagedQuery:
         """The keys of all stages, for people."""
         found: list[str] = []
         for stage in self.stages:
-            found += [str(expression.sql()).replace(_UNNAMED, "") for expression in keys_of(stage)]
+            found += shown_keys(stage)
         return tuple(dict.fromkeys(found))
 
 
-def keys_of(stage: Stage) -> list[Expression]:
-    """One expression for each part of a stage's keys."""
-    if isinstance(stage, GroupStage):
-        return items(stage.aggregate.groupingExpressions())
-    if isinstance(stage, RowsStage):
-        return [next(iter(each.values())) for island in stage.islands for each in island.components or ()]
-    return []
+def keys_of(part: Stage | Island) -> list[Expression]:
+    """One expression for each part of the keys of a stage, or of an island of one."""
+    if isinstance(part, GroupStage):
+        return items(part.aggregate.groupingExpressions())
+    islands = [part] if isinstance(part, Island) else part.islands if isinstance(part, RowsStage) else []
+    return [next(iter(each.values())) for island in islands for each in island.components or ()]
+
+
+def shown_keys(part: Stage | Island) -> tuple[str, ...]:
+    """The same as texts, for people."""
+    return tuple(str(expression.sql()).replace(_UNNAMED, "") for expression in keys_of(part))

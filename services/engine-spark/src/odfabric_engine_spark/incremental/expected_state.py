@@ -1,0 +1,87 @@
+"""What ValidateQuery tells of the state of a query, before there is any.
+
+Owns the words for it: what each stage keeps between transactions, and what a user should know of a query that is accepted.
+Invariant: it is told of the very stages that transactions run. Not here: states themselves (`state`), how a query is cut
+(`stages.inference`). Source: semantics of transforms, section 7; a constant key is named in the answer (method, section 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from odfabric.model.engine import KeptBy, QueryState
+from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
+from odfabric_engine_spark.incremental.input_table import InputTable
+from odfabric_engine_spark.incremental.trace import columns_used
+from odfabric_engine_spark.stages.query import GroupStage, RowsStage, StagedQuery, shown_keys
+from odfabric_engine_spark.stages.values import Island
+from odfabric_engine_spark.validate.unknown_names import quoted
+
+_EARLIER = "an earlier part of the query"
+_OWN_RECORD = (
+    "{name} is that of each record: a retraction has its own, not that of the row that it takes back; name `{operation}` too to get "
+    "records as they are, or leave {name} out"
+)
+_ONE_KEY = (
+    "all rows of {relations} have one key here: they are kept, and those that a change can reach are computed together, as long as they "
+    "fit into bound_bytes_max of the engine; partition, group or join by a column to divide them"
+)
+
+
+def expected_states(
+    query: LinearQuery | AggregateQuery | StagedQuery, group_keys: tuple[str, ...]
+) -> tuple[QueryState, ...]:
+    """What is kept by each part of a query that keeps anything, in the order in which they run. `group_keys`: of an aggregate's groups."""
+    if isinstance(query, LinearQuery):
+        return ()
+    if isinstance(query, AggregateQuery):
+        return (QueryState(kept=KeptBy.GROUPS, keys=group_keys, relations=tuple(leaf.alias for leaf in query.leaves)),)
+    return tuple(state for stage in query.stages for state in _states_of(stage))
+
+
+def notes_on(
+    query: LinearQuery | AggregateQuery | StagedQuery, tables: Mapping[str, InputTable], *, operation: str
+) -> tuple[str, ...]:
+    """What a user should know of an accepted query; `operation` is the name of the output's column of operations."""
+    if isinstance(query, AggregateQuery):
+        return ()
+    found = (
+        _of_records(query, tables, operation=operation) if isinstance(query, LinearQuery) else _of_single_keys(query)
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _states_of(stage: object) -> Iterator[QueryState]:
+    if isinstance(stage, GroupStage):
+        relations = tuple(dict.fromkeys(_name(leaf.kind, leaf.source) for leaf in stage.leaves))
+        yield QueryState(kept=KeptBy.GROUPS, keys=shown_keys(stage), relations=relations)
+    elif isinstance(stage, RowsStage):
+        for island in stage.islands:
+            if island.components is not None or island.wholes:
+                yield QueryState(kept=KeptBy.ROWS, keys=shown_keys(island), relations=_relations(island))
+
+
+def _of_single_keys(query: StagedQuery) -> Iterator[str]:
+    for stage in query.stages:
+        for island in stage.islands if isinstance(stage, RowsStage) else []:
+            if island.components == [] and island.leaves:
+                yield _ONE_KEY.format(relations=" and ".join(_relations(island)))
+
+
+def _of_records(query: LinearQuery, tables: Mapping[str, InputTable], *, operation: str) -> Iterator[str]:
+    if query.op_selected:
+        return
+    used = columns_used(query.plan)
+    for leaf in query.leaves:
+        for column, name in leaf.columns.items():
+            if column in used and name in tables[leaf.alias].hidden:
+                yield _OWN_RECORD.format(name=quoted((name,)), operation=operation)
+
+
+def _relations(island: Island) -> tuple[str, ...]:
+    kept = [leaf for leaf in (*island.leaves, *island.wholes) if leaf.kind != "constant"]
+    return tuple(dict.fromkeys(_name(leaf.kind, leaf.source) for leaf in kept))
+
+
+def _name(kind: str, source: str | int) -> str:
+    return str(source) if kind == "input" else _EARLIER
