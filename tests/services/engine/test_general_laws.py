@@ -1,9 +1,10 @@
 """The laws L1 to L5 of transforms over all operators.
 
 `ODF_LAW_CASES` says how many random compositions run (default 15). From 100 on every named shape of `general_shapes` runs too, once
-per hundred, and both judges judge every transaction; below, every third shape runs. `ODF_LAW_SEED` moves all to other numbers. A
+per hundred, and both judges judge every transaction; below, a third of the shapes runs, another one each day. `ODF_LAW_SEED` moves all to
+other numbers, and what is not told by it are those of one of three days: these find what a change broke, long runs find what is new. A
 failure names its case; `ODF_LAW_ONLY` runs that alone, for instance `composed:123` or
-`left:4;left:5`. A case is 2 to 6 transactions. `ODF_LAW_HISTORIES` gives each query so many changelogs, each a case
+`left:4;left:5`. A case is 2 to 6 transactions. `ODF_LAW_HISTORIES` gives each query so many changelogs (two where there is little time), each a case
 (`composed:123+4` is the fourth after the first): judging a query takes longer than a case of it. `ODF_LAW_FROM` goes on with a run that was
 ended after so many cases.
 """
@@ -30,17 +31,19 @@ from tests.services.engine.general_operators import composed_case
 from tests.services.engine.general_shapes import SHAPES, shape_case
 from tests.services.engine.law_check import Lab, own_lab
 from tests.services.engine.transforming import Derivative
+from tests.support.turns import today
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 
 CASES = int(os.environ.get("ODF_LAW_CASES", "15"))
-SEED = int(os.environ.get("ODF_LAW_SEED", "0"))
-HISTORIES = int(os.environ.get("ODF_LAW_HISTORIES", "1"))
+SHAPES_EVERY = 3
+"""Of so many shapes one is run where there is little time."""
+
+SEED = int(os.environ.get("ODF_LAW_SEED", today() % SHAPES_EVERY))
+HISTORIES = int(os.environ.get("ODF_LAW_HISTORIES", "2" if CASES < 100 else "1"))
 BEGIN = int(os.environ.get("ODF_LAW_FROM", "0")) // HISTORIES
 ONLY = os.environ.get("ODF_LAW_ONLY")
 THOROUGH = CASES >= 100 or ONLY is not None
-SHAPES_EVERY = 3
-"""Of so many shapes one is run where there is little time."""
 
 BATCH = 12
 AT_ONCE = 2
