@@ -23,6 +23,8 @@ OBJECTS_URL_PATTERN = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9._-]+)
 
 ENGINE_NAME_PATTERN = r"^[a-z][a-z0-9-]{0,30}$"
 
+EngineOption = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z_]{0,63}$")]
+
 HTTP_URL_PATTERN = r"^https?://[^/@\s]+/?$"
 
 
@@ -258,6 +260,11 @@ class Settings(BaseSettings):
     engine_token: SecretStr | None = Field(None, description="Token of a running engine")
     engine_memory_mib: int = Field(3072, ge=512, description="Heap of the engine's JVM; Spark starts with no less")
     engine_jvm_options: str = Field("", description="More flags for the engine's JVM, with spaces between them")
+    engine_options: dict[EngineOption, int | float | bool] = Field(
+        {},
+        description="More settings of a workspace's engine, by name as in [engine-settings.md](engine-settings.md): "
+        '`{"bound_bytes_max": 1073741824}`',
+    )
     engine_sandbox: Literal["auto", "sealed", "unsealed"] = Field(
         "auto",
         description="How a workspace's engine is shut in: the strongest that is possible, nothing less than that, or not",

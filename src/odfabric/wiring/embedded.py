@@ -96,6 +96,7 @@ def engine_launcher(settings: Settings, *, owner_pid: int | None = None) -> Engi
             exchange=_exchange_folder(settings),
             memory_mib=settings.engine_memory_mib,
             jvm_options=settings.engine_jvm_options,
+            options=settings.engine_options,
             start_s_max=settings.engine_start_s_max,
             call_s_max=settings.engine_call_s_max,
             query_text_bytes_max=settings.query_text_bytes_max,

@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from odfabric.settings import Settings
 from odfabric.wiring.embedded import engine_launcher
+from odfabric_engine_spark.__main__ import _arguments
 from tests.support.waiting import wait_until
 
 ENGINE = """\
@@ -64,6 +66,31 @@ def test_an_engine_whose_start_was_interrupted_is_ended(tmp_path: Path, sign: si
         wait_until(lambda: _is_over(first), what="the end of the first engine")
     finally:
         launcher.stop()
+
+
+def test_more_settings_of_the_engine_go_before_those_of_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, workspace = tmp_path / "engine", tmp_path / "w"
+    program.write_text(ENGINE.format(python=sys.executable, slow=str(tmp_path / "slow")))
+    program.chmod(0o755)
+    workspace.mkdir()
+    monkeypatch.setenv(
+        "ODF_ENGINE_OPTIONS", '{"bound_bytes_max": 1073741824, "memory_mib": 1, "stages_by_spark": true}'
+    )
+    subprocess.run([sys.executable, "-c", STARTER, str(program), str(workspace)], check=True, timeout=60)
+    launcher = engine_launcher(Settings(workspace=workspace))
+    try:
+        process = launcher.running()
+        assert process is not None
+        arguments = Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")
+    finally:
+        launcher.stop()
+    found = _arguments().parse_args(arguments[arguments.index("odfabric_engine_spark") + 1 : -1])
+    assert (found.bound_bytes_max, found.stages_by_spark) == (1024**3, True)
+    assert found.memory_mib == Settings(workspace=workspace).engine_memory_mib
+    with pytest.raises(ValidationError):
+        Settings(workspace=workspace, engine_options={"--exchange": 1})
 
 
 def _is_over(pid: int) -> bool:

@@ -15,6 +15,7 @@ from odfabric_engine_spark.crash_points import CRASH_POINTS
 from odfabric_engine_spark.sandbox.keeper import Kept, end_as, keep, resolved_listen, socket_name
 from odfabric_engine_spark.sandbox.layers import Sandbox
 from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.settings_page import descriptions
 
 DEFAULT_PORT = 5544
 
@@ -43,14 +44,16 @@ def _arguments() -> argparse.ArgumentParser:
         help="spark://host:port of a cluster that runs the tasks (ODF_SPARK_MASTER); default: the engine itself",
     )
     parser.add_argument("--spark-secret-file", type=Path, help="file with the secret of that cluster")
+    told = descriptions()
     for setting in fields(EngineSettings):
         if setting.name not in _EXPLAINED:
             default = setting.default
             option = "--" + setting.name.replace("_", "-")
+            said = f"{told[setting.name]} Default {default}".replace("%", "%%")
             if isinstance(default, bool):
-                parser.add_argument(option, action=argparse.BooleanOptionalAction, default=default)
+                parser.add_argument(option, action=argparse.BooleanOptionalAction, default=default, help=said)
                 continue
-            parser.add_argument(option, type=type(default), default=default, help=f"default {default}")
+            parser.add_argument(option, type=type(default), default=default, help=said)
     return parser
 
 

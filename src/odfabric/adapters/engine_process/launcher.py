@@ -19,8 +19,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from odfabric.errors import Determinate
@@ -52,7 +52,7 @@ class EngineProcess:
 class EngineLaunch:
     """How to start an engine. `owner_pid` is the process that it must not outlive; `idle_s` 0 means it never idles out.
 
-    `sandbox` is how it is shut in: auto, sealed or unsealed. `spark_master` is the cluster that runs its tasks, and the
+    `options` are further settings of the engine by name; what is named here goes before them. `sandbox` is how it is shut in: auto, sealed or unsealed. `spark_master` is the cluster that runs its tasks, and the
     file holds the secret of that.
     """
 
@@ -64,6 +64,7 @@ class EngineLaunch:
     query_text_bytes_max: int
     idle_s: float
     jvm_options: str = ""
+    options: Mapping[str, float | bool] = field(default_factory=dict)
     sandbox: str = "auto"
     compat_listen: str | None = None
     compat_beyond_loopback: bool = False
@@ -117,6 +118,7 @@ class EngineLauncher:
         ready.unlink(missing_ok=True)
         command = [
             *(sys.executable, "-P", "-m", "odfabric_engine_spark"),
+            *(_option(name, value) for name, value in launch.options.items()),
             *("--listen", "unix:"),
             *("--sandbox", launch.sandbox),
             *("--exchange", str(launch.exchange)),
@@ -182,6 +184,13 @@ class EngineLauncher:
         with self._lock_file.open("w") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
+
+
+def _option(name: str, value: float | bool) -> str:
+    option = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{option}" if value else f"--no-{option}"
+    return f"--{option}={value}"
 
 
 def _write_private(path: Path, text: str) -> None:
