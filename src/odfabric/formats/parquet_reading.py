@@ -98,7 +98,7 @@ def _rows_within(file: pq.ParquetFile, columns: Sequence[str], groups: Sequence[
 
 def _unreadable(source: Source, form: str, error: Exception) -> InvalidData:
     name = source.name if isinstance(source, Path) else None
-    return InvalidData(f"Not a readable {form} file: {error}", place=Place(file=name))
+    return InvalidData(f"Not a readable {form} file: {error}", place=Place(file=name, rule="file-unreadable"))
 
 
 def _hinted_field(field: pa.Field, hint: pa.Field) -> pa.Field:

@@ -164,7 +164,7 @@ class SliceReader:
         self.schema: pa.Schema = _normal_schema(arrow_schema_of(file), vocabulary)
         """Columns as in the file; offset is Int64 and op Int32 whatever the file has, dictionaries are decoded."""
         for problem, column in _column_problems(self.schema, vocabulary):
-            raise InvalidData(problem, place=Place(file=name, field=column))
+            raise InvalidData(problem, place=Place(file=name, field=column, rule="file-no-slice"))
 
     def batches(
         self, columns: list[str] | None = None, *, near: range | None = None, bytes_max: int | None = None

@@ -387,11 +387,13 @@ def test_a_raw_query(engine: EngineUnderTest) -> None:
     assert table.schema.field("t").type == MILLIS
     assert table.column("w").to_pylist() == [6, 2, 4]
     wrong = replace(request, transform=TransformSql(engine="spark", query="select nothing from input"))
+    (folder / "garbage").write_bytes(b"no Parquet")
     assert isinstance(last(wrong), contract.RawQueryResponseInvalidQuery)
     for spoiled in (
         replace(request, input_data_paths=()),
         replace(request, input_data_paths=("/etc/passwd",)),
         replace(request, output_data_path="/opt/engine/../out"),
+        replace(request, input_data_paths=("/opt/engine/raw/garbage",)),
     ):
         assert isinstance(last(spoiled), contract.RawQueryResponseInternalError)
 
@@ -455,19 +457,43 @@ def test_odd_requests_are_told_what_is_wrong(engine: EngineUnderTest) -> None:
     rows = pq.read_table(folder / "in-0")
     pq.write_table(rows.set_column(1, rows.field(1), pa.array([0, 7, 0], pa.int32())), folder / "seven")
     seen = "/opt/engine/odd"
+    (folder / "garbage").write_bytes(b"PAR1 of nobody PAR1")
+    pq.write_table(rows.drop_columns(["offset"]), folder / "without-offset")
+    pq.write_table(rows.drop_columns(["event_time"]), folder / "without-event-time")
+    pq.write_table(rows.set_column(0, rows.field(0), pa.array([0, 2, 1], pa.int64())), folder / "gap")
+    damaged = bytearray((folder / "in-0").read_bytes())
+    damaged[4:200] = bytes(196)
+    (folder / "damaged").write_bytes(damaged)
+    odd = pq.read_table(folder / "schema").append_column("n", pa.array([], pa.dictionary(pa.int32(), pa.string())))
+    pq.write_table(odd, folder / "schema-of-another-kind")
     vocabulary = contract.DatasetVocabulary(operation_type_column="system_time")
+
+    def data(name: str) -> contract.TransformRequest:
+        return replace(request, query_inputs=(replace(one, data_paths=(f"{seen}/{name}",)),))
+
+    def schema(name: str) -> contract.TransformRequest:
+        return replace(request, query_inputs=(replace(one, schema_file=f"{seen}/{name}"),))
+
     for wrong, text in (
         (replace(request, next_offset=2**63 - 1), "there are no more offsets"),
         (replace(request, next_offset=2**64 - 1), "there are no more offsets"),
         (replace(request, vocab=vocabulary), "system columns have different names"),
-        (replace(request, query_inputs=(replace(one, schema_file=f"{seen}/schema-without-op"),)), "no column op"),
-        (replace(request, query_inputs=(replace(one, data_paths=(f"{seen}/seven",)),)), "7 is no operation type"),
+        (schema("schema-without-op"), "no column op"),
+        (schema("garbage"), "Not a readable Parquet file"),
+        (schema("schema-of-another-kind"), "has no counterpart in the specification"),
+        (data("seven"), "7 is no operation type"),
+        (data("garbage"), "Not a readable Parquet file"),
+        (data("damaged"), "Not a readable Parquet file"),
+        (data("without-offset"), "lacks rows, offsets, system times or event times"),
+        (data("without-event-time"), "lacks rows, offsets, system times or event times"),
+        (data("gap"), "has the offset 2 where 1 is expected"),
     ):
         found = ending(engine, wrong)
-        assert isinstance(found, contract.TransformResponseInternalError | contract.TransformResponseInvalidQuery), (
-            found
-        )
+        assert isinstance(found, contract.TransformResponseInternalError), (text, found)
         assert text in found.message
+    failing = TransformSql(engine="spark", query="select event_time, 1 / (v - v) as w from a")
+    found = ending(engine, replace(request, transform=failing))
+    assert isinstance(found, contract.TransformResponseInvalidQuery), "an expression that fails on a row is the query's"
 
 
 @pytest.mark.parametrize("empty", [[0], [1], [0, 2], [1, 2]])

@@ -28,6 +28,8 @@ from odfabric.model.operation import OperationType
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.exchange import ExchangeFolder
 
+_NO_SLICE = "file-no-slice"
+
 
 @dataclass(frozen=True, slots=True)
 class DataBlock:
@@ -42,17 +44,19 @@ def read_block(path: str, vocabulary: DatasetVocabulary, exchange: ExchangeFolde
     with open_parquet(exchange.input(path)) as file:
         rows = file.metadata.num_rows
         schema = arrow_schema_of(file)
-        if rows == 0 or vocabulary.offset not in schema.names or vocabulary.system_time not in schema.names:
-            raise InvalidData("not a data slice: it lacks rows, offsets or system times", place=Place(file=path))
+        needed = (vocabulary.offset, vocabulary.system_time, vocabulary.event_time)
+        if rows == 0 or not set(needed) <= set(schema.names):
+            message = "not a data slice: it lacks rows, offsets, system times or event times"
+            raise InvalidData(message, place=Place(file=path, rule=_NO_SLICE))
         filled = [at for at in range(file.num_row_groups) if file.metadata.row_group(at).num_rows]
         begin = _values(file, vocabulary.offset, filled[0])[0]
         system_time = _values(file, vocabulary.system_time, filled[-1])[-1]
         if vocabulary.operation_type in schema.names:
             _check_operations(path, file, vocabulary.operation_type)
     if not types.is_integer(begin.type) or not types.is_timestamp(system_time.type):
-        raise InvalidData("offset or system time of a slice has a wrong type", place=Place(file=path))
+        raise InvalidData("offset or system time of a slice has a wrong type", place=Place(file=path, rule=_NO_SLICE))
     if not begin.is_valid or not system_time.is_valid:
-        raise InvalidData("offset or system time of a slice is null", place=Place(file=path))
+        raise InvalidData("offset or system time of a slice is null", place=Place(file=path, rule=_NO_SLICE))
     offset = begin.as_py()
     millis = pa.array([system_time]).cast(TIMESTAMP_TYPE, safe=False).cast(pa.int64())[0].as_py()
     return DataBlock(SliceFile(path=path, offsets=OffsetRange(offset, offset + rows)), millis)
@@ -69,12 +73,14 @@ def _check_operations(path: str, file: pq.ParquetFile, name: str) -> None:
     for batch in batches_of(file, [name]):
         kinds = batch.column(0)
         if not types.is_integer(kinds.type):
-            raise InvalidData(f"the column {name} of a slice is not of integers", place=Place(file=path, field=name))
+            place = Place(file=path, field=name, rule=_NO_SLICE)
+            raise InvalidData(f"the column {name} of a slice is not of integers", place=place)
         known = pc.is_in(kinds, value_set=pa.array(list(map(int, OperationType))).cast(kinds.type))
         if not pc.all(known, min_count=0).as_py():
             at = pc.index(known, False).as_py()
             message = f"{kinds[at].as_py()} is no operation type"
-            raise InvalidData(message, place=Place(file=path, field=name, row=rows + at + 1), hint="0 to 3 are")
+            place = Place(file=path, field=name, row=rows + at + 1, rule=_NO_SLICE)
+            raise InvalidData(message, place=place, hint="0 to 3 are")
         rows += batch.num_rows
 
 

@@ -33,8 +33,8 @@ from odfabric_engine_spark.settings import EngineSettings
 RequestT = TypeVar("RequestT")
 ResultT = TypeVar("ResultT")
 
-_OF_THE_STATE = "checkpoint-"
-"""How rules begin by which a checkpoint is refused: the query is not to blame."""
+_NOT_OF_THE_QUERY = ("checkpoint-", "file-")
+"""How rules begin by which a checkpoint, a slice or a file of a schema is refused: whoever wrote the query cannot act on it."""
 
 
 def contract_handler(servicer: EngineServicer, settings: EngineSettings) -> grpc.GenericRpcHandler:
@@ -134,5 +134,5 @@ def _check_places(written: Sequence[str], read: Sequence[str | None]) -> None:
 def _is_of_the_query(error: OdfError) -> bool:
     """Whether whoever wrote the query can act on the error, or on the rows that it names."""
     if isinstance(error, InvalidData):
-        return not (error.place.rule or "").startswith(_OF_THE_STATE)
+        return not (error.place.rule or "").startswith(_NOT_OF_THE_QUERY)
     return isinstance(error, InvalidQuery | IncompatibleSchema)

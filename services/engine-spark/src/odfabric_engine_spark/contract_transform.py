@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
-from odfabric.errors import InvalidData, InvalidRequest, Place
+import pyarrow as pa
+
+from odfabric.errors import IncompatibleSchema, InvalidData, InvalidRequest, Place
 from odfabric.formats.arrow_schema import arrow_to_data_schema
 from odfabric.formats.engine_contract import vocabulary_from_contract
 from odfabric.formats.parquet_reading import arrow_schema_of, open_parquet
 from odfabric.model import engine_contract as contract
+from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import TransformRequest, TransformRequestInput
 from odfabric.model.offsets import OffsetRange
 from odfabric_engine_spark.call import EngineCall
@@ -74,17 +78,25 @@ def _input(
         schema = arrow_schema_of(file)
     for name in (vocabulary.offset, vocabulary.operation_type, vocabulary.system_time, vocabulary.event_time):
         if name not in schema.names:
-            place = Place(file=one.schema_file, field=name)
+            place = Place(file=one.schema_file, field=name, rule="file-no-schema")
             raise InvalidData(f"the schema file of input {one.query_alias} has no column {name}", place=place)
     return TransformRequestInput(
         dataset_id=one.dataset_id,
         query_alias=one.query_alias,
         vocabulary=vocabulary,
-        data_schema=arrow_to_data_schema(schema),
+        data_schema=_data_schema(schema, one.schema_file),
         offsets=offsets,
         slices=tuple(block.slice for block in blocks),
         steps=tuple(steps_of_blocks(blocks, one.explicit_watermarks, offsets)),
     )
+
+
+def _data_schema(schema: pa.Schema, path: str) -> DataSchema:
+    try:
+        return arrow_to_data_schema(schema)
+    except IncompatibleSchema as error:  # here it is said of outputs of queries
+        place = replace(error.place, file=path, rule="file-no-schema")
+        raise InvalidData(error.message, place=place, hint=error.hint) from error
 
 
 def _offsets(one: contract.TransformRequestInput, positions: Sequence[InputPosition]) -> OffsetRange:

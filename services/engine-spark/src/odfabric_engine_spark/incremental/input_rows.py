@@ -52,7 +52,8 @@ class InputRows:
         while missing and (room > 0 or not taken):
             batch = self._rest.pop() if self._rest else next(self._batches, None)
             if batch is None:
-                raise InvalidData(f"input {self.table.alias} has no row with offset {self._position + count - missing}")
+                message = f"input {self.table.alias} has no row with offset {self._position + count - missing}"
+                raise InvalidData(message, place=Place(rule="file-offsets"))
             fitting = max(int(batch.num_rows * room / max(batch.nbytes, 1)), 0 if taken else 1)
             own = batch.slice(0, min(missing, fitting))
             while own.nbytes > room and own.num_rows > 1:
@@ -75,7 +76,7 @@ class InputRows:
         if len(wrong):
             raise InvalidData(
                 f"input {self.table.alias} has the offset {found[wrong[0]]} where {self._position + wrong[0]} is expected",
-                place=Place(field=name),
+                place=Place(field=name, rule="file-offsets"),
             )
 
     def _read(self, offsets: OffsetRange, slices: Sequence[SliceFile]) -> Iterator[pa.RecordBatch]:
@@ -106,6 +107,6 @@ class InputRows:
             try:
                 columns.append(batch.column(field.name).cast(field.type))
             except pa.ArrowException as error:
-                place = Place(file=path, field=field.name)
+                place = Place(file=path, field=field.name, rule="file-value")
                 raise InvalidData(f"a value of the column has no form in Spark: {error}", place=place) from error
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
