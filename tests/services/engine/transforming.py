@@ -105,17 +105,15 @@ class Transaction:
         return list(zip(*(column.to_pylist() for column in shown.columns), strict=True)) if shown.num_rows else []
 
 
-class Derivative:
-    """A derivative dataset: `pull` takes what is new in its inputs."""
+class Requests:
+    """What is asked for a derivative dataset, transaction by transaction."""
 
     def __init__(
         self,
         query: str | Sequence[tuple[str | None, str]],
         inputs: Sequence[Input],
-        call: EngineCall,
         *,
         name: str = "out",
-        settings: Mapping[str, int] | None = None,
         temporal_tables: Sequence[TemporalTable] = (),
         whole_checkpoints: bool = False,
     ) -> None:
@@ -125,7 +123,6 @@ class Derivative:
         queries = tuple(SqlQueryStep(alias=alias, query=sql) for alias, sql in steps)
         self.transform = TransformSql(engine="spark", queries=queries, temporal_tables=tuple(temporal_tables) or None)
         self.inputs = list(inputs)
-        self.call = replace(call, settings=replace(call.settings, **(settings or {})))
         self.name = name
         self.taken = [0] * len(inputs)
         self.transactions: list[Transaction] = []
@@ -159,6 +156,24 @@ class Derivative:
         last = self.transactions[-1].checkpoint_path
         return {name: known[name] for name in (physical_hash(last)[0], *checkpoint_bases(last))}
 
+
+class Derivative(Requests):
+    """A derivative dataset: `pull` takes what is new in its inputs."""
+
+    def __init__(
+        self,
+        query: str | Sequence[tuple[str | None, str]],
+        inputs: Sequence[Input],
+        call: EngineCall,
+        *,
+        name: str = "out",
+        settings: Mapping[str, int] | None = None,
+        temporal_tables: Sequence[TemporalTable] = (),
+        whole_checkpoints: bool = False,
+    ) -> None:
+        super().__init__(query, inputs, name=name, temporal_tables=temporal_tables, whole_checkpoints=whole_checkpoints)
+        self.call = replace(call, settings=replace(call.settings, **(settings or {})))
+
     def pull(self, upto: Sequence[int] | None = None) -> Transaction:
         """Runs one transaction."""
         request = self.request(upto)
@@ -169,8 +184,12 @@ class Derivative:
 
 def run(request: TransformRequest, call: EngineCall) -> Transaction:
     """Runs a request and reads what it wrote."""
-    result = execute_transform(request, call)
-    data, checkpoint = call.exchange.root / request.new_data_path, call.exchange.root / request.new_checkpoint_path
+    return written(request, execute_transform(request, call), call.exchange.root)
+
+
+def written(request: TransformRequest, result: TransformResult, exchange: Path) -> Transaction:
+    """What a request has left in the exchange folder."""
+    data, checkpoint = exchange / request.new_data_path, exchange / request.new_checkpoint_path
     return Transaction(request, result, pq.read_table(data), data, checkpoint)
 
 
