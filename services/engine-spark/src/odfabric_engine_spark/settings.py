@@ -13,6 +13,7 @@ from pathlib import Path
 
 KIB = 1024
 MIB = 1024 * KIB
+GIB = 1024 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +143,9 @@ class EngineSettings:
     aggregate_by_spark: bool = False
     """Whether of more than that Spark's tasks make the sums, and look up, advance and compare the groups. On a cluster they always do:
     executors share the work, while one machine is faster piece by piece."""
+    transform_output_bytes_max: int = 64 * GIB
+    """Size of the rows that one transform may write, before they are compressed: rows that each make many fill no disk. Beyond it the
+    transform fails."""
     taken_back_rows_max: int = 500_000
     """New rows of a transaction in which a row that fails is looked for among those which the same transaction withdraws."""
     migration_rows_max: int = 50_000_000

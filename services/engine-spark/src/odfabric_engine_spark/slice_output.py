@@ -8,7 +8,7 @@ sure of. Source: specification facts, "Data slices".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from odfabric_engine_spark.read.null_counts import NullCounts
 from odfabric_engine_spark.result_rows import batches_of
 
 _OFFSET_MAX = (1 << 63) - 1
+_TRANSFORM_LIMIT = "transform_output_bytes_max"
 _SINGLE_TASK_BYTES_MAX = 4 * 1024 * 1024
 """Size up to which one task does all the work: a shuffle costs more than it saves."""
 
@@ -80,6 +81,24 @@ def write_slice(
         lambda: rows.orderBy(*order),
     )
     return write_batches(call, batches, shape, output=output)
+
+
+def write_transformed(
+    call: EngineCall, batches: Iterable[pa.RecordBatch], shape: SliceShape, *, output: Path
+) -> WrittenSlice:
+    """`write_batches` for what a query made of its input, of any size. Raises LimitExceeded where that is too much."""
+    return write_batches(call, _bounded(batches, call.settings.transform_output_bytes_max), shape, output=output)
+
+
+def _bounded(batches: Iterable[pa.RecordBatch], bytes_max: int) -> Iterator[pa.RecordBatch]:
+    """Ends before the batch with which all would have more bytes."""
+    size = 0
+    for batch in batches:
+        size += batch.nbytes
+        if size > bytes_max:
+            message = "the transform makes more rows than one may write"
+            raise LimitExceeded(message, limit=_TRANSFORM_LIMIT, maximum=bytes_max)
+        yield batch
 
 
 def write_batches(

@@ -26,7 +26,7 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.evolution.difference import Changelog, Changes, difference, weights_of
 from odfabric_engine_spark.incremental.changes import Records
 from odfabric_engine_spark.incremental.execute import execute_transform
-from odfabric_engine_spark.slice_output import SliceShape, write_batches
+from odfabric_engine_spark.slice_output import SliceShape, write_transformed
 
 _LIMIT = "migration_rows_max"
 _RESULT = "migrated-result"
@@ -51,7 +51,7 @@ def migrate_query(request: MigrateRequest, call: EngineCall) -> TransformResult:
     batches = _records(
         _changelog(call, paths, shape), _changelog(call, [scratch] if result.offsets else [], shape), shape, call
     )
-    written = write_batches(call, batches, shape, output=call.exchange.output(following.new_data_path))
+    written = write_transformed(call, batches, shape, output=call.exchange.output(following.new_data_path))
     return replace(result, offsets=written.offsets)
 
 

@@ -42,7 +42,7 @@ from odfabric_engine_spark.incremental.output import OutputShape
 from odfabric_engine_spark.incremental.output_watermark import open_group_from
 from odfabric_engine_spark.incremental.steps import Timeline, timeline
 from odfabric_engine_spark.incremental.transaction_size import TransactionSize
-from odfabric_engine_spark.slice_output import SliceShape, write_batches
+from odfabric_engine_spark.slice_output import SliceShape, write_transformed
 from odfabric_engine_spark.stages.query import StagedQuery
 from odfabric_engine_spark.stages.transaction import StagedTransaction, StageStates, state_columns, value_columns
 from odfabric_engine_spark.state.checkpoint import (
@@ -234,7 +234,7 @@ def _write(
 
     # However this ends, nothing that makes records or writes runs afterwards.
     with closing(found), ThreadPoolExecutor(1) as beside:
-        offsets = write_batches(call, batches(), shape, output=call.exchange.output(request.new_data_path)).offsets
+        offsets = write_transformed(call, batches(), shape, output=call.exchange.output(request.new_data_path)).offsets
         call.progress("checkpoint")
         ((end, written),) = ends
         checkpoint = written.result()
