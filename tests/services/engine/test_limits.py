@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,15 +21,18 @@ from odfabric_engine_spark.calls import CallRunner, Finished
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.leftover_tasks import has_leftover_tasks
 from odfabric_engine_spark.operations import run_query
-from odfabric_engine_spark.server import EXIT_JVM_DIED
+from odfabric_engine_spark.server import EXIT_JVM_DIED, EXIT_STUCK
 from odfabric_engine_spark.session import SparkProcess
 from odfabric_engine_spark.settings import EngineSettings
 from tests.services.engine.engine_process import EngineUnderTest
+from tests.services.engine.transforming import A, Input, Requests, input_schema, written
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.alone]
 
 BY_TIME = "query_wall_s_max"
+OF_THE_CALL = "engine_call_s_max"
+OF_THE_OUTPUT = "transform_output_bytes_max"
 TOO_COMPLEX = "too complex"
 """Whether the parser or a walk over the plan gives up first depends on the stack that is left: two rules, one meaning."""
 ABUSE = {
@@ -163,6 +167,70 @@ def test_memory_is_a_limit_too(tmp_path: Path) -> None:
             client.query(ask(HUNGRY), progress=lambda _: None)
         assert (caught.value.limit, caught.value.maximum) == ("memory_mib", 512)
     assert engine.process.wait(30) == EXIT_JVM_DIED, "the supervisor starts a healthy one"
+
+
+@dataclass(frozen=True)
+class Abuse:
+    """A query over two rows, the limit that it must be told, and whether its tasks look whether they shall stop."""
+
+    query: str
+    limit: str
+    looks: bool = True
+
+
+ABUSIVE_TRANSFORMS = {
+    "a join without end": Abuse(
+        "SELECT max(a.event_time) AS event_time, count(*) AS n"
+        " FROM a CROSS JOIN range(1000000000) b CROSS JOIN range(20000) c",
+        OF_THE_CALL,
+    ),
+    "more rows than may be written": Abuse("SELECT event_time, explode(sequence(1, v)) AS x FROM a", OF_THE_OUTPUT),
+    "rows without end of one row": Abuse(
+        "SELECT event_time, x, explode(sequence(1, v)) AS y"
+        " FROM (SELECT event_time, v, explode(sequence(1, v)) AS x FROM a)",
+        OF_THE_CALL,
+        looks=False,
+    ),
+    "a regular expression that backtracks": Abuse(
+        r"SELECT event_time, concat(repeat('a', 64), k) rlike r'^(a|aa)+\1$' AS never FROM a", OF_THE_CALL, looks=False
+    ),
+}
+ROWS_OF_TRANSFORMS = input_schema(pa.field("k", pa.string()), pa.field("v", pa.int64()))
+CALL_S = 4.0
+GRACE_S = 1.0
+
+
+@pytest.mark.parametrize("abuse", ABUSIVE_TRANSFORMS.values(), ids=ABUSIVE_TRANSFORMS)
+def test_the_transform_after_abuse_is_as_before(tmp_path: Path, abuse: Abuse) -> None:
+    options = ("--grace-s", str(GRACE_S), "--transform-output-bytes-max", str(1 << 20))
+    engine = EngineUnderTest(tmp_path, options=options)
+    one = Input(engine.exchange, "a", ROWS_OF_TRANSFORMS).add([(A, 0, "!", 100_000), (A, 1, "!", 100_000)], watermark=0)
+
+    def transform(query: str, name: str, call_s: float) -> list[tuple[Any, ...]]:
+        request = Requests(query, [one], name=name).request()
+        with engine.client(call_s_max=call_s) as client:
+            return written(request, client.execute_transform(request, progress=lambda _: None), engine.exchange).records
+
+    def small(name: str) -> list[tuple[Any, ...]]:
+        return transform("SELECT max(event_time) AS event_time, k, sum(v) AS s FROM a GROUP BY k", name, PATIENCE_S)
+
+    before = small("before")
+    assert [row[2:] for row in before] == [("!", 200_000)]
+    began = time.monotonic()
+    with pytest.raises(LimitExceeded) as caught:
+        transform(abuse.query, "abuse", CALL_S)
+    assert caught.value.limit == abuse.limit
+    assert time.monotonic() - began < 2 * (CALL_S + GRACE_S)
+    if abuse.looks:
+        wait_until(engine.is_calm, deadline_s=PATIENCE_S, what="the end of the work")
+        assert not [path.name for path in engine.exchange.iterdir() if path.name.startswith((".scratch", "abuse"))]
+    else:
+        assert engine.process.wait(PATIENCE_S) == EXIT_STUCK
+        engine = EngineUnderTest(tmp_path, options=options)  # as the supervisor does
+    began = time.monotonic()
+    assert small("after") == before
+    assert time.monotonic() - began < PATIENCE_S / 4
+    assert engine.stop() == 0
 
 
 def test_the_answer_of_a_call_that_does_not_end_leaves_at_once(spark: SparkProcess, tmp_path: Path) -> None:
