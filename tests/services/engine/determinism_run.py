@@ -1,7 +1,7 @@
 """Runs the table of requests once, in a Spark of its own configuration: `python -m tests.services.engine.determinism_run FOLDER CONFIGURATION`.
 
-Prints a JSON object: the clocks of Python and of Spark (seconds since 1970), and name of a request to the logical hashes of its
-transactions. `test_determinism` compares them.
+Prints a JSON object: the clocks of Python and of Spark (seconds since 1970), and name of a request to what each of its transactions
+gave: the logical hash of the slice, the hash of the checkpoint's bytes, the watermark. `test_determinism` compares them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from typing import Any
 import pyarrow as pa
 
 from odfabric.formats.logical_hash import logical_hash_of_parquet
+from odfabric.formats.physical_hash import physical_hash
+from odfabric.model.metadata import TemporalTable
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.jvm import find_java, start_jvm
 from odfabric_engine_spark.session import SparkProcess, attach, request_session
 from odfabric_engine_spark.settings import EngineSettings
-from tests.services.engine.transforming import CF, CT, HOUR, A, Derivative, Input, R, input_schema
+from tests.services.engine.transforming import CF, CT, HOUR, A, Derivative, Input, R, Transaction, input_schema
 from tests.support.another_day import java_on_another_day
 from tests.support.class_archive import archive_flags
 
@@ -75,8 +77,24 @@ REQUESTS = {
         "select event_time, k, v from input i where not exists (select 1 from input j where j.k = i.k and j.v > i.v)"
         " except select event_time, k, v from input where f < (select avg(f) from input)"
     ),
+    "the version of that time": (
+        "select i.event_time, i.k, i.v, w.f, w.since from input i left join lateral (select f, event_time as since from versions b"
+        " where b.k = i.k and b.event_time <= i.event_time order by b.event_time desc limit 1) w on true"
+    ),
+    "lists, JSON and all of both": (
+        "select coalesce(l.event_time, r.event_time) as event_time, l.k, l.x, r.k as other, r.j from"
+        " (select event_time, k, v, explode(sequence(0, abs(v) % 4)) as x from input where v % 3 = 0) l full join"
+        " (select event_time, k, v, to_json(named_struct('k', k, 'f', f, 'd', d)) as j, from_json(concat('[', v, ',', f, ']'), 'array<double>') as a"
+        " from input where v % 5 = 0) r on l.k = r.k and l.v = r.v and l.x < size(r.a)"
+    ),
+    "pivoted": (
+        "select * from (select max(event_time) over (partition by k) as event_time, k, v % 3 as rest, f from input)"
+        " pivot (sum(f) for rest in (0 as none, 1 as one, 2 as two))"
+    ),
 }
-"""Add a query here, and it is held to the law: the same request gives the same logical hash, whatever the machine."""
+"""Add a query here, and it is held to the law: the same request gives the same logical hash, checkpoint and watermark, whatever the
+machine. The inputs are `input` and `versions`, which may be looked up as a temporal table."""
+VERSIONS = "versions"
 
 SCHEMA = input_schema(
     pa.field("k", pa.string()),
@@ -114,9 +132,9 @@ class Configuration:
         return cls(**{**given, "java": tuple(given["java"])})
 
 
-def blocks() -> Iterator[tuple[list[tuple[Any, ...]], int]]:
+def blocks(*, seed: int) -> Iterator[tuple[list[tuple[Any, ...]], int]]:
     """Rows and watermark of each block: sums of these floats differ with their order, and some rows are corrected."""
-    chance, present = random.Random(7), []
+    chance, present = random.Random(6 + seed), []
     for number in range(BLOCKS):
         rows: list[tuple[Any, ...]] = []
         for _ in range(ROWS):
@@ -165,20 +183,33 @@ def started(configuration: Configuration, folder: Path) -> tuple[SparkProcess, E
     return spark, EngineCall(session=session, exchange=ExchangeFolder.at(folder), settings=settings, scratch=scratch)
 
 
-def hashes(call: EngineCall, folder: Path) -> dict[str, list[str]]:
-    """Logical hashes of each request: two transactions of two blocks each."""
+def hashes(call: EngineCall, folder: Path) -> dict[str, list[list[str]]]:
+    """What each request gave: two transactions of two blocks each."""
     found = {}
     for number, (name, query) in enumerate(REQUESTS.items()):
         own = folder / f"{number}"
         own.mkdir()
-        one = Input(own, "input", SCHEMA)
-        for rows, watermark in blocks():
-            one.add(decimals(rows), watermark=watermark)
-        derivative = Derivative(query, [one], replace(call, exchange=ExchangeFolder.at(own)))
-        transactions = [derivative.pull([upto]) for upto in (BLOCKS // 2, BLOCKS)]
+        inputs = [Input(own, "input", SCHEMA)]
+        if VERSIONS in query:
+            inputs.append(Input(own, VERSIONS, SCHEMA, number=2))
+        for one in inputs:
+            for rows, watermark in blocks(seed=one.number):
+                one.add(decimals(rows), watermark=watermark)
+        tables = [TemporalTable(name=VERSIONS, primary_key=("k",))] if VERSIONS in query else []
+        derivative = Derivative(query, inputs, replace(call, exchange=ExchangeFolder.at(own)), temporal_tables=tables)
+        transactions = [derivative.pull([upto] * len(inputs)) for upto in (BLOCKS // 2, BLOCKS)]
         assert all(transaction.table.num_rows for transaction in transactions), f"{name} tells nothing"
-        found[name] = [str(logical_hash_of_parquet(transaction.slice_path).multihash) for transaction in transactions]
+        found[name] = [_hashes_of(transaction) for transaction in transactions]
     return found
+
+
+def _hashes_of(transaction: Transaction) -> list[str]:
+    checkpoint = str(physical_hash(transaction.checkpoint_path)[0])
+    return [
+        str(logical_hash_of_parquet(transaction.slice_path).multihash),
+        checkpoint,
+        str(transaction.result.watermark),
+    ]
 
 
 def decimals(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

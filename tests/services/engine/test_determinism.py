@@ -1,5 +1,5 @@
-"""Law L5: the same request gives the same logical hash, whatever cores, partitions, plans, locale, zone and memory the engine has, and
-on whatever day."""
+"""Law L5: the same request gives the same logical hash, checkpoint and watermark, whatever cores, partitions, plans, locale, zone and
+memory the engine has, and on whatever day."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ ALL = "ODF_LAW_CASES" in os.environ
 CHOSEN = list(CONFIGURATIONS) if ALL else list(CONFIGURATIONS)[:IN_CI]
 
 
-def hashes(configuration: Configuration, folder: Path) -> dict[str, list[str]]:
+def hashes(configuration: Configuration, folder: Path) -> dict[str, list[list[str]]]:
     command = [
         sys.executable,
         "-P",
@@ -81,16 +81,16 @@ def hashes(configuration: Configuration, folder: Path) -> dict[str, list[str]]:
     told = json.loads(ran.stdout.splitlines()[-1])
     ahead = [(clock - time.time()) / DAY_S for clock in told["clocks"]]
     assert ahead == pytest.approx([configuration.days] * 2, abs=0.5), "the clocks did not move as they should"
-    found: dict[str, list[str]] = told["hashes"]
+    found: dict[str, list[list[str]]] = told["hashes"]
     return found
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[str]]]:
     return hashes(CONFIGURATIONS[CHOSEN[0]], tmp_path_factory.mktemp("plain"))
 
 
 @pytest.mark.parametrize("name", CHOSEN[1:])
-def test_the_same_request_gives_the_same_hash(tmp_path: Path, plain: dict[str, list[str]], name: str) -> None:
+def test_the_same_request_gives_the_same_hash(tmp_path: Path, plain: dict[str, list[list[str]]], name: str) -> None:
     assert set(plain) == set(REQUESTS)
     assert hashes(CONFIGURATIONS[name], tmp_path) == plain
