@@ -307,7 +307,31 @@ def test_every_step_gets_its_own_translation(engine_call: EngineCall) -> None:
     assert [(one.step, bool(one.suggestion)) for one in found.problems] == [(0, True), (1, True)]
 
 
+NOTED = [
+    ("flink", "select event_time, cast(v as varchar) x from a", "other texts in Spark"),
+    ("risingwave", "select event_time, cast(event_time as varchar) x from a", "other texts in Spark"),
+    (
+        "risingwave",
+        "select max(event_time) event_time, k, avg(v) x from a group by k",
+        "avg of integers gives a floating",
+    ),
+    ("datafusion", "select event_time, v * 1.1 x from a", "1.1 is written 1.1D"),
+    ("datafusion", "select event_time, floor(v) x from a", "floor and ceil give whole numbers"),
+]
+
+
+@pytest.mark.parametrize(("engine", "query", "note"), NOTED)
+def test_where_a_translation_differs_is_noted(engine_call: EngineCall, engine: str, query: str, note: str) -> None:
+    (problem,) = judged(engine_call, query, engine=engine).problems
+    assert problem.suggestion
+    assert note in (problem.hint or "")
+    plain = judged(engine_call, "select event_time, cast('1' as varchar(5)) x, 1 y from a", engine=engine).problems[0]
+    assert plain.suggestion
+    assert note not in (plain.hint or "")
+
+
 UNSOUND = [
+    ("flink", "select max(event_time) event_time, k from a group by session(event_time, interval '30' minute), k", "session_window"),
     ("datafusion", "select event_time, v / 2 h from a", "division"),
     ("datafusion", "select event_time, concat(k, k) c from a", "concat of NULL"),
     ("datafusion", "select event_time, now() n from a", "not known to mean the same"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import sqlglot
@@ -61,7 +62,14 @@ _GROUP_WINDOWS = ("TUMBLE", "HOP")
 _CALENDAR = frozenset({"MONTH", "QUARTER", "YEAR"})
 _WINDOW_COLUMNS = {"window_start": "START", "window_end": "END", "window_time": "ROWTIME"}
 _MONTH_NOTE = "windows of months are groups that are corrected as they grow, not emitted once when the month is over"
-_AVG_NOTE = "avg of integers gives a fraction in Spark"
+_AVG_NOTES = {
+    "flink": "avg of integers gives a fraction in Spark",
+    "risingwave": "avg of integers gives a floating point number in Spark, not a decimal",
+}
+_TEXT_NOTE = "floating point numbers, decimals and times may be other texts in Spark: 1.0 rather than 1, and no zeros behind seconds"
+_DECIMAL_NOTE = "a number with a point is a decimal in Spark, not a floating point number: 1.1 is written 1.1D for that"
+_FLOOR_NOTE = "floor and ceil give whole numbers in Spark, of floating point numbers too"
+_SESSION = "sessions are written session_window(event_time, '30 minutes') in GROUP BY in Spark, and session_window.start and .end in SELECT"
 _LOOK_UP_NOTE = "the table of versions stands in `temporalTables` with its primary key, and its event time has the name of the time it is joined by"
 _MADE_HERE = "made here"
 """A mark of nodes that are Spark's already."""
@@ -100,17 +108,12 @@ def translate(query: str, engine: str) -> Translation:
         notes = list(dict.fromkeys([*_rewritten(tree), *_looked_up(tree)]))
         _check(tree)
         _check_corners(tree, engine)
-        if engine == "risingwave" and any(
-            each.to.is_type(*exp.DataType.INTEGER_TYPES) for each in tree.find_all(exp.Cast)
-        ):
-            notes.append(_ROUNDED_NOTE)
-        if engine == "datafusion" and any(True for _ in tree.find_all(exp.Join, exp.Group, exp.AggFunc, exp.Window)):
-            notes.append(_WHOLE_NOTE)
-        if engine == "flink" and tree.find(exp.Avg):
-            notes.append(_AVG_NOTE)
+        notes += _notes(tree, engine)
         text = tree.sql(dialect="spark", pretty=True, unsupported_level=ErrorLevel.RAISE)
         return Translation(text, tuple(notes))
     except SqlglotError as error:
+        if any(word.upper() == "SESSION" and behind == "(" for word, behind in pairwise(_words(query, dialect))):
+            raise Untranslatable(_SESSION) from None
         first = (getattr(error, "errors", None) or [{}])[0]
         raise Untranslatable(
             f"it cannot be read: {first.get('description') or 'a syntax error'}",
@@ -119,6 +122,34 @@ def translate(query: str, engine: str) -> Translation:
         ) from None
     except RecursionError:
         raise Untranslatable("it is nested too deeply") from None
+
+
+def _notes(tree: exp.Query, engine: str) -> Iterator[str]:
+    """Where constructs on the list differ in a corner."""
+    casts = list(tree.find_all(exp.Cast))
+    if engine == "risingwave" and any(each.to.is_type(*exp.DataType.INTEGER_TYPES) for each in casts):
+        yield _ROUNDED_NOTE
+    if any(each.to.is_type(*exp.DataType.TEXT_TYPES) and not isinstance(each.this, exp.Literal) for each in casts):
+        yield _TEXT_NOTE
+    if engine == "datafusion" and any(True for _ in tree.find_all(exp.Join, exp.Group, exp.AggFunc, exp.Window)):
+        yield _WHOLE_NOTE
+    if engine == "datafusion" and any(_is_decimal(each) for each in tree.find_all(exp.Literal)):
+        yield _DECIMAL_NOTE
+    if engine in _AVG_NOTES and tree.find(exp.Avg):
+        yield _AVG_NOTES[engine]
+    if tree.find(exp.Floor, exp.Ceil):
+        yield _FLOOR_NOTE
+
+
+def _is_decimal(number: exp.Literal) -> bool:
+    return not number.is_string and "." in number.name and "E" not in number.name.upper()
+
+
+def _words(query: str, dialect: Dialect) -> list[str]:
+    try:
+        return [token.text for token in dialect.tokenize(query)]
+    except SqlglotError:
+        return []
 
 
 def _plain_window_tables(query: str, dialect: Dialect) -> str:
