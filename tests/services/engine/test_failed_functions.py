@@ -56,3 +56,11 @@ def test_a_pattern_of_times_that_spark_does_not_have_is_named(engine_call: Engin
     with pytest.raises(InvalidData, match=r"^Fail to recognize 'YYYY-MM-DD' pattern") as caught:
         Derivative("select event_time, to_char(event_time, s) x from a", [one], engine_call).pull()
     assert "yyyy-MM-dd" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("call", ["cast(parse_json(s) as string)", "from_json(s, 'a INT', map('mode', 'FAILFAST')).a"])
+def test_what_cannot_be_read_is_told_with_what_reads_it_as_null(engine_call: EngineCall, call: str) -> None:
+    one = Input(engine_call.exchange.root, "a", input_schema(pa.field("s", pa.string()))).add([(A, 0, "[(%")])
+    with pytest.raises(InvalidData) as caught:
+        Derivative(f"select event_time, {call} as x from a", [one], engine_call).pull()
+    assert "try_parse_json(..)" in (caught.value.hint or "")

@@ -256,3 +256,26 @@ def test_every_place_of_every_text_has_a_hint_or_none() -> None:
             assert hint is None or hint.strip()
         other_statement(text)
     assert syntax_hint("", 1, 1) is syntax_hint("select", None, None) is None
+
+
+ELSEWHERE = [
+    ("select o.event_time from a o asof join b i match_condition (o.event_time >= i.event_time)", "join lateral ("),
+    ("select window_time(window) event_time, k, sum(v) v from a group by window(event_time, '1 hour'), k", "window.end - interval"),
+    ("with recursive n(i) as (select 1 union all select i + 1 from n where i < 9) select event_time, i from a join n on true", "sequence(1, 10)"),
+    ("select event_time, my_udf(v) u from a", "there are none of users"),
+    ("select a.event_time from a where exists (select 1 from b where b.k = a.k and exists (select 1 from b c where c.k = b.k and c.v = a.v))", "hand the column on in the query between"),
+    ("select event_time, count(*) over (order by event_time range between interval 30 days preceding and interval 1 second preceding) n from a", "day to second preceding and"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "hint"), ELSEWHERE)
+def test_what_spark_refuses_too_is_told_with_what_to_write(engine_call: EngineCall, sql: str, hint: str) -> None:
+    first = validate(engine_call, sql).problems[0]
+    assert hint in (first.hint or ""), first
+    assert "spark.sql" not in first.message
+    assert first.line == 1
+
+
+def test_a_member_that_is_not_there_is_not_taken_for_one_further_out(engine_call: EngineCall) -> None:
+    first = validate(engine_call, "select a.event_time, a.vv from a join b on a.k = b.k").problems[0]
+    assert (first.hint or "").startswith("did you mean `a`.`v`"), first

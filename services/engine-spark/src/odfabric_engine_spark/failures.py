@@ -91,9 +91,12 @@ _TOO_DEEP = ("java.lang.StackOverflowError", "Max iterations (", "nesting depth 
 _OF_PATTERNS = "java.util.regex"
 _NO_COLUMN = "UNSUPPORTED_DATA_TYPE_FOR_ARROW_CONVERSION"
 _ABORTED = "Job aborted due to stage failure"
-_BY_VERSION = "INCONSISTENT_BEHAVIOR_CROSS_VERSION"
-_PATTERNS = "write patterns of times as yyyy-MM-dd HH:mm:ss, or correct the row"
 _CORRECT = "correct the row or the query that reads it"
+_HINTS = {
+    "INCONSISTENT_BEHAVIOR_CROSS_VERSION": "write patterns of times as yyyy-MM-dd HH:mm:ss, or correct the row",
+    "MALFORMED_RECORD_IN_PARSING": f"{_CORRECT}: try_parse_json(..), and from_json(..) without FAILFAST, give null for what they cannot read",
+}
+"""What to do about a row, where there is more to say of it."""
 
 
 def as_odf_error(error: BaseException) -> OdfError | None:
@@ -123,7 +126,7 @@ def as_odf_error(error: BaseException) -> OdfError | None:
     if found is not None and _is_of_data(
         found
     ):  # first, for such a message quotes values, which may read like anything below
-        return InvalidData(_message(found), hint=_PATTERNS if found[1] == _BY_VERSION else _CORRECT)
+        return InvalidData(_message(found), hint=_HINTS.get(found[1], _CORRECT))
     if reason := next((reason for reason in _OF_THE_MACHINE if reason in text), None):
         return Determinate(f"the engine's machine failed: {reason}")
     if any(reason in text for reason in _OF_EXECUTORS):

@@ -34,7 +34,7 @@ REASONS = {
     "unreviewed": ("it has not been reviewed", "write it with other functions of Spark SQL"),
     "unknown": (
         "there is no such function, or it is not on the list of allowed ones",
-        "write it with other functions of Spark SQL",
+        "write it with other functions of Spark SQL; there are none of users",
     ),
 }
 """Reason ids of the data files: what a refusal says, and what to do instead."""

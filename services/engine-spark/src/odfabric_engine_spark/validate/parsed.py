@@ -341,8 +341,9 @@ class ParsedGate:
         elif name == "Pivot":
             yield from _judge_pivot(node)
         elif name == "UnresolvedWith" and node.allowRecursion():
-            hint = "write a join for each level, or a step"
-            yield refusal("recursion", "WITH RECURSIVE is not allowed", at=node, hint=hint)
+            hint = "take explode(sequence(1, 10)) for a series, and for the levels of a tree a join or a step each"
+            why = "what a result adds to itself cannot be followed change by change"
+            yield refusal("recursion", f"WITH RECURSIVE is not allowed: {why}", at=node, hint=hint)
 
     def _judge_hint(self, node: Plan) -> Iterator[InvalidQuery]:
         name = str(node.name())

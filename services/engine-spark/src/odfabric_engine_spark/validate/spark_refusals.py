@@ -30,7 +30,7 @@ from odfabric_engine_spark.validate.unknown_names import (
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*?)(?:\s*SQLSTATE: [0-9A-Z]{5}|\n|$)", re.DOTALL)
 _ADVICE = re.compile(
-    r"\s*(?:Please, refer to|Please check|Please specify|For more information|Please ensure that|Please use|You need to add|For example:|Add GROUP BY or|Use `try|If necessary).*",
+    r"\s*(?:Please, refer to|Please check|Please specify|For more information|Please ensure that|Please use|You need to add|For example:|Add GROUP BY or|Use `try|If necessary|Set .spark\.).*",
     re.DOTALL,
 )
 _POSITION = re.compile(r"[;,]?\s*\(?line \d+,? pos(?:ition)? \d+\)?.*", re.DOTALL)
@@ -88,6 +88,8 @@ _HINTS: Mapping[str, str] = {
     "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN": "write a condition, such as a comparison",
     "DATATYPE_MISMATCH.IN_SUBQUERY_LENGTH_MISMATCH": "select as many columns in the subquery as stand before IN",
     "DATATYPE_MISMATCH.NON_FOLDABLE_INPUT": "write a constant there",
+    "DATATYPE_MISMATCH.SPECIFIED_WINDOW_FRAME_DIFF_TYPES": "write both bounds in the same units: interval '30 00:00:00' day to second"
+    " preceding and interval '0 00:00:01' day to second preceding",
     "DATATYPE_MISMATCH.SPECIFIED_WINDOW_FRAME_WRONG_COMPARISON": "write the earlier bound first",
     "DATATYPE_MISMATCH.VALUE_OUT_OF_RANGE": "write a value within that range",
     "DATATYPE_MISMATCH.RANGE_FRAME_INVALID_TYPE": "write an interval: range between interval '1' hour preceding and current row",
@@ -128,10 +130,11 @@ _HINTS: Mapping[str, str] = {
     "UNRESOLVED_COLUMN": "name a column of the tables in FROM",
     "UNRESOLVED_COLUMN.WITHOUT_SUGGESTION": "there are no columns there; a function in FROM that reads those of a table stands behind"
     " LATERAL: from a, lateral explode(list) as t(x)",
-    "UNRESOLVED_ROUTINE": "write it with other functions of Spark SQL",
+    "UNRESOLVED_ROUTINE": "write it with other functions of Spark SQL; there are none of users",
     "UNRESOLVED_USING_COLUMN_FOR_JOIN": "write ON with a column of each side: on a.x = b.y",
     "UNSUPPORTED_DATATYPE": "write a type of Spark SQL: int, bigint, double, decimal(12, 2), string, date, timestamp, ..",
     "UNSUPPORTED_EXPR_FOR_OPERATOR": "aggregate in a query of its own, and join its rows",
+    "UNSUPPORTED_FEATURE.ASOF_JOIN": _AS_OF,
     "UNSUPPORTED_GROUPING_EXPRESSION": "group by rollup(..), cube(..) or grouping sets (..)",
     "UNSUPPORTED_TIME_TYPE": "of dates and times take numbers and cast back: timestamp_seconds(median(unix_seconds(..))), or unix_date(..)",
     "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY": "join its rows, or write it in SELECT, WHERE or HAVING",
@@ -250,7 +253,12 @@ def _type_of_others(message: str) -> tuple[str, str | None]:
 
 def _not_grouped(message: str) -> tuple[str, str | None]:
     found = re.match(r'The non-aggregating expression (".*") is based on', message)
-    return (message if found is None else f"{found[1]} is neither grouped by nor aggregated"), None
+    hint = (
+        "write window.end - interval 1 millisecond, or call it in a query around this one"
+        if "window_time(" in message
+        else None
+    )
+    return (message if found is None else f"{found[1]} is neither grouped by nor aggregated"), hint
 
 
 def _unnamed(message: str) -> tuple[str, str | None]:

@@ -24,6 +24,7 @@ _WINDOW = (
     "group by window(event_time, '1 hour'); a slide is not longer than the window, a start not longer than the slide"
 )
 _LATER = "WHERE and ON do not know yet what SELECT names"
+_ONE_OUT = "the query around this one, it cannot be seen: join it here, or hand the column on in the query between"
 _ALIAS = f"{_LATER}: write the expression again, or a query around this one"
 _MISSPELT = 0.8
 """How near a name must be to that of a column to be taken for it, misspelt."""
@@ -129,7 +130,11 @@ def _of_table(told: str, written: Parts, visible: list[Parts], known: KnownNames
         near = [each for each in visible if each[-1] == written[-1]]
         rather = _nearest(written[-1], near or visible)
         return Told(told, f"no table here is called {quoted(written[:1])}: {rather}" if rather else None)
-    return Told(told, _nearest(written[-1], visible))
+    near_by = _nearest(written[-1], visible)
+    if written[-1] in known.columns and all(each[0] != written[0] for each in visible if len(each) > 1):
+        further_out = f"where {quoted(written[:1])} stands further out than {_ONE_OUT}"
+        return Told(told, f"{further_out}; else {near_by}" if near_by else further_out)
+    return Told(told, near_by)
 
 
 def _meant(written: Parts, visible: list[Parts], known: KnownNames) -> Parts | None:
