@@ -74,7 +74,9 @@ def test_what_our_own_coordinator_would_have_said(tmp_path: Path) -> None:
     assert list(steps_of_blocks(blocks, marks, OffsetRange(0, 3))) == one.steps
 
 
-SCHEMA = pa.schema([("offset", pa.int64()), ("system_time", pa.timestamp("ms", "UTC"))])
+TIME = pa.timestamp("ms", "UTC")
+EVENT_TIME = ("event_time", TIME)
+SCHEMA = pa.schema([("offset", pa.int64()), ("system_time", TIME), EVENT_TIME])
 NOW = dt.datetime(2050, 1, 1, tzinfo=dt.UTC)
 
 
@@ -82,19 +84,21 @@ NOW = dt.datetime(2050, 1, 1, tzinfo=dt.UTC)
     ("schema", "rows"),
     [
         (SCHEMA, []),
-        (SCHEMA, [(None, NOW)]),
-        (SCHEMA, [(0, None)]),
-        (pa.schema([("offset", pa.string()), ("system_time", pa.timestamp("ms", "UTC"))]), [("0", NOW)]),
-        (pa.schema([("offset", pa.int64()), ("system_time", pa.int64())]), [(0, 0)]),
-        (pa.schema([("offset", pa.int64())]), [(0,)]),
-        (pa.schema([("system_time", pa.timestamp("ms", "UTC"))]), [(NOW,)]),
+        (SCHEMA, [(None, NOW, NOW)]),
+        (SCHEMA, [(0, None, NOW)]),
+        (pa.schema([("offset", pa.string()), ("system_time", TIME), EVENT_TIME]), [("0", NOW, NOW)]),
+        (pa.schema([("offset", pa.int64()), ("system_time", pa.int64()), EVENT_TIME]), [(0, 0, NOW)]),
+        (pa.schema([("offset", pa.int64()), EVENT_TIME]), [(0, NOW)]),
+        (pa.schema([("system_time", TIME), EVENT_TIME]), [(NOW, NOW)]),
+        (pa.schema([("offset", pa.int64()), ("system_time", TIME)]), [(0, NOW)]),
     ],
 )
 def test_files_that_are_no_slices(tmp_path: Path, schema: pa.Schema, rows: list[tuple[Any, ...]]) -> None:
     table = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
     pq.write_table(table, tmp_path / "slice")
-    with pytest.raises(InvalidData):
+    with pytest.raises(InvalidData) as refused:
         read_block("slice", DatasetVocabulary(), ExchangeFolder.at(tmp_path))
+    assert refused.value.place.rule == "file-no-slice"
 
 
 def test_a_file_that_is_no_parquet_is_refused_by_name(tmp_path: Path) -> None:
@@ -104,8 +108,8 @@ def test_a_file_that_is_no_parquet_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_system_times_of_any_unit_and_in_several_row_groups(tmp_path: Path) -> None:
-    schema = pa.schema([("offset", pa.uint64()), ("system_time", pa.timestamp("ns", "UTC"))])
-    rows = {"offset": [7, 8, 9, 10], "system_time": [1, 2, 3, 30_000_999]}
+    schema = pa.schema([("offset", pa.uint64()), ("system_time", pa.timestamp("ns", "UTC")), EVENT_TIME])
+    rows = {"offset": [7, 8, 9, 10], "system_time": [1, 2, 3, 30_000_999], "event_time": [0] * 4}
     pq.write_table(pa.table(rows, schema=schema), tmp_path / "slice", row_group_size=2)
     found = read_block("slice", DatasetVocabulary(), ExchangeFolder.at(tmp_path))
     assert found == DataBlock(SliceFile(path="slice", offsets=OffsetRange(7, 11)), 30)
