@@ -444,6 +444,18 @@ def test_a_value_without_an_order_is_not_picked_from_rows_that_tie(engine_call: 
     assert validate(engine_call, named).problems == ()
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select max(event_time) event_time, s.map x, count(*) n from (select *, named_struct('map', v, 'interval', k) s from a) group by s",
+        "select event_time, named_struct('collateral', v, 'variant', k) s from a",
+        "select event_time, s.double x, row_number() over (partition by s order by event_time) n from (select *, struct(v as double) s from a)",
+    ],
+)
+def test_members_may_have_names_of_types(engine_call: EngineCall, sql: str) -> None:
+    assert validate(engine_call, sql).problems == ()
+
+
 def test_a_map_of_an_input_that_would_be_kept_is_refused(engine_call: EngineCall) -> None:
     schema = SCHEMA.append(pa.field("m", pa.map_(pa.string(), pa.int32())))
     rowwise = "select a.event_time, a.v from a where a.m['x'] > 1"

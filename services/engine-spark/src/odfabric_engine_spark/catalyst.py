@@ -7,6 +7,7 @@ Not here: which trees are allowed (`validate`), what they mean for increments (`
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ _MICROS_PER_DAY = SECONDS_PER_DAY * 1_000_000
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 OWN_PREFIX = "__odf_"
 """How names of columns begin that the engine has made. Neither inputs nor queries have such names."""
+_MEMBER_NAME = re.compile(r'"name":"(?:[^"\\]|\\.)*",')
 _CHILDLESS = frozenset(
     {"Literal", "AttributeReference", "UnresolvedAttribute", "UnresolvedStar", "NamedLambdaVariable"}
 )
@@ -297,6 +299,11 @@ def is_attribute(expression: Expression) -> bool:
 def rehomed(frame: DataFrame, session: SparkSession) -> DataFrame:
     """The same plan in another session."""
     return Catalyst(session).data_frame(analysed(frame))
+
+
+def type_text(expression: Expression) -> str:
+    """Spark's text of a type as JSON without the names of members, which may be those of types: what is in it has these quotes."""
+    return _MEMBER_NAME.sub("", str(expression.dataType().json()))
 
 
 def is_date(expression: Expression) -> bool:

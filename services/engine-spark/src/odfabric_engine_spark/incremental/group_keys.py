@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from odfabric.formats.canonical_rows import one_array
-from odfabric_engine_spark.catalyst import Expression
+from odfabric_engine_spark.catalyst import Expression, type_text
 
 _NO_BYTES = ('"map"', '"variant"', '"void"', '"interval"', '"interval year', '"interval month"')
 """How the text of a type shows that values of it have no canonical bytes."""
@@ -22,13 +22,13 @@ _NO_BYTES = ('"map"', '"variant"', '"void"', '"interval"', '"interval year', '"i
 
 def has_bytes(expression: Expression) -> bool:
     """Whether values of an expression's type have canonical bytes, which a key needs."""
-    text = str(expression.dataType().json())
+    text = type_text(expression)
     return not any(sign in text for sign in _NO_BYTES)
 
 
 def can_be_key(expression: Expression) -> bool:
     """Whether equal values of this type are equal bytes once floats have one zero and one NaN (nested ones have not)."""
-    text = str(expression.dataType().json())
+    text = type_text(expression)
     if not has_bytes(expression) or "collat" in text.lower():
         return False
     return not (text.startswith("{") and ('"float"' in text or '"double"' in text))

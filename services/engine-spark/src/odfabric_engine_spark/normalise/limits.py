@@ -24,6 +24,7 @@ from odfabric_engine_spark.catalyst import (
     items,
     output_of,
     simple_name,
+    type_text,
     walk_expression,
 )
 from odfabric_engine_spark.incremental.classify import calls_of
@@ -146,7 +147,7 @@ def _lists_beside_distinct(aggregate: Plan) -> Iterator[InvalidQuery]:
 
 def _key_types(keys: list[Expression], use: str) -> Iterator[InvalidQuery]:
     for key in keys:
-        text = str(key.dataType().json())
+        text = type_text(key)
         if '"map"' in text or '"variant"' in text:
             yield refusal(
                 "group-type",
@@ -162,7 +163,7 @@ def _key_types(keys: list[Expression], use: str) -> Iterator[InvalidQuery]:
                 at=key,
                 hint="use its numbers, or coalesce(.., make_interval()) of it",
             )
-        elif '"struct"' in text and (doubled := doubled_member(_parse_datatype_json_string(text))):
+        elif '"struct"' in text and (doubled := doubled_member(_parse_datatype_json_string(key.dataType().json()))):
             yield refusal(
                 "group-type",
                 f"{text_of(key)} has two members named {shown(doubled)}, and cannot be {use}",

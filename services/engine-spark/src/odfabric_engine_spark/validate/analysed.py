@@ -25,6 +25,7 @@ from odfabric_engine_spark.catalyst import (
     is_expression_class,
     items,
     simple_name,
+    type_text,
     walk_plan,
 )
 from odfabric_engine_spark.settings import EngineSettings
@@ -257,7 +258,7 @@ def _judge_name(alias: Expression) -> Iterator[InvalidQuery]:
 
 
 def _judge_made_type(node: Expression) -> Iterator[InvalidQuery]:
-    if "collat" in str(node.dataType().json()).lower():  # members of a struct have theirs in their metadata
+    if "collat" in type_text(node).lower():  # members of a struct have theirs in their metadata
         message = f"{text_of(node)} is not allowed: collations are not allowed"
         yield refusal("function-type", message, at=node, hint=COLLATIONS)
 

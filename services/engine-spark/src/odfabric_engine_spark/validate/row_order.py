@@ -25,6 +25,7 @@ from odfabric_engine_spark.catalyst import (
     items,
     output_of,
     simple_name,
+    type_text,
 )
 from odfabric_engine_spark.validate.functions import REASONS
 from odfabric_engine_spark.validate.never_failing import never_fails
@@ -270,7 +271,7 @@ def _picks_constant(node: Expression, name: str, place: Place) -> bool:
 
 def holds_floats(expression: Expression) -> bool:
     """Whether values of an expression are or contain floating point numbers."""
-    text = str(expression.dataType().json())
+    text = type_text(expression)
     return '"double"' in text or '"float"' in text
 
 
@@ -291,7 +292,7 @@ def _settles(catalyst: Catalyst, node: Expression, name: str, place: Place) -> b
 
 def _makes_floats(cast: Expression) -> bool:
     """Whether floats are read from texts: those of numbers have one zero."""
-    source = str(children(cast)[0].dataType().json())
+    source = type_text(children(cast)[0])
     return holds_floats(cast) and any(
         each in source for each in ('"string"', '"binary"', '"variant"', "varchar", "char")
     )
