@@ -156,7 +156,9 @@ def _answer(line: BatchLine, engine: Engine, limits: BatchLimits) -> Mapping[str
     name: JsonValue = None
     try:
         members = _members(line, limits)
+        _check_characters(members.get("id"))
         name = members.get("id")
+        _check_characters(members)
         result = judge(_request(members), engine=engine)
     except OdfError as error:
         return _failed(name, line, error)
@@ -176,7 +178,6 @@ def _members(line: BatchLine, limits: BatchLimits) -> dict[str, JsonValue]:
         text.encode("utf-8")
         # Whoever writes the answer may have less of a stack left than this thread, so it is levels that are counted.
         check_json_value(value, depth_max=_DEPTH_MAX)
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
         raise InvalidRequest(f"not JSON: {error.msg}", place=Place(column=error.pos + 1)) from None
     except (ValueError, RecursionError) as error:
@@ -184,6 +185,17 @@ def _members(line: BatchLine, limits: BatchLimits) -> dict[str, JsonValue]:
     if end != len(text) or not isinstance(value, dict):
         raise InvalidRequest("not one JSON object", hint='{"id": .., "queries": [..], "inputs": [..]}')
     return value
+
+
+def _check_characters(value: JsonValue) -> None:
+    """Raises InvalidRequest for a text with half of a surrogate pair, which JSON can write and nobody can send on."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):x}"
+        raise InvalidRequest(
+            f"{half} stands alone, which is no character", hint="write both halves, or the character itself"
+        ) from None
 
 
 def _request(members: Mapping[str, JsonValue]) -> ValidateRequest:
