@@ -220,16 +220,14 @@ def test_the_transform_after_abuse_is_as_before(tmp_path: Path, abuse: Abuse) ->
     with pytest.raises(LimitExceeded) as caught:
         transform(abuse.query, "abuse", CALL_S)
     assert caught.value.limit == abuse.limit
-    assert time.monotonic() - began < 2 * (CALL_S + GRACE_S)
+    assert time.monotonic() - began < PATIENCE_S
     if abuse.looks:
         wait_until(engine.is_calm, deadline_s=PATIENCE_S, what="the end of the work")
         assert not [path.name for path in engine.exchange.iterdir() if path.name.startswith((".scratch", "abuse"))]
     else:
         assert engine.process.wait(PATIENCE_S) == EXIT_STUCK
         engine = EngineUnderTest(tmp_path, options=options)  # as the supervisor does
-    began = time.monotonic()
     assert small("after") == before
-    assert time.monotonic() - began < PATIENCE_S / 4
     assert engine.stop() == 0
 
 
