@@ -64,3 +64,18 @@ def test_what_cannot_be_read_is_told_with_what_reads_it_as_null(engine_call: Eng
     with pytest.raises(InvalidData) as caught:
         Derivative(f"select event_time, {call} as x from a", [one], engine_call).pull()
     assert "try_parse_json(..)" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("call", ["str_to_map(s)['a']", "map_concat(map(left(s, 1), 0), map(left(s, 1), 1))['a']"])
+def test_a_key_that_a_map_has_twice_is_told_with_what_takes_one_of_them(engine_call: EngineCall, call: str) -> None:
+    one = Input(engine_call.exchange.root, "a", input_schema(pa.field("s", pa.string()))).add([(A, 0, "a:1,b:2,a:3")])
+    with pytest.raises(InvalidData, match=r"^Duplicate map key a") as caught:
+        Derivative(f"select event_time, {call} as x from a", [one], engine_call).pull()
+    assert "(^|,)key:([^,]*)" in (caught.value.hint or "")
+    instead = (
+        "regexp_extract(s, '(^|,)b:([^,]*)', 2) x, "
+        "map_concat(map_filter(m, (k, v) -> not map_contains_key(n, k)), n)['a'] y"
+    )
+    maps = "(select event_time, s, map('a', 1, 'b', 2) m, map('a', 3) n from a)"
+    told = Derivative(f"select event_time, {instead} from {maps}", [one], engine_call).pull().records
+    assert [row[-2:] for row in told] == [("2", 3)]

@@ -190,7 +190,10 @@ def test_hints_say_what_to_do(engine_call: EngineCall) -> None:
     assert refused(engine_call, "select kk from input").hint == "did you mean `k`, `v`, `d`, `b`, `t`?" or "`k`" in str(
         refused(engine_call, "select kk from input").hint
     )
-    assert refused(engine_call, "select abss(v) from input").hint == "did you mean abs?"
+    assert (
+        refused(engine_call, "select abss(v) from input").hint
+        == "did you mean abs? Else there are no functions of users"
+    )
     assert "`input`" in str(refused(engine_call, "select v from inptu").hint)
     assert "sort_array" in str(refused(engine_call, "select collect_list(v) c, k from input group by k").hint)
 

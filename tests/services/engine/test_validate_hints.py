@@ -259,10 +259,11 @@ def test_every_place_of_every_text_has_a_hint_or_none() -> None:
 
 
 ELSEWHERE = [
-    ("select o.event_time from a o asof join b i match_condition (o.event_time >= i.event_time)", "join lateral ("),
+    ("select o.event_time from a o asof join b i match_condition (o.event_time >= i.event_time)", "write join lateral ("),
     ("select window_time(window) event_time, k, sum(v) v from a group by window(event_time, '1 hour'), k", "window.end - interval"),
     ("with recursive n(i) as (select 1 union all select i + 1 from n where i < 9) select event_time, i from a join n on true", "sequence(1, 10)"),
-    ("select event_time, my_udf(v) u from a", "there are none of users"),
+    ("select event_time, my_udf(v) u from a", "there are no functions of users"),
+    ("select event_time, upperr(k) u from a", "did you mean upper? Else there are no functions of users"),
     ("select a.event_time from a where exists (select 1 from b where b.k = a.k and exists (select 1 from b c where c.k = b.k and c.v = a.v))", "hand the column on in the query between"),
     ("select event_time, count(*) over (order by event_time range between interval 30 days preceding and interval 1 second preceding) n from a", "day to second preceding and"),
 ]  # fmt: skip
@@ -279,3 +280,19 @@ def test_what_spark_refuses_too_is_told_with_what_to_write(engine_call: EngineCa
 def test_a_member_that_is_not_there_is_not_taken_for_one_further_out(engine_call: EngineCall) -> None:
     first = validate(engine_call, "select a.event_time, a.vv from a join b on a.k = b.k").problems[0]
     assert (first.hint or "").startswith("did you mean `a`.`v`"), first
+
+
+ACCEPTED = [
+    "select a.event_time, b.v from a join lateral (select v from b where b.k = a.k and b.event_time <= a.event_time order by b.event_time desc limit 1) b",
+    "select a.event_time, b.v from a left join lateral (select v from b where b.k = a.k and b.event_time <= a.event_time order by b.event_time desc limit 1) b on true",
+    "select window.end - interval 1 millisecond event_time, k, sum(v) v from a group by window(event_time, '1 hour'), k",
+    "select window_time(w) event_time, k, v from (select window w, k, sum(v) v from a group by window(event_time, '1 hour'), k)",
+    "select event_time, explode(sequence(1, 10)) i from a",
+    "select a.event_time from a where exists (select 1 from (select b.*, a.v av from b) b where b.k = a.k and exists (select 1 from b c where c.k = b.k and c.v = b.av))",
+    "select event_time, count(*) over (order by event_time range between interval '30 00:00:00' day to second preceding and interval '0 00:00:01' day to second preceding) n from a",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", ACCEPTED)
+def test_what_is_told_to_be_written_is_accepted(engine_call: EngineCall, sql: str) -> None:
+    assert validate(engine_call, sql).problems == ()

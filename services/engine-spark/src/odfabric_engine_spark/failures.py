@@ -94,6 +94,8 @@ _ABORTED = "Job aborted due to stage failure"
 _CORRECT = "correct the row or the query that reads it"
 _HINTS = {
     "INCONSISTENT_BEHAVIOR_CROSS_VERSION": "write patterns of times as yyyy-MM-dd HH:mm:ss, or correct the row",
+    "DUPLICATED_MAP_KEY": f"{_CORRECT}: a map has each key once. One value of a text is regexp_extract(text, '(^|,)key:([^,]*)', 2), and maps"
+    " are put together by map_concat(map_filter(a, (k, v) -> not map_contains_key(b, k)), b)",
     "MALFORMED_RECORD_IN_PARSING": f"{_CORRECT}: try_parse_json(..), and from_json(..) without FAILFAST, give null for what they cannot read",
 }
 """What to do about a row, where there is more to say of it."""

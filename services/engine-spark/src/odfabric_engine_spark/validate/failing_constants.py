@@ -112,7 +112,7 @@ class _Computed:
         elif expression.foldable():
             if (problem := _failure(expression)) is not None:
                 at = _innermost(expression) or at
-                hint = "no row can help: write another constant, or let it be null by try_cast(..) or try_divide(..)"
+                hint = "no row can help: write another constant, or let it be null by try_cast(..), try_divide(..) or try_parse_json(..)"
                 if "BOOLEAN" in problem and "||" in text_of(at):
                     hint = "|| joins texts: write OR"
                 yield refusal("constant", f"{text_of(at)} fails for every row: {problem}", at=at, hint=hint)

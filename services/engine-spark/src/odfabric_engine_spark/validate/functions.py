@@ -16,6 +16,9 @@ from pathlib import Path
 
 from odfabric_engine_spark.validate.elsewhere import ELSEWHERE
 
+NONE_OF_USERS = "there are no functions of users"
+"""Beside what is said of a name that nobody knows."""
+
 REASONS = {
     "random": ("it gives another result every time", "use a hash of columns, such as xxhash64(..) or sha2(..)"),
     "clock": ("it depends on the time at which the query runs", "use a column, or write the time as a literal"),
@@ -34,7 +37,7 @@ REASONS = {
     "unreviewed": ("it has not been reviewed", "write it with other functions of Spark SQL"),
     "unknown": (
         "there is no such function, or it is not on the list of allowed ones",
-        "write it with other functions of Spark SQL; there are none of users",
+        f"write it with other functions of Spark SQL: {NONE_OF_USERS}",
     ),
 }
 """Reason ids of the data files: what a refusal says, and what to do instead."""

@@ -35,7 +35,7 @@ from odfabric_engine_spark.catalyst import (
 )
 from odfabric_engine_spark.settings import EngineSettings
 from odfabric_engine_spark.validate.elsewhere import TABLES_ELSEWHERE
-from odfabric_engine_spark.validate.functions import REASONS, Verdict, expression_classes, functions
+from odfabric_engine_spark.validate.functions import NONE_OF_USERS, REASONS, Verdict, expression_classes, functions
 from odfabric_engine_spark.validate.lateness import LATENESS_HINT, Lateness, parse_lateness
 from odfabric_engine_spark.validate.nesting import too_deep
 from odfabric_engine_spark.validate.places import line_and_column, second_statement, without_last_semicolon
@@ -394,7 +394,8 @@ class ParsedGate:
                 f"function-{reason}",
                 f"the function {shown(name)} is not allowed: {why}",
                 at=node,
-                hint=known or (f"did you mean {similar}?" if similar else functions().instead(name, reason)),
+                hint=known
+                or (f"did you mean {similar}? Else {NONE_OF_USERS}" if similar else functions().instead(name, reason)),
             )
 
 

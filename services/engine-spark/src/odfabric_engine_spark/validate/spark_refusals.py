@@ -15,6 +15,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 
 from odfabric.errors import InvalidQuery, Place
 from odfabric_engine_spark.failures import MESSAGE_CHARACTERS_MAX, spark_text
+from odfabric_engine_spark.validate.functions import NONE_OF_USERS
 from odfabric_engine_spark.validate.places import line_and_column, place_within
 from odfabric_engine_spark.validate.refusal import PLAIN_FORMS, Refused, place_told, refusal
 from odfabric_engine_spark.validate.syntax_hints import other_statement, syntax_hint
@@ -45,10 +46,9 @@ _UNNAMED = "STATEMENT"
 """What Spark raises without a condition."""
 
 _CAST = "make them of one type: cast(.. as ..)"
-_AS_OF = (
-    "name it in temporalTables, and look up: join lateral (select .. from d where d.k = a.k and d.event_time <= a.event_time"
-    " order by d.event_time desc limit 1)"
-)
+_LOOK_UP = "join lateral (select .. from d where d.k = a.k and d.event_time <= a.event_time order by d.event_time desc limit 1)"
+_AS_OF = f"name it in temporalTables, and look up: {_LOOK_UP}"
+_NEAREST_BEFORE = f"write {_LOOK_UP}; left join lateral (..) on true keeps rows that find none"
 NO_NAMES = KnownNames()
 _ADDED = re.compile(r'resolve "(?:\([^"<>=]* [+-] |date_add\()')
 """A sum or difference, which of a day is a function."""
@@ -130,11 +130,11 @@ _HINTS: Mapping[str, str] = {
     "UNRESOLVED_COLUMN": "name a column of the tables in FROM",
     "UNRESOLVED_COLUMN.WITHOUT_SUGGESTION": "there are no columns there; a function in FROM that reads those of a table stands behind"
     " LATERAL: from a, lateral explode(list) as t(x)",
-    "UNRESOLVED_ROUTINE": "write it with other functions of Spark SQL; there are none of users",
+    "UNRESOLVED_ROUTINE": f"write it with other functions of Spark SQL: {NONE_OF_USERS}",
     "UNRESOLVED_USING_COLUMN_FOR_JOIN": "write ON with a column of each side: on a.x = b.y",
     "UNSUPPORTED_DATATYPE": "write a type of Spark SQL: int, bigint, double, decimal(12, 2), string, date, timestamp, ..",
     "UNSUPPORTED_EXPR_FOR_OPERATOR": "aggregate in a query of its own, and join its rows",
-    "UNSUPPORTED_FEATURE.ASOF_JOIN": _AS_OF,
+    "UNSUPPORTED_FEATURE.ASOF_JOIN": _NEAREST_BEFORE,
     "UNSUPPORTED_GROUPING_EXPRESSION": "group by rollup(..), cube(..) or grouping sets (..)",
     "UNSUPPORTED_TIME_TYPE": "of dates and times take numbers and cast back: timestamp_seconds(median(unix_seconds(..))), or unix_date(..)",
     "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY": "join its rows, or write it in SELECT, WHERE or HAVING",
