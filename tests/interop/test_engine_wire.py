@@ -208,6 +208,7 @@ def test_judgements_and_identity() -> None:
     problems = (
         QueryProblem(rule="r", message="m", hint=None, step=1, line=None, column=None),
         QueryProblem(rule="r", message="m", hint="h", step=0, line=3, column=4, suggestion="select 1"),
+        QueryProblem(rule="r", message="m", hint=None, step=0, line=1, column=2, of_input=0),
     )
     operators = (
         QueryOperator(operator_class="timed", name="aggregate", keys=("k",), detail="d", step=1, line=2, column=3),

@@ -11,7 +11,7 @@ import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.errors import Determinate
-from odfabric.model.engine import ValidateRequest, ValidateResult
+from odfabric.model.engine import QueryProblem, ValidateRequest, ValidateResult
 from odfabric.usecases.validate_queries import BatchLimits, lines_of, validate_lines
 
 LIMITS = BatchLimits(line_bytes_max=2_000, at_once_max=3)
@@ -68,8 +68,10 @@ BAD = [
     (b'{"id": "\\ud800"}\n', None, "\\ud800 stands alone"),
     (b'{"id": 7, "queries": "select \\ud800"}\n', 7, "\\ud800 stands alone"),
     (b"[" * 1500 + b"\n", None, "not JSON"),
-    (b'{"id": ' + b"[" * 301 + b"]" * 301 + b"}\n", None, "not JSON: nested deeper than"),
-    (b'{"id": 1e999}\n', None, "not JSON"),
+    (b'{"id": ' + b"[" * 301 + b"]" * 301 + b"}\n", None, "nested deeper than"),
+    (b'{"id": 1e999}\n', None, "a number is too large"),
+    (line(7, previous=2**70), 7, "an integer is outside"),
+    (line(7, **{"\ud800": 1}), 7, "\\ud800 stands alone"),
     (b'{"id": 7}\n', 7, "`queries` is missing"),
     (line(7, surprise=1), 7, "unknown member `surprise`"),
     (line(7, inputs=[{"alias": "a", "schema": 5}]), 7, "a schema is"),
@@ -91,6 +93,28 @@ def test_a_bad_line_is_an_answer_that_names_the_line(engine: MemoryEngine, bad: 
     assert error["line"] == 2
     assert error["message"].startswith("line 2: ")
     assert said in error["message"]
+
+
+def test_half_of_a_character_is_told_with_the_text_that_has_it(engine: MemoryEngine) -> None:
+    (answer,) = answers(line(7, query=[{"query": "select 1"}, {"query": "select '\udc00' from a"}]), engine)
+    (error,) = answer["errors"]  # type: ignore[misc]
+    assert answer["id"] == 7
+    assert error["message"] == "line 1: \\udc00 stands alone, which is no character"
+    assert error["field"] == "queries[1].query"
+
+
+class ReadingEngine(MemoryEngine):
+    """An engine that finds the DDL of the second input wrong."""
+
+    def validate_query(self, request: ValidateRequest) -> ValidateResult:
+        problem = QueryProblem(rule="r", message="m", hint=None, step=0, line=1, column=5, of_input=1)
+        return ValidateResult(problems=(problem,), data_schema=None, operator_class=None, keys=())
+
+
+def test_what_is_wrong_with_ddl_is_told_with_its_place_in_the_line(tmp_path: Path) -> None:
+    (answer,) = answers(line(7), ReadingEngine(tmp_path))
+    (error,) = answer["errors"]  # type: ignore[misc]
+    assert (error["line"], error["column"], error["field"]) == (1, 5, "inputs[1].schema.ddl")
 
 
 def test_blank_lines_are_no_queries_and_the_last_line_needs_no_end(engine: MemoryEngine) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from odfabric.cli.output import Output
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.manifest_places import PlacedSnapshot
-from odfabric.model.engine import EvolutionVerdict, KeptBy, QueryOperator, QueryState, ValidateResult
+from odfabric.model.engine import EvolutionVerdict, KeptBy, QueryOperator, QueryProblem, QueryState, ValidateResult
 from odfabric.usecases.problem import suggestion_lines
 from odfabric.usecases.validate_queries import judgement, problem_value
 
@@ -52,21 +52,26 @@ def _document(name: str, result: ValidateResult, placed: PlacedSnapshot | None) 
     """The answer of a batch line; its errors have the place in the manifest too."""
     told = judgement(result)
     if placed is not None:
-        places = [placed.place_of(one.step, one.line, one.column) for one in result.problems]
-        told["errors"] = [
-            {**problem_value(each), "manifest": {"file": place.file, "line": place.line, "column": place.column}}
-            for each, place in zip(result.problems, places, strict=True)
-        ]
+        told["errors"] = [{**problem_value(each), "manifest": _in_manifest(each, placed)} for each in result.problems]
     return {"id": name, **told}
+
+
+def _in_manifest(problem: QueryProblem, placed: PlacedSnapshot) -> dict[str, object] | None:
+    """The place of a problem in the file, None for one of columns that stand elsewhere."""
+    if problem.of_input is not None:
+        return None
+    place = placed.place_of(problem.step, problem.line, problem.column)
+    return {"file": place.file, "line": place.line, "column": place.column}
 
 
 def _show_problems(output: Output, name: str, result: ValidateResult, placed: PlacedSnapshot | None) -> None:
     output.result(None, f"{name}: refused")
     for each in result.problems:
         place = "" if each.line is None else f" at line {each.line}, column {each.column}"
-        if placed is not None:
+        if placed is not None and each.of_input is None:
             place += f" ({placed.place_of(each.step, each.line, each.column)})"
-        output.result(None, f"  query {each.step + 1}{place}: {each.message} ({each.rule})")
+        part = f"query {each.step + 1}" if each.of_input is None else f"DDL of input {each.of_input + 1}"
+        output.result(None, f"  {part}{place}: {each.message} ({each.rule})")
         if each.hint:
             output.result(None, f"    {each.hint}")
         if each.suggestion:

@@ -32,6 +32,7 @@ def validate_result_to_wire(result: ValidateResult) -> pb.ValidateQueryResponse:
                 line=problem.line,
                 column=problem.column,
                 suggestion=problem.suggestion,
+                of_input=problem.of_input,
             )
             for problem in result.problems
         ],
@@ -116,4 +117,5 @@ def _problem_from_wire(problem: pb.QueryProblem) -> QueryProblem:
         line=problem.line if problem.HasField("line") else None,
         column=problem.column if problem.HasField("column") else None,
         suggestion=problem.suggestion if problem.HasField("suggestion") else None,
+        of_input=problem.of_input if problem.HasField("of_input") else None,
     )

@@ -199,7 +199,8 @@ class ValidateRequest:
 class QueryProblem:
     """Why SQL is refused. `step` counts the transform's statements from 0; line and column from 1 within it.
 
-    `suggestion` is a statement that says the same and is accepted, where one is known.
+    `suggestion` is a statement that says the same and is accepted, where one is known. `of_input` is the number of an input, from 0, whose
+    DDL is what is wrong: line and column are then within it.
     """
 
     rule: str
@@ -209,6 +210,7 @@ class QueryProblem:
     line: int | None
     column: int | None
     suggestion: str | None = None
+    of_input: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

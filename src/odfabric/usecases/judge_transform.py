@@ -185,7 +185,8 @@ def refuse_problems(result: ValidateResult) -> None:
 
 
 def _refusal(problem: QueryProblem) -> InvalidQuery:
-    field = f"transform.queries[{problem.step}]"
+    of_input = problem.of_input
+    field = f"transform.queries[{problem.step}]" if of_input is None else f"inputs[{of_input}].ddl"
     place = Place(field=field, line=problem.line, column=problem.column, rule=problem.rule)
     refusal = InvalidQuery(problem.message, place=place, hint=problem.hint)
     refusal.suggestion = problem.suggestion

@@ -156,9 +156,8 @@ def _answer(line: BatchLine, engine: Engine, limits: BatchLimits) -> Mapping[str
     name: JsonValue = None
     try:
         members = _members(line, limits)
-        _check_characters(members.get("id"))
-        name = members.get("id")
-        _check_characters(members)
+        name = _name(members.get("id"))
+        _check(members)
         result = judge(_request(members), engine=engine)
     except OdfError as error:
         return _failed(name, line, error)
@@ -175,9 +174,6 @@ def _members(line: BatchLine, limits: BatchLimits) -> dict[str, JsonValue]:
     try:
         text = line.data.decode("utf-8").strip()
         value, end = decode_json(text, 0)
-        text.encode("utf-8")
-        # Whoever writes the answer may have less of a stack left than this thread, so it is levels that are counted.
-        check_json_value(value, depth_max=_DEPTH_MAX)
     except json.JSONDecodeError as error:
         raise InvalidRequest(f"not JSON: {error.msg}", place=Place(column=error.pos + 1)) from None
     except (ValueError, RecursionError) as error:
@@ -187,15 +183,46 @@ def _members(line: BatchLine, limits: BatchLimits) -> dict[str, JsonValue]:
     return value
 
 
-def _check_characters(value: JsonValue) -> None:
-    """Raises InvalidRequest for a text with half of a surrogate pair, which JSON can write and nobody can send on."""
+def _name(value: JsonValue) -> JsonValue:
+    """The id that comes back, None for one that no answer can hold."""
     try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError as error:
-        half = f"\\u{ord(error.object[error.start]):x}"
-        raise InvalidRequest(
-            f"{half} stands alone, which is no character", hint="write both halves, or the character itself"
-        ) from None
+        _check({"id": value})
+    except InvalidRequest:
+        return None
+    return value
+
+
+def _check(members: dict[str, JsonValue]) -> None:
+    """Raises InvalidRequest for values that are JSON, but that no query or answer can hold."""
+    try:
+        # Whoever writes the answer may have less of a stack left than this thread, so it is levels that are counted.
+        check_json_value(members, depth_max=_DEPTH_MAX)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
+    for field, text in _texts(members, ""):
+        half = next((character for character in text if "\ud800" <= character <= "\udfff"), None)
+        if half is not None:
+            raise InvalidRequest(
+                f"\\u{ord(half):x} stands alone, which is no character",
+                place=Place(field=field or None),
+                hint="write both halves, or the character itself",
+            )
+
+
+def _texts(value: JsonValue, field: str) -> Iterator[tuple[str, str]]:
+    """All texts of a value with where they stand; names of members with where their object stands."""
+    match value:
+        case str():
+            yield field, value
+        case list():
+            for number, each in enumerate(value):
+                yield from _texts(each, f"{field}[{number}]")
+        case dict():
+            for name, each in value.items():
+                yield field, name
+                yield from _texts(each, f"{field}.{name}" if field else name)
+        case _:
+            pass
 
 
 def _request(members: Mapping[str, JsonValue]) -> ValidateRequest:
@@ -275,7 +302,7 @@ def _failed(name: JsonValue, line: BatchLine, error: OdfError) -> Mapping[str, o
 
 
 def problem_value(problem: QueryProblem) -> dict[str, object]:
-    """A problem as JSON."""
+    """A problem as JSON: `field` is what line and column are of where that is no query."""
     return {
         "message": problem.message,
         "line": problem.line,
@@ -283,5 +310,6 @@ def problem_value(problem: QueryProblem) -> dict[str, object]:
         "rule": problem.rule,
         "hint": problem.hint,
         "step": problem.step,
+        "field": None if problem.of_input is None else f"inputs[{problem.of_input}].schema.ddl",
         "suggestion": problem.suggestion,
     }

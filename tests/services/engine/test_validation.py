@@ -95,6 +95,13 @@ BAD_DDL = [
 ]
 
 
+def test_what_is_wrong_with_ddl_names_its_input(engine_call: EngineCall) -> None:
+    (problem,) = judged(engine_call, "select event_time, k from a", ddl="k STRING,\n v WRONG").problems
+    assert (problem.of_input, problem.line, problem.rule) == (0, 2, "input-schema")
+    (problem,) = judged(engine_call, "select event_time, kk from a").problems
+    assert problem.of_input is None
+
+
 @pytest.mark.parametrize(("ddl", "said"), BAD_DDL, ids=[said[:20] for _, said in BAD_DDL])
 def test_a_type_without_a_form_is_refused_by_its_name(engine_call: EngineCall, ddl: str, said: str) -> None:
     (problem,) = judged(engine_call, "select event_time, k from a", ddl=ddl).problems

@@ -87,6 +87,18 @@ def test_problems_are_shown_with_their_place_and_what_to_write_instead(capsys: p
     assert not is_accepted(refused)
 
 
+def test_a_problem_of_ddl_is_not_placed_in_the_query(capsys: pytest.CaptureFixture[str]) -> None:
+    (placed,) = parse_placed_snapshots(TOTALS, file="totals.yaml")
+    problem = QueryProblem(rule="input-schema", message="wrong", hint=None, step=0, line=1, column=8, of_input=1)
+    result = ValidateResult(problems=(problem,), data_schema=None, operator_class=None, keys=())
+    show_judgements(Output(as_json=False), {"totals": result}, {"totals": placed})
+    told = capsys.readouterr().out.splitlines()
+    assert told == ["totals: refused", "  DDL of input 2 at line 1, column 8: wrong (input-schema)"]
+    show_judgements(Output(as_json=True), {"totals": result}, {"totals": placed})
+    ((error,),) = [each["errors"] for each in json.loads(capsys.readouterr().out)]
+    assert (error["manifest"], error["field"]) == (None, "inputs[1].schema.ddl")
+
+
 TOTALS = """
 kind: DatasetSnapshot
 version: 1

@@ -36,12 +36,15 @@ FOREIGN_ENGINES = frozenset({"flink", "risingwave", "datafusion"})
 
 def judge_query(request: ValidateRequest, call: EngineCall) -> ValidateResult:
     """Judges a transform without data. Raises LimitExceeded."""
-    try:
-        request = replace(request, inputs=tuple(_described(one, call) for one in request.inputs))
-    except LimitExceeded:
-        raise
-    except OdfError as error:
-        return _refused(error)
+    described: list[QueryInput] = []
+    for number, one in enumerate(request.inputs):
+        try:
+            described.append(_described(one, call))
+        except LimitExceeded:
+            raise
+        except OdfError as error:
+            return _refused(error, of_input=None if one.ddl is None else number)
+    request = replace(request, inputs=tuple(described))
     if request.transform.engine.lower() in FOREIGN_ENGINES:
         return _foreign(request, call)
     result = _judged(request, call)
@@ -175,7 +178,7 @@ def _problems(*problems: QueryProblem) -> ValidateResult:
     return refused_query(problems)
 
 
-def _refused(error: OdfError) -> ValidateResult:
+def _refused(error: OdfError, *, of_input: int | None = None) -> ValidateResult:
     place = error.place
     problem = QueryProblem(
         rule=place.rule or error.code,
@@ -184,5 +187,6 @@ def _refused(error: OdfError) -> ValidateResult:
         step=0,
         line=place.line,
         column=place.column,
+        of_input=of_input,
     )
     return _problems(problem)

@@ -313,7 +313,7 @@ class ValidateQueryRequest(_message.Message):
     def __init__(self, vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., transform_json: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[QueryInput, _Mapping]]] = ..., previous_transform_json: _Optional[str] = ..., data_schema_json: _Optional[str] = ...) -> None: ...
 
 class QueryProblem(_message.Message):
-    __slots__ = ("rule", "message", "hint", "step", "line", "column", "suggestion")
+    __slots__ = ("rule", "message", "hint", "step", "line", "column", "suggestion", "of_input")
     RULE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     HINT_FIELD_NUMBER: _ClassVar[int]
@@ -321,6 +321,7 @@ class QueryProblem(_message.Message):
     LINE_FIELD_NUMBER: _ClassVar[int]
     COLUMN_FIELD_NUMBER: _ClassVar[int]
     SUGGESTION_FIELD_NUMBER: _ClassVar[int]
+    OF_INPUT_FIELD_NUMBER: _ClassVar[int]
     rule: str
     message: str
     hint: str
@@ -328,7 +329,8 @@ class QueryProblem(_message.Message):
     line: int
     column: int
     suggestion: str
-    def __init__(self, rule: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., step: _Optional[int] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., suggestion: _Optional[str] = ...) -> None: ...
+    of_input: int
+    def __init__(self, rule: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., step: _Optional[int] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., suggestion: _Optional[str] = ..., of_input: _Optional[int] = ...) -> None: ...
 
 class QueryOperator(_message.Message):
     __slots__ = ("operator_class", "name", "keys", "detail", "step", "line", "column")
