@@ -315,7 +315,13 @@ def test_every_step_gets_its_own_translation(engine_call: EngineCall) -> None:
 
 
 NOTED = [
-    ("flink", "select event_time, cast(v as varchar) x from a", "other texts in Spark"),
+    ("flink", "select event_time, cast(price as varchar) x from a", "other texts in Spark"),
+    ("flink", "select event_time, cast(v > 1 as varchar) x from a", "true rather than TRUE"),
+    ("flink", "select event_time, cast(v as varchar) x from (select event_time, price v from a) s", "other texts"),
+    ("risingwave", "select event_time, price || k x from a", "other texts in Spark"),
+    ("datafusion", "select event_time, coalesce(k, 'x') || cast(t as varchar) x from a", "other texts in Spark"),
+    ("risingwave", "select event_time, cast(5e1 as varchar) x from a", "other texts in Spark"),
+    ("flink", "select event_time, cast(cast(v as double) as varchar) x from a", "other texts in Spark"),
     ("risingwave", "select event_time, cast(event_time as varchar) x from a", "other texts in Spark"),
     (
         "risingwave",
@@ -335,6 +341,25 @@ def test_where_a_translation_differs_is_noted(engine_call: EngineCall, engine: s
     plain = judged(engine_call, "select event_time, cast('1' as varchar(5)) x, 1 y from a", engine=engine).problems[0]
     assert plain.suggestion
     assert note not in (plain.hint or "")
+
+
+SAME_TEXTS = "cast(v as varchar) x, cast(upper(k) as varchar) y, cast(-1 as varchar) z, cast(null as varchar) n"
+
+
+@pytest.mark.parametrize("engine", ["flink", "risingwave", "datafusion"])
+def test_texts_that_are_the_same_everywhere_need_no_note(engine_call: EngineCall, engine: str) -> None:
+    query = f"select event_time, {SAME_TEXTS}, coalesce(k, 'x') || '-' || cast(v as varchar) w from a"
+    (problem,) = judged(engine_call, query, engine=engine).problems
+    assert problem.suggestion
+    assert "note that" not in (problem.hint or "")
+
+
+def test_a_member_that_is_called_like_a_column_is_noted(engine_call: EngineCall) -> None:
+    ddl = "k STRING, s STRUCT<k: DOUBLE>"
+    (problem,) = judged(
+        engine_call, "select event_time, cast(s.k as varchar) x from a", engine="flink", ddl=ddl
+    ).problems
+    assert "other texts in Spark" in (problem.hint or "")
 
 
 UNSOUND = [

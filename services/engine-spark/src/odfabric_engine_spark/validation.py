@@ -9,14 +9,16 @@ Source: semantics of transforms, section 7.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from odfabric.errors import LimitExceeded, OdfError
+from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.model.engine import QueryEvolution, QueryInput, QueryProblem, ValidateRequest, ValidateResult
 from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric_engine_spark.call import EngineCall
@@ -131,10 +133,11 @@ def _foreign(request: ValidateRequest, call: EngineCall) -> ValidateResult:
     transform, engine = request.transform, request.transform.engine.lower()
     steps = transform.queries or (() if transform.query is None else (SqlQueryStep(query=transform.query),))
     refused = f"the query is written for {engine}, this engine runs Spark SQL"
+    plain = _plain_columns(request.inputs) if len(steps) == 1 else frozenset()
     found: list[Translation] = []
     for number, step in enumerate(steps):
         try:
-            found.append(translate(step.query, engine))
+            found.append(translate(step.query, engine, plain=plain))
         except Untranslatable as why:
             hint = f"write it in Spark SQL, with `engine: {ENGINE_NAME}`: {why.reason}"
             return _problems(_problem(refused, hint, number, line=why.line, column=why.column))
@@ -153,6 +156,29 @@ def _foreign(request: ValidateRequest, call: EngineCall) -> ValidateResult:
             for number, one in enumerate(found)
         )
     )
+
+
+def _plain_columns(inputs: Sequence[QueryInput]) -> frozenset[str]:
+    """Columns that are texts or integers in all inputs that have them; none if the columns of an input are not known."""
+    if any(one.data_schema is None for one in inputs):
+        return frozenset()
+    schemas = [data_schema_to_arrow(one.data_schema) for one in inputs if one.data_schema is not None]
+    columns = [field for schema in schemas for field in schema]
+    others = {field.name for field in columns if not (pa.types.is_integer(field.type) or _is_text(field.type))}
+    return frozenset(field.name for field in columns) - others - set(_members(columns))
+
+
+def _members(fields: Iterable[pa.Field]) -> Iterator[str]:
+    """Names within structs: a name with a dot may be one of them."""
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            members = [field.type.field(number) for number in range(field.type.num_fields)]
+            yield from (member.name for member in members)
+            yield from _members(members)
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type))
 
 
 def _offer(query: str, notes: Sequence[str]) -> str:

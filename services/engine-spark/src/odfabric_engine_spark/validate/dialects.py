@@ -8,7 +8,7 @@ Source: semantics of transforms, sections 3 and 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -66,7 +66,10 @@ _AVG_NOTES = {
     "flink": "avg of integers gives a fraction in Spark",
     "risingwave": "avg of integers gives a floating point number in Spark, not a decimal",
 }
-_TEXT_NOTE = "floating point numbers, decimals and times may be other texts in Spark: 1.0 rather than 1, and no zeros behind seconds"
+_TEXT_NOTE = (
+    "floating point numbers, decimals, times and truth values may be other texts in Spark: 1.0 rather than 1, no zeros behind seconds,"
+    " true rather than TRUE"
+)
 _DECIMAL_NOTE = "a number with a point is a decimal in Spark, not a floating point number: 1.1 is written 1.1D for that"
 _FLOOR_NOTE = "floor and ceil give whole numbers in Spark, of floating point numbers too"
 _SESSION = "sessions are written session_window(event_time, '30 minutes') in GROUP BY in Spark, and session_window.start and .end in SELECT"
@@ -95,8 +98,11 @@ class Untranslatable(Exception):
         self.column = column
 
 
-def translate(query: str, engine: str) -> Translation:
-    """The statement in Spark SQL. Raises Untranslatable; `engine` is one of DIALECTS."""
+def translate(query: str, engine: str, *, plain: Collection[str] = ()) -> Translation:
+    """The statement in Spark SQL. Raises Untranslatable; `engine` is one of DIALECTS.
+
+    `plain` are columns of tables that have the same texts everywhere, texts and integers: they need no note.
+    """
     if len(query.encode("utf-8", "replace")) > TEXT_BYTES_MAX:
         raise Untranslatable(f"only statements of up to {TEXT_BYTES_MAX} bytes are translated")
     dialect = Dialect.get_or_raise(DIALECTS[engine])
@@ -108,7 +114,7 @@ def translate(query: str, engine: str) -> Translation:
         notes = list(dict.fromkeys([*_rewritten(tree), *_looked_up(tree)]))
         _check(tree)
         _check_corners(tree, engine)
-        notes += _notes(tree, engine)
+        notes += _notes(tree, engine, plain)
         text = tree.sql(dialect="spark", pretty=True, unsupported_level=ErrorLevel.RAISE)
         return Translation(text, tuple(notes))
     except SqlglotError as error:
@@ -124,12 +130,14 @@ def translate(query: str, engine: str) -> Translation:
         raise Untranslatable("it is nested too deeply") from None
 
 
-def _notes(tree: exp.Query, engine: str) -> Iterator[str]:
+def _notes(tree: exp.Query, engine: str, plain: Collection[str]) -> Iterator[str]:
     """Where constructs on the list differ in a corner."""
     casts = list(tree.find_all(exp.Cast))
     if engine == "risingwave" and any(each.to.is_type(*exp.DataType.INTEGER_TYPES) for each in casts):
         yield _ROUNDED_NOTE
-    if any(each.to.is_type(*exp.DataType.TEXT_TYPES) and not isinstance(each.this, exp.Literal) for each in casts):
+    made_here = {each.alias for each in tree.find_all(exp.Alias)}
+    made_here |= {column.name for each in tree.find_all(exp.TableAlias) for column in each.columns}
+    if not all(_reads_the_same(each, set(plain) - made_here) for each in _made_texts(tree, engine)):
         yield _TEXT_NOTE
     if engine == "datafusion" and any(True for _ in tree.find_all(exp.Join, exp.Group, exp.AggFunc, exp.Window)):
         yield _WHOLE_NOTE
@@ -139,6 +147,35 @@ def _notes(tree: exp.Query, engine: str) -> Iterator[str]:
         yield _AVG_NOTES[engine]
     if tree.find(exp.Floor, exp.Ceil):
         yield _FLOOR_NOTE
+
+
+def _made_texts(tree: exp.Query, engine: str) -> Iterator[exp.Expr]:
+    """Values that become texts. `||` of Flink takes texts only."""
+    for each in tree.find_all(exp.Cast, exp.DPipe):
+        if isinstance(each, exp.DPipe):
+            yield from () if engine == "flink" else (each.left, each.right)
+        elif isinstance(each, exp.Cast) and each.to.is_type(*exp.DataType.TEXT_TYPES):
+            yield each.this
+
+
+def _reads_the_same(value: exp.Expr, plain: Collection[str]) -> bool:
+    """Whether a value is the same text in all engines; False where its type is not known."""
+    match value:
+        case exp.Literal():
+            return bool(value.is_string or value.name.isdecimal())
+        case exp.Null() | exp.Count() | exp.Length():
+            return True
+        case exp.Column():
+            return value.name in plain
+        case exp.Cast() if not value.to.is_type(*exp.DataType.TEXT_TYPES):
+            return bool(value.to.is_type(*exp.DataType.INTEGER_TYPES))
+        case exp.Cast() | exp.Paren() | exp.Neg() | exp.Upper() | exp.Lower() | exp.Substring() | exp.Trim():
+            return _reads_the_same(value.this, plain)
+        case exp.DPipe() | exp.Coalesce():
+            parts = (value.this, value.args.get("expression"), *value.expressions)
+            return all(_reads_the_same(each, plain) for each in parts if each is not None)
+        case _:
+            return False
 
 
 def _is_decimal(number: exp.Literal) -> bool:
