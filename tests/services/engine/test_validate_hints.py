@@ -277,9 +277,26 @@ def test_what_spark_refuses_too_is_told_with_what_to_write(engine_call: EngineCa
     assert first.line == 1
 
 
-def test_a_member_that_is_not_there_is_not_taken_for_one_further_out(engine_call: EngineCall) -> None:
-    first = validate(engine_call, "select a.event_time, a.vv from a join b on a.k = b.k").problems[0]
-    assert (first.hint or "").startswith("did you mean `a`.`v`"), first
+FURTHER_OUT = "stands further out than the query around this one"
+OUT = [
+    ("select e.event_time from a e where exists (select 1 from b f where f.k in (select k from b g where g.v = e.v))", True),
+    ("select event_time from a where k = (select max(k) from b where v = (select max(c.v) from b c where c.k = a.k))", True),
+    ("select f.event_time from b f union all select a.event_time from b join a on a.k = b.k where exists (select 1 from b c where exists (select 1 from b d where d.v = a.v))", True),
+    ("select a.event_time from a where exists (select 1 from b c where exists (select 1 from b d where d.v = a.w))", False),
+    ("select a.event_time, a.vv from a join b on a.k = b.k", False),
+    ("select q.event_time, a.v from (select * from a) q", False),
+    ("select event_time, k from a union all select event_time, a.k from b", False),
+    ("with e as (select event_time, k from a) select e.event_time from e where exists (select 1 from b where b.k = e.v)", False),
+    ("select event_time, k from a where exists (select 1 from b where exists (select 1 from b c where c.v = e.v))", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "further"), OUT)
+def test_only_a_table_of_a_query_further_out_is_taken_for_one(engine_call: EngineCall, sql: str, further: bool) -> None:
+    first = validate(engine_call, sql).problems[0]
+    assert first.rule == "unresolved-column"
+    assert (FURTHER_OUT in (first.hint or "")) == further, first
+    assert further or "did you mean `" in (first.hint or "")
 
 
 ACCEPTED = [

@@ -90,7 +90,7 @@ class _Resolver:
         except (PySparkException, Py4JError) as error:
             columns = [name for table in self._tables.values() for name in table.spark.names]
             columns += [str(column.name()) for plan in self._done.values() for column in output_of(plan)]
-            raise spark_refused(error, KnownNames(tuple(columns), parsed.aliases, parsed.tables)) from error
+            raise spark_refused(error, KnownNames(tuple(columns), parsed.aliases, parsed.tables, parsed.sql)) from error
 
     def _substitute(self, node: Plan) -> Plan:
         name = simple_name(node)

@@ -161,7 +161,7 @@ class GatedSession:
         try:
             frame = self._catalyst.data_frame(parsed.plan)
         except (PySparkException, Py4JError) as error:
-            known = KnownNames(tuple(self._columns), parsed.aliases, parsed.tables)
+            known = KnownNames(tuple(self._columns), parsed.aliases, parsed.tables, parsed.sql)
             raise spark_refused(error, known) from error
         self._analysed.check(analysed(frame), with_data=self._with_data)
         return frame

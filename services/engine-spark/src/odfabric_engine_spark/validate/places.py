@@ -30,6 +30,11 @@ _AGGREGATES = re.compile(r"max|min|sum|avg|count|\w*_agg|collect_\w+|max_by|min_
 
 _SET_OPERATION = re.compile(r"(UNION|EXCEPT|INTERSECT)\b")
 """How a message about branches that do not fit begins."""
+_SET_SIGNS = frozenset({"union", "intersect", "except", "minus"})
+_OF_QUERIES = frozenset({"select", "with", "from"})
+"""How a query in brackets begins."""
+_OF_RELATIONS = frozenset({"from", "join"})
+_BEHIND_RELATIONS = frozenset({"on", "where", "group", "having", "qualify", "order", "limit", "window"})
 _MINUS = {"except": "minus"}
 _OF_CONDITIONS = "Filter expression"
 _DEPTH = {"(": 1, ")": -1}
@@ -119,6 +124,52 @@ def select_before(text: str, at: int) -> int | None:
         if depth == 0 and word.known_by == "select":
             return word.begin
     return None
+
+
+def queries_out(text: str, line: int, column: int, table: str) -> int | None:
+    """How many queries out from a place there is one that names a table in FROM: 0 for the query of the place, None for none."""
+    words, offset = list(words_of(text)), offset_of(text, line, column)
+    at: int | None = next((number for number, word in enumerate(words) if word.end > offset), None)
+    queries = 0
+    while at is not None:
+        opened = _opening(words, at)
+        begins = 0 if opened is None else opened + 1
+        if opened is None or words[begins].known_by in _OF_QUERIES:
+            if table.casefold() in _relations_around(words, begins, at):
+                return queries
+            queries += 1
+        at = opened
+    return None
+
+
+def _opening(words: Sequence[Word], at: int) -> int | None:
+    """The bracket that is open at a word."""
+    depth = 0
+    for number in range(at - 1, -1, -1):
+        depth += _DEPTH.get(words[number].known_by, 0)
+        if depth > 0:
+            return number
+    return None
+
+
+def _relations_around(words: Sequence[Word], begins: int, at: int) -> set[str]:
+    """Words in FROM, of the branch around a word in the query that begins at another: tables and what they are called."""
+    found: set[str] = set()
+    depth, in_from = 0, False
+    for number in range(begins, len(words)):
+        word = words[number].known_by
+        if depth == 0 and word in _SET_SIGNS:
+            if number > at:
+                break
+            found, in_from = set(), False
+        depth += _DEPTH.get(word, 0)
+        if depth < 0:
+            break
+        if depth == 0:
+            in_from = (in_from or word in _OF_RELATIONS) and word not in _BEHIND_RELATIONS
+            if in_from and (number + 1 == len(words) or words[number + 1].known_by != "."):
+                found.add(word)
+    return found
 
 
 def _mentioned(found: re.Match[str]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
@@ -181,7 +182,8 @@ def _problem(error: PySparkException | Py4JError, known_names: KnownNames) -> In
     part = _query_told(error)
     if line is not None and column is not None and part:
         line, column = place_within(part, message, line=line, column=column)
-    told = _told(condition, message, known_names)
+    place = None if line is None or column is None else (line, column)
+    told = _told(condition, message, replace(known_names, place=place))
     message = told.message
     for inner, shown in _INNER.items():
         message = message.replace(inner, shown)

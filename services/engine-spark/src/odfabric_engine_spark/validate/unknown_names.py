@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from odfabric_engine_spark.validate.places import queries_out
 from odfabric_engine_spark.validate.refusal import CASE, CASE_BEHIND
 
 Parts = tuple[str, ...]
@@ -43,11 +44,20 @@ _CALLED = {
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """Names that there are: columns of all tables, names that the query gives in SELECT, and those of its tables."""
+    """Names that there are: columns of all tables, names that the query gives in SELECT, and those of its tables.
+
+    `text` is the query, `place` where in it the name stands that is not there.
+    """
 
     columns: tuple[str, ...] = ()
     aliases: frozenset[str] = frozenset()
     tables: frozenset[str] = frozenset()
+    text: str = ""
+    place: tuple[int, int] | None = None
+
+    def how_far_out(self, table: str) -> int:
+        """0 if there is no query further out that names it, or if the place is not known."""
+        return (queries_out(self.text, *self.place, table) if self.place else None) or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +140,9 @@ def _of_table(told: str, written: Parts, visible: list[Parts], known: KnownNames
         near = [each for each in visible if each[-1] == written[-1]]
         rather = _nearest(written[-1], near or visible)
         return Told(told, f"no table here is called {quoted(written[:1])}: {rather}" if rather else None)
-    near_by = _nearest(written[-1], visible)
-    if written[-1] in known.columns and all(each[0] != written[0] for each in visible if len(each) > 1):
-        further_out = f"where {quoted(written[:1])} stands further out than {_ONE_OUT}"
-        return Told(told, f"{further_out}; else {near_by}" if near_by else further_out)
-    return Told(told, near_by)
+    if written[-1] in known.columns and known.how_far_out(written[0]) > 1:
+        return Told(told, f"{quoted(written[:1])} stands further out than {_ONE_OUT}")
+    return Told(told, _nearest(written[-1], visible))
 
 
 def _meant(written: Parts, visible: list[Parts], known: KnownNames) -> Parts | None:
