@@ -183,19 +183,24 @@ def started(configuration: Configuration, folder: Path) -> tuple[SparkProcess, E
     return spark, EngineCall(session=session, exchange=ExchangeFolder.at(folder), settings=settings, scratch=scratch)
 
 
+def inputs_of(query: str, folder: Path) -> tuple[list[Input], list[TemporalTable]]:
+    """The inputs that a request reads, with all of their blocks, and those of them that are looked up as temporal tables."""
+    inputs = [Input(folder, "input", SCHEMA)]
+    if VERSIONS in query:
+        inputs.append(Input(folder, VERSIONS, SCHEMA, number=2))
+    for one in inputs:
+        for rows, watermark in blocks(seed=one.number):
+            one.add(decimals(rows), watermark=watermark)
+    return inputs, [TemporalTable(name=VERSIONS, primary_key=("k",))] if VERSIONS in query else []
+
+
 def hashes(call: EngineCall, folder: Path) -> dict[str, list[list[str]]]:
     """What each request gave: two transactions of two blocks each."""
     found = {}
     for number, (name, query) in enumerate(REQUESTS.items()):
         own = folder / f"{number}"
         own.mkdir()
-        inputs = [Input(own, "input", SCHEMA)]
-        if VERSIONS in query:
-            inputs.append(Input(own, VERSIONS, SCHEMA, number=2))
-        for one in inputs:
-            for rows, watermark in blocks(seed=one.number):
-                one.add(decimals(rows), watermark=watermark)
-        tables = [TemporalTable(name=VERSIONS, primary_key=("k",))] if VERSIONS in query else []
+        inputs, tables = inputs_of(query, own)
         derivative = Derivative(query, inputs, replace(call, exchange=ExchangeFolder.at(own)), temporal_tables=tables)
         transactions = [derivative.pull([upto] * len(inputs)) for upto in (BLOCKS // 2, BLOCKS)]
         assert all(transaction.table.num_rows for transaction in transactions), f"{name} tells nothing"

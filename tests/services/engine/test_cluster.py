@@ -24,25 +24,22 @@ from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.ingest import ingest
 from odfabric_engine_spark.server import EXIT_NO_EXECUTORS
-from tests.services.engine.determinism_run import BLOCKS, REQUESTS, SCHEMA, blocks, decimals
+from tests.services.engine.determinism_run import BLOCKS, REQUESTS, inputs_of
 from tests.services.engine.engine_process import EngineUnderTest
 from tests.services.engine.ingesting import Dataset
 from tests.services.engine.reading import ddl
-from tests.services.engine.transforming import Derivative, Input, Transaction
+from tests.services.engine.transforming import Derivative, Transaction
 from tests.support.class_archive import archive_flags
 from tests.support.process_tree import descendants
 from tests.support.quick_jvm import QUICK_JVM
 from tests.support.servers.spark_cluster import SparkCluster, spark_cluster
+from tests.support.turns import todays
 from tests.support.waiting import free_port, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.alone]
 
-CHOSEN = (
-    REQUESTS
-    if "ODF_LAW_CASES" in os.environ
-    else ("text in any language", "keyed sum of floats", "pairs of rows", "sliding hours")
-)
-"""Of the table of `determinism_run`; the long run takes all."""
+CHOSEN = [*REQUESTS] if "ODF_LAW_CASES" in os.environ else todays([*REQUESTS], parts=4)
+"""Of the table of `determinism_run`, others each day; the long run takes all."""
 WORKERS = 2
 PATIENCE_S = 90.0
 HASHED_ROWS = 4_500_000
@@ -149,15 +146,15 @@ EXPECTED = [{"k": k, "n": HASHED_ROWS // 3, "s": HASHED_ROWS // 3 * 128} for k i
 def test_transactions_have_the_same_hashes_as_alone(
     engine: EngineUnderTest, client: GrpcEngine, alone: EngineCall
 ) -> None:
-    one = Input(engine.exchange, "input", SCHEMA)
-    for rows, watermark in blocks():
-        one.add(decimals(rows), watermark=watermark)
     for number, name in enumerate(CHOSEN):
-        here = Derivative(REQUESTS[name], [one], alone, name=f"here-{number}")
-        there = OverTheWire(REQUESTS[name], [one], alone, name=f"there-{number}")
+        query = REQUESTS[name]
+        inputs, tables = inputs_of(query, engine.exchange)
+        here = Derivative(query, inputs, alone, name=f"here-{number}", temporal_tables=tables)
+        there = OverTheWire(query, inputs, alone, name=f"there-{number}", temporal_tables=tables)
         there.engine = client
         for upto in (BLOCKS // 2, BLOCKS):
-            expected, found = here.pull([upto]), there.pull([upto])
+            taken = [upto] * len(inputs)
+            expected, found = here.pull(taken), there.pull(taken)
             assert found.table.num_rows, f"{name} tells nothing"
             assert logical_hash_of_parquet(found.slice_path) == logical_hash_of_parquet(expected.slice_path), name
             assert found.result.watermark == expected.result.watermark, name
