@@ -7,14 +7,14 @@ Invariant: it is told of the very stages that transactions run. Not here: states
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from odfabric.model.engine import KeptBy, QueryState
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.trace import columns_used
-from odfabric_engine_spark.stages.query import GroupStage, RowsStage, StagedQuery, shown_keys
-from odfabric_engine_spark.stages.values import Island
+from odfabric_engine_spark.stages.query import GroupStage, RowsStage, Stage, StagedQuery, shown_keys
+from odfabric_engine_spark.stages.values import StageLeaf
 from odfabric_engine_spark.validate.unknown_names import quoted
 
 _EARLIER = "an earlier part of the query"
@@ -51,21 +51,21 @@ def notes_on(
     return tuple(dict.fromkeys(found))
 
 
-def _states_of(stage: object) -> Iterator[QueryState]:
+def _states_of(stage: Stage) -> Iterator[QueryState]:
     if isinstance(stage, GroupStage):
-        relations = tuple(dict.fromkeys(_name(leaf.kind, leaf.source) for leaf in stage.leaves))
-        yield QueryState(kept=KeptBy.GROUPS, keys=shown_keys(stage), relations=relations)
+        yield QueryState(kept=KeptBy.GROUPS, keys=shown_keys(stage), relations=_relations(stage.leaves))
     elif isinstance(stage, RowsStage):
         for island in stage.islands:
             if island.components is not None or island.wholes:
-                yield QueryState(kept=KeptBy.ROWS, keys=shown_keys(island), relations=_relations(island))
+                relations = _relations([*island.leaves, *island.wholes])
+                yield QueryState(kept=KeptBy.ROWS, keys=shown_keys(island), relations=relations)
 
 
 def _of_single_keys(query: StagedQuery) -> Iterator[str]:
     for stage in query.stages:
         for island in stage.islands if isinstance(stage, RowsStage) else []:
             if island.components == [] and island.leaves:
-                yield _ONE_KEY.format(relations=" and ".join(_relations(island)))
+                yield _ONE_KEY.format(relations=" and ".join(_relations([*island.leaves, *island.wholes])))
 
 
 def _of_records(query: LinearQuery, tables: Mapping[str, InputTable], *, operation: str) -> Iterator[str]:
@@ -78,10 +78,7 @@ def _of_records(query: LinearQuery, tables: Mapping[str, InputTable], *, operati
                 yield _OWN_RECORD.format(name=quoted((name,)), operation=operation)
 
 
-def _relations(island: Island) -> tuple[str, ...]:
-    kept = [leaf for leaf in (*island.leaves, *island.wholes) if leaf.kind != "constant"]
-    return tuple(dict.fromkeys(_name(leaf.kind, leaf.source) for leaf in kept))
-
-
-def _name(kind: str, source: str | int) -> str:
-    return str(source) if kind == "input" else _EARLIER
+def _relations(leaves: Sequence[StageLeaf]) -> tuple[str, ...]:
+    """What their rows are of, each once; those that stand in the query itself are not kept."""
+    names = (str(leaf.source) if leaf.kind == "input" else _EARLIER for leaf in leaves if leaf.kind != "constant")
+    return tuple(dict.fromkeys(names))
