@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
 from odfabric.model.engine import KeptBy
 from odfabric_engine_spark.call import EngineCall
-from tests.services.engine.law_check import Lab, own_lab
-from tests.services.engine.transforming import A, Derivative, Input, R, input_schema
 from tests.services.engine.validating import validate
 
 pytestmark = pytest.mark.spark
@@ -42,9 +39,6 @@ def test_what_is_kept_is_told(
         ("select event_time, ntile(4) over (order by v) n from a", ["all rows of a have one key"]),
         ("select event_time, sum(v) over (partition by k) s from a", []),
         ("select max(event_time) event_time, sum(v) s from a", []),
-        ("select event_time, k, system_time as came from a", ["`system_time` is that of each record"]),
-        ("select event_time, k from a where offset > 5", ["`offset` is that of each record"]),
-        ("select event_time, k, op, system_time as came from a", []),
         ("select event_time, k from a", []),
     ],
 )
@@ -53,13 +47,3 @@ def test_what_a_user_should_know_is_told(engine_call: EngineCall, sql: str, word
     assert found.problems == ()
     assert len(found.notes) == len(words)
     assert all(word in note for word, note in zip(words, found.notes, strict=True)), found.notes
-
-
-def test_system_columns_of_records_are_as_the_note_says(lab: Lab) -> None:
-    own = own_lab(lab)
-    one = Input(own.folder, "a", input_schema(pa.field("k", pa.string())))
-    derived = Derivative("select event_time, k, offset as o from a", [one], own.call)
-    one.add([(A, 1, "x")])
-    assert [row[-1] for row in derived.pull().records] == [0]
-    one.add([(R, 1, "x")])
-    assert [(row[0], row[-1]) for row in derived.pull().records] == [(R, 1)]

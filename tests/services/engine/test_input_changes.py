@@ -27,7 +27,7 @@ SAME = [
     "select max(event_time) event_time, k, count(*) n from (select *, v + 1 w from a) group by k",
     "select event_time, k, v from a where exists (select * from a b where b.k = a.k and b.v > a.v)",
     "select l.event_time, l.k, r.v from a l join (select * from a) r on l.k = r.k",
-    "select event_time, k, v + offset x, op o, system_time s from a",
+    "select event_time, k, v + offset x, op, system_time s from a",
     "select event_time, k, v from (select offset, op, system_time, event_time, k, v from a) union all select event_time, k, v from a",
     "with x as (select * from a) select event_time, k, sum(v) over (partition by k) s from x",
     "select event_time, transform(array(v), e -> e + 1)[0] x from a",

@@ -176,7 +176,7 @@ def test_the_published_example_of_a_snapshot_and_its_derivative(engine_call: Eng
 def test_system_columns_can_be_named_but_are_not_in_the_star(engine_call: EngineCall) -> None:
     rows = [(A, 0, "x", 1), (R, 0, "x", 1)]
     assert records(engine_call, "select * from a", rows) == [(A, "x", 1), (R, "x", 1)]
-    query = "select *, `offset` as source, system_time as seen from a where op = 1"
+    query = "select *, op, `offset` as source, system_time as seen from a where op = 1"
     assert records(engine_call, query, rows) == [(R, "x", 1, 1, at(0))]
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_columns_come_from_ddl_and_system_columns_need_no_mention(engine_call: EngineCall) -> None:
-    found = judged(engine_call, "select event_time, k, price from a where op = 0 and system_time > t")
+    found = judged(engine_call, "select op, event_time, k, price from a where op = 0 and system_time > t")
     assert found.problems == ()
     assert found.data_schema is not None
     columns = data_schema_to_arrow(found.data_schema)

@@ -7,21 +7,14 @@ Invariant: it is told of the very stages that transactions run. Not here: states
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from odfabric.model.engine import KeptBy, QueryState
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
-from odfabric_engine_spark.incremental.input_table import InputTable
-from odfabric_engine_spark.incremental.trace import columns_used
 from odfabric_engine_spark.stages.query import GroupStage, RowsStage, Stage, StagedQuery, shown_keys
 from odfabric_engine_spark.stages.values import StageLeaf
-from odfabric_engine_spark.validate.unknown_names import quoted
 
 _EARLIER = "an earlier part of the query"
-_OWN_RECORD = (
-    "{name} is that of each record: a retraction has its own, not that of the row that it takes back; name `{operation}` too to get "
-    "records as they are, or leave {name} out"
-)
 _ONE_KEY = (
     "all rows of {relations} have one key here: they are kept, and those that a change can reach are computed together, as long as they "
     "fit into bound_bytes_max of the engine; partition, group or join by a column to divide them"
@@ -39,16 +32,9 @@ def expected_states(
     return tuple(state for stage in query.stages for state in _states_of(stage))
 
 
-def notes_on(
-    query: LinearQuery | AggregateQuery | StagedQuery, tables: Mapping[str, InputTable], *, operation: str
-) -> tuple[str, ...]:
-    """What a user should know of an accepted query; `operation` is the name of the output's column of operations."""
-    if isinstance(query, AggregateQuery):
-        return ()
-    found = (
-        _of_records(query, tables, operation=operation) if isinstance(query, LinearQuery) else _of_single_keys(query)
-    )
-    return tuple(dict.fromkeys(found))
+def notes_on(query: LinearQuery | AggregateQuery | StagedQuery) -> tuple[str, ...]:
+    """What a user should know of an accepted query."""
+    return tuple(dict.fromkeys(_of_single_keys(query))) if isinstance(query, StagedQuery) else ()
 
 
 def _states_of(stage: Stage) -> Iterator[QueryState]:
@@ -66,16 +52,6 @@ def _of_single_keys(query: StagedQuery) -> Iterator[str]:
         for island in stage.islands if isinstance(stage, RowsStage) else []:
             if island.components == [] and island.leaves:
                 yield _ONE_KEY.format(relations=" and ".join(_relations([*island.leaves, *island.wholes])))
-
-
-def _of_records(query: LinearQuery, tables: Mapping[str, InputTable], *, operation: str) -> Iterator[str]:
-    if query.op_selected:
-        return
-    used = columns_used(query.plan)
-    for leaf in query.leaves:
-        for column, name in leaf.columns.items():
-            if column in used and name in tables[leaf.alias].hidden:
-                yield _OWN_RECORD.format(name=quoted((name,)), operation=operation)
 
 
 def _relations(leaves: Sequence[StageLeaf]) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from odfabric_engine_spark.incremental.expected_state import expected_states, no
 from odfabric_engine_spark.incremental.input_table import InputTable
 from odfabric_engine_spark.incremental.leaf_rows import columns_needed
 from odfabric_engine_spark.incremental.output import OutputShape, output_shape
+from odfabric_engine_spark.incremental.record_columns import check_records_unread
 from odfabric_engine_spark.incremental.resolve import ResolvedQuery, resolve_steps
 from odfabric_engine_spark.normalise.normal_plan import normal_plan
 from odfabric_engine_spark.settings import EngineSettings
@@ -122,10 +123,12 @@ def _query(
 ) -> LinearQuery | AggregateQuery | StagedQuery:
     """A query with a way of its own where it has one, in stages otherwise. Raises Refused."""
     try:
-        return classify(resolved, tables, operation_name=vocabulary.operation_type)
+        query = classify(resolved, tables, operation_name=vocabulary.operation_type)
     except Refused:
-        normal = normal_plan(resolved, tables, temporal_tables)
-    return staged_query(normal)
+        return staged_query(normal_plan(resolved, tables, temporal_tables))
+    if isinstance(query, LinearQuery):
+        check_records_unread(query, tables, operation=vocabulary.operation_type)
+    return query
 
 
 def input_tables(inputs: Sequence[tuple[str, DatasetVocabulary, DataSchema]]) -> dict[str, InputTable]:
@@ -193,7 +196,7 @@ def accepted_query(request: ValidateRequest, call: EngineCall) -> ValidateResult
         operator_class=name,
         keys=keys,
         states=expected_states(query, keys),
-        notes=notes_on(query, tables, operation=request.vocabulary.operation_type),
+        notes=notes_on(query),
         operators=operators_of(judged.plan, steps, operator_class=name),
         meaning=judged.meaning,
     )
