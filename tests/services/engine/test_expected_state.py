@@ -39,6 +39,17 @@ def test_what_is_kept_is_told(
         ("select event_time, ntile(4) over (order by v) n from a", ["all rows of a have one key"]),
         ("select event_time, sum(v) over (partition by k) s from a", []),
         ("select max(event_time) event_time, sum(v) s from a", []),
+        ("select a.event_time, b.k from a cross join b", ["rows of a meet all that is made of b, for no equality"]),
+        (
+            "select event_time, k from a where v > (select avg(v) from a)",
+            ["rows of a meet all that is made of a, for no equality"],
+        ),
+        (
+            "select event_time, k from a where v > (select avg(v) from b) and exists (select 1 from b where b.k = a.k)",
+            ["rows of a and b meet all that is made of b, for no equality"],
+        ),
+        ("select a.event_time, x from a cross join (values (1), (2)) c(x)", []),
+        ("select event_time, (select count(*) from b where b.k = a.k) n from a", []),
         ("select event_time, k from a", []),
     ],
 )

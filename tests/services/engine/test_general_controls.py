@@ -1,7 +1,4 @@
-"""Proof that the laws of the general engine have teeth: it is broken in the ways in which such engines go wrong, and a law notices.
-
-Also L6: what a transaction looks at depends on what it changes, not on what there is.
-"""
+"""Proof that the laws of the general engine have teeth: it is broken in the ways in which such engines go wrong, and a law notices."""
 
 from __future__ import annotations
 
@@ -16,18 +13,16 @@ import pytest
 
 from odfabric_engine_spark.normalise import float_aggregates, folds, waiting_joins, window_functions
 from odfabric_engine_spark.normalise.memberships import Memberships
-from odfabric_engine_spark.stages import binding, inference, leaf_keys, rows_run, transaction
-from odfabric_engine_spark.stages.extraction import BoundRows
+from odfabric_engine_spark.stages import binding, inference, leaf_keys, transaction
 from odfabric_engine_spark.stages.inference import Inference
 from odfabric_engine_spark.stages.joins import RIGHT_KEPT
 from odfabric_engine_spark.stages.rows_run import RowsRun
 from odfabric_engine_spark.stages.transaction import StagedTransaction
 from odfabric_engine_spark.state.row_state import RowState
-from tests.services.engine.general_cases import GeneralCase, Table
+from tests.services.engine.general_cases import GeneralCase
 from tests.services.engine.general_check import Tally, check_general
 from tests.services.engine.general_shapes import shape_case
 from tests.services.engine.law_check import Lab, LawBroken, own_lab
-from tests.services.engine.transforming import HOUR, A, Derivative, Input
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 
@@ -163,64 +158,3 @@ def _breaks_a_law(case: GeneralCase, lab: Lab) -> bool:
     except LawBroken:
         return True
     return False
-
-
-# L6
-
-BOUNDED = (
-    "inner",
-    "unrelated first",
-    "or, one key",
-    "full using, grouped",
-    "self-join",
-    "scalar count",
-    "scalar of a range",
-    "lateral of a range",
-    "aggregate again",
-    "top 2",
-    "sessions",
-    "temporal",
-    "not in, nulls",
-)
-KEYS = (30, 300)
-LOOKED_AT_MAX = 60
-"""Rows of one key and its like that a transaction may look at, far less than there are."""
-
-
-@pytest.mark.parametrize(("shape", "changed"), [*((shape, 0) for shape in BOUNDED), ("not in, nulls", 1)])
-def test_a_transaction_looks_at_what_it_changes(
-    shape: str, changed: int, lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ten times the history, and the same few rows are looked at."""
-    looked: list[int] = []
-    plain = rows_run.tagged
-
-    def counting(catalyst: Any, bound: BoundRows) -> Any:
-        looked[-1] += len(bound)
-        return plain(catalyst, bound)
-
-    monkeypatch.setattr(rows_run, "tagged", counting)
-    case = shape_case(shape, 1)
-    for count in KEYS:
-        own = own_lab(lab)
-        inputs = [_history(own, table, number, count) for number, table in enumerate(case.tables)]
-        derived = Derivative(case.query.statements, inputs, own.call, temporal_tables=case.query.temporal)
-        looked.append(0)
-        derived.pull()
-        looked[-1] = 0
-        inputs[changed].add([_row(inputs[changed], 7)], watermark=HOUR)
-        derived.pull()
-    assert 0 < looked[0] <= LOOKED_AT_MAX
-    assert looked[0] == looked[1]
-
-
-def _history(lab: Lab, table: Table, number: int, count: int) -> Input:
-    """Four rows of each key."""
-    one = Input(lab.folder, table.alias, table.schema, number + 1)
-    return one.add([_row(one, key) for key in range(count) for _ in range(4)], watermark=HOUR)
-
-
-def _row(one: Input, key: int) -> tuple[Any, ...]:
-    """A row whose columns are all made of the key."""
-    values = [f"{key}" if field.type == pa.string() else key for field in list(one.schema)[4:]]
-    return (A, key * HOUR // 1000, *values)

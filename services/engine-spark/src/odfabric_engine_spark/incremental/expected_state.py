@@ -12,12 +12,17 @@ from collections.abc import Iterator, Sequence
 from odfabric.model.engine import KeptBy, QueryState
 from odfabric_engine_spark.incremental.classify import AggregateQuery, LinearQuery
 from odfabric_engine_spark.stages.query import GroupStage, RowsStage, Stage, StagedQuery, shown_keys
-from odfabric_engine_spark.stages.values import StageLeaf
+from odfabric_engine_spark.stages.values import Island, StageLeaf
 
 _EARLIER = "an earlier part of the query"
 _ONE_KEY = (
     "all rows of {relations} have one key here: they are kept, and those that a change can reach are computed together, as long as they "
     "fit into bound_bytes_max of the engine; partition, group or join by a column to divide them"
+)
+
+_MEETS_ALL = (
+    "rows of {relations} meet all that is made of {wholes}, for no equality of columns ties them: a change of {wholes} computes all of "
+    "these rows again"
 )
 
 
@@ -33,8 +38,12 @@ def expected_states(
 
 
 def notes_on(query: LinearQuery | AggregateQuery | StagedQuery) -> tuple[str, ...]:
-    """What a user should know of an accepted query."""
-    return tuple(dict.fromkeys(_of_single_keys(query))) if isinstance(query, StagedQuery) else ()
+    """What a user should know of an accepted query: where a change reaches more than the rows that share its keys."""
+    if not isinstance(query, StagedQuery):
+        return ()
+    islands = [island for stage in query.stages if isinstance(stage, RowsStage) for island in stage.islands]
+    notes = (note for island in islands for note in _notes_of(island, query))
+    return tuple(dict.fromkeys(notes))
 
 
 def _states_of(stage: Stage) -> Iterator[QueryState]:
@@ -47,11 +56,30 @@ def _states_of(stage: Stage) -> Iterator[QueryState]:
                 yield QueryState(kept=KeptBy.ROWS, keys=shown_keys(island), relations=relations)
 
 
-def _of_single_keys(query: StagedQuery) -> Iterator[str]:
-    for stage in query.stages:
-        for island in stage.islands if isinstance(stage, RowsStage) else []:
-            if island.components == [] and island.leaves:
-                yield _ONE_KEY.format(relations=" and ".join(_relations([*island.leaves, *island.wholes])))
+def _notes_of(island: Island, query: StagedQuery) -> Iterator[str]:
+    if not island.leaves:
+        return
+    if island.components == []:
+        yield _ONE_KEY.format(relations=_listed(_relations([*island.leaves, *island.wholes])))
+    elif wholes := _inputs_of(island.wholes, query):
+        yield _MEETS_ALL.format(relations=_listed(_relations(island.leaves)), wholes=_listed(wholes))
+
+
+def _inputs_of(leaves: Sequence[StageLeaf], query: StagedQuery) -> tuple[str, ...]:
+    """The inputs of which leaves are made, also through earlier stages; none for what stands in the query itself."""
+    found: dict[str, None] = {}
+    waiting = list(reversed(leaves))
+    while waiting:
+        leaf = waiting.pop()
+        if leaf.kind == "input":
+            found[str(leaf.source)] = None
+        elif leaf.kind == "stage":
+            waiting += reversed(query.stages[int(leaf.source)].leaves)
+    return tuple(found)
+
+
+def _listed(relations: Sequence[str]) -> str:
+    return " and ".join(relations)
 
 
 def _relations(leaves: Sequence[StageLeaf]) -> tuple[str, ...]:
