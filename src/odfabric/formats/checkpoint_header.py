@@ -21,6 +21,12 @@ BASES_MAX = 1024
 _LENGTH = struct.Struct("<Q")
 
 
+def is_own_checkpoint(path: Path) -> bool:
+    """Whether a file says that our engine wrote it."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def checkpoint_bases(path: Path) -> tuple[Multihash, ...]:
     """Names of the checkpoints that a file builds on. Raises InvalidData if it is one of ours and damaged."""
     with path.open("rb") as file:

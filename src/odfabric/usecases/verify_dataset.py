@@ -13,10 +13,12 @@ from pathlib import Path
 
 from odfabric.domain.chain.state import ChainState, apply
 from odfabric.domain.chain.walk import ChainLink, read_state
+from odfabric.domain.reference_meaning import in_the_reference
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.domain.transform_plan import (
     InputChain,
     InputNeverPulled,
+    TransformPlan,
     executed,
     plan_replay,
     replay_inputs,
@@ -32,8 +34,8 @@ from odfabric.domain.verify import (
     verify_replay,
     verify_slice,
 )
-from odfabric.errors import Corrupt, InvalidData, NotFound, OdfError
-from odfabric.formats.checkpoint_header import checkpoint_bases
+from odfabric.errors import Corrupt, InvalidData, InvalidQuery, NotFound, OdfError
+from odfabric.formats.checkpoint_header import checkpoint_bases, is_own_checkpoint
 from odfabric.formats.dataset_layout import CHECKPOINTS, DATA, head_key, object_key
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.logical_hash import logical_hash_of_parquet
@@ -43,7 +45,7 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineIdentity, EngineProgress
 from odfabric.model.identity import DatasetHandle, DatasetId
 from odfabric.model.job import Job, JobKind, NewJob
-from odfabric.model.metadata import AddData, Checkpoint, DatasetKind, DataSlice, ExecuteTransform
+from odfabric.model.metadata import AddData, Checkpoint, DatasetKind, DataSlice, ExecuteTransform, TransformSql
 from odfabric.model.multihash import Multihash
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.engine import Engine
@@ -57,6 +59,9 @@ from odfabric.usecases.run_transform import execute_plan
 from odfabric.usecases.store_slice import describe_slice
 
 PROBLEMS_MAX = 100
+AWAY = ("unavailable", "outcome-unknown", "lease-lost")
+"""Codes of errors that say nothing of the dataset."""
+
 CHECKPOINT_SIGN_BYTES = 8
 """Length of what tells checkpoints of one engine from those of others."""
 
@@ -311,11 +316,8 @@ def _verify_transactions(verification: _Verification, hashes: Sequence[Multihash
                 verification.found(ProblemKind.VERIFY_TRANSFORM, f"{error.message} ({name})", block=link.hash)
                 return
             except OdfError as error:
-                if error.code in ("unavailable", "outcome-unknown", "lease-lost"):
+                if error.code in AWAY:
                     raise
-                if needs_other_engine(error):
-                    _skip_from(verification, state, link)
-                    return
                 verification.found(ProblemKind.VERIFY_TRANSFORM, str(error), block=link.hash)
                 return
             if isinstance(problem, _MadeElsewhere):
@@ -379,6 +381,23 @@ def _replay(
             ProblemKind.VERIFY_TRANSFORM, f"input {plan.dataset_id} had no schema at that time", block=link.hash
         )
         return None
+    try:
+        problem = _run_again(verification, plan, link)
+    except OdfError as error:
+        refused = isinstance(error, InvalidQuery) and not _is_own(verification, event)
+        if not refused and not needs_other_engine(error):
+            raise
+        problem = _MadeElsewhere()
+    if isinstance(problem, _MadeElsewhere) and _has_meaning_of_reference(verification, plan, link):
+        return None
+    return problem
+
+
+def _run_again(
+    verification: _Verification, plan: TransformPlan, link: ChainLink
+) -> VerificationProblem | _MadeElsewhere | None:
+    event = link.block.event
+    assert isinstance(event, ExecuteTransform)
     with verification.exchange.session() as folder:
         checkpoints = [plan.prev_checkpoint.physical_hash] if plan.prev_checkpoint else []
         replayed = execute_plan(
@@ -401,6 +420,31 @@ def _replay(
             return _MadeElsewhere()
         by = _recorded(verification, link.hash, but=replayed.result.made_by) if problem is not None else ""
         return replace(problem, message=f"{problem.message} (recorded as made by {by})") if problem and by else problem
+
+
+def _has_meaning_of_reference(verification: _Verification, plan: TransformPlan, link: ChainLink) -> bool:
+    """Whether a transaction of another engine is what a row-wise query means to the reference, each interval on its own."""
+    if not isinstance(plan.transform, TransformSql) or plan.change is not None:
+        return False
+    transform = in_the_reference(plan.transform, operation=plan.vocabulary.operation_type)
+    meant = replace(plan, transform=transform, prev_checkpoint=None)
+    try:
+        return _run_again(verification, meant, link) is None
+    except OdfError as error:
+        if error.code in AWAY:
+            raise
+        return False
+
+
+def _is_own(verification: _Verification, event: ExecuteTransform) -> bool:
+    """Whether a transaction says by its checkpoint that our engine made it; ours always leaves one."""
+    if event.new_checkpoint is None:
+        return False
+    with verification.exchange.session() as folder:
+        path = folder / "committed-checkpoint"
+        name = event.new_checkpoint.physical_hash
+        verification.repository.materialize(verification.dataset, CHECKPOINTS, name, path)
+        return is_own_checkpoint(path)
 
 
 def _is_made_elsewhere(
