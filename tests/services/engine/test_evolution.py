@@ -165,6 +165,32 @@ def test_a_result_that_stays_the_same_says_nothing(engine_call: EngineCall, sour
     assert records == []
 
 
+OWING = [
+    (LINEAR, "select event_time, k, v * 10 v from a where v > 1"),
+    (KEYED, "select event_time, k, v + 1L v from a"),
+    ("select event_time, k, v + 1L v from a", KEYED),
+    ("select event_time, k, v from a", LINEAR),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), OWING)
+def test_what_is_owed_cancels_what_comes_after_a_migration_too(
+    engine_call: EngineCall, source: Input, before: str, after: str
+) -> None:
+    source.add([(R, 5 * HOUR, "owed", 9, 1.0), (R, 5 * HOUR, "owed", 1, 1.0)])
+    old = Derivative(before, [source], engine_call, name="old")
+    old.pull()
+    records, checkpoint = migrated(old, transform(after))
+    emitted = [*old.transactions[0].records, *records]
+    old.transform = transform(after)
+    source.add([(A, 5 * HOUR, "owed", 9, 1.0), (A, 5 * HOUR, "owed", 1, 1.0), (A, 0, "owed", 2, 1.0)])
+    request = replace(old.request(), checkpoint_paths=(checkpoint,), checkpoint_hashes=(), next_offset=len(emitted))
+    execute_transform(request, engine_call)
+    emitted += records_of(engine_call.exchange.root / request.new_data_path)
+    fresh = Derivative(after, [source], engine_call, name="fresh").pull()
+    assert net(emitted) == net(fresh.records)
+
+
 def test_a_column_that_is_new_is_null_in_earlier_rows(engine_call: EngineCall, source: Input) -> None:
     old = Derivative("select event_time, k from a", [source], engine_call, name="old")
     old.pull()
@@ -194,6 +220,7 @@ def test_a_comparison_that_is_too_large_names_its_limit(engine_call: EngineCall,
     with pytest.raises(LimitExceeded) as refused:
         migrated(old, transform(LINEAR_NEXT), settings={"migration_rows_max": 1})
     assert refused.value.limit == "migration_rows_max"
+    assert not [path for path in (engine_call.exchange.root / "m", engine_call.exchange.root / "mc") if path.exists()]
 
 
 def test_a_migration_that_does_not_start_at_the_beginning_is_refused(engine_call: EngineCall, source: Input) -> None:

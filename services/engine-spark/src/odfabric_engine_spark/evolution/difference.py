@@ -3,7 +3,9 @@
 Owns the comparison of two multisets of rows that may be larger than memory wants to hold: hashes of rows with their weights stay in
 memory, the rows are read a second time. Invariant: what comes out withdraws exactly the rows that one has too many and appends
 those that it has too few, withdrawals first, each in the order in which its row was written; equal rows are said nothing of. Rows
-are equal as in the logical hash. Source: semantics of transforms, section 2 (laws L1, L3, L4); rulings on equality.
+that are owed, withdrawn more often than appended, are so afterwards if the other changelog owes them: they cancel what comes later.
+Rows are equal as in the logical hash. Source: semantics of transforms, section 2 (laws L1, L3, L4); rulings on equality and on
+ill-formed input.
 """
 
 from __future__ import annotations
@@ -53,13 +55,18 @@ def difference(
 ) -> Iterator[tuple[OperationType, pa.Table]]:
     """Pieces of what turns the net rows of `old` into those of `new`. Raises LimitExceeded for more than `rows_max` net rows."""
     digests, counts = _added_up([*_weighed(old, -1, rows_max, limit), *_weighed(new, 1, rows_max, limit)])
-    too_many, too_few = counts < 0, counts > 0
-    yield from _picked(old, digests[too_many], -counts[too_many], OperationType.RETRACT)
-    yield from _picked(new, digests[too_few], counts[too_few], OperationType.APPEND)
+    for operation, chosen, sources in (
+        (OperationType.RETRACT, counts < 0, ((old, 1), (new, -1))),
+        (OperationType.APPEND, counts > 0, ((new, 1), (old, -1))),
+    ):
+        names, left = digests[chosen], np.abs(counts[chosen])
+        for changelog, sign in sources:  # rows that are owed stand in no other record than the one that withdraws them
+            for rows in _picked(changelog, sign, names, left):
+                yield operation, rows
 
 
 def _weighed(changelog: Changelog, sign: int, rows_max: int, limit: str) -> list[tuple[Digests, Counts]]:
-    """The net rows of a changelog as hashes and counts. A row that is owed counts as absent."""
+    """The net rows of a changelog as hashes and counts, which are negative for rows that are owed."""
     pieces: list[tuple[Digests, Counts]] = []
     waiting = 0
     for changes in changelog():
@@ -71,8 +78,7 @@ def _weighed(changelog: Changelog, sign: int, rows_max: int, limit: str) -> list
             _check(len(pieces[0][0]), rows_max, limit)
     digests, counts = _added_up(pieces)
     _check(len(digests), rows_max, limit)
-    there = counts > 0
-    return [(digests[there], sign * counts[there])]
+    return [(digests, sign * counts)]
 
 
 def _added_up(pieces: list[tuple[Digests, Counts]]) -> tuple[Digests, Counts]:
@@ -86,23 +92,20 @@ def _added_up(pieces: list[tuple[Digests, Counts]]) -> tuple[Digests, Counts]:
     return digests[left], counts[left]
 
 
-def _picked(
-    changelog: Changelog, digests: Digests, wanted: Counts, operation: OperationType
-) -> Iterator[tuple[OperationType, pa.Table]]:
-    """The first appended rows of a changelog with these hashes, each as often as it is wanted."""
-    left = wanted.copy()
-    if not len(digests):
+def _picked(changelog: Changelog, sign: int, digests: Digests, left: Counts) -> Iterator[pa.Table]:
+    """The first rows of a changelog with these hashes and weights of this sign, each as often as is `left`, which becomes less."""
+    if not left.any():
         return
     for changes in changelog():
-        appended = np.nonzero(changes.weights > 0)[0]
-        found = _digests(changes.rows.take(pa.array(appended)))
+        alike = np.nonzero(changes.weights * sign > 0)[0]
+        found = _digests(changes.rows.take(pa.array(alike)))
         places = np.searchsorted(digests, found)
         places[places == len(digests)] = 0
         known = np.nonzero(digests[places] == found)[0]
         chosen = known[_rank(places[known]) < left[places[known]]]
         np.subtract.at(left, places[chosen], 1)
         if len(chosen):
-            yield operation, changes.rows.take(pa.array(appended[chosen]))
+            yield changes.rows.take(pa.array(alike[chosen]))
         if not left.any():
             return
 
