@@ -48,6 +48,17 @@ class ExchangeFolder:
         return file
 
     @contextmanager
+    def outputs(self, *paths: str) -> Iterator[list[Path]]:
+        """Files that are written together: an error inside the context removes all of them. Raises as `output`."""
+        files = [self.output(path) for path in paths]
+        try:
+            yield files
+        except BaseException:
+            for file in files:
+                file.unlink(missing_ok=True)
+            raise
+
+    @contextmanager
     def scratch(self, output: str) -> Iterator[Path]:
         """A private folder beside the output file of a call, removed with all it holds when the context ends."""
         with tempfile.TemporaryDirectory(prefix=".scratch-", dir=self.output(output).parent) as folder:

@@ -39,19 +39,20 @@ def migrate_query(request: MigrateRequest, call: EngineCall) -> TransformResult:
         raise InvalidRequest("a migration reads its inputs from the beginning, without a checkpoint")
     scratch = call.scratch / _RESULT
     fresh = replace(following, next_offset=0, new_data_path=scratch.relative_to(call.exchange.root).as_posix())
-    result = execute_transform(fresh, call)
-    call.progress("compare")
-    shape = SliceShape(
-        schema=data_schema_to_arrow(result.data_schema, encodings=False),
-        vocabulary=following.vocabulary,
-        system_time=following.system_time,
-        next_offset=following.next_offset,
-    )
-    paths = [call.exchange.input(each.path) for each in _in_order(request.output)]
-    batches = _records(
-        _changelog(call, paths, shape), _changelog(call, [scratch] if result.offsets else [], shape), shape, call
-    )
-    written = write_transformed(call, batches, shape, output=call.exchange.output(following.new_data_path))
+    with call.exchange.outputs(following.new_data_path, following.new_checkpoint_path) as (data_path, _):
+        result = execute_transform(fresh, call)
+        call.progress("compare")
+        shape = SliceShape(
+            schema=data_schema_to_arrow(result.data_schema, encodings=False),
+            vocabulary=following.vocabulary,
+            system_time=following.system_time,
+            next_offset=following.next_offset,
+        )
+        paths = [call.exchange.input(each.path) for each in _in_order(request.output)]
+        batches = _records(
+            _changelog(call, paths, shape), _changelog(call, [scratch] if result.offsets else [], shape), shape, call
+        )
+        written = write_transformed(call, batches, shape, output=data_path)
     return replace(result, offsets=written.offsets)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -230,11 +231,15 @@ def _write(
         for records in found:
             yield from records.batches(request.vocabulary.operation_type)
         end = left()
-        ends.append((end, beside.submit(_write_checkpoint, transaction, call, end)))
+        ends.append((end, beside.submit(_write_checkpoint, transaction, end, checkpoint_path)))
 
-    # However this ends, nothing that makes records or writes runs afterwards.
-    with closing(found), ThreadPoolExecutor(1) as beside:
-        offsets = write_transformed(call, batches(), shape, output=call.exchange.output(request.new_data_path)).offsets
+    # However this ends, nothing that makes records or writes runs afterwards, and no file is left without the other.
+    with (
+        call.exchange.outputs(request.new_data_path, request.new_checkpoint_path) as (data_path, checkpoint_path),
+        closing(found),
+        ThreadPoolExecutor(1) as beside,
+    ):
+        offsets = write_transformed(call, batches(), shape, output=data_path).offsets
         call.progress("checkpoint")
         ((end, written),) = ends
         checkpoint = written.result()
@@ -246,7 +251,7 @@ def _write(
     )
 
 
-def _write_checkpoint(transaction: _Transaction, call: EngineCall, left: _Left) -> Checkpoint:
+def _write_checkpoint(transaction: _Transaction, left: _Left, path: Path) -> Checkpoint:
     """Writes what a transaction has left, and gives it."""
     request = transaction.request
     known = (request.prev_watermark, _watermark_of(transaction.checkpoint), left.complete_to)
@@ -265,7 +270,6 @@ def _write_checkpoint(transaction: _Transaction, call: EngineCall, left: _Left) 
         watermark=max((mark for mark in known if mark is not None), default=None),
         states=left.states,
     )
-    path = call.exchange.output(request.new_checkpoint_path)
     write_checkpoint(path, checkpoint, after=transaction.checkpoint)
     return checkpoint
 
@@ -294,7 +298,9 @@ def _check_continues(
     fingerprint: str,
 ) -> None:
     """Raises InvalidData if the checkpoint is not the state that a transaction goes on from."""
-    if checkpoint.fingerprint != fingerprint and not _is_of_previous(request, call, judged, checkpoint.fingerprint):
+    same_inputs = [each.dataset_id for each in checkpoint.inputs] == [str(one.dataset_id) for one in request.inputs]
+    known = checkpoint.fingerprint == fingerprint or _is_of_previous(request, call, judged, checkpoint.fingerprint)
+    if not same_inputs or not known:
         raise discontinued(
             "the checkpoint was made by another query, over other inputs, or by an engine that kept other rows"
         )
