@@ -89,9 +89,14 @@ def steps_of_blocks(
 ) -> Iterator[TransformStep]:
     """Steps over the interval `offsets` of an input, oldest first."""
     last = offsets.begin - 1 if offsets.begin else None
-    for system_ms in sorted({*(block.system_ms for block in blocks), *(_millis(mark.system_time) for mark in marks)}):
-        data = [block for block in blocks if block.system_ms == system_ms]
-        found = [mark.event_time for mark in marks if _millis(mark.system_time) == system_ms]
+    data_at: dict[int, list[DataBlock]] = {}
+    marks_at: dict[int, list[Instant]] = {}
+    for block in blocks:
+        data_at.setdefault(block.system_ms, []).append(block)
+    for mark in marks:
+        marks_at.setdefault(_millis(mark.system_time), []).append(mark.event_time)
+    for system_ms in sorted({*data_at, *marks_at}):
+        data, found = data_at.get(system_ms, []), marks_at.get(system_ms, [])
         paired = len(data) == len(found)
         time = Instant.from_millis(system_ms)
         for number, block in enumerate(data):
