@@ -335,6 +335,8 @@ def test_no_path_leads_out_of_the_exchange_folder(engine: EngineUnderTest, path:
         found = ending(engine, each)
         assert isinstance(found, contract.TransformResponseInternalError), found
         assert "/etc" not in found.message
+        left = {each.name for each in (engine.exchange / f"escape-{PATHS.index(path)}").iterdir()}
+        assert left == {"in-0", "schema"}, "a file without the other is left"
 
 
 def test_requests_that_contradict_themselves(engine: EngineUnderTest) -> None:
@@ -396,6 +398,55 @@ def test_a_raw_query(engine: EngineUnderTest) -> None:
         replace(request, input_data_paths=("/opt/engine/raw/garbage",)),
     ):
         assert isinstance(last(spoiled), contract.RawQueryResponseInternalError)
+
+
+NUMBERS = pa.table({"a": [1, 2]})
+OTHER_FILES = {
+    "text": pa.table({"a": ["1", "2"]}),
+    "list": pa.table({"a": [[1], [2]]}),
+    "time": pa.table({"a": pa.array([1, 2], pa.timestamp("ms", "UTC"))}),
+    "none": pa.table({}),
+    "dictionary": pa.table({"a": pa.array(["x"]).dictionary_encode()}),
+    "large": pa.table({"a": pa.array([2**63], pa.uint64())}),
+}
+
+
+@pytest.mark.parametrize("other", OTHER_FILES)
+def test_files_that_a_raw_query_cannot_read_are_not_the_fault_of_the_query(engine: EngineUnderTest, other: str) -> None:
+    folder, seen = folder_of(engine, f"raw-{other}"), f"/opt/engine/raw-{other}"
+    pq.write_table(NUMBERS, folder / "numbers")
+    pq.write_table(OTHER_FILES[other], folder / "other")
+    asked_for = contract.RawQueryRequest(
+        input_data_paths=(f"{seen}/other",),
+        transform=TransformSql(engine="spark", query="select * from input"),
+        output_data_path=f"{seen}/out",
+    )
+    read = 1 if other in ("text", "list", "time") else 0
+    for paths in [(f"{seen}/numbers", f"{seen}/other"), (f"{seen}/other",)][: 2 - read]:
+        message = encode_message(replace(asked_for, input_data_paths=paths))
+        last = decode_message(contract.RawQueryResponseRoot, raw_call(engine, "ExecuteRawQuery", message)[-1]).value
+        assert isinstance(last, contract.RawQueryResponseInternalError), last
+        assert "its log says why" not in last.message
+    assert not (folder / "out").exists()
+
+
+def test_a_raw_query_reads_types_that_spark_does_not(engine: EngineUnderTest) -> None:
+    folder, seen = folder_of(engine, "raw-types"), "/opt/engine/raw-types"
+    arrays = {"u": pa.array([1, 2**62], pa.uint64()), "t": pa.array([1_500_000_999, None], pa.timestamp("ns", "UTC"))}
+    for dictionary in (True, False):
+        pq.write_table(pa.table(arrays), folder / f"in-{dictionary}", use_dictionary=dictionary)
+    request = contract.RawQueryRequest(
+        input_data_paths=(f"{seen}/in-True", f"{seen}/in-False"),
+        transform=TransformSql(engine="spark", query="select u, t from input"),
+        output_data_path=f"{seen}/out",
+    )
+    found = raw_call(engine, "ExecuteRawQuery", encode_message(request))
+    last = decode_message(contract.RawQueryResponseRoot, found[-1]).value
+    assert last == contract.RawQueryResponseSuccess(num_records=4)
+    table = pq.read_table(folder / "out")
+    assert table.column("u").to_pylist() == [1, 2**62] * 2
+    assert table.column("t").cast(pa.int64()).to_pylist() == [1_500, None] * 2
+    assert sorted(path.name for path in folder.iterdir()) == ["in-False", "in-True", "out"]
 
 
 def test_each_port_serves_its_own_contract(engine: EngineUnderTest) -> None:
