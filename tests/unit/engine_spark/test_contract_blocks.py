@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,22 @@ def test_at_equal_times_rows_come_before_watermarks_unless_each_has_one() -> Non
 
 def test_rows_beyond_the_interval_are_no_part_of_a_step() -> None:
     assert steps([data(0, 10, 10)], [mark(10, 1)], 3, 7) == [(10, 6, 1)]
+
+
+class Counted(list[Any]):
+    """A list that knows how often it was gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_many_blocks_are_not_gone_through_for_each_of_them() -> None:
+    blocks, marks = Counted(data(at, at + 1, at) for at in range(100)), Counted(mark(at, at) for at in range(100))
+    assert steps(blocks, marks, 0, 100) == [(at, at, at) for at in range(100)]
+    assert blocks.times == marks.times == 1
 
 
 def test_what_our_own_coordinator_would_have_said(tmp_path: Path) -> None:

@@ -91,3 +91,16 @@ def test_what_is_no_file_is_not_written(tmp_path: Path) -> None:
             folder.output(path)
     (tmp_path / "there").touch()
     assert folder.output("there") == tmp_path.resolve() / "there"
+
+
+def test_files_that_are_written_together_are_both_there_or_neither(folder: ExchangeFolder) -> None:
+    with folder.outputs("call/one", "call/other") as files:
+        for file in files:
+            file.write_text("x")
+    assert all(file.is_file() for file in files)
+    with pytest.raises(ValueError, match="boom"), folder.outputs("call/one", "call/other") as files:
+        raise ValueError("boom")
+    assert not any(file.exists() for file in files)
+    with pytest.raises(Determinate), folder.outputs("call/in", "nowhere/other"):
+        pass
+    assert (folder.root / "call/in").is_file(), "nothing was to be written yet"
