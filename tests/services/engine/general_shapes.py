@@ -12,6 +12,7 @@ from tests.services.engine.general_cases import GeneralCase, GeneralQuery, Table
 from tests.services.engine.general_dialects import END_OF_SESSION, either, final, judged, step, then
 from tests.services.engine.general_list_shapes import OF_LISTS
 from tests.services.engine.general_lookup_shapes import LOOKUPS, OF_B, VERSION
+from tests.services.engine.general_null_shapes import OF_NULLS
 from tests.services.engine.general_subquery_shapes import SUBQUERIES
 from tests.services.engine.general_window_shapes import OVER_WINDOWS
 from tests.services.engine.named_shape import LAST, Shape, groups
@@ -584,6 +585,7 @@ _AGGREGATES = {
 
 SHAPES = {
     **_JOINS,
+    **OF_NULLS,
     **SUBQUERIES,
     **_GROUPS,
     **_AGGREGATES,

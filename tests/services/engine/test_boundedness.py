@@ -27,7 +27,7 @@ from tests.services.engine.general_operators import composed_case
 from tests.services.engine.general_shapes import SHAPES, shape_case
 from tests.services.engine.law_check import Lab, own_lab
 from tests.services.engine.looked_at import LookedAt, RowCounter
-from tests.services.engine.transforming import A, Derivative, Input
+from tests.services.engine.transforming import A, Derivative, Input, R, input_schema
 from tests.support.turns import today
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
@@ -77,6 +77,37 @@ def test_a_transaction_looks_at_what_it_changes(lab: Lab, monkeypatch: pytest.Mo
     assert not told, "\n\n".join([f"{len(told)} of {len(names)}", *map(": ".join, told.items())])
     # What is excused is no more than what needs it.
     assert unbounded.keys() == ALL_ROWS_HAVE_ONE_KEY.keys() & set(names)
+
+
+REFERRING = {
+    "inner": "SELECT a.event_time, a.v, b.w FROM a JOIN b ON a.k = b.k",
+    "left": "SELECT a.event_time, a.v, b.w FROM a LEFT JOIN b ON a.k = b.k",
+    "full": "SELECT coalesce(a.event_time, b.event_time) AS event_time, a.v, b.w FROM a FULL JOIN b ON a.k = b.k",
+    "semi": "SELECT event_time, v FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k)",
+    "anti": "SELECT event_time, v FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k)",
+    "three": "SELECT a.event_time, a.v, b.w FROM a JOIN b ON a.k = b.k LEFT JOIN b c ON c.k = a.k AND c.w = b.w",
+}
+
+
+@pytest.mark.parametrize("query", REFERRING.values(), ids=REFERRING)
+def test_rows_that_refer_to_nothing_are_not_looked_at_for_each_other(
+    query: str, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter, own = RowCounter(monkeypatch), own_lab(lab)
+    inputs = [
+        Input(own.folder, alias, input_schema(pa.field("k", pa.int32()), pa.field(value, pa.int32())), number)
+        for number, (alias, value) in enumerate((("a", "v"), ("b", "w")), 1)
+    ]
+    for one in inputs:
+        one.add([(A, number, number if number % 4 == 0 else None, number) for number in range(300)])
+    derived = Derivative(query, inputs, own.call)
+    derived.pull()
+    for one in inputs:
+        one.add([(A, 1, None, 1), (R, 1, None, 1), (A, 2, None, 1_000)])
+        counter.taken()
+        derived.pull()
+        seen = counter.taken()
+        assert max(seen.bound, seen.read) <= MORE_MAX
 
 
 def test_an_engine_that_reads_everything_is_noticed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

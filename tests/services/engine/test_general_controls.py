@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from odfabric_engine_spark.normalise import float_aggregates, folds, waiting_joi
 from odfabric_engine_spark.normalise.memberships import Memberships
 from odfabric_engine_spark.stages import binding, inference, leaf_keys, transaction
 from odfabric_engine_spark.stages.inference import Inference
-from odfabric_engine_spark.stages.joins import RIGHT_KEPT
+from odfabric_engine_spark.stages.joins import RIGHT_KEPT, equal_pairs
 from odfabric_engine_spark.stages.rows_run import RowsRun
 from odfabric_engine_spark.stages.transaction import StagedTransaction
 from odfabric_engine_spark.state.row_state import RowState
@@ -121,6 +122,14 @@ def _only_new_rows_are_touched_by_wholes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RowsRun, "_all_hashes", lambda *_: np.zeros(0, dtype=np.uint64))
 
 
+def _what_is_made_of_keys_ties_rows_too(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(inference, "_is_matched", lambda *_: True)
+
+
+def _nulls_never_meet(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(inference, "equal_pairs", lambda join: [replace(each, of_nulls=False) for each in equal_pairs(join)])
+
+
 BREAKS: list[tuple[Break, int, tuple[str, ...]]] = [
     (_null_supplying_side_as_key, 3, ("left, grouped by the right key",)),
     (_expressions_of_full_joins_as_key, 0, ("full on an expression",)),
@@ -138,6 +147,12 @@ BREAKS: list[tuple[Break, int, tuple[str, ...]]] = [
     (_withdrawals_count_as_rows, 0, ("inner", "neighbours")),
     (_every_leaf_is_linear, 7, ("left", "anti", "not exists")),
     (_only_new_rows_are_touched_by_wholes, 2, ("not equal", "scalar, uncorrelated")),
+    (
+        _what_is_made_of_keys_ties_rows_too,
+        0,
+        ("nulls made of equal keys, joined further", "nulls that meet, joined further"),
+    ),
+    (_nulls_never_meet, 0, ("null-safe", "nulls that meet nothing, and then each other")),
 ]
 """How the engine is broken, the shapes that are tried, and the number of the case that noticed it last time."""
 

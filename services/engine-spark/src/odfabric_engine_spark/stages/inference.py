@@ -447,7 +447,13 @@ class Inference:
         if not whole:
             return self._join_without_key(plan, (left, left_value), (right, right_value), bounds)
         components = [{**one, **other} for _, one, other in whole]
-        island = _joined(Value([*left_value.islands, *right_value.islands], {}), components, always=False)
+        islands = [*left_value.islands, *right_value.islands]
+        island = _joined(Value(islands, {}), components, always=False)
+        if self._limited is None:
+            matched = zip(whole, components, strict=True)
+            island.matched = [
+                each for (pair, _, _), each in matched if not pair.of_nulls and _is_matched(each, islands)
+            ]
         columns: dict[int, Component] = {}
         if kind in LEFT_KEPT:
             columns.update(left_value.columns)
@@ -505,7 +511,7 @@ class Inference:
         for leaf in wholes:
             leaf.whole = True
         islands = [
-            Island(island.leaves, island.components, [*island.wholes, *wholes], island.always)
+            Island(island.leaves, island.components, [*island.wholes, *wholes], island.always, island.matched)
             for island in kept[1].islands
         ]
         sides = [(kept[0], kept[1]), (node, value)] if kind in LEFT_KEPT else [(node, value), (kept[0], kept[1])]
@@ -526,6 +532,15 @@ def _joined(value: Value, components: list[Component], *, always: bool) -> Islan
 
 def _whole(traced: Sequence[_Pair]) -> list[tuple[EqualPair, Component, Component]]:
     return [(pair, one, other) for pair, one, other in traced if one is not None and other is not None]
+
+
+def _is_matched(component: Component, islands: Sequence[Island]) -> bool:
+    """Whether rows in which it is null meet none below either: each is mapped alone there, or is matched by the same."""
+    return all(
+        island.components is None
+        or any(all(each[leaf].semanticEquals(component[leaf]) for leaf in island.leaves) for each in island.matched)
+        for island in islands
+    )
 
 
 def _mark_linear(kind: str, left: Value, right: Value) -> None:

@@ -21,10 +21,11 @@ JOINS = LEFT_KEPT | RIGHT_KEPT | {"FullOuter"}
 
 @dataclass(frozen=True, slots=True)
 class EqualPair:
-    """`left` over the left side equals `right` over the right side."""
+    """`left` over the left side equals `right` over the right side; `of_nulls`: two nulls are equal too."""
 
     left: Expression
     right: Expression
+    of_nulls: bool
 
 
 def join_kind(join: Plan) -> str:
@@ -40,11 +41,11 @@ def equal_pairs(join: Plan) -> list[EqualPair]:
     for part in conjuncts(condition.get()) if condition.isDefined() else ():
         if simple_name(part) not in ("EqualTo", "EqualNullSafe"):
             continue
-        one, other = part.left(), part.right()
+        one, other, of_nulls = part.left(), part.right(), simple_name(part) == "EqualNullSafe"
         if one.references().isEmpty() or other.references().isEmpty():
             continue
         if one.references().subsetOf(left) and other.references().subsetOf(right):
-            found.append(EqualPair(one, other))
+            found.append(EqualPair(one, other, of_nulls))
         elif one.references().subsetOf(right) and other.references().subsetOf(left):
-            found.append(EqualPair(other, one))
+            found.append(EqualPair(other, one, of_nulls))
     return found

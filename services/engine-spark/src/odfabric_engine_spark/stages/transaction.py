@@ -371,7 +371,9 @@ def state_columns(query: StagedQuery) -> list[str]:
             for at, leaf in enumerate(stage.leaves):
                 ends = (" closes" if leaf.closes else " final first") if leaf.ends else ""
                 schema = query.rows[number].kept_schema(leaf)
-                found.append(f"{rows_name(number, at)}: {leaf.kind} {leaf.source} {schema}{ends}")
+                matched = query.rows[number].keys[leaf].matched
+                nulls = f" {matched} matched" if matched else ""
+                found.append(f"{rows_name(number, at)}: {leaf.kind} {leaf.source} {schema}{ends}{nulls}")
     return found
 
 
