@@ -34,11 +34,14 @@ while True:
 """Looks like an engine, and is there at once; where the file `slow` is, it tells its pid in that and never gets further."""
 
 STARTER = """\
+import signal
 import sys
 from pathlib import Path
 from odfabric.settings import Settings
 from odfabric.wiring.embedded import engine_launcher
 
+# Whoever runs the tests in the background ignores this signal, and so would we.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.executable = sys.argv[1]
 print(engine_launcher(Settings(workspace=Path(sys.argv[2]))).ensure().address)
 """
