@@ -14,7 +14,9 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import QueryProblem, ValidateRequest, ValidateResult
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases import expected_columns
+from odfabric.usecases.judge_transform import snapshot_request
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
+from tests.usecases.test_pull_dataset import pull, push, row
 
 SYSTEM = ["offset", "op", "system_time", "event_time"]
 SECOND = """  - kind: AddPushSource
@@ -94,6 +96,25 @@ def test_through_derivatives_without_data(memory: MemoryNode) -> None:
     (snapshot,) = parse_snapshots(over("further", "readings"), file="test.yaml")
     memory.node.set_transform(snapshot, Subject(LOCAL_ACCOUNT))
     assert heard(memory)[-1] == [*SYSTEM, "city", "value"]
+
+
+def test_a_manifest_of_what_has_not_run_is_judged_like_a_new_one(memory: MemoryNode) -> None:
+    root, copied = memory.add(ROOT), memory.add(DERIVED)
+    node = memory.node
+    (snapshot,) = parse_snapshots(DERIVED, file="test.yaml")
+
+    def asked() -> tuple[bool, list[str]]:
+        request = snapshot_request(
+            snapshot, repository=node.repository, described={}, expected=node.expected_columns().of
+        )
+        (one,) = request.inputs
+        assert one.data_schema is not None
+        return request.previous is not None, [each.name for each in one.data_schema.fields]
+
+    assert asked() == (False, [*SYSTEM, "city", "value"])
+    push(memory, root, row(1, "Kyiv"))
+    pull(memory, copied)
+    assert asked() == (True, [*SYSTEM, "city", "value"])
 
 
 def test_what_is_refused_is_not_created(memory: MemoryNode) -> None:

@@ -73,7 +73,7 @@ def snapshot_request(
     described: Mapping[str, QueryInput],
     expected: ColumnsOf | None = None,
 ) -> ValidateRequest:
-    """What the engine is asked of a manifest: its transform, and that of the dataset of this name if there is one already.
+    """What the engine is asked of a manifest: its transform, and that of the dataset of this name if it has run already.
 
     Without a repository all inputs must be described. Raises InvalidManifest without a transform, NotFound for an input.
     """
@@ -92,15 +92,15 @@ def snapshot_request(
         return ValidateRequest(vocabulary=vocabulary, transform=event.transform, inputs=inputs)
     there = repository.find(snapshot.name)
     _, state = (None, None) if there is None else repository.current(there.id)
-    previous = None if state is None or state.transform is None else state.transform.event.transform
+    if state is None or state.transform is None or state.execute_transform is None:
+        return validate_request(event, vocabulary, repository=repository, described=described, expected=expected)
     return validate_request(
         event,
         vocabulary,
         repository=repository,
-        previous=previous,
-        data_schema=None if state is None else current_schema(state),
+        previous=state.transform.event.transform,
+        data_schema=current_schema(state),
         described=described,
-        expected=expected if previous is None else None,
     )
 
 

@@ -1,6 +1,6 @@
 """Law L6: a transaction looks at what it changes and at the keys that this touches, however long the history is.
 
-Over named shapes and random compositions, as `test_general_laws` (`ODF_LAW_CASES`, from 100 on all of them; below, those of one of six days):
+Over named shapes and random compositions, as `test_general_laws` (`ODF_LAW_CASES`, from 100 on all of them; below, those of one of twelve days):
 each input in turn gets one row of a key, once among a few keys and then among ten times as many. What is looked at must be the same, but
 where ValidateQuery notes that a change reaches further, and for queries whose keys have all rows by what is in them.
 """
@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 
 IS_LONG = int(os.environ.get("ODF_LAW_CASES", "0")) >= 100
 COMPOSED = 150 if IS_LONG else 12
-TURNS = 1 if IS_LONG else 6
+TURNS = 1 if IS_LONG else 12
 
 KEYS = (30, 300)
 CHANGED = (17, 19)
