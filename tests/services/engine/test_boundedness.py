@@ -52,9 +52,7 @@ ALL_ROWS_HAVE_ONE_KEY = {
     "nothing read, intersect": "all rows are equal",
     "nothing read, except": "all rows are equal",
     "composed:13": "a key is true or false",
-    "composed:81": "groups of a grouping set without the key of the join are null there",
     "composed:101": "all groups have as many rows, and are joined by that",
-    "composed:147": "the key of the join is null in all of them",
 }
 """By what is in them, which nobody can say before."""
 
