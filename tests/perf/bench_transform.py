@@ -56,6 +56,10 @@ QUERIES = {
         " from input group by window(event_time, '1 hour'), city"
     ),
     "join": "select l.event_time, l.id, i.price from input l join items i on l.item = i.item",
+    "optional reference": (
+        "select l.event_time, l.id, r.value from input l join input r"
+        " on case when l.count < 25 then l.item end = case when r.count < 25 then r.id end"
+    ),
     "top 3": (
         "select event_time, id, item, count from"
         " (select *, row_number() over (partition by item order by count desc, id) as place from input) where place <= 3"
