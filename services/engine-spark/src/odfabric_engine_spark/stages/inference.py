@@ -450,10 +450,9 @@ class Inference:
         islands = [*left_value.islands, *right_value.islands]
         island = _joined(Value(islands, {}), components, always=False)
         if self._limited is None:
-            matched = zip(whole, components, strict=True)
-            island.matched = [
-                each for (pair, _, _), each in matched if not pair.of_nulls and _is_matched(each, islands)
-            ]
+            island.matched = tuple(
+                at for at, each in enumerate(components) if not whole[at][0].of_nulls and _is_matched(each, islands)
+            )
         columns: dict[int, Component] = {}
         if kind in LEFT_KEPT:
             columns.update(left_value.columns)
@@ -538,7 +537,10 @@ def _is_matched(component: Component, islands: Sequence[Island]) -> bool:
     """Whether rows in which it is null meet none below either: each is mapped alone there, or is matched by the same."""
     return all(
         island.components is None
-        or any(all(each[leaf].semanticEquals(component[leaf]) for leaf in island.leaves) for each in island.matched)
+        or any(
+            all(island.components[at][leaf].semanticEquals(component[leaf]) for leaf in island.leaves)
+            for at in island.matched
+        )
         for island in islands
     )
 

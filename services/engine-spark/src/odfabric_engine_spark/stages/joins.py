@@ -39,9 +39,10 @@ def equal_pairs(join: Plan) -> list[EqualPair]:
     condition = join.condition()
     found: list[EqualPair] = []
     for part in conjuncts(condition.get()) if condition.isDefined() else ():
-        if simple_name(part) not in ("EqualTo", "EqualNullSafe"):
+        name = simple_name(part)
+        if name not in ("EqualTo", "EqualNullSafe"):
             continue
-        one, other, of_nulls = part.left(), part.right(), simple_name(part) == "EqualNullSafe"
+        one, other, of_nulls = part.left(), part.right(), name == "EqualNullSafe"
         if one.references().isEmpty() or other.references().isEmpty():
             continue
         if one.references().subsetOf(left) and other.references().subsetOf(right):

@@ -83,8 +83,7 @@ def _keys_of(catalyst: Catalyst, leaf: StageLeaf, island: Island) -> LeafKeys:
         keys = [column for column in leaf.columns if can_be_key(column)]
         return LeafKeys.of(catalyst, leaf, keys)
     keys = [component[leaf] for component in island.components]
-    matched = [at for at, each in enumerate(island.components) if any(each is one for one in island.matched)]
-    return LeafKeys.of(catalyst, leaf, keys, matched=[at for at in matched if keys[at].nullable()])
+    return LeafKeys.of(catalyst, leaf, keys, matched=[at for at in island.matched if keys[at].nullable()])
 
 
 def _is_needed_again(stage: RowsStage, leaf: StageLeaf) -> bool:

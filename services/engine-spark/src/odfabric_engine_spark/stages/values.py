@@ -87,15 +87,15 @@ Component = dict[StageLeaf, Expression]
 class Island:
     """Leaves that share keys. `components` None: every function of a row is a key, for each row is mapped alone.
 
-    `wholes` are leaves whose rows meet all keys. `always`: over nothing there is still a row. `matched` are those of the components by which rows
-    are matched only: a row in which one of them is null meets no row of these leaves.
+    `wholes` are leaves whose rows meet all keys. `always`: over nothing there is still a row. `matched` are positions of components by which
+    rows are matched only: a row in which one of them is null meets no row of these leaves.
     """
 
     leaves: list[StageLeaf]
     components: list[Component] | None
     wholes: list[StageLeaf] = field(default_factory=list)
     always: bool = False
-    matched: list[Component] = field(default_factory=list)
+    matched: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
