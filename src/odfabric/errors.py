@@ -13,13 +13,22 @@ OdfError
 │   ├── UnsupportedMediaType
 │   ├── CorruptedSource     an object from outside that does not match its hash
 │   └── IdempotencyKeyReused the key was used with another body
-├── Unauthenticated
+├── Unauthenticated         no credentials, or none that count
+│   ├── TokenMalformed      not a token of any form that this node knows
+│   ├── TokenChecksumWrong  mistyped or cut off: the checksum does not fit
+│   ├── TokenUnknown        well formed, but not one of this node
+│   ├── TokenExpired
+│   ├── TokenRevoked
+│   ├── AccountSuspended
+│   └── WrongCredentials    name or password is wrong; which of them is not told
 ├── AccessDenied
 ├── NotFound                dataset, block, ref, object, job, subscription, cursor
 ├── Conflict
 │   ├── HeadMoved           lost the compare-and-set; nothing was written
 │   ├── AlreadyExists
 │   ├── InUse               others depend on it: who
+│   ├── Changed             somebody else changed it meanwhile; nothing was written
+│   ├── LastAdmin           a node or an organisation would be left without an admin
 │   ├── ChainsDiverged      neither head descends from the other
 │   └── LeaseLost           a job or cursor was taken over by another
 ├── LimitExceeded           a named limit of the settings
@@ -176,9 +185,51 @@ class IdempotencyKeyReused(InvalidInput):
 
 
 class Unauthenticated(OdfError):
-    """No valid credentials."""
+    """No credentials, or none that count."""
 
     code = "unauthenticated"
+
+
+class TokenMalformed(Unauthenticated):
+    """Not a token of any form that this node knows."""
+
+    code = "token-malformed"
+
+
+class TokenChecksumWrong(Unauthenticated):
+    """A token that was mistyped or cut off: its checksum does not fit."""
+
+    code = "token-checksum"
+
+
+class TokenUnknown(Unauthenticated):
+    """A well-formed token that is not one of this node's."""
+
+    code = "token-unknown"
+
+
+class TokenExpired(Unauthenticated):
+    """A token whose time is over."""
+
+    code = "token-expired"
+
+
+class TokenRevoked(Unauthenticated):
+    """A token that was withdrawn."""
+
+    code = "token-revoked"
+
+
+class AccountSuspended(Unauthenticated):
+    """The account of a credential is suspended."""
+
+    code = "account-suspended"
+
+
+class WrongCredentials(Unauthenticated):
+    """Name or password is wrong; which of them is not told."""
+
+    code = "wrong-credentials"
 
 
 class AccessDenied(OdfError):
@@ -225,6 +276,18 @@ class InUse(Conflict):
     def __init__(self, message: str, *, users: tuple[str, ...], hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.users = users
+
+
+class Changed(Conflict):
+    """Somebody else changed it meanwhile; nothing was written."""
+
+    code = "changed"
+
+
+class LastAdmin(Conflict):
+    """A node or an organisation would be left without an admin."""
+
+    code = "last-admin"
 
 
 class ChainsDiverged(Conflict):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
+from odfabric.model.account import Grant
+from odfabric.model.audit import AuditEntry
 from odfabric.model.commit import (
     CatalogEntry,
     ChainPage,
@@ -31,11 +33,13 @@ class ChainWriter(ChainReader, Protocol):
         idempotency: Sequence[IdempotencyRecord] = (),
         job_ids: Sequence[str] = (),
         entry: CatalogEntry | None = None,
+        grants: Sequence[Grant] = (),
+        audit: Sequence[AuditEntry] = (),
     ) -> None:
         """Index `blocks` (oldest first) and move the head to the last one if it is still `expected`.
 
-        The outbox message, idempotency records, the marks that `job_ids` have committed and the catalog entry, which is given
-        exactly when `expected` is None, are written in the same transaction, or nothing is.
+        The outbox message, idempotency records, the marks that `job_ids` have committed, audit entries and the catalog entry, which is
+        given exactly when `expected` is None, with the first `grants` on it, are written in the same transaction, or nothing is.
         Raises AlreadyExists if the entry's id or alias (ASCII case-insensitive, per account) is taken; otherwise, in this
         order, NotFound if the dataset does not exist, HeadMoved if the head is not `expected`, AlreadyExists if an
         idempotency key has a record or if one of the jobs has committed, LeaseLost if one was cancelled. In all these cases
@@ -61,8 +65,10 @@ class ChainWriter(ChainReader, Protocol):
         block answers. Raises as `append` does, ValueError if the pages do not lead from `expected` to `head`.
         """
 
-    def remove(self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage) -> None:
-        """Delete the dataset's head, index, records, subscriptions and catalog entry if the head is `expected`.
+    def remove(
+        self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage, audit: Sequence[AuditEntry] = ()
+    ) -> None:
+        """Delete the dataset's head, index, records, subscriptions, grants and catalog entry if the head is `expected`.
 
         Objects stay for the collector, deliveries that are still pending are dropped, marks of jobs stay.
         Raises HeadMoved, NotFound, Determinate, Indeterminate like `append`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from odfabric.model.audit import AuditEntry
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.subscription import Delivery, Subscription
@@ -13,8 +14,8 @@ from odfabric.model.subscription import Delivery, Subscription
 class Subscriptions(Protocol):
     """Subscriptions of datasets; deleting one drops its pending deliveries."""
 
-    def create(self, subscription: Subscription) -> None:
-        """Store it; it gets exactly the moves of the head away from `created_at_head` and later ones.
+    def create(self, subscription: Subscription, *, audit: Sequence[AuditEntry] = ()) -> None:
+        """Store it, with its audit entries; it gets exactly the moves of the head away from `created_at_head` and later ones.
 
         Raises NotFound if the dataset does not exist, AlreadyExists for a known id, HeadMoved if `created_at_head` is not the
         head now (the caller looks again), Determinate, Indeterminate.
@@ -26,8 +27,8 @@ class Subscriptions(Protocol):
     def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Subscription]:
         """Subscriptions of one dataset, oldest first."""
 
-    def delete(self, subscription_id: str) -> bool:
-        """Delete it and drop its pending deliveries; whether it existed."""
+    def delete(self, subscription_id: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
+        """Delete it and drop its pending deliveries; whether it existed, without which no audit entry is written."""
 
 
 class Deliveries(Protocol):

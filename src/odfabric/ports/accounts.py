@@ -1,0 +1,107 @@
+"""Accounts, memberships and grants: who there is, and which roles they have.
+
+Every method is one transaction, durable when it returns; a change and its audit entry are one transaction. Raises Determinate (nothing
+written) or Indeterminate for outside failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from odfabric.model.account import Account, AccountKind, ExternalIdentity, Grant, Grantee, Membership
+from odfabric.model.audit import AuditEntry
+from odfabric.model.identity import AccountId, DatasetId, Name
+
+
+class Accounts(Protocol):
+    """Accounts by id and by name; names compare ASCII case-insensitively."""
+
+    def by_id(self, account: AccountId) -> Account | None:
+        """The account, or None."""
+
+    def by_name(self, name: Name) -> Account | None:
+        """The account, or None."""
+
+    def by_identity(self, identity: ExternalIdentity) -> Account | None:
+        """The account that an OpenID Connect identity belongs to, or None."""
+
+    def identities(self, account: AccountId) -> Sequence[ExternalIdentity]:
+        """Identities of an account, in order of issuer and subject."""
+
+    def page(self, *, kind: AccountKind | None = None, after: Name | None = None, limit: int) -> Sequence[Account]:
+        """At most `limit` accounts in order of their folded names, strictly after `after`."""
+
+    def admins(self, *, limit: int) -> Sequence[Account]:
+        """Node admins that are not suspended, in order of their folded names."""
+
+    def create(self, account: Account, *, audit: AuditEntry, founder: AccountId | None = None) -> None:
+        """Store a new account; an organisation comes with its `founder`, who becomes its first admin.
+
+        Raises AlreadyExists if the id or the name is taken.
+        """
+
+    def change(self, account: Account, *, audit: AuditEntry) -> Account:
+        """Store `account`, of which the version is the one that was read; returns it with the next version.
+
+        Raises NotFound; Changed if it has another version now; LastAdmin if it was the node's last admin that is not suspended and
+        would be none any more. The name stays as it is.
+        """
+
+    def delete(self, account: AccountId, *, audit: AuditEntry) -> None:
+        """Delete an account with its credentials, tokens, memberships and grants.
+
+        Raises NotFound, LastAdmin of the node or of an organisation, InUse while datasets are named under it.
+        """
+
+    def password_hash(self, account: AccountId) -> str | None:
+        """The stored hash, None if it signs in otherwise or not at all."""
+
+    def set_password(self, account: AccountId, password_hash: str, *, audit: AuditEntry) -> None:
+        """Replace the hash and end all browser sessions of the account. Raises NotFound."""
+
+    def link_identity(self, account: AccountId, identity: ExternalIdentity, *, audit: AuditEntry) -> None:
+        """Let an OpenID Connect identity sign in as this account. Raises NotFound, AlreadyExists if it is another's."""
+
+
+class Relations(Protocol):
+    """Memberships and grants: one table of (object, subject, role).
+
+    A change names the relation that it was decided on, as it was read (None: there was none); if there is another one now it raises
+    Changed and nothing is written. A role of None removes the relation.
+    """
+
+    def memberships(self, member: AccountId) -> Sequence[Membership]:
+        """What an account is a member of."""
+
+    def membership(self, organisation: AccountId, member: AccountId) -> Membership | None:
+        """One membership, or None."""
+
+    def members(self, organisation: AccountId, *, limit: int) -> Sequence[Membership]:
+        """Members of an organisation, in order of their ids."""
+
+    def change_membership(
+        self, before: Membership | None, after: Membership | None, *, audit: AuditEntry
+    ) -> Membership | None:
+        """Make, change or remove a membership; returns it with its new version.
+
+        Exactly one of the two may be None, and both are of the same pair. Raises Changed, NotFound for an account that is not there,
+        LastAdmin if the organisation would have no admin any more.
+        """
+
+    def grants(self, dataset: DatasetId, *, limit: int) -> Sequence[Grant]:
+        """Grants on a dataset, in order of the grantee's text."""
+
+    def grant(self, dataset: DatasetId, grantee: Grantee) -> Grant | None:
+        """One grant, or None."""
+
+    def granted(
+        self, datasets: Collection[DatasetId], grantees: Collection[Grantee]
+    ) -> Mapping[DatasetId, Sequence[Grant]]:
+        """Grants on these datasets to any of these grantees; datasets without one are left out."""
+
+    def change_grant(self, before: Grant | None, after: Grant | None, *, audit: AuditEntry) -> Grant | None:
+        """Make, change or remove a grant; returns it with its new version. Like `change_membership`.
+
+        Raises Changed, NotFound for an account or a dataset that is not there. Grants go with their dataset.
+        """
