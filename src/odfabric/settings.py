@@ -104,6 +104,23 @@ class Settings(BaseSettings):
     )
     anonymous_read: bool = Field(False, description="Whether requests without a token may read")
 
+    session_s: float = Field(
+        30 * 24 * 3600.0, gt=0, description="How long somebody stays signed in, in a browser or at the command line"
+    )
+    device_s: float = Field(600.0, gt=0, description="How long a command that signs in waits for its person")
+    device_interval_s: int = Field(2, ge=1, description="Least pause between two questions of such a command")
+    device_authorisations_max: int = Field(1000, ge=1, description="Commands that wait at once")
+    invitation_s: float = Field(
+        3 * 24 * 3600.0, gt=0, description="How long a link for a new account or password works"
+    )
+    tokens_per_account_max: int = Field(1000, ge=1, description="Access tokens of one account that are not revoked")
+    collaborators_max: int = Field(1000, ge=1, description="Accounts with a role on one dataset")
+    members_max: int = Field(1000, ge=1, description="Members of one organisation")
+    organisations_per_account_max: int = Field(100, ge=1, description="Organisations of which one account is a member")
+    refusals_window_s: float = Field(
+        600.0, gt=0, description="Time in which refusals that repeat are one entry of the audit, counted"
+    )
+
     node_uri: str = Field("urn:odfabric:local", description="URI of this node: the source of its events")
     remote_tokens: dict[str, SecretStr] = Field({}, description="Bearer tokens for pulling, by origin (JSON object)")
 
@@ -221,7 +238,7 @@ class Settings(BaseSettings):
     )
     fetch_kept_bytes_max: int = Field(128 * MIB, description="Rows kept in memory for the next fetches of large slices")
     cursor_lease_s: float = Field(60.0, description="How long a consumer holds a cursor without a sign of life")
-    cursors_per_dataset_max: int = Field(1000, description="Cursors of one dataset")
+    cursors_per_dataset_max: int = Field(1000, description="Cursors of one account on one dataset")
 
     # jobs
     lease_s: float = Field(30.0, description="How long a worker holds a job without a sign of life")

@@ -15,7 +15,6 @@ from typing import Any
 
 from odfabric.adapters.memory.clock import SettableClock
 from odfabric.adapters.memory.engine import MemoryEngine
-from odfabric.domain.access import LOCAL_ACCOUNT, Subject
 from odfabric.errors import AlreadyExists, External
 from odfabric.formats.dataset_layout import dataset_prefix, head_key
 from odfabric.formats.manifest_yaml import parse_snapshots
@@ -259,7 +258,7 @@ def _relay(node: Node) -> None:
 def _create(node: Node, name: str) -> None:
     (snapshot,) = parse_snapshots(MANIFESTS[name], file=None)
     if node.repository.find(snapshot.name) is None:
-        node.create(snapshot, Subject(LOCAL_ACCOUNT))
+        node.create(snapshot, node.operator)
 
 
 def _day(day: int) -> str:
@@ -271,9 +270,7 @@ def _push_together(node: Node) -> None:
     _create(node, "grouped")
     entry = node.resolve(parse_dataset_alias("grouped"))
     accepted = [
-        node.accept_push(
-            PushData(dataset=entry.id, account="local", body=iter([_day(day).encode()]), idempotency_key=f"g{day}")
-        )
+        node.accept_push(PushData(dataset=entry.id, body=iter([_day(day).encode()]), idempotency_key=f"g{day}"))
         for day in DAYS
     ]
     for job in accepted:
@@ -282,7 +279,7 @@ def _push_together(node: Node) -> None:
 
 
 def _push(node: Node, entry: CatalogEntry, key: str, body: str, *, expected: JobStatus = JobStatus.SUCCEEDED) -> None:
-    request = PushData(dataset=entry.id, account="local", body=iter([body.encode()]), idempotency_key=key)
+    request = PushData(dataset=entry.id, body=iter([body.encode()]), idempotency_key=key)
     accepted = node.accept_push(request)
     if isinstance(accepted, Job):
         ended = _work(node, accepted)

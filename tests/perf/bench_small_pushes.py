@@ -25,7 +25,6 @@ import boto3
 import psycopg
 from pydantic import SecretStr
 
-from odfabric.domain.access import LOCAL_ACCOUNT, Subject
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.job import Job
@@ -77,7 +76,7 @@ def main() -> None:
 def report(name: str, node: Node, pushes: int, requests: Counter[str]) -> None:
     """Push, wait, print."""
     (snapshot,) = parse_snapshots(root(name), file=name)
-    entry, _ = node.create(snapshot, Subject(LOCAL_ACCOUNT))
+    entry, _ = node.create(snapshot, node.operator)
     with working(node):
         for number in range(WARM_UP):
             wait(node, [push(node, entry, -1 - number)])
@@ -102,7 +101,7 @@ def push(node: Node, entry: CatalogEntry, number: int) -> Job:
     """One row, accepted."""
     row = json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": f"C{number}", "value": number}).encode()
     found = node.accept_push(
-        PushData(dataset=entry.id, account="local", body=iter([row]), idempotency_key=f"{entry.alias.name}{number}")
+        PushData(dataset=entry.id, body=iter([row]), idempotency_key=f"{entry.alias.name}{number}")
     )
     assert isinstance(found, Job)
     return found

@@ -66,7 +66,7 @@ def started(folder: Path, **given: float) -> tuple[MemoryNode, CatalogEntry]:
 
 def pushed(memory: MemoryNode, entry: CatalogEntry, day: int) -> Job:
     body = json.dumps({"event_time": f"2026-01-0{day}T00:00:00Z", "city": "A"}).encode() + b"\n"
-    accepted = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([body])))
+    accepted = memory.node.accept_push(PushData(dataset=entry.id, body=iter([body])))
     assert isinstance(accepted, Job)
     return accepted
 

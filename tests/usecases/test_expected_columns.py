@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
-from odfabric.domain.access import LOCAL_ACCOUNT, Subject
 from odfabric.errors import InvalidQuery
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
@@ -94,7 +93,7 @@ def test_through_derivatives_without_data(memory: MemoryNode) -> None:
     memory.add(over("further", "copied"))
     assert heard(memory)[-1] == [*SYSTEM, "city", "value"]
     (snapshot,) = parse_snapshots(over("further", "readings"), file="test.yaml")
-    memory.node.set_transform(snapshot, Subject(LOCAL_ACCOUNT))
+    memory.node.set_transform(snapshot, memory.node.operator)
     assert heard(memory)[-1] == [*SYSTEM, "city", "value"]
 
 

@@ -61,7 +61,7 @@ def derive(memory: MemoryNode, derived: CatalogEntry) -> None:
 
 
 def push(memory: MemoryNode, entry: object, key: str, body: bytes) -> Job | None:
-    request = PushData(dataset=entry.id, account="local", body=iter([body]), idempotency_key=key)  # type: ignore[attr-defined]
+    request = PushData(dataset=entry.id, body=iter([body]), idempotency_key=key)  # type: ignore[attr-defined]
     found = memory.node.accept_push(request)
     return found if isinstance(found, Job) else None
 

@@ -46,7 +46,7 @@ def readings(memory: MemoryNode) -> CatalogEntry:
 def push(memory: MemoryNode, entry: CatalogEntry, *cities: str) -> Job:
     lines = [{"event_time": "2026-01-01T00:00:00Z", "city": city} for city in cities]
     body = "\n".join(map(json.dumps, lines)).encode()
-    job = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([body])))
+    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([body])))
     assert isinstance(job, Job)
     done = memory.finish(job)
     assert done.status is JobStatus.SUCCEEDED, done.error

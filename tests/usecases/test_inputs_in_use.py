@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from odfabric.domain.access import LOCAL_ACCOUNT, Subject
 from odfabric.errors import Determinate, InUse, NotFound, OdfError
 from odfabric.formats.dataset_layout import INPUTS_LOCK
 from odfabric.formats.manifest_yaml import parse_snapshots
@@ -44,7 +43,7 @@ class Two:
 
     def change(self) -> None:
         (snapshot,) = parse_snapshots(DERIVED, file="test.yaml")
-        self.memory.node.set_transform(snapshot, Subject(LOCAL_ACCOUNT))
+        self.memory.node.set_transform(snapshot, self.memory.node.operator)
 
     def attempt(self, verb: Callable[[Two], object]) -> None:
         with suppress(OdfError):  # whoever is refused has done nothing

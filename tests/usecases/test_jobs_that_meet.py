@@ -56,7 +56,7 @@ def rows(memory: MemoryNode, entry: CatalogEntry) -> int:
 
 
 def push(memory: MemoryNode, entry: CatalogEntry) -> Job:
-    job = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([ROW])))
+    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([ROW])))
     assert isinstance(job, Job)
     return job
 

@@ -59,7 +59,7 @@ def engines(memory: MemoryNode, closing: ExitStack, own: Engine | None = None, *
 def push(memory: MemoryNode, entry: CatalogEntry, *cities: str) -> None:
     rows = [{"event_time": f"2026-01-{day:02}T00:00:00Z", "city": city} for day, city in enumerate(cities, 1)]
     body = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    job = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([body])))
+    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([body])))
     assert isinstance(job, Job)
     assert memory.finish(job).status is JobStatus.SUCCEEDED
 

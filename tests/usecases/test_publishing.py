@@ -64,7 +64,7 @@ def commits_of(memory: MemoryNode, objects: Any) -> Commits:
 
 
 def push(memory: MemoryNode, entry: CatalogEntry) -> None:
-    job = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([ROW])))
+    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([ROW])))
     assert isinstance(job, Job)
     memory.finish(job)
 

@@ -32,7 +32,7 @@ def row(day: int, city: str) -> str:
 
 
 def push(memory: MemoryNode, entry: CatalogEntry, text: str) -> None:
-    job = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([text.encode()])))
+    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([text.encode()])))
     assert isinstance(job, Job)
     assert memory.finish(job).status is JobStatus.SUCCEEDED
 
@@ -219,7 +219,7 @@ class TestCopies:
     def test_a_copy_takes_no_pushes(self, memory: MemoryNode, published: CatalogEntry) -> None:
         finished(memory, self.request(memory))
         with pytest.raises(InvalidRequest, match="copy of"):
-            memory.node.accept_push(PushData(dataset=published.id, account="local", body=iter([b""])))
+            memory.node.accept_push(PushData(dataset=published.id, body=iter([b""])))
 
 
 def test_every_commit_is_delivered_once_in_order_and_signed(memory: MemoryNode) -> None:

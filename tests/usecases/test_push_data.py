@@ -42,7 +42,7 @@ def readings(memory: MemoryNode) -> CatalogEntry:
 
 
 def push(entry: CatalogEntry, body: bytes = ROWS, **other: object) -> PushData:
-    return PushData(dataset=entry.id, account="local", body=iter([body]), **other)  # type: ignore[arg-type]
+    return PushData(dataset=entry.id, body=iter([body]), **other)  # type: ignore[arg-type]
 
 
 def accept(memory: MemoryNode, request: PushData) -> Job:
@@ -152,7 +152,7 @@ def test_what_cannot_be_accepted_is_refused_before_the_body_is_read(memory: Memo
         yield b""
 
     def refused(entry: CatalogEntry, **other: object) -> PushData:
-        return PushData(dataset=entry.id, account="local", body=untouched(), **other)  # type: ignore[arg-type]
+        return PushData(dataset=entry.id, body=untouched(), **other)  # type: ignore[arg-type]
 
     with pytest.raises(SourceNotFound):
         memory.node.accept_push(refused(readings, source_name="other"))
@@ -163,7 +163,7 @@ def test_what_cannot_be_accepted_is_refused_before_the_body_is_read(memory: Memo
     with pytest.raises(InvalidRequest):
         memory.node.accept_push(refused(readings, idempotency_key=""))
     with pytest.raises(NotFound):
-        memory.node.accept_push(PushData(dataset=parse_dataset_alias("nobody"), account="local", body=untouched()))
+        memory.node.accept_push(PushData(dataset=parse_dataset_alias("nobody"), body=untouched()))
 
 
 def test_a_body_that_breaks_leaves_nothing(memory: MemoryNode, readings: CatalogEntry) -> None:
@@ -172,7 +172,7 @@ def test_a_body_that_breaks_leaves_nothing(memory: MemoryNode, readings: Catalog
         raise ConnectionResetError
 
     with pytest.raises(ConnectionResetError):
-        memory.node.accept_push(PushData(dataset=readings.id, account="local", body=broken()))
+        memory.node.accept_push(PushData(dataset=readings.id, body=broken()))
     assert list(memory.objects.keys("staging/")) == []
 
 

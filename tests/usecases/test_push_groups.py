@@ -40,7 +40,7 @@ def readings(memory: MemoryNode) -> CatalogEntry:
 
 def accept(memory: MemoryNode, entry: CatalogEntry, number: int, body: bytes | None = None, **other: object) -> Job:
     content = iter([row(number) if body is None else body])
-    found = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=content, **other))  # type: ignore[arg-type]
+    found = memory.node.accept_push(PushData(dataset=entry.id, body=content, **other))  # type: ignore[arg-type]
     assert isinstance(found, Job)
     return found
 
@@ -85,7 +85,7 @@ def test_every_key_is_sealed_and_answers_the_same_block(memory: MemoryNode, read
     assert len(idempotency_records(head.hash, head.block)) == 3
     for number in range(len(jobs)):
         again = memory.node.accept_push(
-            PushData(dataset=readings.id, account="local", body=iter([row(number)]), idempotency_key=f"k{number}")
+            PushData(dataset=readings.id, body=iter([row(number)]), idempotency_key=f"k{number}")
         )
         assert isinstance(again, CommitResult)
         assert again.to_value() == result

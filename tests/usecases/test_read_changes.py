@@ -126,7 +126,7 @@ def started(folder: Path, **settings: int) -> Growing:
     memory.use_database(memory.store, **settings)
     entry = memory.add(ROOT)
     body = b'{"event_time": "1970-01-01T00:00:00Z", "city": "first", "value": 0}\n'
-    job = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([body])))
+    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([body])))
     memory.finish(job)  # type: ignore[arg-type]
     growing = Growing(memory, entry, net=Counter({("first", 0): 1}), offset=1)
     growing.commit((R, ("first", 0)))
@@ -499,7 +499,7 @@ def test_rows_with_nested_values_have_a_state_and_a_baseline(tmp_path: Path) -> 
     entry = memory.add(ROOT.replace("{kind: Option, inner: Int64}", item))
     for tags in ('["x", null]', "null", '["x", null]', "[]"):
         body = f'{{"event_time": "1970-01-01T00:00:00Z", "city": "A", "value": {tags}}}\n'.encode()
-        job = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([body])))
+        job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([body])))
         memory.finish(job)  # type: ignore[arg-type]
     expected = sorted(map(repr, (["x", None], None, ["x", None], [])))
     state = memory.node.state(entry, ReadState(limit=10))

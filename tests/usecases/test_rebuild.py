@@ -35,7 +35,7 @@ NAMES = ("readings", "copied", "empty")
 def push(memory: MemoryNode, name: str, key: str | None, city: str) -> Job | CommitResult:
     body = json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": city}).encode() + b"\n"
     entry = memory.node.resolve(parse_dataset_alias(name))
-    return memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([body]), idempotency_key=key))
+    return memory.node.accept_push(PushData(dataset=entry.id, body=iter([body]), idempotency_key=key))
 
 
 def committed(memory: MemoryNode, name: str, key: str | None, city: str) -> dict[str, object]:

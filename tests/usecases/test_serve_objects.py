@@ -57,7 +57,7 @@ def entry(memory: MemoryNode) -> CatalogEntry:
 
 def push(memory: MemoryNode, entry: CatalogEntry, number: int) -> None:
     row = b'{"event_time":"2026-01-01T00:00:00Z","city":"C%d"}\n' % number
-    job = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([row])))
+    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([row])))
     assert isinstance(job, Job)
     memory.finish(job)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from odfabric.domain.access import LOCAL_ACCOUNT, Subject
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest, NotFound
 from odfabric.formats.manifest_yaml import parse_snapshots
@@ -25,7 +24,6 @@ VALUE = "- {name: value, type: {kind: Option, inner: Int64}}"
 UNIT = f"{VALUE}\n        - {{name: unit, type: {{kind: Option, inner: String}}}}"
 MORE = ROOT.replace(VALUE, UNIT)
 SECOND = ROOT[ROOT.index("  - kind: AddPushSource") :].replace("sourceName: default", "sourceName: other")
-SUBJECT = Subject(LOCAL_ACCOUNT)
 
 
 class Story:
@@ -38,14 +36,14 @@ class Story:
     def push(self, *rows: dict[str, object], source: str | None = None) -> Job:
         lines = [json.dumps({"event_time": "2026-01-01T00:00:00Z", **row}) for row in rows]
         body = iter(["\n".join(lines).encode()])
-        request = PushData(dataset=self.readings.id, account="local", body=body, source_name=source)
+        request = PushData(dataset=self.readings.id, body=body, source_name=source)
         job = self.memory.node.accept_push(request)
         assert isinstance(job, Job)
         return self.memory.finish(job)
 
     def change(self, manifest: str) -> ChangedSources:
         (snapshot,) = parse_snapshots(manifest, file="test.yaml")
-        return self.memory.node.set_source(snapshot, SUBJECT)
+        return self.memory.node.set_source(snapshot, self.memory.node.operator)
 
     def rows(self, entry: CatalogEntry) -> list[tuple[object, object]]:
         asked = ReadTail(skip=0, limit=1000, data_format="JsonAoS", schema_format=None)
@@ -166,7 +164,7 @@ def test_a_derivative_dataset_takes_the_column_up_when_it_is_told_to(story: Stor
     story.push({"city": "Lviv", "unit": "m"})
     assert pull().status is JobStatus.FAILED
     (snapshot,) = parse_snapshots(DERIVED, file="test.yaml")
-    story.memory.node.set_transform(snapshot, SUBJECT)
+    story.memory.node.set_transform(snapshot, story.memory.node.operator)
     assert pull().status is JobStatus.SUCCEEDED
     assert story.rows(copied)[-1] == ("Lviv", "m")
 
@@ -184,14 +182,14 @@ def test_what_was_polled_stays_of_its_kind(tmp_path: Path) -> None:
     assert other != POLLED
     (snapshot,) = parse_snapshots(other, file="test.yaml")
     with pytest.raises(InvalidRequest, match="stays of its kind"):
-        memory.node.set_source(snapshot, SUBJECT)
+        memory.node.set_source(snapshot, memory.node.operator)
 
 
 def test_a_polling_source_takes_the_place_of_its_own(tmp_path: Path) -> None:
     memory = MemoryNode(tmp_path)
     polled = memory.add(POLLED)
     (snapshot,) = parse_snapshots(POLLED.replace("arrivals/*", "more/*"), file="test.yaml")
-    assert memory.node.set_source(snapshot, SUBJECT).sources == ("the polling source",)
+    assert memory.node.set_source(snapshot, memory.node.operator).sources == ("the polling source",)
     source = memory.node.repository.current(polled.id)[1].polling_source
     assert source is not None
     assert "more/*" in str(source.event.fetch)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
-from odfabric.domain.access import LOCAL_ACCOUNT, Subject
+from odfabric.domain.access import Subject
 from odfabric.domain.chain.append import link_blocks
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.errors import Corrupt, IncompatibleSchema, InvalidQuery, InvalidRequest, NotFound
@@ -51,7 +51,6 @@ content:
     inputs: [{datasetRef: readings, alias: a}, {datasetRef: others, alias: b}]
     transform: {kind: Sql, engine: spark, query: SELECT * FROM a}
 """
-SUBJECT = Subject(LOCAL_ACCOUNT)
 
 
 class Story:
@@ -66,7 +65,7 @@ class Story:
     def push(self, entry: CatalogEntry, *cities: str) -> None:
         lines = [json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": city}) for city in cities]
         body = iter(["\n".join(lines).encode()])
-        job = self.memory.node.accept_push(PushData(dataset=entry.id, account="local", body=body))
+        job = self.memory.node.accept_push(PushData(dataset=entry.id, body=body))
         assert isinstance(job, Job)
         assert self.memory.finish(job).status is JobStatus.SUCCEEDED
 
@@ -79,7 +78,7 @@ class Story:
 
     def change(self, query: str, manifest: str = BOTH, *, anew: bool = False) -> ChangedTransform:
         (snapshot,) = parse_snapshots(manifest.replace("SELECT * FROM a", query), file="test.yaml")
-        return self.memory.node.set_transform(snapshot, SUBJECT, anew=anew)
+        return self.memory.node.set_transform(snapshot, self.memory.node.operator, anew=anew)
 
     def records(self) -> list[tuple[int, str]]:
         asked = ReadTail(skip=0, limit=1000, data_format="JsonAoS", schema_format=None)
@@ -233,7 +232,7 @@ def test_a_dataset_that_is_not_there_and_a_stranger_are_refused(story: Story) ->
         story.change("SELECT * FROM b", BOTH.replace("name: chosen", "name: nobody"))
     (snapshot,) = parse_snapshots(BOTH, file="test.yaml")
     with pytest.raises(NotFound):
-        story.memory.node.set_transform(snapshot, Subject(None))
+        story.memory.node.set_transform(snapshot, Subject())
 
 
 def test_verification_runs_a_migration_again(story: Story) -> None:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from odfabric.cli.backend import CursorBackend, JobFailed, JobListener, PushFile, source_text
 from odfabric.cli.cursor_backends import WorkspaceCursors
-from odfabric.domain.access import LOCAL_ACCOUNT, Subject
 from odfabric.errors import InvalidRequest, NotFound, OdfError
 from odfabric.formats.block import read_block_header
 from odfabric.formats.manifest_places import PlacedSnapshot
@@ -61,7 +60,7 @@ class WorkspaceBackend:
         for placed in parse_placed_snapshots(text, file=shown, limits=limits):
             try:
                 with placed.refusals_in_file():
-                    entry, head = self._node.create(placed.snapshot, Subject(LOCAL_ACCOUNT))
+                    entry, head = self._node.create(placed.snapshot, self._node.operator)
             except OdfError as error:
                 if added:
                     error.hint = f"created before it: {', '.join(str(one['alias']) for one in added)}"
@@ -74,7 +73,7 @@ class WorkspaceBackend:
         changed = []
         for placed in self._placed(path, DatasetKind.DERIVATIVE):
             with placed.refusals_in_file():
-                found = self._node.set_transform(placed.snapshot, Subject(LOCAL_ACCOUNT), anew=anew)
+                found = self._node.set_transform(placed.snapshot, self._node.operator, anew=anew)
             changed.append(found.to_value(self._node.head(found.entry)))
         return changed
 
@@ -83,7 +82,7 @@ class WorkspaceBackend:
         changed = []
         for placed in self._placed(path, DatasetKind.ROOT):
             with placed.refusals_in_file():
-                found = self._node.set_source(placed.snapshot, Subject(LOCAL_ACCOUNT))
+                found = self._node.set_source(placed.snapshot, self._node.operator)
             changed.append(found.to_value(self._node.head(found.entry)))
         return changed
 
@@ -114,7 +113,6 @@ class WorkspaceBackend:
         entry = self._resolve(ref)
         request = PushData(
             dataset=entry.id,
-            account=str(self._node.account),
             body=_chunks(push.path),
             file_name=push.name,
             source_name=push.source_name,

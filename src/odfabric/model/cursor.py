@@ -40,6 +40,11 @@ class CursorPosition:
         return (self.mode is CursorMode.LISTEN, self.next_sequence, self.next_row)
 
 
+def space_of(consumer: str) -> str:
+    """Whose the consumer of a stored cursor is: names are `space/name`, and just `name` in the space of the account `local`."""
+    return consumer.rpartition("/")[0]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
     """What a consumer has acknowledged. `fence` is known to the one who reads now; until `lease_until` nobody takes it from them."""

@@ -22,8 +22,8 @@ class Cursors(Protocol):
     def get(self, dataset: DatasetId, consumer: str) -> Cursor | None:
         """The cursor, or None."""
 
-    def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Cursor]:
-        """At most `limit` cursors in order of their consumers' names."""
+    def of_dataset(self, dataset: DatasetId, *, space: str | None = None, limit: int) -> Sequence[Cursor]:
+        """At most `limit` cursors in order of their consumers' names, all of them or those of one `space` (`model.cursor`)."""
 
     def claim(
         self, dataset: DatasetId, consumer: str, *, expected: str | None, fence: str, now: Instant, lease_ms: int
@@ -55,7 +55,8 @@ class Cursors(Protocol):
 
 def claim_refused(consumer: str) -> str:
     """What a consumer is told who does not hold the fence."""
-    return f"the cursor {consumer} is held by another: the fence is not the one that was given last"
+    name = consumer.rpartition("/")[2]
+    return f"the cursor {name} is held by another: the fence is not the one that was given last"
 
 
 CLAIM_HINT = "claim it when the lease of its holder is over, and go on from what was acknowledged"

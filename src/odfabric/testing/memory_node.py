@@ -22,7 +22,6 @@ from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
 from odfabric.adapters.memory.state_index import MemoryStateIndex
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.adapters.unreliable.interception import Interceptor
-from odfabric.domain.access import LOCAL_ACCOUNT, Subject
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
@@ -139,7 +138,7 @@ class MemoryNode:
     def add(self, manifest: str) -> CatalogEntry:
         """Create the dataset of a manifest."""
         (snapshot,) = parse_snapshots(manifest, file="test.yaml")
-        entry, _ = self.node.create(snapshot, Subject(LOCAL_ACCOUNT))
+        entry, _ = self.node.create(snapshot, self.node.operator)
         return entry
 
     def finish(self, job: Job, listener: Callable[[object], None] = lambda _: None) -> Job:

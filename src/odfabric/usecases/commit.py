@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from odfabric.domain.access import SYSTEM_ACCOUNT
 from odfabric.domain.chain.references import named_objects
 from odfabric.errors import Determinate, HeadMoved, Indeterminate, LimitExceeded, NotFound
 from odfabric.formats.dataset_layout import (
@@ -25,6 +26,8 @@ from odfabric.formats.dataset_layout import (
     head_key,
     object_key,
 )
+from odfabric.model.account import Grant
+from odfabric.model.audit import THE_NODE, Actor, AuditEntry, AuditKind
 from odfabric.model.commit import CatalogEntry, ChainPage, EncodedBlock, Head, IdempotencyRecord, OutboxMessage
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
@@ -102,15 +105,21 @@ class Commits:
         return self._chains
 
     def create(
-        self, entry: CatalogEntry, blocks: Sequence[EncodedBlock], *, inputs: Sequence[DatasetId] = ()
+        self,
+        entry: CatalogEntry,
+        blocks: Sequence[EncodedBlock],
+        *,
+        inputs: Sequence[DatasetId] = (),
+        grants: Sequence[Grant] = (),
+        by: Actor = THE_NODE,
     ) -> Committed:
-        """Create a dataset with its first blocks, which declare `inputs`.
+        """Create a dataset with its first blocks, which declare `inputs`, and the first `grants` on it.
 
         Raises AlreadyExists, having written at most unreferenced objects, LimitExceeded, NotFound for an input that is gone.
         """
         planned = PlannedCommit(tuple(blocks), inputs=tuple(inputs))
         self._store_blocks(entry.id, planned)
-        self._append(entry.id, None, planned, job_ids=(), entry=entry)
+        self._append(entry.id, None, planned, job_ids=(), entry=entry, grants=grants, by=[by])
         self._published.pop(entry.id)
         self._published_at_last(entry.id)
         return Committed(None, planned.blocks)
@@ -122,8 +131,11 @@ class Commits:
         *,
         if_match: Multihash | None = None,
         job_ids: Sequence[str] = (),
+        by: Sequence[Actor] = (THE_NODE,),
     ) -> Committed | None:
         """Build on the present head and move it; a lost race builds again on the new one. None: nothing to commit.
+
+        `by` are those who have asked for it, for the audit.
 
         `build` may run several times, so it may write nothing but content-addressed objects. Raises HeadMoved when attempts are
         exhausted, or at once with `if_match`; AlreadyExists if one of the jobs or an idempotency key has committed meanwhile; NotFound;
@@ -141,7 +153,7 @@ class Commits:
                 return None
             self._store_blocks(dataset, planned)
             try:
-                self._append(dataset, base.hash, planned, job_ids=job_ids, entry=None)
+                self._append(dataset, base.hash, planned, job_ids=job_ids, entry=None, by=by)
             except HeadMoved as error:
                 if if_match is not None:
                     raise
@@ -172,7 +184,7 @@ class Commits:
             if not self._chains.contains(dataset, head.hash):
                 raise
 
-    def remove(self, dataset: DatasetId, *, if_match: Multihash | None = None) -> None:
+    def remove(self, dataset: DatasetId, *, if_match: Multihash | None = None, by: Actor = THE_NODE) -> None:
         """Delete a dataset of which the head is `if_match` (default: whatever it is now). Its objects become garbage."""
         base = self._chains.head(dataset)
         if base is None:
@@ -180,7 +192,8 @@ class Commits:
         expected = if_match or base.hash
         message = OutboxMessage(dataset, expected, None, self._now())
         try:
-            self._chains.remove(dataset, expected=expected, message=message)
+            audit = self._entries(AuditKind.DATASET_DELETED, message, self._catalog.by_id(dataset), [by])
+            self._chains.remove(dataset, expected=expected, message=message, audit=audit)
         except Indeterminate:
             if self._chains.head(dataset) is not None:
                 raise
@@ -234,8 +247,12 @@ class Commits:
         *,
         job_ids: Sequence[str],
         entry: CatalogEntry | None,
+        grants: Sequence[Grant] = (),
+        by: Sequence[Actor],
     ) -> None:
         message = OutboxMessage(dataset, expected, planned.blocks[-1].hash, self._now())
+        kind = AuditKind.HEAD_MOVED if entry is None else AuditKind.DATASET_CREATED
+        audit = self._entries(kind, message, entry or self._catalog.by_id(dataset), by)
         try:
             # The collector deletes under this lock alone, so what is there now is still there when the chain names it.
             with self._with_inputs(planned.inputs), self._objects.exclusive(collector_lock(dataset)):
@@ -248,6 +265,8 @@ class Commits:
                     idempotency=planned.idempotency,
                     job_ids=job_ids,
                     entry=entry,
+                    grants=grants,
+                    audit=audit,
                 )
         except Indeterminate:
             # It may have happened, or may still happen: only our block in the chain proves that it did. A blind retry
@@ -304,6 +323,26 @@ class Commits:
             raise LimitExceeded(f"a block of {largest} bytes", limit="block_bytes_max", maximum=maximum)
         for block in planned.blocks:
             self._objects.put_bytes(block_key(dataset, block.hash), block.data)
+
+    @staticmethod
+    def _entries(
+        kind: AuditKind, message: OutboxMessage, entry: CatalogEntry | None, by: Sequence[Actor]
+    ) -> list[AuditEntry]:
+        """What the audit says of it. Of the system's own datasets nothing, or writing the audit would never end."""
+        if entry is not None and entry.alias.account == SYSTEM_ACCOUNT:
+            return []
+        heads = {"oldHead": message.old_head, "newHead": message.new_head}
+        return [
+            AuditEntry(
+                kind=kind,
+                actor=actor,
+                at=message.occurred_at,
+                target=str(entry.alias) if entry else None,
+                dataset=message.dataset_id,
+                detail={name: str(head) for name, head in heads.items() if head is not None},
+            )
+            for actor in by
+        ]
 
     def _now(self) -> Instant:
         return self._clock.now()

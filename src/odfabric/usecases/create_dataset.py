@@ -7,15 +7,15 @@ a source whose declared columns no push could ever fill, or whose query cannot r
 
 from __future__ import annotations
 
-from odfabric.domain.access import AccessPolicy, Action, Subject
+from odfabric.domain.access import Action, Subject, owner_of
 from odfabric.domain.chain.append import fold_blocks
 from odfabric.domain.chain.state import ChainState
-from odfabric.domain.names import check_account_name
 from odfabric.domain.snapshot import plan_creation
 from odfabric.domain.source_evolution import check_sources
 from odfabric.domain.transform_plan import transform_inputs
-from odfabric.errors import AccessDenied, AlreadyExists, InUse, NotFound
+from odfabric.errors import AlreadyExists, InUse, NotFound
 from odfabric.formats.references import parse_dataset_ref
+from odfabric.model.account import EVERYONE, DatasetRole, Grant, Visibility
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.manifest import DatasetSnapshot
@@ -25,6 +25,7 @@ from odfabric.ports.clock import Clock
 from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
+from odfabric.usecases.access import Access
 from odfabric.usecases.commit import Commits
 from odfabric.usecases.expected_columns import ExpectedColumns
 from odfabric.usecases.judge_source import SourceJudge
@@ -36,7 +37,8 @@ def create_dataset(
     snapshot: DatasetSnapshot,
     *,
     subject: Subject,
-    policy: AccessPolicy,
+    access: Access,
+    visibility: Visibility,
     repository: Repository,
     commits: Commits,
     keys: DatasetKeys,
@@ -46,16 +48,10 @@ def create_dataset(
 ) -> tuple[CatalogEntry, Multihash]:
     """The new entry and its head.
 
-    Raises InvalidManifest, IncompatibleSchema, InvalidQuery, AlreadyExists, AccessDenied, InvalidName, NotFound for an input that goes meanwhile.
+    `repository` is as the subject sees it: a transform reads only what the subject may read. Raises InvalidManifest,
+    IncompatibleSchema, InvalidQuery, AlreadyExists, AccessDenied, NotFound for an account that is not there or an input that goes meanwhile.
     """
-    alias = DatasetAlias(snapshot.name.account or repository.account, snapshot.name.name)
-    account = alias.account or repository.account
-    check_account_name(account)
-    policy.require(subject, Action.CREATE, dataset=str(alias))
-    if account != repository.account:
-        raise AccessDenied(
-            f"datasets of {account} are not created here", hint=f"this node's account is {repository.account}"
-        )
+    alias = creatable_alias(snapshot.name, subject, access=access, repository=repository)
     if (there := repository.find(alias)) is not None:
         # Names do not differ by case: it may be spelt otherwise.
         raise AlreadyExists(
@@ -72,13 +68,41 @@ def create_dataset(
     SourceJudge(state, now, engine, exchange).check_queries(snapshot)
     inputs = _check_transform(state, ExpectedColumns(repository, engine, exchange, now))
     entry = CatalogEntry(id=dataset_id, alias=alias, kind=snapshot.kind, created_at=now, sealed_key=key.sealed_private)
-    return entry, commits.create(entry, blocks, inputs=inputs).head
+    grants = [Grant(dataset=dataset_id, grantee=EVERYONE, role=DatasetRole.READER)]
+    committed = commits.create(
+        entry,
+        blocks,
+        inputs=inputs,
+        grants=grants if visibility is Visibility.PUBLIC else (),
+        by=subject.actor,
+    )
+    return entry, committed.head
+
+
+def creatable_alias(name: DatasetAlias, subject: Subject, *, access: Access, repository: Repository) -> DatasetAlias:
+    """The alias of a dataset to be made, under the subject's own account if it names none.
+
+    Raises AccessDenied for the account of somebody else, whether there is one or not, Unauthenticated; NotFound, to an admin, for none.
+    """
+    alias = DatasetAlias(name.account or repository.account, name.name)
+    owner = owner_of(alias)
+    access.require_here(subject, Action.CREATE, under=owner, shown=str(alias))
+    if access.accounts.by_name(owner) is None:
+        raise NotFound("account", str(owner), hint="make it first, or name another one")
+    return alias
 
 
 def delete_dataset(
-    entry: CatalogEntry, *, repository: Repository, commits: Commits, if_match: Multihash | None = None
+    entry: CatalogEntry,
+    *,
+    subject: Subject,
+    repository: Repository,
+    commits: Commits,
+    if_match: Multihash | None = None,
 ) -> None:
-    """Delete a dataset that no derivative dataset of this node reads. Raises InUse naming those that do.
+    """Delete a dataset that no derivative dataset reads which the subject may read. Raises InUse naming those that do.
+
+    `repository` is as the subject sees it: whoever derives something private from a dataset neither shows nor keeps it.
 
     Who begins to read it meanwhile waits, and then finds that it is gone (`usecases.commit`); one of a node that shares the objects
     and no locks may begin between the look and the deletion.
@@ -88,7 +112,7 @@ def delete_dataset(
     # All chains have been read by now, so that others do not wait for long.
     with commits.inputs_kept():
         _refuse_readers(entry, looked_at, repository)
-        commits.remove(entry.id, if_match=if_match)
+        commits.remove(entry.id, if_match=if_match, by=subject.actor)
 
 
 def _resolve_input(text: str, repository: Repository) -> DatasetId | None:

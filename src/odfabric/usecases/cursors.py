@@ -8,8 +8,10 @@ does. Nothing is held back for cursors, so one that nobody reads costs a row. No
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
+from odfabric.domain.access import LOCAL_ACCOUNT, Subject
 from odfabric.domain.cursor import baseline_at, changes_after, check_consumer, parse_position
 from odfabric.errors import InvalidName, InvalidRequest, LeaseLost, LimitExceeded, NotFound, Place
 from odfabric.formats.multihash import parse_multihash
@@ -41,7 +43,7 @@ class Fetched:
     def to_value(self) -> dict[str, object]:
         """As JSON."""
         return {
-            "consumer": self.cursor.consumer,
+            "consumer": _name(self.cursor),
             "leaseUntil": str(self.cursor.lease_until),
             "event": self.event,
             "position": str(self.position),
@@ -51,13 +53,17 @@ class Fetched:
 def cursor_value(cursor: Cursor) -> dict[str, object]:
     """As JSON, for everybody: without the fence."""
     return {
-        "consumer": cursor.consumer,
+        "consumer": _name(cursor),
         "mode": cursor.position.mode.value,
         "position": str(cursor.position),
         "leaseUntil": str(cursor.lease_until),
         "createdAt": str(cursor.created_at),
         "updatedAt": str(cursor.updated_at),
     }
+
+
+def _name(cursor: Cursor) -> str:
+    return cursor.consumer.rpartition("/")[2]
 
 
 def held_value(cursor: Cursor) -> dict[str, object]:
@@ -78,6 +84,8 @@ class CursorVerbs:
         entropy: Entropy,
         rules: CursorRules,
     ) -> None:
+        """Of the account `local`; `of` gives those of others."""
+        self._space = ""
         self._repository = repository
         self._cursors = cursors
         self._reader = reader
@@ -85,21 +93,30 @@ class CursorVerbs:
         self._entropy = entropy
         self._rules = rules
 
+    def of(self, subject: Subject) -> CursorVerbs:
+        """The verbs on the subject's own cursors: accounts neither see nor take each other's. Raises ValueError for a stranger."""
+        if subject.account is None:
+            raise ValueError("a stranger has no cursors")
+        own = copy(self)
+        own._space = "" if subject.account.name == LOCAL_ACCOUNT else str(subject.account.id).rpartition(":")[2]
+        return own
+
     def create(self, entry: CatalogEntry, consumer: str, *, start: str) -> Cursor:
         """A cursor that its maker holds. `start` is `baseline`, `now`, `start`, or the block after which to begin.
 
         Raises InvalidName, InvalidRequest, AlreadyExists, LimitExceeded, NotFound.
         """
-        check_consumer(consumer)
+        stored = self._stored(consumer)
         position = self._start(entry, start)
-        if len(self._cursors.of_dataset(entry.id, limit=self._rules.cursors_max)) >= self._rules.cursors_max:
+        maximum = self._rules.cursors_max
+        if len(self._cursors.of_dataset(entry.id, space=self._space, limit=maximum)) >= maximum:
             raise LimitExceeded(
-                f"{entry.alias} has too many cursors", limit="cursors_per_dataset_max", maximum=self._rules.cursors_max
+                f"{entry.alias} has too many cursors of yours", limit="cursors_per_dataset_max", maximum=maximum
             )
         now = self._clock.now()
         cursor = Cursor(
             dataset_id=entry.id,
-            consumer=consumer,
+            consumer=stored,
             position=position,
             fence=self._new_fence(),
             lease_until=Instant(now.epoch_ns + self._rules.lease_ms * NANOS_PER_MILLI),
@@ -111,25 +128,26 @@ class CursorVerbs:
 
     def list(self, entry: CatalogEntry) -> Sequence[Cursor]:
         """Cursors of a dataset, by name."""
-        return self._cursors.of_dataset(entry.id, limit=self._rules.cursors_max)
+        return self._cursors.of_dataset(entry.id, space=self._space, limit=self._rules.cursors_max)
 
     def get(self, entry: CatalogEntry, consumer: str) -> Cursor:
         """A cursor. Raises NotFound, InvalidName."""
-        found = self._cursors.get(entry.id, check_consumer(consumer))
+        found = self._cursors.get(entry.id, self._stored(consumer))
         if found is None:
             raise NotFound("cursor", consumer)
         return found
 
     def delete(self, entry: CatalogEntry, consumer: str) -> None:
         """Delete a cursor, whoever holds it. Raises NotFound."""
-        if not self._cursors.delete(entry.id, check_consumer(consumer)):
+        if not self._cursors.delete(entry.id, self._stored(consumer)):
             raise NotFound("cursor", consumer)
 
     def claim(self, entry: CatalogEntry, consumer: str, *, fence: str | None) -> Cursor:
         """Become the holder: with the fence that the last one had, or when its lease is over. Raises LeaseLost, NotFound."""
+        self.get(entry, consumer)
         return self._cursors.claim(
             entry.id,
-            check_consumer(consumer),
+            self._stored(consumer),
             expected=fence,
             fence=self._new_fence(),
             now=self._clock.now(),
@@ -166,6 +184,11 @@ class CursorVerbs:
             moved = self._move(cursor, fence, to)
             if moved is not None:
                 return moved
+
+    def _stored(self, consumer: str) -> str:
+        """The consumer as the port knows it. Raises InvalidName."""
+        name = check_consumer(consumer)
+        return f"{self._space}/{name}" if self._space else name
 
     def _new_fence(self) -> str:
         return self._entropy.random_bytes(16).hex()

@@ -1,7 +1,7 @@
 """Deliver due webhooks: sign, send, record the attempt.
 
 Invariant: at least once, in sequence order within a subscription; the event id is the same in every attempt. A delivery whose
-dataset or subscription is gone is dropped. Not here: the schedule of attempts (`domain.delivery`), which deliveries there are
+dataset or subscription is gone is dropped; rights are looked up at each attempt, and a subscription without them ends. Not here: the schedule of attempts (`domain.delivery`), which deliveries there are
 (`usecases.relay_outbox`). Source: Standard Webhooks 1.0; security property S3.3.
 """
 
@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import logging
 
+from odfabric.domain.access import Action
 from odfabric.domain.delivery import Delivered, GiveUp, RetryAt, next_attempt
-from odfabric.errors import OdfError
+from odfabric.errors import AccountSuspended, NotFound, OdfError
 from odfabric.formats.cloud_event import CONTENT_TYPE, head_move_event
 from odfabric.formats.webhook_signature import sign
-from odfabric.model.subscription import Delivery, DeliveryStatus, WebhookResponse
+from odfabric.model.audit import THE_NODE, AuditEntry, AuditKind
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.subscription import Delivery, DeliveryStatus, Subscription, WebhookResponse
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.egress import WebhookSender
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
+from odfabric.usecases.access import Access
 from odfabric.usecases.repository import Repository
 
 _log = logging.getLogger(__name__)
@@ -28,6 +32,7 @@ DELIVERY_LEASE_MS = 60_000
 def deliver(
     delivery: Delivery,
     *,
+    access: Access,
     repository: Repository,
     subscriptions: Subscriptions,
     deliveries: Deliveries,
@@ -45,6 +50,10 @@ def deliver(
     entry = repository.find(delivery.dataset_id)
     if subscription is None or entry is None:
         _record(delivery, None, "the subscription or its dataset is gone", deliveries=deliveries, clock=clock)
+        return
+    if not _may_follow(subscription, entry, access):
+        _log.warning("subscription %s ends: its account may not read the dataset any more", subscription.id)
+        subscriptions.delete(subscription.id, audit=[_ended(subscription, entry, clock)])
         return
     body = head_move_event(delivery, alias=entry.alias, source=source)
     headers = {"content-type": CONTENT_TYPE}
@@ -74,6 +83,24 @@ def deliver(
                 subscriptions.delete(subscription.id)
                 return
             _record(delivery, response, f"{failure}; {reason}", deliveries=deliveries, clock=clock)
+
+
+def _may_follow(subscription: Subscription, entry: CatalogEntry, access: Access) -> bool:
+    try:
+        return access.allows(access.subject_later(subscription.account), Action.FOLLOW, entry)
+    except (NotFound, AccountSuspended):
+        return False
+
+
+def _ended(subscription: Subscription, entry: CatalogEntry, clock: Clock) -> AuditEntry:
+    return AuditEntry(
+        kind=AuditKind.SUBSCRIPTION_DELETED,
+        actor=THE_NODE,
+        at=clock.now(),
+        target=str(entry.alias),
+        dataset=entry.id,
+        detail={"subscription": subscription.id, "reason": "its account may not read the dataset any more"},
+    )
 
 
 def _record(

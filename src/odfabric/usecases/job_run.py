@@ -15,6 +15,7 @@ from odfabric.domain.chain.append import next_system_time
 from odfabric.domain.chain.state import ChainState
 from odfabric.errors import Determinate
 from odfabric.formats.multihash import parse_multihash
+from odfabric.model.audit import Actor
 from odfabric.model.engine import EngineProgress
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
@@ -22,6 +23,7 @@ from odfabric.model.job import Job, Lease
 from odfabric.model.multihash import Multihash
 from odfabric.ports.clock import Clock
 from odfabric.ports.jobs import Jobs
+from odfabric.usecases.job_actor import actor_of
 
 
 class JobRun(Protocol):
@@ -30,6 +32,10 @@ class JobRun(Protocol):
     @property
     def job_id(self) -> str:
         """Marks the commit."""
+
+    @property
+    def actor(self) -> Actor:
+        """Who has asked for it."""
 
     def report(self, progress: EngineProgress) -> None:
         """Tell whoever watches how far the work is. Raises LeaseLost if the job is no longer ours."""
@@ -77,6 +83,11 @@ class LeasedRun:
     def job_id(self) -> str:
         """The job's id."""
         return self.lease.job.id
+
+    @property
+    def actor(self) -> Actor:
+        """Who has asked for it."""
+        return actor_of(self.lease.job)
 
     def report(self, progress: EngineProgress) -> None:
         """Store stage, done and total, if the last report is old enough.

@@ -127,7 +127,7 @@ def poll_source(
 
             _check_unchanged(source, fetched, files)
             try:
-                committed = commits.commit(entry.id, build, if_match=head.hash)
+                committed = commits.commit(entry.id, build, if_match=head.hash, by=[run.actor])
             except HeadMoved:
                 # Somebody else polled meanwhile, and perhaps this very file: what is new is decided by the chain as it is now.
                 continue

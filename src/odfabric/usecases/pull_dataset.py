@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from odfabric.domain.access import Action, Subject, owner_of
 from odfabric.domain.transform_plan import transform_inputs
-from odfabric.errors import InvalidRequest
+from odfabric.errors import InvalidRequest, NotFound
 from odfabric.formats.did import parse_dataset_id
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineProgress
@@ -17,7 +19,9 @@ from odfabric.model.job import Job, JobKind, NewJob
 from odfabric.model.metadata import DatasetKind
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.jobs import Jobs
+from odfabric.usecases.access import Access
 from odfabric.usecases.commit_result import CommitResult
+from odfabric.usecases.job_actor import account_of, by_member
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.repository import Repository
 
@@ -52,33 +56,69 @@ class PullVerbs:
     sync: Sync
 
 
-def enqueue_pull(request: PullRequest, *, account: str, jobs: Jobs, clock: Clock, entropy: Entropy) -> Job:
-    """Queue the pull; an unfinished pull of the same dataset with the same wishes is that job."""
-    wishes = json.dumps(
-        {
-            "dataset": str(request.dataset) if request.dataset else None,
-            "account": str(request.alias.account),
-            "name": str(request.alias.name),
-            "url": request.url,
-            "recursive": request.recursive,
-            "fetchUncacheable": request.fetch_uncacheable,
-            "folderOfUser": str(request.folder_of_user) if request.folder_of_user else None,
-        },
-        sort_keys=True,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRights:
+    """What a pull may touch: the rights of whoever asked for it."""
+
+    subject: Subject
+    access: Access
+
+    def check_pull(self, entry: CatalogEntry) -> None:
+        """Raises NotFound or AccessDenied unless the asker may change the dataset."""
+        self.access.require(self.subject, Action.WRITE, entry)
+
+    def may_pull(self, entry: CatalogEntry) -> bool:
+        """Whether the asker may change the dataset."""
+        return self.access.allows(self.subject, Action.WRITE, entry)
+
+    def check_copy(self, alias: DatasetAlias, entry: CatalogEntry | None) -> None:
+        """The same for a dataset that is, or becomes, a copy."""
+        if entry is not None:
+            self.check_pull(entry)
+        else:
+            self.access.require_here(self.subject, Action.CREATE, under=owner_of(alias), shown=str(alias))
+
+    def check_inputs(self, entry: CatalogEntry, inputs: Iterable[DatasetId]) -> None:
+        """Raises NotFound for an input that the owner of the derivative dataset may not read, as if it were not there."""
+        seen = self.access.seen_by(self.access.as_owner(entry))
+        for dataset in inputs:
+            if seen.by_id(dataset) is None:
+                raise NotFound(
+                    "dataset", str(dataset), hint=f"{entry.alias} is derived from it, and its owner may not read it"
+                )
+
+
+def enqueue_pull(request: PullRequest, *, subject: Subject, jobs: Jobs, clock: Clock, entropy: Entropy) -> Job:
+    """Queue the pull; an unfinished pull of the same dataset that the same account asked for with the same wishes is that job."""
+    wishes: dict[str, object] = {
+        "dataset": str(request.dataset) if request.dataset else None,
+        "account": str(request.alias.account),
+        "name": str(request.alias.name),
+        "url": request.url,
+        "recursive": request.recursive,
+        "fetchUncacheable": request.fetch_uncacheable,
+        "folderOfUser": str(request.folder_of_user) if request.folder_of_user else None,
+    }
+    account = account_of(subject)
     job = NewJob(
         id=entropy.random_bytes(16).hex(),
         kind=JobKind.PULL,
         account=account,
         dataset_id=request.dataset,
-        request=wishes,
-        dedup_key=f"pull/{wishes}",
+        request=json.dumps({**wishes, "by": by_member(subject)}, sort_keys=True),
+        dedup_key=f"pull/{hashlib.sha256(json.dumps([account, wishes], sort_keys=True).encode()).hexdigest()}",
     )
     return jobs.enqueue(job, now=clock.now())
 
 
-def run_pull(job: Job, run: JobRun, *, repository: Repository, verbs: PullVerbs) -> dict[str, object]:
-    """Run a queued pull; the result of the dataset itself, with `upToDate` if nothing was new."""
+def run_pull(
+    job: Job, run: JobRun, *, rights: PullRights, repository: Repository, verbs: PullVerbs
+) -> dict[str, object]:
+    """Run a queued pull; the result of the dataset itself, with `upToDate` if nothing was new.
+
+    `rights` are those of whoever asked for it, as they are now: every dataset that is brought up to date may be changed by them, and
+    what a derivative dataset reads may be read by its owner. Raises NotFound, AccessDenied.
+    """
     wishes = json.loads(job.request)
     alias = repository.local_alias(wishes["account"], wishes["name"])
     request = PullRequest(
@@ -90,19 +130,36 @@ def run_pull(job: Job, run: JobRun, *, repository: Repository, verbs: PullVerbs)
         folder_of_user=Path(wishes["folderOfUser"]) if wishes["folderOfUser"] else None,
     )
     if request.url is not None:
+        rights.check_copy(alias, repository.find(alias))
         result = verbs.sync(request, run)
         return _answer(repository.resolve(alias), result, repository)
     entry = repository.resolve(request.dataset or alias)
-    return _answer(entry, _pull(entry, request, run, repository=repository, verbs=verbs), repository)
+    rights.check_pull(entry)
+    return _answer(entry, _pull(entry, request, run, rights=rights, repository=repository, verbs=verbs), repository)
 
 
 def _pull(
-    entry: CatalogEntry, request: PullRequest, run: JobRun, *, repository: Repository, verbs: PullVerbs
+    entry: CatalogEntry,
+    request: PullRequest,
+    run: JobRun,
+    *,
+    rights: PullRights,
+    repository: Repository,
+    verbs: PullVerbs,
 ) -> CommitResult | None:
     for step in _order(entry, repository) if request.recursive else [entry]:
+        if step.id != entry.id and not rights.may_pull(step):
+            continue  # an input of others is read as it is
         run.report(EngineProgress(stage=f"pull {step.alias}", done=0, total=0))
+        if step.kind is DatasetKind.DERIVATIVE and step.remote_url is None:
+            rights.check_inputs(step, _inputs(step, repository))
         result = _pull_one(step, request, run, verbs)
     return result
+
+
+def _inputs(entry: CatalogEntry, repository: Repository) -> tuple[DatasetId, ...]:
+    _, state = repository.current(entry.id)
+    return transform_inputs(state) if state.transform is not None else ()
 
 
 def _pull_one(entry: CatalogEntry, request: PullRequest, run: JobRun, verbs: PullVerbs) -> CommitResult | None:
@@ -129,10 +186,8 @@ def _order(entry: CatalogEntry, repository: Repository) -> list[CatalogEntry]:
             raise InvalidRequest(f"{found.alias} is derived from itself", hint="set a transform with other inputs")
         begun.add(found.id)
         if found.kind is DatasetKind.DERIVATIVE and found.remote_url is None:
-            _, state = repository.current(found.id)
-            if state.transform is not None:
-                for dataset in transform_inputs(state):
-                    visit(repository.resolve(dataset))
+            for dataset in _inputs(found, repository):
+                visit(repository.resolve(dataset))
         ordered[found.id] = found
 
     visit(entry)

@@ -113,12 +113,12 @@ def pull_remote(
             new_entry = CatalogEntry(
                 id=dataset, alias=alias, kind=state.kind, created_at=clock.now().truncated_to_millis(), remote_url=url
             )
-            return result_of(commits.create(new_entry, new_blocks))
+            return result_of(commits.create(new_entry, new_blocks, by=run.actor))
 
         def build(base: Head) -> PlannedCommit:
             return PlannedCommit(tuple(new_blocks))
 
-        committed = commits.commit(entry.id, build, if_match=our_head.hash)
+        committed = commits.commit(entry.id, build, if_match=our_head.hash, by=[run.actor])
     return result_of(committed) if committed else None
 
 

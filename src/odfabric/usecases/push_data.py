@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from odfabric.domain.access import Subject
 from odfabric.domain.idempotency import idempotency_key_hash
 from odfabric.domain.ingest_plan import push_source
 from odfabric.domain.media_types import read_step_for
@@ -25,6 +26,7 @@ from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.usecases.commit_result import CommitResult
+from odfabric.usecases.job_actor import account_of, by_member
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.run_push import key_reused, known_result
 from odfabric.usecases.staging import StagedBody, discard_staged, stage_body
@@ -38,7 +40,6 @@ class PushData:
     """One push. `file_name` is what errors call the data; `event_time` fills null event times."""
 
     dataset: DatasetRef
-    account: str
     body: Iterator[bytes]
     file_name: str = "body"
     source_name: str | None = None
@@ -75,6 +76,7 @@ class PushQueueLimits:
 def accept_push(
     request: PushData,
     *,
+    subject: Subject,
     repository: Repository,
     jobs: Jobs,
     objects: ObjectStore,
@@ -92,18 +94,18 @@ def accept_push(
     IdempotencyKeyReused.
     """
     entry = repository.resolve(request.dataset)
-    queue.check(entry, request.account, jobs=jobs)
+    queue.check(entry, account_of(subject), jobs=jobs)
     _check_acceptable(entry, request, repository=repository)
     staged = stage_body(
         request.body, objects=objects, entropy=entropy, inline_bytes_max=inline_bytes_max, part=staging_part
     )
-    key_hash = _key_hash(entry, request)
+    key_hash = _key_hash(entry, request, subject)
     if key_hash is not None:
         known = known_result(entry.id, key_hash, staged.digest, repository=repository)
         if known is not None:
             discard_staged(staged, objects=objects)
             return known
-    new = _new_job(entry, request, staged, key_hash, entropy=entropy)
+    new = _new_job(entry, request, subject, staged, key_hash, entropy=entropy)
     job = jobs.enqueue(new, now=clock.now())
     if job.id != new.id:
         discard_staged(staged, objects=objects)
@@ -128,15 +130,21 @@ def _check_acceptable(entry: CatalogEntry, request: PushData, *, repository: Rep
     read_step_for(push_source(state, request.source_name).read, request.media_type)
 
 
-def _key_hash(entry: CatalogEntry, request: PushData) -> bytes | None:
-    if request.idempotency_key is None:
+def _key_hash(entry: CatalogEntry, request: PushData, subject: Subject) -> bytes | None:
+    if request.idempotency_key is None or subject.account is None:
         return None
     route = f"{ROUTE}/{entry.id}/{request.source_name or ''}"
-    return idempotency_key_hash(account=request.account.lower(), route=route, key=request.idempotency_key)
+    return idempotency_key_hash(account=subject.account.name.folded, route=route, key=request.idempotency_key)
 
 
 def _new_job(
-    entry: CatalogEntry, request: PushData, staged: StagedBody, key_hash: bytes | None, *, entropy: Entropy
+    entry: CatalogEntry,
+    request: PushData,
+    subject: Subject,
+    staged: StagedBody,
+    key_hash: bytes | None,
+    *,
+    entropy: Entropy,
 ) -> NewJob:
     document: dict[str, object] = {
         "dataset": str(entry.id),
@@ -148,13 +156,14 @@ def _new_job(
         "mediaType": request.media_type,
         "eventTime": str(request.event_time) if request.event_time else None,
         "keyHash": key_hash.hex() if key_hash else None,
+        "by": by_member(subject),
     }
     if request.if_match is not None:
         document["ifMatch"] = str(request.if_match)
     return NewJob(
         id=entropy.random_bytes(16).hex(),
         kind=JobKind.PUSH,
-        account=request.account,
+        account=account_of(subject),
         dataset_id=entry.id,
         request=json.dumps(document),
         dedup_key=f"push/{key_hash.hex()}" if key_hash else None,

@@ -82,6 +82,8 @@ def query_data(
 ) -> QueryAnswer:
     """Run the query in `folder`, a session of the exchange; the caller reads the answer before the session ends.
 
+    `repository` is as the caller sees it: other datasets do not exist for the query.
+
     Raises InvalidQuery, LimitExceeded, InvalidRequest for skip and limit, NotFound for a dataset or block that is not here.
     """
     _check_request(request, limits)
@@ -138,7 +140,7 @@ def _entries(repository: Repository) -> Iterator[CatalogEntry]:
 def _query_input(
     number: int, dataset: PinnedDataset, folder: Path, repository: Repository, exchange: Exchange
 ) -> tuple[QueryInput, PinnedDataset]:
-    head = repository.head(dataset.id).hash
+    head = repository.head(repository.resolve(dataset.id).id).hash
     pin = dataset.block_hash or head
     if pin != head and not repository.chains.contains(dataset.id, pin):
         raise NotFound("block", str(pin), hint=f"it is not in the chain of {dataset.id}")

@@ -7,6 +7,7 @@ process, as long as its file stays the same), and damage to what this node wrote
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,6 +78,15 @@ class Repository:
         self._block_bytes_max = block_bytes_max
         self._states = Remembered[DatasetId, ChainState](states_cached_max)
         self._checkpoints = KnownFiles(CHECKPOINTS_KNOWN_MAX)
+
+    def seen_through(self, catalog: Catalog, account: Name) -> Repository:
+        """The same repository as somebody sees it: only the datasets of `catalog` exist, and names without an account are of `account`.
+
+        What the two remember of chains is shared.
+        """
+        seen = copy(self)
+        seen.catalog, seen.account = catalog, account
+        return seen
 
     def resolve(self, ref: DatasetRef) -> CatalogEntry:
         """The dataset that a reference means; an alias without account is one of the node's own. Raises NotFound."""

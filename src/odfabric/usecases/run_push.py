@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +18,11 @@ from odfabric.domain.idempotency import IdempotencyEntry
 from odfabric.domain.ingest_plan import push_source
 from odfabric.domain.media_types import read_step_for
 from odfabric.domain.push_group import joined_bodies, may_be_joined
-from odfabric.errors import Corrupt, Determinate, External, IdempotencyKeyReused, LeaseLost
+from odfabric.errors import Corrupt, Determinate, External, IdempotencyKeyReused, LeaseLost, OdfError
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.multihash import parse_multihash
 from odfabric.formats.physical_hash import physical_hash
+from odfabric.model.audit import Actor
 from odfabric.model.commit import Head
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
@@ -35,6 +36,7 @@ from odfabric.ports.state_index import StateIndex
 from odfabric.usecases.commit import Commits, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, result_of, result_of_block
 from odfabric.usecases.ingest import IngestInput, plan_ingest
+from odfabric.usecases.job_actor import actor_of
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.repository import Repository
 
@@ -51,6 +53,8 @@ class PushPorts:
     exchange: Exchange
     objects: ObjectStore
     jobs: Jobs
+    admits: Callable[[Job], None]
+    """Raises if whoever asked for a push may not push to its dataset any more."""
     index: StateIndex | None = None
 
 
@@ -77,6 +81,7 @@ class AcceptedPush:
     event_time: Instant | None
     key_hash: bytes | None
     if_match: Multihash | None
+    actor: Actor
 
     @classmethod
     def of(cls, job: Job) -> AcceptedPush:
@@ -94,6 +99,7 @@ class AcceptedPush:
             event_time=Instant.parse(document["eventTime"]) if document["eventTime"] else None,
             key_hash=bytes.fromhex(document["keyHash"]) if document["keyHash"] else None,
             if_match=parse_multihash(document["ifMatch"]) if "ifMatch" in document else None,
+            actor=actor_of(job),
         )
 
     @property
@@ -120,6 +126,7 @@ def run_push(job: Job, run: JobRun, *, ports: PushPorts, group: PushGroupLimits)
     known = _known(push, ports.repository)
     if known is not None:
         return known
+    ports.admits(job)
     together = _followers(job, push, run, ports, group)
     while together:
         run.take_along([other.job_id for other in together])
@@ -196,12 +203,20 @@ def _followers(
     found: list[AcceptedPush] = []
     size = push.size
     for behind in waiting:
-        other = AcceptedPush.of(behind) if behind.kind is JobKind.PUSH else None
+        other = AcceptedPush.of(behind) if behind.kind is JobKind.PUSH and _is_admitted(behind, ports) else None
         size += other.size if other else 0
         if other is None or not other.is_like(push) or size > group.bytes_max:
             break
         found.append(other)
     return found
+
+
+def _is_admitted(job: Job, ports: PushPorts) -> bool:
+    try:
+        ports.admits(job)
+    except OdfError:
+        return False  # it is told so when its own turn comes
+    return True
 
 
 def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> CommitResult:
@@ -236,8 +251,13 @@ def _commit(pushes: Sequence[AcceptedPush], run: JobRun, ports: PushPorts) -> Co
                 index=ports.index,
             )
 
-        job_ids = [push.job_id for push in pushes]
-        committed = ports.commits.commit(first.dataset, build, if_match=first.if_match, job_ids=job_ids)
+        committed = ports.commits.commit(
+            first.dataset,
+            build,
+            if_match=first.if_match,
+            job_ids=[push.job_id for push in pushes],
+            by=list(dict.fromkeys(push.actor for push in pushes)),
+        )
     return result_of(committed) if committed else CommitResult(head=ports.repository.head(first.dataset).hash)
 
 

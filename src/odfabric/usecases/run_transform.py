@@ -97,7 +97,7 @@ def run_transform(entry: CatalogEntry, *, run: JobRun, ports: TransformPorts) ->
         return None if built is None else built.commit
 
     while not division.done:
-        committed = ports.commits.commit(entry.id, build)
+        committed = ports.commits.commit(entry.id, build, by=[run.actor])
         division.advance(committed)
         if committed is not None and late:
             dropped += late

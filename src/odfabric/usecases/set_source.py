@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from odfabric.domain.access import AccessPolicy, Action, Subject
+from odfabric.domain.access import Action, Subject
 from odfabric.domain.chain.append import fold_blocks, link_blocks, next_system_time
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.domain.snapshot import link_events
@@ -33,6 +33,7 @@ from odfabric.model.metadata import DatasetKind, SetDataSchema
 from odfabric.ports.clock import Clock
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
+from odfabric.usecases.access import Access
 from odfabric.usecases.commit import Commits, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, result_of
 from odfabric.usecases.judge_source import SourceJudge
@@ -64,7 +65,7 @@ def set_source(
     snapshot: DatasetSnapshot,
     *,
     subject: Subject,
-    policy: AccessPolicy,
+    access: Access,
     repository: Repository,
     commits: Commits,
     engine: Engine,
@@ -78,7 +79,7 @@ def set_source(
     columns that do not fit the dataset.
     """
     entry = repository.resolve(snapshot.name)
-    policy.require(subject, Action.WRITE, dataset=str(entry.alias))
+    access.require(subject, Action.WRITE, entry)
     if entry.remote_url is not None:
         raise InvalidRequest(f"{entry.alias} is a copy", hint="its owner changes the sources, and a pull brings them")
     if entry.kind is not DatasetKind.ROOT:
@@ -110,7 +111,7 @@ def set_source(
         return PlannedCommit(tuple(blocks))
 
     try:
-        committed = commits.commit(entry.id, build)
+        committed = commits.commit(entry.id, build, by=[subject.actor])
     except IncompatibleSchema as refused:
         raise IncompatibleSchema(
             f"{entry.alias}: {refused.message}", place=refused.place, hint=refused.hint

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odfabric.domain.access import AccessPolicy, Action, Subject
+from odfabric.domain.access import Action, Subject
 from odfabric.domain.chain.append import fold_blocks, link_blocks, next_system_time
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.validate import input_dataset_id
@@ -28,6 +28,7 @@ from odfabric.model.metadata import DatasetKind, MetadataEvent, SetDataSchema, S
 from odfabric.ports.clock import Clock
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
+from odfabric.usecases.access import Access
 from odfabric.usecases.commit import Commits, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, result_of
 from odfabric.usecases.expected_columns import ExpectedColumns
@@ -65,7 +66,7 @@ def set_transform(
     snapshot: DatasetSnapshot,
     *,
     subject: Subject,
-    policy: AccessPolicy,
+    access: Access,
     repository: Repository,
     commits: Commits,
     engine: Engine,
@@ -80,7 +81,7 @@ def set_transform(
     IncompatibleSchema for an output that does not fit the dataset.
     """
     entry = repository.resolve(snapshot.name)
-    policy.require(subject, Action.WRITE, dataset=str(entry.alias))
+    access.require(subject, Action.WRITE, entry)
     if entry.remote_url is not None:
         raise InvalidRequest(
             f"{entry.alias} is a copy", hint="its owner changes the transform, and a pull brings it here"
@@ -111,7 +112,7 @@ def set_transform(
         blocks = link_blocks(state, events, system_time=next_system_time(state, now=clock.now()))
         return PlannedCommit(tuple(blocks), inputs=transform_inputs(fold_blocks(state, blocks)))
 
-    committed = commits.commit(entry.id, build)
+    committed = commits.commit(entry.id, build, by=[subject.actor])
     if committed is None:
         return ChangedTransform(entry, None, None)
     return ChangedTransform(entry, result_of(committed), judged[0])

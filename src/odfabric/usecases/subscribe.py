@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
+from odfabric.domain.access import Action, Subject
 from odfabric.errors import HeadMoved, InvalidRequest, LimitExceeded, NotFound
+from odfabric.model.audit import AuditEntry, AuditKind
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.subscription import Subscription
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.egress import WebhookSender
 from odfabric.ports.subscriptions import Subscriptions
+from odfabric.usecases.access import Access
+from odfabric.usecases.job_actor import account_of
 from odfabric.usecases.repository import Repository
 
 URL_CHARACTERS_MAX = 2048
@@ -19,7 +25,7 @@ def subscribe(
     *,
     url: str,
     secret: bytes | None,
-    account: str,
+    subject: Subject,
     repository: Repository,
     subscriptions: Subscriptions,
     sender: WebhookSender,
@@ -44,14 +50,16 @@ def subscribe(
         subscription = Subscription(
             id=subscription_id,
             dataset_id=entry.id,
-            account=account,
+            account=account_of(subject),
             url=url,
             secret=secret,
             created_at=clock.now(),
             created_at_head=repository.head(entry.id).hash,
         )
         try:
-            subscriptions.create(subscription)
+            subscriptions.create(
+                subscription, audit=[_entry(AuditKind.SUBSCRIPTION_CREATED, subscription, entry, subject, clock)]
+            )
         except HeadMoved as error:
             moved = error  # a commit came between: begin at the head that is there now
             continue
@@ -59,9 +67,60 @@ def subscribe(
     raise moved
 
 
-def unsubscribe(entry: CatalogEntry, subscription_id: str, *, subscriptions: Subscriptions) -> None:
+def unsubscribe(
+    entry: CatalogEntry,
+    subscription_id: str,
+    *,
+    subject: Subject,
+    access: Access,
+    subscriptions: Subscriptions,
+    clock: Clock,
+) -> None:
     """End a subscription of this dataset. Raises NotFound."""
+    found = own_subscription(entry, subscription_id, subject=subject, access=access, subscriptions=subscriptions)
+    audit = [_entry(AuditKind.SUBSCRIPTION_DELETED, found, entry, subject, clock)]
+    subscriptions.delete(subscription_id, audit=audit)
+
+
+def own_subscription(
+    entry: CatalogEntry, subscription_id: str, *, subject: Subject, access: Access, subscriptions: Subscriptions
+) -> Subscription:
+    """A subscription of this dataset that the subject may see: its own, or any if it may share the dataset. Raises NotFound."""
     found = subscriptions.get(subscription_id)
-    if found is None or found.dataset_id != entry.id:
+    if found is None or found.dataset_id != entry.id or not _may_see(found, entry, subject, access):
         raise NotFound("subscription", subscription_id)
-    subscriptions.delete(subscription_id)
+    return found
+
+
+def seen_subscriptions(
+    entry: CatalogEntry, *, subject: Subject, access: Access, subscriptions: Subscriptions, limit: int
+) -> list[Subscription]:
+    """Those subscriptions of a dataset that the subject may see, oldest first."""
+    found = subscriptions.of_dataset(entry.id, limit=limit)
+    return [each for each in found if _may_see(each, entry, subject, access)]
+
+
+def is_of(subscription: Subscription, subject: Subject) -> bool:
+    """Whether the subject has made it. Rows of old releases tell the account's name."""
+    account = subject.account
+    return account is not None and subscription.account in (str(account.id), str(account.name))
+
+
+def _may_see(subscription: Subscription, entry: CatalogEntry, subject: Subject, access: Access) -> bool:
+    return is_of(subscription, subject) or access.allows(subject, Action.SHARE, entry)
+
+
+def _entry(
+    kind: AuditKind, subscription: Subscription, entry: CatalogEntry, subject: Subject, clock: Clock
+) -> AuditEntry:
+    # Without the path, in which receivers keep secrets.
+    place = urlsplit(subscription.url)
+    detail = {"subscription": subscription.id, "receiver": f"{place.scheme}://{place.hostname or ''}"}
+    return AuditEntry(
+        kind=kind,
+        actor=subject.actor,
+        at=clock.now(),
+        target=str(entry.alias),
+        dataset=entry.id,
+        detail=detail,
+    )

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from odfabric.domain.access import Subject
 from odfabric.domain.chain.state import ChainState, apply
 from odfabric.domain.chain.walk import ChainLink, read_state
 from odfabric.domain.reference_meaning import in_the_reference
@@ -52,6 +53,7 @@ from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.jobs import Jobs
 from odfabric.usecases.engine_records import makers
+from odfabric.usecases.job_actor import account_of, by_member
 from odfabric.usecases.job_run import JobRun
 from odfabric.usecases.judge_transform import change_of
 from odfabric.usecases.repository import Repository
@@ -468,17 +470,18 @@ def _sign(checkpoint: Path) -> bytes:
 
 
 def enqueue_verify(
-    entry: CatalogEntry, options: VerifyOptions, *, account: str, jobs: Jobs, clock: Clock, entropy: Entropy
+    entry: CatalogEntry, options: VerifyOptions, *, subject: Subject, jobs: Jobs, clock: Clock, entropy: Entropy
 ) -> Job:
-    """Queue a verification; an unfinished one with the same options is that job."""
-    request = json.dumps({"dataset": str(entry.id), "data": options.data, "replay": options.replay}, sort_keys=True)
+    """Queue a verification; an unfinished one that the same account asked for with the same options is that job."""
+    wishes: dict[str, object] = {"dataset": str(entry.id), "data": options.data, "replay": options.replay}
+    account = account_of(subject)
     job = NewJob(
         id=entropy.random_bytes(16).hex(),
         kind=JobKind.VERIFY,
         account=account,
         dataset_id=entry.id,
-        request=request,
-        dedup_key=f"verify/{request}",
+        request=json.dumps({**wishes, "by": by_member(subject)}, sort_keys=True),
+        dedup_key=f"verify/{account}/{json.dumps(wishes, sort_keys=True)}",
     )
     return jobs.enqueue(job, now=clock.now())
 

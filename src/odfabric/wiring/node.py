@@ -14,6 +14,7 @@ from odfabric.domain.access import LOCAL_ACCOUNT, AccessPolicy, Subject
 from odfabric.domain.chain.walk import ChainLink
 from odfabric.errors import NotFound, OdfError
 from odfabric.formats.yaml_documents import TextLimits
+from odfabric.model.account import Visibility
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import EngineProgress
 from odfabric.model.identity import DatasetAlias, DatasetRef
@@ -24,16 +25,16 @@ from odfabric.model.subscription import Delivery, Subscription
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.signals import Topic
 from odfabric.settings import Settings
+from odfabric.usecases.access import Access
 from odfabric.usecases.collect_objects import CollectedPortion, Collection, CollectPorts, collect_objects
 from odfabric.usecases.commit import Commits
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.create_dataset import create_dataset, delete_dataset
 from odfabric.usecases.deliver import DELIVERY_LEASE_MS, deliver
 from odfabric.usecases.expected_columns import ExpectedColumns
-from odfabric.usecases.job_run import JobRun, LeasedRun
-from odfabric.usecases.poll_source import poll_source
-from odfabric.usecases.pull_dataset import PullRequest, PullVerbs, enqueue_pull, run_pull
-from odfabric.usecases.pull_remote import pull_remote
+from odfabric.usecases.job_run import LeasedRun
+from odfabric.usecases.jobs_of_subject import seen_job
+from odfabric.usecases.pull_dataset import PullRequest, enqueue_pull
 from odfabric.usecases.push_data import PushData, PushQueueLimits, accept_push
 from odfabric.usecases.query_data import QueryAnswer, QueryData, QueryLimits, query_data
 from odfabric.usecases.query_document import QueryForm, query_document
@@ -44,21 +45,21 @@ from odfabric.usecases.rebuild import Listener, RebuildPorts, RebuiltDataset, re
 from odfabric.usecases.relay_outbox import relay_outbox
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.run_job import RetryRule, run_job
-from odfabric.usecases.run_push import PushGroupLimits, PushPorts, committed_push, run_push
-from odfabric.usecases.run_transform import TransformPorts, run_transform
+from odfabric.usecases.run_push import committed_push
 from odfabric.usecases.serve_objects import ReferredObjects, ServedObject, serve_head, serve_object
 from odfabric.usecases.set_source import ChangedSources, set_source
 from odfabric.usecases.set_transform import ChangedTransform, set_transform
 from odfabric.usecases.staging import collect_staged
-from odfabric.usecases.subscribe import subscribe, unsubscribe
-from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify, run_verify
+from odfabric.usecases.subscribe import own_subscription, seen_subscriptions, subscribe, unsubscribe
+from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify
 from odfabric.wiring.cursors import cursor_verbs
-from odfabric.wiring.engines import transaction_limits
 from odfabric.wiring.heartbeats import heartbeats
 from odfabric.wiring.indexes import IndexVerbs
 from odfabric.wiring.metrics import metrics_text, registry_of
 from odfabric.wiring.node_ports import NodePorts
+from odfabric.wiring.people import people_ports
 from odfabric.wiring.waiting import WAITING_JOBS_MAX, waited_for
+from odfabric.wiring.work import JobWork
 
 
 class Node:
@@ -70,10 +71,15 @@ class Node:
         self.ports = ports
         self.account = LOCAL_ACCOUNT
         self.token = ""
-        self.account_id = ""
         self.registry = registry_of(ports.jobs)
         self.sweepers: Sequence[Callable[[], int]] = ()
-        self.policy = AccessPolicy(anonymous_read=settings.anonymous_read)
+        self.access = Access(
+            policy=AccessPolicy(anonymous_read=settings.anonymous_read),
+            accounts=ports.accounts,
+            relations=ports.relations,
+            catalog=ports.catalog,
+        )
+        self.people = people_ports(ports, self.access, settings)
         self.commits = Commits(
             chains=ports.chains,
             catalog=ports.catalog,
@@ -106,12 +112,15 @@ class Node:
             account=str(self.account),
             signals=ports.signals,
         )
-        self._verbs: Mapping[JobKind, Callable[[Job, LeasedRun], Mapping[str, object]]] = {
-            JobKind.PUSH: self._run_push,
-            JobKind.PULL: self._run_pull,
-            JobKind.VERIFY: self._run_verify,
-            JobKind.INDEX: self.indexes.run,
-        }
+        self._verbs = JobWork(
+            ports=ports,
+            settings=settings,
+            access=self.access,
+            repository=self.repository,
+            stored=self._repository(ports.stored) if ports.stored else self.repository,
+            commits=self.commits,
+            indexes=self.indexes,
+        ).verbs
 
     def _repository(self, objects: ObjectStore) -> Repository:
         return Repository(
@@ -131,13 +140,26 @@ class Node:
 
     # datasets
 
-    def create(self, snapshot: DatasetSnapshot, subject: Subject) -> tuple[CatalogEntry, Multihash]:
+    @property
+    def operator(self) -> Subject:
+        """The person at this process, who works as the account `local`. Raises NotFound before `odf init`."""
+        return self.access.subject_later(str(LOCAL_ACCOUNT))
+
+    def seen_by(self, subject: Subject) -> Repository:
+        """The repository as a subject sees it."""
+        name = subject.account.name if subject.account else LOCAL_ACCOUNT
+        return self.repository.seen_through(self.access.seen_by(subject), name)
+
+    def create(
+        self, snapshot: DatasetSnapshot, subject: Subject, *, visibility: Visibility = Visibility.PRIVATE
+    ) -> tuple[CatalogEntry, Multihash]:
         """Create a dataset; its entry and head."""
         created = create_dataset(
             snapshot,
             subject=subject,
-            policy=self.policy,
-            repository=self.repository,
+            access=self.access,
+            visibility=visibility,
+            repository=self.seen_by(subject),
             commits=self.commits,
             keys=self.ports.keys,
             engine=self.ports.engine,
@@ -156,8 +178,8 @@ class Node:
         changed = set_transform(
             snapshot,
             subject=subject,
-            policy=self.policy,
-            repository=self.repository,
+            access=self.access,
+            repository=self.seen_by(subject),
             commits=self.commits,
             engine=self.ports.engine,
             exchange=self.ports.exchange,
@@ -172,8 +194,8 @@ class Node:
         changed = set_source(
             snapshot,
             subject=subject,
-            policy=self.policy,
-            repository=self.repository,
+            access=self.access,
+            repository=self.seen_by(subject),
             commits=self.commits,
             engine=self.ports.engine,
             exchange=self.ports.exchange,
@@ -182,18 +204,22 @@ class Node:
         self.ports.signals.send(Topic.OUTBOX)
         return changed
 
-    def delete(self, entry: CatalogEntry, *, if_match: Multihash | None = None) -> None:
+    def delete(self, entry: CatalogEntry, *, by: Subject | None = None, if_match: Multihash | None = None) -> None:
         """Delete a dataset."""
-        delete_dataset(entry, repository=self.repository, commits=self.commits, if_match=if_match)
+        subject = by or self.operator
+        delete_dataset(
+            entry, subject=subject, repository=self.seen_by(subject), commits=self.commits, if_match=if_match
+        )
         self.ports.signals.send(Topic.OUTBOX)
 
     def resolve(self, ref: DatasetRef) -> CatalogEntry:
         """The dataset of a reference. Raises NotFound."""
         return self.repository.resolve(ref)
 
-    def datasets(self, *, after: DatasetAlias | None, limit: int) -> Sequence[CatalogEntry]:
+    def datasets(self, *, by: Subject | None = None, after: DatasetAlias | None, limit: int) -> Sequence[CatalogEntry]:
         """A page of the catalog."""
-        return self.ports.catalog.page(after=after, limit=min(limit, self.settings.page_rows_max))
+        catalog = self.access.seen_by(by or self.operator)
+        return catalog.page(after=after, limit=min(limit, self.settings.page_rows_max))
 
     def head(self, entry: CatalogEntry) -> Head:
         """The head of record."""
@@ -240,10 +266,11 @@ class Node:
 
     # data
 
-    def accept_push(self, request: PushData) -> Job | CommitResult:
+    def accept_push(self, request: PushData, *, by: Subject | None = None) -> Job | CommitResult:
         """Make a push durable; the job that commits it, or the result if its key was committed before."""
         accepted = accept_push(
             request,
+            subject=by or self.operator,
             repository=self.repository,
             jobs=self.ports.jobs,
             objects=self.ports.objects,
@@ -259,27 +286,27 @@ class Node:
         self.ports.signals.send(Topic.JOBS)
         return accepted
 
-    def enqueue_pull(self, request: PullRequest) -> Job:
+    def enqueue_pull(self, request: PullRequest, *, by: Subject | None = None) -> Job:
         """Queue a pull."""
-        ports = self.ports
-        job = enqueue_pull(
-            request, account=str(self.account), jobs=ports.jobs, clock=ports.clock, entropy=ports.entropy
-        )
+        ports, subject = self.ports, by or self.operator
+        job = enqueue_pull(request, subject=subject, jobs=ports.jobs, clock=ports.clock, entropy=ports.entropy)
         ports.signals.send(Topic.JOBS)
         return job
 
-    def enqueue_verify(self, entry: CatalogEntry, options: VerifyOptions) -> Job:
+    def enqueue_verify(self, entry: CatalogEntry, options: VerifyOptions, *, by: Subject | None = None) -> Job:
         """Queue a verification."""
-        ports = self.ports
-        job = enqueue_verify(
-            entry, options, account=str(self.account), jobs=ports.jobs, clock=ports.clock, entropy=ports.entropy
-        )
+        ports, subject = self.ports, by or self.operator
+        job = enqueue_verify(entry, options, subject=subject, jobs=ports.jobs, clock=ports.clock, entropy=ports.entropy)
         ports.signals.send(Topic.JOBS)
         return job
 
     @contextmanager
     def query(
-        self, request: QueryData, progress: Callable[[EngineProgress], None] = lambda _: None
+        self,
+        request: QueryData,
+        progress: Callable[[EngineProgress], None] = lambda _: None,
+        *,
+        by: Subject | None = None,
     ) -> Iterator[QueryAnswer]:
         """Run a query; its answer file lives as long as the context."""
         settings = self.settings
@@ -293,29 +320,31 @@ class Node:
             yield query_data(
                 request,
                 folder,
-                repository=self.repository,
+                repository=self.seen_by(by or self.operator),
                 engine=self.ports.engine,
                 exchange=self.ports.exchange,
                 limits=limits,
                 progress=progress,
             )
 
-    def query_document(self, request: QueryData, form: QueryForm) -> dict[str, object]:
+    def query_document(self, request: QueryData, form: QueryForm, *, by: Subject | None = None) -> dict[str, object]:
         """Run a query; its answer as a JSON value."""
         form.check()
-        with self.query(request) as answer:
+        with self.query(request, by=by) as answer:
             return query_document(request, form, answer)
 
     # subscriptions
 
-    def subscribe(self, entry: CatalogEntry, *, url: str, secret: bytes | None) -> Subscription:
+    def subscribe(
+        self, entry: CatalogEntry, *, by: Subject | None = None, url: str, secret: bytes | None
+    ) -> Subscription:
         """Subscribe a webhook."""
         ports = self.ports
         return subscribe(
             entry,
             url=url,
             secret=secret,
-            account=str(self.account),
+            subject=by or self.operator,
             repository=self.repository,
             subscriptions=ports.subscriptions,
             sender=ports.webhooks,
@@ -324,32 +353,42 @@ class Node:
             per_dataset_max=self.settings.subscriptions_per_dataset_max,
         )
 
-    def unsubscribe(self, entry: CatalogEntry, subscription_id: str) -> None:
+    def unsubscribe(self, entry: CatalogEntry, subscription_id: str, *, by: Subject | None = None) -> None:
         """End a subscription. Raises NotFound."""
-        unsubscribe(entry, subscription_id, subscriptions=self.ports.subscriptions)
+        unsubscribe(
+            entry,
+            subscription_id,
+            subject=by or self.operator,
+            access=self.access,
+            subscriptions=self.ports.subscriptions,
+            clock=self.ports.clock,
+        )
 
-    def subscriptions(self, entry: CatalogEntry) -> Sequence[Subscription]:
-        """Subscriptions of a dataset."""
-        return self.ports.subscriptions.of_dataset(entry.id, limit=self.settings.subscriptions_per_dataset_max)
+    def subscriptions(self, entry: CatalogEntry, *, by: Subject | None = None) -> Sequence[Subscription]:
+        """Subscriptions of a dataset that the subject may see."""
+        return seen_subscriptions(
+            entry,
+            subject=by or self.operator,
+            access=self.access,
+            subscriptions=self.ports.subscriptions,
+            limit=self.settings.subscriptions_per_dataset_max,
+        )
 
-    def deliveries(self, entry: CatalogEntry, subscription_id: str) -> Sequence[Delivery]:
+    def deliveries(self, entry: CatalogEntry, subscription_id: str, *, by: Subject | None = None) -> Sequence[Delivery]:
         """The delivery log of a subscription of this dataset, newest first. Raises NotFound."""
-        found = self.ports.subscriptions.get(subscription_id)
-        if found is None or found.dataset_id != entry.id:
-            raise NotFound("subscription", subscription_id)
-        return self.ports.deliveries.of_subscription(subscription_id, limit=self.settings.page_rows_max)
+        ports, subject = self.ports, by or self.operator
+        own_subscription(entry, subscription_id, subject=subject, access=self.access, subscriptions=ports.subscriptions)
+        return ports.deliveries.of_subscription(subscription_id, limit=self.settings.page_rows_max)
 
     # jobs
 
-    def job(self, job_id: str) -> Job:
-        """A job. Raises NotFound."""
-        found = self.ports.jobs.get(job_id)
-        if found is None:
-            raise NotFound("job", job_id)
-        return found
+    def job(self, job_id: str, *, by: Subject | None = None) -> Job:
+        """A job that the subject may see. Raises NotFound."""
+        return seen_job(job_id, subject=by or self.operator, access=self.access, jobs=self.ports.jobs)
 
-    def cancel_job(self, job_id: str) -> Job:
-        """Cancel a job that is not final. Raises NotFound."""
+    def cancel_job(self, job_id: str, *, by: Subject | None = None) -> Job:
+        """Cancel a job that is not final, and that the subject may see. Raises NotFound."""
+        self.job(job_id, by=by)
         found = self.ports.jobs.cancel(job_id, now=self.ports.clock.now())
         if found is None:
             raise NotFound("job", job_id)
@@ -416,86 +455,6 @@ class Node:
             listener(waited_for(job, jobs=self.ports.jobs, lease_s=self.settings.lease_s))
         return job
 
-    def _run_push(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
-        given, settings = self.ports, self.settings
-        ports = PushPorts(
-            repository=self.repository,
-            commits=self.commits,
-            engine=given.engine,
-            exchange=given.exchange,
-            objects=given.objects,
-            jobs=given.jobs,
-            index=self.indexes.used,
-        )
-        group = PushGroupLimits(jobs_max=settings.push_group_jobs_max, bytes_max=settings.push_group_bytes_max)
-        return run_push(job, run, ports=ports, group=group).to_value()
-
-    def _run_pull(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
-        verbs = PullVerbs(poll=self._poll, transform=self._transform, sync=self._sync)
-        return run_pull(job, run, repository=self.repository, verbs=verbs)
-
-    def _run_verify(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
-        ports = self.ports
-        return run_verify(
-            job,
-            run,
-            repository=self._repository(ports.stored) if ports.stored else self.repository,
-            engine=ports.engine,
-            exchange=ports.exchange,
-            clock=ports.clock,
-            blocks_max=self.settings.chain_blocks_max,
-        )
-
-    def _poll(self, entry: CatalogEntry, run: JobRun, request: PullRequest) -> CommitResult | None:
-        ports = self.ports
-        return poll_source(
-            entry,
-            run=run,
-            repository=self.repository,
-            commits=self.commits,
-            engine=ports.engine,
-            exchange=ports.exchange,
-            objects=ports.objects,
-            sources=ports.sources,
-            clock=ports.clock,
-            files_max=self.settings.poll_files_max,
-            fetch_uncacheable=request.fetch_uncacheable,
-            folder_of_user=request.folder_of_user,
-            index=self.indexes.used,
-        )
-
-    def _transform(self, entry: CatalogEntry, run: JobRun) -> CommitResult | None:
-        ports = self.ports
-        settings = self.settings
-        transform_ports = TransformPorts(
-            repository=self.repository,
-            commits=self.commits,
-            engine=ports.engine,
-            exchange=ports.exchange,
-            objects=ports.objects,
-            blocks_max=settings.chain_blocks_max,
-            limits=transaction_limits(settings),
-        )
-        return run_transform(entry, run=run, ports=transform_ports)
-
-    def _sync(self, request: PullRequest, run: JobRun) -> CommitResult | None:
-        ports = self.ports
-        if request.url is None:
-            raise ValueError("a sync needs a url")
-        return pull_remote(
-            request.alias,
-            request.url,
-            run=run,
-            repository=self.repository,
-            commits=self.commits,
-            remotes=ports.remotes,
-            exchange=ports.exchange,
-            objects=ports.objects,
-            clock=ports.clock,
-            blocks_max=self.settings.chain_blocks_max,
-            object_bytes_max=self.settings.object_bytes_max,
-        )
-
     # background work
 
     def relay_outbox(self) -> int:
@@ -523,6 +482,7 @@ class Node:
         ports = self.ports
         deliver(
             delivery,
+            access=self.access,
             repository=self.repository,
             subscriptions=ports.subscriptions,
             deliveries=ports.deliveries,

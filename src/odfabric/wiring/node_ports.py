@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 
 from odfabric.adapters.memory.signals import MemorySignals
 from odfabric.adapters.unreliable.interception import Interceptor
+from odfabric.ports.accounts import Accounts, Relations
+from odfabric.ports.audit import AuditLog
 from odfabric.ports.catalog import Catalog
 from odfabric.ports.chain_writer import ChainWriter
 from odfabric.ports.clock import Clock, Entropy
+from odfabric.ports.credentials import DeviceAuthorisations, Invitations, Tokens
 from odfabric.ports.cursors import Cursors
 from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.egress import RemoteDatasets, WebhookSender
@@ -17,6 +20,7 @@ from odfabric.ports.exchange import Exchange
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.outbox import Outbox
+from odfabric.ports.passwords import Passwords
 from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.signals import Signals
 from odfabric.ports.state_index import StateIndex
@@ -30,6 +34,13 @@ class NodePorts:
 
     chains: ChainWriter
     catalog: Catalog
+    accounts: Accounts
+    relations: Relations
+    tokens: Tokens
+    invitations: Invitations
+    devices: DeviceAuthorisations
+    audit: AuditLog
+    passwords: Passwords
     objects: ObjectStore
     jobs: Jobs
     outbox: Outbox
@@ -58,6 +69,13 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
     return NodePorts(
         chains=interceptor.chains(ports.chains),
         catalog=interceptor.catalog(ports.catalog),
+        accounts=interceptor.accounts(ports.accounts),
+        relations=interceptor.relations(ports.relations),
+        tokens=interceptor.tokens(ports.tokens),
+        invitations=interceptor.invitations(ports.invitations),
+        devices=interceptor.devices(ports.devices),
+        audit=interceptor.audit(ports.audit),
+        passwords=ports.passwords,
         objects=interceptor.objects(ports.objects),
         jobs=interceptor.jobs(ports.jobs),
         outbox=interceptor.outbox(ports.outbox),

@@ -31,7 +31,7 @@ class Objects:
 def objects(memory: MemoryNode, served: Served) -> Objects:
     entry = memory.add(ROOT)
     memory.add(ROOT.replace("name: readings", "name: other"))
-    job = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([ROWS])))
+    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([ROWS])))
     assert isinstance(job, Job)
     memory.finish(job)
     key = next(iter(memory.objects.keys(f"{entry.id.multibase}/data/")))

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfabric.adapters.memory.clock import SettableClock
-from odfabric.domain.access import LOCAL_ACCOUNT, Subject
 from odfabric.formats.dataset_layout import data_key
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
@@ -49,7 +48,7 @@ class Story:
 
     def push(self, csv: str, at: Instant) -> None:
         self.clock.set(at)
-        push = PushData(dataset=self.datasets["cities"].id, account="local", body=iter([csv.encode()]))
+        push = PushData(dataset=self.datasets["cities"].id, body=iter([csv.encode()]))
         job = self.node.accept_push(push)
         assert isinstance(job, Job)
         self.finished(job)
@@ -83,7 +82,7 @@ def story(engine: EngineUnderTest, workspace: Path, closing: ExitStack, **settin
     node = closing.enter_context(open_node(chosen, engine=closing.enter_context(engine.client()), clock=clock))
     datasets = {}
     for snapshot in parse_snapshots(MANIFESTS, file="cities.yaml"):
-        entry, _ = node.create(snapshot, Subject(LOCAL_ACCOUNT))
+        entry, _ = node.create(snapshot, node.operator)
         datasets[str(entry.alias).rpartition("/")[2]] = entry
     return Story(node, clock, datasets)
 

@@ -45,7 +45,7 @@ def start(memory: MemoryNode) -> Iterator[Callable[[], Runner]]:
 
 
 def push(memory: MemoryNode, entry: CatalogEntry) -> Job:
-    job = memory.node.accept_push(PushData(dataset=entry.id, account="local", body=iter([ROW])))
+    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([ROW])))
     assert isinstance(job, Job)
     return job
 

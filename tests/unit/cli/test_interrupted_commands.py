@@ -89,9 +89,7 @@ def test_an_interrupted_command_gives_its_job_back_at_once(workspace: Path, numb
 def test_who_waits_for_another_process_is_told_so(workspace: Path) -> None:
     with opened(workspace) as node:
         entry = node.resolve(parse_dataset_ref("readings"))
-        first, second = (
-            node.accept_push(PushData(dataset=entry.id, account="local", body=iter([ROW.encode()]))) for _ in range(2)
-        )
+        first, second = (node.accept_push(PushData(dataset=entry.id, body=iter([ROW.encode()]))) for _ in range(2))
         told = [waited_for(node.job(job.id), jobs=node.ports.jobs, lease_s=30.0) for job in (first, second)]
         assert told == [{}, {}], "nobody does either"
         assert node.lease_job("another") is not None

@@ -25,13 +25,31 @@ from odfabric_api.edge import EdgeLimits, EdgeMiddleware
 from odfabric_api.json_body import wrong_member
 from odfabric_api.openapi import ApiApplication
 from odfabric_api.problems import document_response, plain_problem, problem_response, status_of
-from odfabric_api.routes import cursors, data, datasets, jobs, query, state, subscriptions, system, transfer
+from odfabric_api.routes import (
+    accounts,
+    admin,
+    collaborators,
+    cursors,
+    data,
+    datasets,
+    jobs,
+    query,
+    state,
+    subscriptions,
+    system,
+    tokens,
+    transfer,
+)
 
 _log = logging.getLogger(__name__)
 
 # Fixed first parts come before `/{account}/{dataset}/...`; accounts cannot have those names.
 ROUTERS = tuple(
-    module.router for module in (system, datasets, jobs, query, data, state, transfer, subscriptions, cursors)
+    module.router
+    for module in (
+        *(system, accounts, tokens, admin, datasets, jobs, query),
+        *(data, state, transfer, subscriptions, cursors, collaborators),
+    )
 )
 # A page elsewhere may call the node with a token it was given: nothing here trusts cookies or the place of a caller.
 CORS_METHODS = ("GET", "POST")
@@ -62,7 +80,7 @@ def create_app(node: Node, *, token: str) -> FastAPI:
     """The application that serves `node` to whoever holds `token`. Raises InvalidRequest for a token that cannot be one."""
     app = application()
     app.state.node = node
-    app.state.authentication = Authentication(token)
+    app.state.authentication = Authentication(node, token)
     app.state.capacity = Capacity(node.settings)
     app.state.contracts = contracts_of(app.openapi())
     app.state.closing = threading.Event()
@@ -81,7 +99,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, OdfError)
     if status_of(problem_document(error)) >= 500:
         _log.error("%s %s: %s", request.method, request.url.path, error)
-    return problem_response(error)
+    return problem_response(error, has_condition="if-match" in request.headers)
 
 
 async def _answer_validation(request: Request, error: Exception) -> Response:

@@ -1,9 +1,9 @@
-"""Who asks, and may they: the bearer token of the embedded node and the policies that routes declare.
+"""Who asks, and may they: credentials of a request, and the policies that routes declare.
 
-Owns the check of the Authorization header and the dependencies `ReadableDataset`, `WritableDataset`, `WritableAlias`, `Reader`,
-`Writer`, `Creator` and `Maintainer`. Invariant: deny by default - a route has one of these in its signature or stands in the
-tests' list of public routes; the policy is decided before values, headers or body are looked at, and a dataset that may not be
-read looks exactly like one that does not exist. Not here: the decision itself (`domain.access`).
+Owns how a subject comes from the Authorization header or the session cookie, and the dependencies that stand for policies. Invariant: deny by
+default - a route has one of them in its signature or stands in the tests' list of public routes; the policy is decided before values, headers
+or body are looked at, and a dataset that may not be read looks exactly like one that does not exist. Not here: the decision itself
+(`domain.access`), how credentials are made (`usecases.people`).
 """
 
 from __future__ import annotations
@@ -11,55 +11,78 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import Depends, Path, Request, Security
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
-from odfabric.domain.access import LOCAL_ACCOUNT, Action, Subject
-from odfabric.errors import InvalidRequest, NotFound, Unauthenticated
+from odfabric.domain.access import STRANGER, STRANGER_HINT, Action, Subject, Verdict, refusal
+from odfabric.errors import InvalidRequest, NotFound
 from odfabric.formats.references import parse_name
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias
+from odfabric.usecases.people.tokens import authenticate
 from odfabric.wiring import Node
+from odfabric_api.sessions import session_of
 
-STRANGER_HINT = "send `Authorization: Bearer TOKEN` if it is yours"
+BOOTSTRAP_TOKEN_ID = "operator"
+"""What the audit calls the token with which the operator has started the node."""
+
+RECHECK_S = 2.0
+"""Pause between two looks at the rights to an answer that is being sent, in seconds: what is withdrawn ends it."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,512}=*", re.ASCII)
 _HEADER = re.compile(rf"(?i:bearer) ({_TOKEN.pattern})", re.ASCII)
 
 
 class Authentication:
-    """Knows the digest of the node's token, not the token. Raises InvalidRequest for one that no header can carry."""
+    """Finds out who asks. Knows the digest of the operator's token, not the token.
 
-    def __init__(self, token: str) -> None:
+    Raises InvalidRequest for an operator's token that no header can carry.
+    """
+
+    def __init__(self, node: Node, token: str) -> None:
         if _TOKEN.fullmatch(token) is None:
             raise InvalidRequest("the node's token is not a bearer token", hint="letters, digits and ._~+/- only")
+        self._node = node
         self._digest = _digest(token)
 
     def subject(self, request: Request) -> Subject:
-        """Whoever holds the token is the account; without a header it is a stranger. Raises InvalidRequest, Unauthenticated."""
+        """Whose token the header carries, else whose session the cookie; without either it is a stranger.
+
+        Raises InvalidRequest for a header that is none, Unauthenticated with the reason for a token that does not count, AccessDenied for
+        a session's request that comes from another page.
+        """
+        address = request.client.host if request.client else None
         given = request.headers.getlist("authorization")
-        if not given:
-            return Subject(None)
-        match = _HEADER.fullmatch(given[0])
-        if match is None or len(given) > 1:
-            raise InvalidRequest("Invalid Bearer token header", hint="send `Authorization: Bearer TOKEN`")
-        if not hmac.compare_digest(_digest(match[1]), self._digest):
-            raise Unauthenticated("Authentication token invalid")
-        return Subject(LOCAL_ACCOUNT)
+        if given:
+            match = _HEADER.fullmatch(given[0])
+            if match is None or len(given) > 1:
+                raise InvalidRequest("Invalid Bearer token header", hint="send `Authorization: Bearer TOKEN`")
+            return replace(self._holder(match[1]), address=address)
+        session = session_of(request)
+        if session is None:
+            return replace(STRANGER, address=address)
+        return replace(authenticate(session, ports=self._node.people), address=address)
+
+    def _holder(self, token: str) -> Subject:
+        if hmac.compare_digest(_digest(token), self._digest):
+            return replace(self._node.operator, token=BOOTSTRAP_TOKEN_ID)
+        return authenticate(token, ports=self._node.people)
 
 
 class BearerToken(SecurityBase):
     """The security scheme of the OpenAPI document, and the dependency that finds out who asks."""
 
     def __init__(self) -> None:
-        self.model = HTTPBearer(description="The node's token. Without it a request is a stranger's.")
+        self.model = HTTPBearer(description="An access token. Without one a request is a stranger's.")
         self.scheme_name = "token"
 
-    async def __call__(self, request: Request) -> Subject:
+    def __call__(self, request: Request) -> Subject:
         """See `Authentication.subject`."""
         authentication: Authentication = request.app.state.authentication
         return authentication.subject(request)
@@ -77,31 +100,19 @@ def node_of(request: Request) -> Node:
 
 
 @dataclass(frozen=True, slots=True)
-class RequiresAccount:
-    """Policy of a route that is about no single dataset."""
+class RequiresNode:
+    """Policy of a route that is about no single dataset: READ is everybody's, and shows what the caller may see."""
 
     action: Action
 
-    async def __call__(self, request: Request, caller: Caller) -> Subject:
-        """Who asks. Raises Unauthenticated, NotFound for a caller who may not."""
-        if not node_of(request).policy.allows(caller, self.action):
-            if caller.account is None:
-                raise Unauthenticated("A token is needed", hint="send `Authorization: Bearer TOKEN`")
+    def __call__(self, request: Request, caller: Caller) -> Subject:
+        """Who asks. Raises Unauthenticated, AccessDenied; NotFound for what only admins know of."""
+        verdict = node_of(request).access.policy.decide_here(caller, self.action)
+        if verdict is Verdict.DENIED:
             raise NotFound("route", request.url.path)
+        if verdict is not Verdict.ALLOWED:
+            raise refusal(verdict, self.action, caller, shown="this node", what="node")
         return caller
-
-
-@dataclass(frozen=True, slots=True)
-class RequiresAlias:
-    """Policy of a route under `/{account}/{dataset}`, whether there is such a dataset or not."""
-
-    action: Action
-
-    async def __call__(
-        self, request: Request, caller: Caller, account: AccountPath, dataset: DatasetPath
-    ) -> DatasetAlias:
-        """The alias. Raises NotFound, Unauthenticated, AccessDenied; InvalidName to callers who may know what exists."""
-        return _permitted(request, caller, self.action, account=account, dataset=dataset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,30 +122,66 @@ class RequiresDataset:
     action: Action
 
     def __call__(self, request: Request, caller: Caller, account: AccountPath, dataset: DatasetPath) -> CatalogEntry:
-        """The dataset. Raises what `RequiresAlias` raises, and NotFound in the same words."""
-        alias = _permitted(request, caller, self.action, account=account, dataset=dataset)
-        found = node_of(request).repository.find(alias)
-        if found is None:
-            raise NotFound("dataset", str(alias), hint=STRANGER_HINT if caller.account is None else None)
-        return found
+        """The dataset. Raises NotFound if the caller may not read it, Unauthenticated, AccessDenied."""
+        return node_of(request).access.find(caller, self.action, account, dataset)
 
 
-Reader = Annotated[Subject, Depends(RequiresAccount(Action.READ))]
-Writer = Annotated[Subject, Depends(RequiresAccount(Action.WRITE))]
-Maintainer = Annotated[Subject, Depends(RequiresAccount(Action.MAINTAIN))]
-Creator = Annotated[Subject, Depends(RequiresAccount(Action.CREATE))]
-WritableAlias = Annotated[DatasetAlias, Depends(RequiresAlias(Action.WRITE))]
+@dataclass(frozen=True, slots=True)
+class RequiresPullable:
+    """Policy of a pull, which changes a dataset or makes a copy under an account of the caller's."""
+
+    def __call__(
+        self, request: Request, caller: Caller, account: AccountPath, dataset: DatasetPath
+    ) -> tuple[DatasetAlias, CatalogEntry | None]:
+        """The alias, and the dataset if it is there. Raises NotFound, Unauthenticated, AccessDenied, InvalidName."""
+        access, shown = node_of(request).access, f"{account}/{dataset}"
+        try:
+            return (found := access.find(caller, Action.WRITE, account, dataset)).alias, found
+        except NotFound as hidden:
+            if caller.account is None:
+                raise
+            alias = DatasetAlias(parse_name(account, type_name="AccountName"), parse_name(dataset))
+            if access.policy.decide_here(caller, Action.CREATE, under=alias.account) is Verdict.DENIED:
+                raise NotFound("dataset", shown, hint=hidden.hint) from None
+            access.require_here(caller, Action.CREATE, under=alias.account, shown=shown)
+            return alias, None
+
+
+Anybody = Annotated[Subject, Depends(RequiresNode(Action.READ))]
+Member = Annotated[Subject, Depends(RequiresNode(Action.SIGN_IN))]
+Admin = Annotated[Subject, Depends(RequiresNode(Action.ADMINISTER))]
 ReadableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.READ))]
+FollowableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.FOLLOW))]
+PushableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.PUSH))]
 WritableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.WRITE))]
+SharableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.SHARE))]
+PullableDataset = Annotated[tuple[DatasetAlias, CatalogEntry | None], Depends(RequiresPullable())]
+
+POLICIES = (RequiresNode, RequiresDataset, RequiresPullable)
+"""What tests look for in the signature of a route."""
 
 
-def _permitted(request: Request, caller: Subject, action: Action, *, account: str, dataset: str) -> DatasetAlias:
-    shown = f"{account}/{dataset}"
-    try:
-        node_of(request).policy.require(caller, action, dataset=shown)
-    except NotFound:
-        raise NotFound("dataset", shown, hint=STRANGER_HINT if caller.account is None else None) from None
-    return DatasetAlias(parse_name(account, type_name="AccountName"), parse_name(dataset))
+def recheck(request: Request, action: Action, entry: CatalogEntry) -> Callable[[], None]:
+    """To be called while an answer is being sent: at most every `RECHECK_S` it finds out again who asks, and whether they may.
+
+    It raises as the policy did, which ends the answer before its announced length.
+    """
+    authentication: Authentication = request.app.state.authentication
+    node = node_of(request)
+    checked_at = time.monotonic()
+
+    def check() -> None:
+        nonlocal checked_at
+        if time.monotonic() - checked_at >= RECHECK_S:
+            node.access.require(authentication.subject(request), action, entry)
+            checked_at = time.monotonic()
+
+    return check
+
+
+def stranger_hint(caller: Subject) -> str | None:
+    """What a stranger is told who asks for something that is not there."""
+    return STRANGER_HINT if caller.account is None else None
 
 
 def _digest(token: str) -> bytes:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 
 from anyio import sleep, to_thread
 from fastapi import Request
 from starlette.responses import JSONResponse, Response
 
+from odfabric.domain.access import Subject
 from odfabric.model.job import Job, JobStatus
 from odfabric_api.auth import node_of
 from odfabric_api.problems import document_response, plain_problem
@@ -41,14 +43,14 @@ def accepted(job: Job, *, preference: str | None = None) -> Response:
     return JSONResponse({"job": {"id": job.id, "status": job.status.value}}, status_code=202, headers=headers)
 
 
-async def answer_when_done(request: Request, job: Job, *, until: float) -> Response:
+async def answer_when_done(request: Request, job: Job, caller: Subject, *, until: float) -> Response:
     """The job's own answer if it ends before `until` (monotonic seconds); 202 if not, or if the service or the client leaves."""
     node = node_of(request)
     pause_s = LOOK_EVERY_S
     while not job.status.final and time.monotonic() < until and not request.app.state.closing.is_set():
         await sleep(min(pause_s, max(0.0, until - time.monotonic())))
         pause_s = min(pause_s * 1.2, LOOK_EVERY_S_MAX)
-        job = await to_thread.run_sync(node.job, job.id)
+        job = await to_thread.run_sync(partial(node.job, job.id, by=caller))
         if await request.is_disconnected():
             break
     match job.status:

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
 from odfabric_api.json_body import JsonModel
-from odfabric_api.routes import cursors, jobs, query, subscriptions
+from odfabric_api.routes import accounts, admin, collaborators, cursors, jobs, query, subscriptions, tokens
 from odfabric_api.schemas import Problem
 
 BODY_MODELS: tuple[type[JsonModel], ...] = (
@@ -27,6 +27,18 @@ BODY_MODELS: tuple[type[JsonModel], ...] = (
     cursors.ClaimBody,
     cursors.FetchBody,
     cursors.AcknowledgeBody,
+    accounts.OrganisationBody,
+    accounts.AccountBody,
+    accounts.PasswordBody,
+    accounts.MemberBody,
+    collaborators.RoleBody,
+    collaborators.VisibilityBody,
+    tokens.TokenBody,
+    tokens.InspectBody,
+    admin.NewAccountBody,
+    admin.StandingBody,
+    admin.LimitsBody,
+    admin.InvitationBody,
 )
 
 

@@ -13,6 +13,7 @@ from odfabric.model.multihash import Multihash
 
 _WAIT = re.compile(r"wait=(\d{1,6})", re.ASCII)
 _RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})", re.ASCII)
+_VERSION = re.compile(r'"v(\d{1,9})"', re.ASCII)
 _FORM = "application/x-www-form-urlencoded"
 
 IF_MATCH = {"If-Match": "The head that the caller expects, a block hash; another one is answered with 409"}
@@ -40,6 +41,27 @@ def if_match_of(request: Request) -> Multihash | None:
     if not tag or tag == "*" or "," in tag:
         raise InvalidRequest("If-Match takes one block hash", place=Place(field="if-match"))
     return parse_multihash(tag)
+
+
+VERSION_MATCH = {"If-Match": "Entity tag of the version that the caller has seen; 412 if there is another one now"}
+
+
+def version_of(request: Request) -> int | None:
+    """The version that the caller has seen, None if it does not say. Raises InvalidRequest."""
+    text = request.headers.get("if-match")
+    if text is None:
+        return None
+    match = _VERSION.fullmatch(text.strip())
+    if match is None:
+        raise InvalidRequest(
+            "If-Match takes the entity tag of this resource", place=Place(field="if-match"), hint='as read: `"v1"`'
+        )
+    return int(match[1])
+
+
+def version_tag(version: int) -> str:
+    """The entity tag of a version; 0 stands for what is not there."""
+    return f'"v{version}"'
 
 
 def is_known(request: Request, etag: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from odfabric.errors import LimitExceeded, OdfError
+from odfabric.errors import Changed, LimitExceeded, OdfError
 from odfabric.usecases.problem import PROBLEM_TYPE_PREFIX, problem_document
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
@@ -81,17 +81,20 @@ SECURITY_HEADERS: Mapping[str, str] = {
 """Of every answer that does not say otherwise: it is data, never a page, and nobody else's to keep."""
 
 
-def problem_response(error: OdfError) -> Response:
-    """The answer to a request that failed with `error`."""
+def problem_response(error: OdfError, *, has_condition: bool = False) -> Response:
+    """The answer to a request that failed with `error`; `has_condition`: it had an `If-Match`."""
     headers: dict[str, str] = {}
     if isinstance(error, LimitExceeded) and error.retry_after_s is not None:
         headers["retry-after"] = str(error.retry_after_s)
-    return document_response(problem_document(error), headers)
+    status = 412 if has_condition and isinstance(error, Changed) else None
+    return document_response(problem_document(error), headers, status=status)
 
 
-def document_response(document: Mapping[str, object], headers: Mapping[str, str] | None = None) -> Response:
-    """The answer for a problem document, as it also stands in job rows."""
-    status = status_of(document)
+def document_response(
+    document: Mapping[str, object], headers: Mapping[str, str] | None = None, *, status: int | None = None
+) -> Response:
+    """The answer for a problem document, as it also stands in job rows; `status` if it is not that of the code."""
+    status = status or status_of(document)
     sent = dict(headers or {})
     if status == 401:
         sent["www-authenticate"] = "Bearer"

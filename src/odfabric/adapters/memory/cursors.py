@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from odfabric.errors import AlreadyExists, LeaseLost, NotFound
-from odfabric.model.cursor import Cursor, CursorPosition
+from odfabric.model.cursor import Cursor, CursorPosition, space_of
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
 from odfabric.ports.cursors import CLAIM_HINT, claim_refused
@@ -33,10 +33,14 @@ class MemoryCursors:
         with self._lock:
             return self._cursors.get((dataset, consumer))
 
-    def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Cursor]:
+    def of_dataset(self, dataset: DatasetId, *, space: str | None = None, limit: int) -> Sequence[Cursor]:
         """See the port."""
         with self._lock:
-            found = [cursor for (of, _), cursor in self._cursors.items() if of == dataset]
+            found = [
+                cursor
+                for (of, consumer), cursor in self._cursors.items()
+                if of == dataset and space in (None, space_of(consumer))
+            ]
         return sorted(found, key=lambda cursor: cursor.consumer)[:limit]
 
     def claim(

@@ -45,9 +45,12 @@ class SqlCursors:
         with self._database.read() as connection:
             return _get(connection, dataset, consumer)
 
-    def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Cursor]:
+    def of_dataset(self, dataset: DatasetId, *, space: str | None = None, limit: int) -> Sequence[Cursor]:
         """See the port."""
         wanted = select(cursors).where(cursors.c.dataset_id == dataset)
+        if space is not None:
+            has_space = cursors.c.consumer.contains("/")
+            wanted = wanted.where(cursors.c.consumer.startswith(f"{space}/", autoescape=True) if space else ~has_space)
         with self._database.read() as connection:
             found = [_cursor(row) for row in connection.execute(wanted)]
         # Databases order texts by languages; ours is the order of their characters.

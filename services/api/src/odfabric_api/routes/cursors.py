@@ -10,7 +10,7 @@ from pydantic import Field
 from starlette.responses import JSONResponse
 
 from odfabric.usecases.cursors import cursor_value, held_value
-from odfabric_api.auth import WritableDataset, node_of
+from odfabric_api.auth import Caller, FollowableDataset, node_of
 from odfabric_api.capacity import Capacity
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.schemas import CursorHeld, CursorList, CursorView, Fetched, answers
@@ -66,11 +66,11 @@ class AcknowledgeBody(JsonModel):
     responses=answers(CursorHeld, status=201, text="The cursor, held by its maker"),
     openapi_extra=json_body(CursorBody, required=True),
 )
-async def create_cursor(request: Request, entry: WritableDataset) -> Response:
+async def create_cursor(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Whoever has the fence reads and acknowledges; the lease is prolonged by either."""
     node = node_of(request)
     body = await read_json(request, CursorBody, bytes_max=node.settings.json_body_bytes_max)
-    made = await to_thread.run_sync(lambda: node.cursors.create(entry, body.consumer, start=body.start))
+    made = await to_thread.run_sync(lambda: node.cursors.of(caller).create(entry, body.consumer, start=body.start))
     return JSONResponse(held_value(made), status_code=201)
 
 
@@ -79,9 +79,9 @@ async def create_cursor(request: Request, entry: WritableDataset) -> Response:
     summary="Cursors of a dataset",
     responses=answers(CursorList, text="All of them, by name"),
 )
-def list_cursors(request: Request, entry: WritableDataset) -> Response:
+def list_cursors(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Without their fences."""
-    return JSONResponse({"cursors": [cursor_value(found) for found in node_of(request).cursors.list(entry)]})
+    return JSONResponse({"cursors": [cursor_value(found) for found in node_of(request).cursors.of(caller).list(entry)]})
 
 
 @router.get(
@@ -89,9 +89,9 @@ def list_cursors(request: Request, entry: WritableDataset) -> Response:
     summary="A cursor",
     responses=answers(CursorView, text="What its consumer has acknowledged"),
 )
-def get_cursor(request: Request, entry: WritableDataset, consumer: Consumer) -> Response:
+def get_cursor(request: Request, entry: FollowableDataset, caller: Caller, consumer: Consumer) -> Response:
     """Without its fence."""
-    return JSONResponse(cursor_value(node_of(request).cursors.get(entry, consumer)))
+    return JSONResponse(cursor_value(node_of(request).cursors.of(caller).get(entry, consumer)))
 
 
 @router.post(
@@ -100,11 +100,11 @@ def get_cursor(request: Request, entry: WritableDataset, consumer: Consumer) -> 
     responses=answers(CursorHeld, text="The cursor with a new fence; the old one is worth nothing any more"),
     openapi_extra=json_body(ClaimBody, required=False),
 )
-async def claim_cursor(request: Request, entry: WritableDataset, consumer: Consumer) -> Response:
+async def claim_cursor(request: Request, entry: FollowableDataset, caller: Caller, consumer: Consumer) -> Response:
     """409 if the fence is not the last one, or without a fence while another holds it. Of several claims one succeeds."""
     node = node_of(request)
     body = await read_json(request, ClaimBody, bytes_max=node.settings.json_body_bytes_max)
-    held = await to_thread.run_sync(lambda: node.cursors.claim(entry, consumer, fence=body.fence))
+    held = await to_thread.run_sync(lambda: node.cursors.of(caller).claim(entry, consumer, fence=body.fence))
     return JSONResponse(held_value(held))
 
 
@@ -114,7 +114,7 @@ async def claim_cursor(request: Request, entry: WritableDataset, consumer: Consu
     responses=answers(Fetched, text="An event, or none if there is nothing yet, and the position to acknowledge"),
     openapi_extra=json_body(FetchBody, required=True),
 )
-async def fetch(request: Request, entry: WritableDataset, consumer: Consumer) -> Response:
+async def fetch(request: Request, entry: FollowableDataset, caller: Caller, consumer: Consumer) -> Response:
     """The same event, byte for byte, until it is acknowledged. 409 if another holds the cursor now."""
     node = node_of(request)
     capacity: Capacity = request.app.state.capacity
@@ -122,7 +122,9 @@ async def fetch(request: Request, entry: WritableDataset, consumer: Consumer) ->
     with capacity.queries.taking_one():
         # A baseline is added up when its first portion is read, which takes its time as a query does.
         return await capacity.run_query(
-            lambda: JSONResponse(node.cursors.fetch(entry, consumer, fence=body.fence, limit=body.limit).to_value())
+            lambda: JSONResponse(
+                node.cursors.of(caller).fetch(entry, consumer, fence=body.fence, limit=body.limit).to_value()
+            )
         )
 
 
@@ -132,12 +134,12 @@ async def fetch(request: Request, entry: WritableDataset, consumer: Consumer) ->
     responses=answers(CursorView, text="The cursor as it is now"),
     openapi_extra=json_body(AcknowledgeBody, required=True),
 )
-async def acknowledge(request: Request, entry: WritableDataset, consumer: Consumer) -> Response:
+async def acknowledge(request: Request, entry: FollowableDataset, caller: Caller, consumer: Consumer) -> Response:
     """Doing it again is fine, and an older position is passed over. 409 if another holds the cursor now."""
     node = node_of(request)
     body = await read_json(request, AcknowledgeBody, bytes_max=node.settings.json_body_bytes_max)
     moved = await to_thread.run_sync(
-        lambda: node.cursors.acknowledge(entry, consumer, fence=body.fence, position=body.position)
+        lambda: node.cursors.of(caller).acknowledge(entry, consumer, fence=body.fence, position=body.position)
     )
     return JSONResponse(cursor_value(moved))
 
@@ -148,7 +150,7 @@ async def acknowledge(request: Request, entry: WritableDataset, consumer: Consum
     summary="Delete a cursor",
     responses=answers(None, status=204),
 )
-def delete_cursor(request: Request, entry: WritableDataset, consumer: Consumer) -> Response:
+def delete_cursor(request: Request, entry: FollowableDataset, caller: Caller, consumer: Consumer) -> Response:
     """Whoever holds it."""
-    node_of(request).cursors.delete(entry, consumer)
+    node_of(request).cursors.of(caller).delete(entry, consumer)
     return Response(status_code=204)

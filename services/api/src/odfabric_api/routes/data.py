@@ -15,7 +15,7 @@ from odfabric.model.instant import Instant
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.push_data import PushData
 from odfabric.usecases.read_tail import ReadTail
-from odfabric_api.auth import ReadableDataset, WritableDataset, node_of
+from odfabric_api.auth import Caller, PushableDataset, ReadableDataset, node_of
 from odfabric_api.capacity import Capacity
 from odfabric_api.jobs_answer import accepted, answer_when_done
 from odfabric_api.preconditions import IF_MATCH, header_parameters, if_match_of, media_type_of, wait_s_of
@@ -56,7 +56,8 @@ _PUSH_BODY: dict[str, Any] = {
 )
 async def ingest(
     request: Request,
-    entry: WritableDataset,
+    entry: PushableDataset,
+    caller: Caller,
     source_name: Annotated[str | None, Query(alias="sourceName", description="Of several push sources, which")] = None,
 ) -> Response:
     """200 once the data is committed, 202 with a job if that takes longer than the caller waits.
@@ -68,7 +69,6 @@ async def ingest(
     started = time.monotonic()
     push = PushData(
         dataset=entry.id,
-        account=str(node.account),
         body=_chunks(request, bytes_max=node.settings.push_body_bytes_max),
         source_name=source_name,
         media_type=media_type_of(request),
@@ -78,12 +78,12 @@ async def ingest(
     )
     wait_s = wait_s_of(request, wait_s_max=node.settings.push_wait_s_max)
     with capacity.pushes.taking_one():
-        found = await capacity.run_push(lambda: node.accept_push(push))
+        found = await capacity.run_push(lambda: node.accept_push(push, by=caller))
         if isinstance(found, CommitResult):
             return JSONResponse(found.to_value())
         if wait_s == 0:
             return accepted(found, preference="respond-async")
-        return await answer_when_done(request, found, until=started + wait_s)
+        return await answer_when_done(request, found, caller, until=started + wait_s)
 
 
 @router.get("/{account}/{dataset}/tail", summary="The last rows", responses=answers(Rows, text="The rows"))

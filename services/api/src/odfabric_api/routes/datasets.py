@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -10,16 +11,20 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import JSONResponse
 
+from odfabric.domain.access import Action, Subject, owner_of
 from odfabric.errors import InvalidRequest, NotFound, Place
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.manifest_places import PlacedSnapshot
 from odfabric.formats.manifest_yaml import parse_placed_snapshots
 from odfabric.formats.references import parse_dataset_alias
 from odfabric.formats.yaml_documents import TextLimits
+from odfabric.model.account import Visibility
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.identity import DatasetAlias
+from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.multihash import Multihash
 from odfabric.wiring import Node
-from odfabric_api.auth import Creator, Maintainer, Reader, WritableDataset, Writer, node_of
+from odfabric_api.auth import Anybody, Caller, Member, WritableDataset, node_of
 from odfabric_api.contract import check_media_type
 from odfabric_api.json_body import read_body
 from odfabric_api.preconditions import IF_MATCH, header_parameters, if_match_of, media_type_of
@@ -55,15 +60,19 @@ _MANIFEST_BODY: dict[str, Any] = {
     responses=answers(DatasetCreated, status=201, text="The dataset"),
     openapi_extra=_MANIFEST_BODY,
 )
-async def create_dataset(request: Request, caller: Creator) -> Response:
-    """One DatasetSnapshot, YAML or JSON. 201 with id, alias and head."""
+async def create_dataset(
+    request: Request,
+    caller: Member,
+    visibility: Annotated[Visibility, Query(description="Whether everybody may read it")] = Visibility.PRIVATE,
+) -> Response:
+    """One DatasetSnapshot, YAML or JSON; a name without an account is one of the caller's own. 201 with id, alias and head."""
     node, limits = node_of(request), node_of(request).manifest_limits
     body = await _manifest_body(request)
 
     def create() -> tuple[CatalogEntry, Multihash]:
         placed = _one_snapshot(body, limits)
         with placed.refusals_in_file():
-            return node.create(placed.snapshot, caller)
+            return node.create(placed.snapshot, caller, visibility=visibility)
 
     entry, head = await to_thread.run_sync(create)
     return JSONResponse(
@@ -76,7 +85,7 @@ async def create_dataset(request: Request, caller: Creator) -> Response:
 @router.get("/datasets", summary="List datasets", responses=answers(DatasetPage, text="A page"))
 def list_datasets(
     request: Request,
-    caller: Reader,
+    caller: Anybody,
     limit: Annotated[int, Query(description="Most entries of the page")] = PAGE_ROWS_DEFAULT,
     after: Annotated[str | None, Query(description="Alias after which the page begins")] = None,
 ) -> Response:
@@ -86,8 +95,8 @@ def list_datasets(
         raise InvalidRequest(
             f"limit is between 1 and {node.settings.page_rows_max}", place=Place(field="limit"), hint="use pages"
         )
-    start = node.repository.local_alias(*_account_and_name(after)) if after is not None else None
-    page = node.datasets(after=start, limit=limit)
+    start = node.seen_by(caller).local_alias(*_account_and_name(after)) if after is not None else None
+    page = node.datasets(by=caller, after=start, limit=limit)
     headers = {}
     if len(page) == limit:
         headers["link"] = f'</datasets?limit={limit}&after={quote(str(page[-1].alias), safe="")}>; rel="next"'
@@ -95,11 +104,12 @@ def list_datasets(
 
 
 @router.get("/datasets/{dataset_id}", summary="Find a dataset by id", responses=answers(DatasetFound, text="Its names"))
-def find_dataset(request: Request, caller: Reader, dataset_id: DatasetIdText) -> Response:
+def find_dataset(request: Request, caller: Anybody, dataset_id: DatasetIdText) -> Response:
     """Its owner and name."""
     node = node_of(request)
-    entry = node.resolve(parse_dataset_id(dataset_id))
-    owner = {"accountName": str(entry.alias.account), "accountId": node.account_id}
+    entry = node.access.visible(caller, Action.READ, parse_dataset_id(dataset_id), shown=dataset_id)
+    account = node.ports.accounts.by_name(owner_of(entry.alias))
+    owner = {"accountName": str(entry.alias.account), "accountId": str(account.id) if account else None}
     return JSONResponse({"id": str(entry.id), "owner": owner, "datasetName": str(entry.alias.name)})
 
 
@@ -110,10 +120,11 @@ def find_dataset(request: Request, caller: Reader, dataset_id: DatasetIdText) ->
     responses=answers(None, status=204),
     openapi_extra=header_parameters(IF_MATCH),
 )
-def delete_dataset(request: Request, caller: Maintainer, dataset_id: DatasetIdText) -> Response:
+def delete_dataset(request: Request, caller: Member, dataset_id: DatasetIdText) -> Response:
     """With `If-Match` only if the head is that block. An input of other datasets is kept: 409 with their names in `usedBy`."""
     node = node_of(request)
-    node.delete(node.resolve(parse_dataset_id(dataset_id)), if_match=if_match_of(request))
+    entry = node.access.visible(caller, Action.DELETE, parse_dataset_id(dataset_id), shown=dataset_id)
+    node.delete(entry, by=caller, if_match=if_match_of(request))
     return Response(status_code=204)
 
 
@@ -126,7 +137,7 @@ def delete_dataset(request: Request, caller: Maintainer, dataset_id: DatasetIdTe
 async def set_transform(
     request: Request,
     entry: WritableDataset,
-    caller: Writer,
+    caller: Caller,
     anew: Annotated[bool, Query(description="Compute also what stays the same from the beginning")] = False,
 ) -> Response:
     """The transform of a DatasetSnapshot of this name; its other events are not looked at. The next pull makes the rows those of
@@ -135,9 +146,9 @@ async def set_transform(
     body = await _manifest_body(request)
 
     def change() -> dict[str, object]:
-        placed = _own_snapshot(body, entry, node)
+        placed = _own_snapshot(body, entry, caller, node)
         with placed.refusals_in_file():
-            changed = node.set_transform(placed.snapshot, caller, anew=anew)
+            changed = node.set_transform(_named(placed.snapshot, entry), caller, anew=anew)
         return changed.to_value(node.head(entry))
 
     return JSONResponse(await to_thread.run_sync(change))
@@ -149,16 +160,16 @@ async def set_transform(
     responses=answers(SourcesChanged, text="What was changed"),
     openapi_extra=_MANIFEST_BODY,
 )
-async def set_source(request: Request, entry: WritableDataset, caller: Writer) -> Response:
+async def set_source(request: Request, entry: WritableDataset, caller: Caller) -> Response:
     """The sources of a DatasetSnapshot of this name; its other events are not looked at. A push source takes the place of that with
     its name, and new optional columns are added to the schema. Without `blocks` the dataset has these sources already."""
     node = node_of(request)
     body = await _manifest_body(request)
 
     def change() -> dict[str, object]:
-        placed = _own_snapshot(body, entry, node)
+        placed = _own_snapshot(body, entry, caller, node)
         with placed.refusals_in_file():
-            changed = node.set_source(placed.snapshot, caller)
+            changed = node.set_source(_named(placed.snapshot, entry), caller)
         return changed.to_value(node.head(entry))
 
     return JSONResponse(await to_thread.run_sync(change))
@@ -170,13 +181,19 @@ async def _manifest_body(request: Request) -> bytes:
     return await read_body(request, bytes_max=node_of(request).manifest_limits.bytes_max, limit="manifest_bytes_max")
 
 
-def _own_snapshot(body: bytes, entry: CatalogEntry, node: Node) -> PlacedSnapshot:
+def _own_snapshot(body: bytes, entry: CatalogEntry, caller: Subject, node: Node) -> PlacedSnapshot:
     placed = _one_snapshot(body, node.manifest_limits)
-    if node.resolve(placed.snapshot.name).id != entry.id:
+    named = placed.snapshot.name
+    # A name without an account is one of the caller's; in the manifest of a dataset that was shared it means that dataset.
+    if DatasetAlias(named.account or entry.alias.account, named.name) != entry.alias:
         raise InvalidRequest(
             f"the manifest is of {placed.snapshot.name}, not of {entry.alias}", hint="send it to its own dataset"
         )
     return placed
+
+
+def _named(snapshot: DatasetSnapshot, entry: CatalogEntry) -> DatasetSnapshot:
+    return replace(snapshot, name=entry.alias)
 
 
 def _one_snapshot(body: bytes, limits: TextLimits) -> PlacedSnapshot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from anyio import to_thread
@@ -9,10 +10,10 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.errors import AccessDenied, NotFound
+from odfabric.errors import NotFound
 from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.verify_dataset import VerifyOptions
-from odfabric_api.auth import ReadableDataset, WritableAlias, Writer, node_of
+from odfabric_api.auth import Caller, FollowableDataset, Member, PullableDataset, node_of
 from odfabric_api.jobs_answer import accepted, job_value
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.schemas import Accepted, JobView, answers
@@ -46,19 +47,15 @@ class VerifyBody(JsonModel):
     responses=answers(Accepted, status=202, text="The job"),
     openapi_extra=json_body(PullBody, required=False),
 )
-async def pull(request: Request, alias: WritableAlias) -> Response:
+async def pull(request: Request, found: PullableDataset, caller: Caller) -> Response:
     """Polls the source, runs the transform, or copies from the given URL. 202 with the job."""
     node = node_of(request)
     body = await read_json(request, PullBody, bytes_max=node.settings.json_body_bytes_max)
 
     def enqueue() -> Response:
-        entry = node.repository.find(alias)
+        alias, entry = found
         if entry is None and body.url is None:
             raise NotFound("dataset", str(alias), hint="with `url` it is copied from there")
-        if entry is None and alias.account != node.account:
-            raise AccessDenied(
-                f"datasets of {alias.account} are not created here", hint=f"this node's account is {node.account}"
-            )
         wish = PullRequest(
             dataset=entry.id if entry else None,
             alias=alias,
@@ -66,7 +63,7 @@ async def pull(request: Request, alias: WritableAlias) -> Response:
             recursive=body.recursive,
             fetch_uncacheable=body.fetch_uncacheable,
         )
-        return accepted(node.enqueue_pull(wish))
+        return accepted(node.enqueue_pull(wish, by=caller))
 
     return await to_thread.run_sync(enqueue)
 
@@ -78,21 +75,21 @@ async def pull(request: Request, alias: WritableAlias) -> Response:
     responses=answers(Accepted, status=202, text="The job"),
     openapi_extra=json_body(VerifyBody, required=False),
 )
-async def verify(request: Request, entry: ReadableDataset, caller: Writer) -> Response:
+async def verify(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Chain, objects, and by re-execution every transaction. 202 with the job; its result is `{ok, errors}`."""
     node = node_of(request)
     body = await read_json(request, VerifyBody, bytes_max=node.settings.json_body_bytes_max)
     options = VerifyOptions(data=body.data, replay=body.replay)
-    return accepted(await to_thread.run_sync(node.enqueue_verify, entry, options))
+    return accepted(await to_thread.run_sync(partial(node.enqueue_verify, entry, options, by=caller)))
 
 
 @router.get("/jobs/{job_id}", summary="A job", responses=answers(JobView, text="The job as it is now"))
-def get_job(request: Request, caller: Writer, job_id: JobId) -> Response:
+def get_job(request: Request, caller: Member, job_id: JobId) -> Response:
     """`{id, kind, status, progress, result, error}`."""
-    return JSONResponse(job_value(node_of(request).job(job_id)))
+    return JSONResponse(job_value(node_of(request).job(job_id, by=caller)))
 
 
 @router.delete("/jobs/{job_id}", summary="Cancel a job", responses=answers(JobView, text="The job as it is now"))
-def cancel_job(request: Request, caller: Writer, job_id: JobId) -> Response:
+def cancel_job(request: Request, caller: Member, job_id: JobId) -> Response:
     """The job as it is now; one that has ended, has committed or is just committing stays as it is."""
-    return JSONResponse(job_value(node_of(request).cancel_job(job_id)))
+    return JSONResponse(job_value(node_of(request).cancel_job(job_id, by=caller)))

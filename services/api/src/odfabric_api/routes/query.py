@@ -8,11 +8,12 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
+from odfabric.domain.access import Subject
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.multihash import parse_multihash
 from odfabric.usecases.query_data import PinnedDataset, QueryData
 from odfabric.usecases.query_document import QueryForm
-from odfabric_api.auth import Reader, node_of
+from odfabric_api.auth import Anybody, node_of
 from odfabric_api.capacity import Capacity
 from odfabric_api.json_body import JsonModel, json_body, parse_model, read_json
 from odfabric_api.schemas import QueryAnswer, answers
@@ -58,17 +59,17 @@ class QueryBody(JsonModel):
     responses=answers(QueryAnswer, text="The rows"),
     openapi_extra=json_body(QueryBody, required=True),
 )
-async def post_query(request: Request, caller: Reader) -> Response:
+async def post_query(request: Request, caller: Anybody) -> Response:
     """`{output: {data, dataFormat, schema?, schemaFormat?}, input?}`; proofs are not made yet."""
     bytes_max = node_of(request).settings.query_body_bytes_max
     body = await read_json(request, QueryBody, bytes_max=bytes_max, limit="query_body_bytes_max")
-    return await _answer(request, body)
+    return await _answer(request, caller, body)
 
 
 @router.get("/query", summary="Query with SQL, in the address", responses=answers(QueryAnswer, text="The rows"))
 async def get_query(
     request: Request,
-    caller: Reader,
+    caller: Anybody,
     query: str,
     query_dialect: Annotated[str, Query(alias="queryDialect")] = "SqlSpark",
     data_format: Annotated[str | None, Query(alias="dataFormat")] = None,
@@ -88,10 +89,10 @@ async def get_query(
         "skip": skip,
         "limit": limit,
     }
-    return await _answer(request, parse_model(value, QueryBody))
+    return await _answer(request, caller, parse_model(value, QueryBody))
 
 
-async def _answer(request: Request, body: QueryBody) -> Response:
+async def _answer(request: Request, caller: Subject, body: QueryBody) -> Response:
     capacity: Capacity = request.app.state.capacity
     asked = QueryData(sql=body.query, datasets=_pinned(body.datasets), skip=body.skip, limit=body.limit)
     form = QueryForm(
@@ -102,7 +103,7 @@ async def _answer(request: Request, body: QueryBody) -> Response:
     )
     with capacity.queries.taking_one():
         # The text of the answer is made in the thread, too: it may be large.
-        return await capacity.run_query(lambda: JSONResponse(node_of(request).query_document(asked, form)))
+        return await capacity.run_query(lambda: JSONResponse(node_of(request).query_document(asked, form, by=caller)))
 
 
 def _pinned(datasets: list[QueryDatasetBody] | None) -> tuple[PinnedDataset, ...] | None:

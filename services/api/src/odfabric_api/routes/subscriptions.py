@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 
 from odfabric.formats.webhook_signature import parse_secret, secret_text
 from odfabric.model.subscription import Delivery, Subscription
-from odfabric_api.auth import WritableDataset, node_of
+from odfabric_api.auth import Caller, FollowableDataset, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.schemas import DeliveryList, SubscriptionList, SubscriptionMade, answers
 
@@ -36,12 +36,12 @@ class SubscriptionBody(JsonModel):
     responses=answers(SubscriptionMade, status=201, text="The subscription with its secret"),
     openapi_extra=json_body(SubscriptionBody, required=True),
 )
-async def subscribe(request: Request, entry: WritableDataset) -> Response:
+async def subscribe(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Every later move of the head is delivered. The secret is shown in this answer and never again."""
     node = node_of(request)
     body = await read_json(request, SubscriptionBody, bytes_max=node.settings.json_body_bytes_max)
     secret = parse_secret(body.secret) if body.secret is not None else None
-    made = await to_thread.run_sync(lambda: node.subscribe(entry, url=body.url, secret=secret))
+    made = await to_thread.run_sync(lambda: node.subscribe(entry, by=caller, url=body.url, secret=secret))
     return JSONResponse({**_value(made), "secret": secret_text(made.secret)}, status_code=201)
 
 
@@ -50,9 +50,11 @@ async def subscribe(request: Request, entry: WritableDataset) -> Response:
     summary="Subscriptions of a dataset",
     responses=answers(SubscriptionList, text="All of them"),
 )
-def list_subscriptions(request: Request, entry: WritableDataset) -> Response:
+def list_subscriptions(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Without their secrets."""
-    return JSONResponse({"subscriptions": [_value(found) for found in node_of(request).subscriptions(entry)]})
+    return JSONResponse(
+        {"subscriptions": [_value(found) for found in node_of(request).subscriptions(entry, by=caller)]}
+    )
 
 
 @router.get(
@@ -60,9 +62,11 @@ def list_subscriptions(request: Request, entry: WritableDataset) -> Response:
     summary="The delivery log",
     responses=answers(DeliveryList, text="The newest"),
 )
-def list_deliveries(request: Request, entry: WritableDataset, subscription_id: SubscriptionId) -> Response:
+def list_deliveries(
+    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
+) -> Response:
     """Newest first."""
-    found = node_of(request).deliveries(entry, subscription_id)
+    found = node_of(request).deliveries(entry, subscription_id, by=caller)
     return JSONResponse({"deliveries": [_delivery_value(delivery) for delivery in found]})
 
 
@@ -72,9 +76,11 @@ def list_deliveries(request: Request, entry: WritableDataset, subscription_id: S
     summary="Unsubscribe",
     responses=answers(None, status=204),
 )
-def unsubscribe(request: Request, entry: WritableDataset, subscription_id: SubscriptionId) -> Response:
+def unsubscribe(
+    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
+) -> Response:
     """Pending deliveries are dropped."""
-    node_of(request).unsubscribe(entry, subscription_id)
+    node_of(request).unsubscribe(entry, subscription_id, by=caller)
     return Response(status_code=204)
 
 

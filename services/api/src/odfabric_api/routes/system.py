@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from odfabric_api.auth import Writer, node_of
+from odfabric_api.auth import Admin, node_of
 from odfabric_api.capacity import Capacity
 from odfabric_api.schemas import Health, NodeInfo, answers
 
@@ -50,7 +50,7 @@ async def health(request: Request) -> Response:
         },
     },
 )
-async def metrics(request: Request, caller: Writer) -> Response:
+async def metrics(request: Request, caller: Admin) -> Response:
     """Jobs that wait, calls of stores, the process itself. A worker tells its own at `ODF_WORKER_METRICS_PORT`."""
     text = await to_thread.run_sync(node_of(request).metrics)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -6,17 +6,18 @@ Whether the caller may have the object is decided before any condition is looked
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 from starlette.responses import PlainTextResponse, StreamingResponse
 
+from odfabric.domain.access import Action
 from odfabric.errors import NotFound
 from odfabric.formats.multihash import parse_multihash
 from odfabric.model.commit import CatalogEntry
 from odfabric.usecases.serve_objects import ServedObject
-from odfabric_api.auth import ReadableDataset, node_of
+from odfabric_api.auth import ReadableDataset, node_of, recheck
 from odfabric_api.preconditions import IF_NONE_MATCH, RANGE, header_parameters, is_known, range_of
 from odfabric_api.problems import plain_problem
 from odfabric_api.schemas import answers
@@ -121,14 +122,15 @@ def _object(request: Request, entry: CatalogEntry, folder: str, name: str) -> Re
         headers["content-length"] = str(end - begin)
         if asked is not None:
             headers["content-range"] = f"bytes {begin}-{end - 1}/{served.size}"
-        chunks = _read(served, begin, end)
+        chunks = _read(served, begin, end, recheck(request, Action.READ, entry))
         answer = StreamingResponse(chunks, 200 if asked is None else 206, headers=headers, media_type=OCTETS)
     return answer
 
 
-def _read(served: ServedObject, begin: int, end: int) -> Iterator[bytes]:
+def _read(served: ServedObject, begin: int, end: int, check: Callable[[], None]) -> Iterator[bytes]:
     with served.open() as stream:
         stream.seek(begin)
         while begin < end and (chunk := stream.read(min(CHUNK_BYTES, end - begin))):
+            check()
             begin += len(chunk)
             yield chunk

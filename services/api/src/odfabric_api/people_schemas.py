@@ -1,0 +1,258 @@
+"""Shapes of answers about people, for the OpenAPI document; see `schemas`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from odfabric.model.account import Account, Grant, Membership
+from odfabric.model.credential import AccessToken, Invitation
+from odfabric_api.schemas import Answer
+
+
+class AccountView(Answer):
+    """An account as others see it."""
+
+    id: str
+    name: str
+    kind: Literal["user", "organisation"]
+    display_name: str
+    avatar_letter: str
+    created_at: str
+
+
+class AccountLimitsView(Answer):
+    """Limits that an admin has set for an account; null leaves it to the node's settings."""
+
+    datasets_max: int | None
+    stored_bytes_max: int | None
+    pushes_per_minute_max: int | None
+    queries_at_once_max: int | None
+
+
+class ManagedAccountView(AccountView):
+    """An account as it sees itself, and as its admins see it."""
+
+    email: str | None
+    is_admin: bool
+    suspended_at: str | None
+    limits: AccountLimitsView
+    version: int
+
+
+class AccountPage(Answer):
+    """A page in order of names; the Link header leads to the next one."""
+
+    accounts: list[ManagedAccountView]
+
+
+class OrganisationOfAccount(Answer):
+    """An organisation, and one's role in it."""
+
+    name: str
+    role: Literal["member", "admin"]
+
+
+class Myself(Answer):
+    """Who asks. `id` and `accountName` are what clients of the reference read."""
+
+    id: str
+    account_name: str
+    account: ManagedAccountView
+    organisations: list[OrganisationOfAccount]
+    scopes: list[str]
+    token: str | None
+
+
+class MemberView(Answer):
+    """A member of an organisation."""
+
+    account: AccountView
+    role: Literal["member", "admin"]
+    version: int
+
+
+class MemberList(Answer):
+    """Members by name."""
+
+    members: list[MemberView]
+
+
+class CollaboratorView(Answer):
+    """An account with a role on a dataset."""
+
+    account: AccountView
+    role: Literal["reader", "contributor", "editor", "maintainer", "owner"]
+    version: int
+
+
+class CollaboratorList(Answer):
+    """Who may do what with a dataset, beside its owner."""
+
+    visibility: Literal["private", "public"]
+    collaborators: list[CollaboratorView]
+
+
+class VisibilityView(Answer):
+    """Whether everybody may read a dataset."""
+
+    visibility: Literal["private", "public"]
+
+
+class TokenView(Answer):
+    """An access token without its secret. `datasets` null: all that the account may."""
+
+    id: str
+    account: str
+    kind: Literal["personal", "service", "session", "reference"]
+    name: str
+    scopes: list[str]
+    datasets: list[str] | None
+    created_at: str
+    expires_at: str | None
+    last_used_at: str | None
+    revoked_at: str | None
+    state: Literal["valid", "expired", "revoked"]
+
+
+class TokenMade(TokenView):
+    """A new token; `token` is told in this answer and never again."""
+
+    token: str
+
+
+class TokenPage(Answer):
+    """A page in order of ids; the Link header leads to the next one."""
+
+    tokens: list[TokenView]
+
+
+class InvitationView(Answer):
+    """A link that works once."""
+
+    id: str
+    name: str | None
+    account: str | None
+    email: str | None
+    is_admin: bool
+    created_at: str
+    expires_at: str
+
+
+class InvitationMade(InvitationView):
+    """A new link; it is told in this answer and never again."""
+
+    url: str
+
+
+class InvitationList(Answer):
+    """Links that can still be used, newest first."""
+
+    invitations: list[InvitationView]
+
+
+class AuditActor(Answer):
+    """Who it was."""
+
+    account: str | None
+    name: str | None
+    token: str | None
+    address: str | None
+
+
+class AuditEntryView(Answer):
+    """One entry of the audit; refusals that repeat are counted."""
+
+    id: int
+    kind: str
+    at: str
+    last_at: str
+    count: int
+    outcome: Literal["done", "refused"]
+    actor: AuditActor
+    target: str | None
+    dataset: str | None
+    detail: dict[str, str]
+
+
+class AuditPage(Answer):
+    """A page, oldest first; the Link header leads to the next one."""
+
+    entries: list[AuditEntryView]
+
+
+class Explanation(Answer):
+    """What an account may do with a dataset, and why."""
+
+    account: str
+    dataset: str
+    role: Literal["reader", "contributor", "editor", "maintainer", "owner"] | None
+    reasons: list[str]
+    allowed: list[str]
+
+
+_KINDS = {"pat": "personal", "svc": "service", "ses": "session", "ka": "reference"}
+
+
+def account_value(account: Account) -> dict[str, object]:
+    """As others see it."""
+    return {
+        "id": str(account.id),
+        "name": str(account.name),
+        "kind": account.kind.value,
+        "displayName": account.display_name,
+        "avatarLetter": account.avatar_letter,
+        "createdAt": str(account.created_at),
+    }
+
+
+def managed_value(account: Account) -> dict[str, object]:
+    """As it sees itself."""
+    limits = account.limits
+    return {
+        **account_value(account),
+        "email": account.email,
+        "isAdmin": account.is_admin,
+        "suspendedAt": str(account.suspended_at) if account.suspended_at else None,
+        "limits": {
+            "datasetsMax": limits.datasets_max,
+            "storedBytesMax": limits.stored_bytes_max,
+            "pushesPerMinuteMax": limits.pushes_per_minute_max,
+            "queriesAtOnceMax": limits.queries_at_once_max,
+        },
+        "version": account.version,
+    }
+
+
+def role_value(account: Account, relation: Membership | Grant) -> dict[str, object]:
+    """A member or collaborator."""
+    return {"account": account_value(account), "role": relation.role.value, "version": relation.version}
+
+
+def token_value(token: AccessToken, account: Account, state: str) -> dict[str, object]:
+    """Without its secret."""
+    return {
+        "id": token.id,
+        "account": str(account.name),
+        "kind": _KINDS[token.kind.value],
+        "name": token.name,
+        "scopes": sorted(scope.value for scope in token.scopes),
+        "datasets": None if token.datasets is None else sorted(map(str, token.datasets)),
+        "createdAt": str(token.created_at),
+        "expiresAt": str(token.expires_at) if token.expires_at else None,
+        "lastUsedAt": str(token.last_used_at) if token.last_used_at else None,
+        "revokedAt": str(token.revoked_at) if token.revoked_at else None,
+        "state": state,
+    }
+
+
+def invitation_value(invitation: Invitation, account: Account | None) -> dict[str, object]:
+    """Without its code."""
+    return {
+        "id": invitation.id,
+        "name": str(invitation.name) if invitation.name else None,
+        "account": str(account.name) if account else None,
+        "email": invitation.email,
+        "isAdmin": invitation.is_admin,
+        "createdAt": str(invitation.created_at),
+        "expiresAt": str(invitation.expires_at),
+    }

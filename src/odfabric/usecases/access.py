@@ -1,0 +1,170 @@
+"""Rights of a subject, read where they are kept and decided by the one policy.
+
+Owns how a subject comes from an account, and the check before every verb that is done for somebody. Invariant: rights are read when they
+are asked for, never remembered, so what is withdrawn is withdrawn at once; a dataset that may not be read costs the same look-ups as one
+that does not exist. Not here: the rules (`domain.access`), credentials (`usecases.authenticate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odfabric.domain.access import (
+    AccessPolicy,
+    Action,
+    Subject,
+    Verdict,
+    Viewer,
+    hidden,
+    owner_of,
+    refusal,
+)
+from odfabric.errors import AccountSuspended, InvalidName, NotFound
+from odfabric.formats.did import parse_account_id
+from odfabric.formats.references import parse_name
+from odfabric.model.account import Account, AccountKind, Grant, OrganisationRole
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.identity import AccountName, DatasetAlias, DatasetId, DatasetRef, Name
+from odfabric.ports.accounts import Accounts, Relations
+from odfabric.ports.catalog import Catalog
+
+_NO_DATASET = DatasetId(bytes(32))
+"""Asked about where there is no dataset, so that a missing one takes as long as one that is hidden."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """The policy over the relations of a node."""
+
+    policy: AccessPolicy
+    accounts: Accounts
+    relations: Relations
+    catalog: Catalog
+
+    def subject(self, account: Account) -> Subject:
+        """An account with its memberships and all scopes. Raises AccountSuspended."""
+        if account.suspended_at is not None:
+            raise AccountSuspended(
+                f"the account {account.name} is suspended", hint="an admin of the node can resume it"
+            )
+        organisations: list[tuple[Account, OrganisationRole]] = []
+        if account.kind is AccountKind.USER:
+            for membership in self.relations.memberships(account.id):
+                found = self.accounts.by_id(membership.organisation)
+                if found is not None and found.suspended_at is None:
+                    organisations.append((found, membership.role))
+        return Subject(account=account, organisations=tuple(organisations))
+
+    def subject_later(self, account: str) -> Subject:
+        """Whose rights count for work that was asked for before: an account by its id, or by its name in rows of old releases.
+
+        Raises NotFound for an account that is gone, AccountSuspended.
+        """
+        found = self.accounts.by_id(parse_account_id(account)) if ":" in account else None
+        if found is None and ":" not in account:
+            found = self.accounts.by_name(Name(account))
+        if found is None:
+            raise NotFound("account", account, hint="it was deleted after it had asked for this")
+        return self.subject(found)
+
+    def grants(self, dataset: DatasetId, subject: Subject) -> Sequence[Grant]:
+        """Grants on a dataset that this subject has."""
+        return self.relations.granted([dataset], subject.grantees).get(dataset, ())
+
+    def verdict(self, subject: Subject, action: Action, entry: CatalogEntry) -> Verdict:
+        """Whether the subject may do this to the dataset."""
+        return self.policy.decide(subject, action, entry.id, owner_of(entry.alias), self.grants(entry.id, subject))
+
+    def allows(self, subject: Subject, action: Action, entry: CatalogEntry) -> bool:
+        """Whether the subject may do this to the dataset."""
+        return self.verdict(subject, action, entry) is Verdict.ALLOWED
+
+    def require(self, subject: Subject, action: Action, entry: CatalogEntry, *, shown: str | None = None) -> None:
+        """Raises NotFound if the subject may not read the dataset, Unauthenticated or AccessDenied if it may, but not do this.
+
+        `shown` is the reference as the caller has written it.
+        """
+        verdict = self.verdict(subject, action, entry)
+        if verdict is not Verdict.ALLOWED:
+            raise refusal(verdict, action, subject, shown=shown or str(entry.alias))
+
+    def require_here(self, subject: Subject, action: Action, *, under: AccountName | None = None, shown: str) -> None:
+        """Raises Unauthenticated or AccessDenied unless the subject may do this to the node, or to the account `under`."""
+        verdict = self.policy.decide_here(subject, action, under=under)
+        if verdict is not Verdict.ALLOWED:
+            raise refusal(verdict, action, subject, shown=shown, what="node")
+
+    def find(self, subject: Subject, action: Action, account: str, name: str) -> CatalogEntry:
+        """The dataset of a path, if the subject may do this to it.
+
+        Raises NotFound in the same words, after the same look-ups, whether there is no such dataset, its name could not be one, or the
+        subject may not read it; InvalidName only where the subject has an account: it tells nothing but the grammar of names.
+        """
+        shown = f"{account}/{name}"
+        try:
+            alias = DatasetAlias(parse_name(account, type_name="AccountName"), parse_name(name))
+        except InvalidName:
+            if subject.account is None:
+                raise hidden(subject, shown) from None
+            raise
+        return self.visible(subject, action, alias, shown=shown)
+
+    def visible(self, subject: Subject, action: Action, ref: DatasetRef, *, shown: str) -> CatalogEntry:
+        """The dataset of a reference that names its account or is an id. Raises as `find`."""
+        entry = self.catalog.by_id(ref) if isinstance(ref, DatasetId) else self.catalog.by_alias(ref)
+        if entry is None:
+            self.relations.granted([_NO_DATASET], subject.grantees)
+            raise hidden(subject, shown)
+        self.require(subject, action, entry, shown=shown)
+        return entry
+
+    def seen_by(self, subject: Subject) -> VisibleCatalog:
+        """The catalog as the subject sees it."""
+        return VisibleCatalog(self.catalog, self, subject)
+
+    def as_owner(self, entry: CatalogEntry) -> Subject:
+        """Whose rights count for what a dataset reads when it is brought up to date: the account that it is named under.
+
+        Raises NotFound if that account is gone, AccountSuspended.
+        """
+        name = owner_of(entry.alias)
+        found = self.accounts.by_name(name)
+        if found is None:
+            raise NotFound("account", str(name), hint=f"it owns {entry.alias}: an admin of the node can make it again")
+        return self.subject(found)
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleCatalog:
+    """A Catalog in which only those datasets are that a subject may read."""
+
+    _all: Catalog
+    _access: Access
+    _subject: Subject
+
+    def by_id(self, dataset: DatasetId) -> CatalogEntry | None:
+        """See the port."""
+        return self._if_visible(self._all.by_id(dataset))
+
+    def by_alias(self, alias: DatasetAlias) -> CatalogEntry | None:
+        """See the port."""
+        return self._if_visible(self._all.by_alias(alias))
+
+    def page(
+        self,
+        *,
+        account: Name | None = None,
+        after: DatasetAlias | None = None,
+        viewer: Viewer | None = None,
+        limit: int,
+    ) -> Sequence[CatalogEntry]:
+        """See the port. Always as the subject sees it."""
+        return self._all.page(
+            account=account, after=after, viewer=self._access.policy.viewer(self._subject), limit=limit
+        )
+
+    def _if_visible(self, entry: CatalogEntry | None) -> CatalogEntry | None:
+        if entry is None or not self._access.allows(self._subject, Action.READ, entry):
+            return None
+        return entry

@@ -1,0 +1,1 @@
+"""Verbs about people: accounts, organisations, invitations, credentials, sharing."""

@@ -1,0 +1,78 @@
+"""What the verbs about people work with, and the entries that they leave in the audit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odfabric.domain.access import Subject
+from odfabric.domain.passwords import PasswordRules
+from odfabric.model.audit import Actor, AuditEntry, AuditKind, AuditOutcome
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import Instant
+from odfabric.ports.accounts import Accounts, Relations
+from odfabric.ports.audit import AuditLog
+from odfabric.ports.clock import Clock, Entropy
+from odfabric.ports.credentials import DeviceAuthorisations, Invitations, Tokens
+from odfabric.ports.dataset_keys import DatasetKeys
+from odfabric.ports.passwords import Passwords
+from odfabric.usecases.access import Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeopleLimits:
+    """Limits of the verbs about people; see the settings of the same names."""
+
+    session_s: float
+    device_s: float
+    device_interval_s: int
+    device_authorisations_max: int
+    invitation_s: float
+    tokens_per_account_max: int
+    collaborators_max: int
+    members_max: int
+    organisations_per_account_max: int
+    refusals_window_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeoplePorts:
+    """Everything that the verbs about people work with."""
+
+    access: Access
+    accounts: Accounts
+    relations: Relations
+    tokens: Tokens
+    invitations: Invitations
+    devices: DeviceAuthorisations
+    audit: AuditLog
+    passwords: Passwords
+    password_rules: PasswordRules
+    keys: DatasetKeys
+    clock: Clock
+    entropy: Entropy
+    limits: PeopleLimits
+
+    def entry(
+        self,
+        kind: AuditKind,
+        by: Subject | Actor,
+        *,
+        target: str | None = None,
+        dataset: DatasetId | None = None,
+        outcome: AuditOutcome = AuditOutcome.DONE,
+        **detail: str | None,
+    ) -> AuditEntry:
+        """What the audit says of a change that `by` makes now; details of None are left out."""
+        return AuditEntry(
+            kind=kind,
+            actor=by.actor if isinstance(by, Subject) else by,
+            at=self.clock.now(),
+            target=target,
+            dataset=dataset,
+            outcome=outcome,
+            detail={name: value for name, value in detail.items() if value is not None},
+        )
+
+    def later(self, seconds: float) -> Instant:
+        """An instant so many seconds from now."""
+        return Instant(self.clock.now().epoch_ns + int(seconds * 1_000_000_000))

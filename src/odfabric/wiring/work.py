@@ -1,0 +1,141 @@
+"""What jobs do, bound to the ports of a node.
+
+Owns the table of kinds of jobs and the check that whoever asked for a job still has the right to it when it is done. Not here: leases and
+retries (`usecases.run_job`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from odfabric.domain.access import Action
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.job import Job, JobKind
+from odfabric.settings import Settings
+from odfabric.usecases.access import Access
+from odfabric.usecases.commit import Commits
+from odfabric.usecases.commit_result import CommitResult
+from odfabric.usecases.job_run import JobRun, LeasedRun
+from odfabric.usecases.poll_source import poll_source
+from odfabric.usecases.pull_dataset import PullRequest, PullRights, PullVerbs, run_pull
+from odfabric.usecases.pull_remote import pull_remote
+from odfabric.usecases.repository import Repository
+from odfabric.usecases.run_push import PushGroupLimits, PushPorts, run_push
+from odfabric.usecases.run_transform import TransformPorts, run_transform
+from odfabric.usecases.verify_dataset import run_verify
+from odfabric.wiring.engines import transaction_limits
+from odfabric.wiring.indexes import IndexVerbs
+from odfabric.wiring.node_ports import NodePorts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobWork:
+    """`stored` is the repository without copies nearby, which verification must not trust."""
+
+    ports: NodePorts
+    settings: Settings
+    access: Access
+    repository: Repository
+    stored: Repository
+    commits: Commits
+    indexes: IndexVerbs
+
+    @property
+    def verbs(self) -> Mapping[JobKind, Callable[[Job, LeasedRun], Mapping[str, object]]]:
+        """What to do, by kind."""
+        return {
+            JobKind.PUSH: self._run_push,
+            JobKind.PULL: self._run_pull,
+            JobKind.VERIFY: self._run_verify,
+            JobKind.INDEX: self.indexes.run,
+        }
+
+    def _check(self, job: Job, action: Action) -> None:
+        """Raises NotFound, AccessDenied or AccountSuspended if whoever asked may not do this to the job's dataset any more."""
+        subject = self.access.subject_later(job.account)
+        if job.dataset_id is not None:
+            self.access.require(subject, action, self.repository.resolve(job.dataset_id))
+
+    def _run_push(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        given, settings = self.ports, self.settings
+        ports = PushPorts(
+            repository=self.repository,
+            commits=self.commits,
+            engine=given.engine,
+            exchange=given.exchange,
+            objects=given.objects,
+            jobs=given.jobs,
+            admits=lambda asked: self._check(asked, Action.PUSH),
+            index=self.indexes.used,
+        )
+        group = PushGroupLimits(jobs_max=settings.push_group_jobs_max, bytes_max=settings.push_group_bytes_max)
+        return run_push(job, run, ports=ports, group=group).to_value()
+
+    def _run_pull(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        verbs = PullVerbs(poll=self._poll, transform=self._transform, sync=self._sync)
+        rights = PullRights(subject=self.access.subject_later(job.account), access=self.access)
+        return run_pull(job, run, rights=rights, repository=self.repository, verbs=verbs)
+
+    def _run_verify(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        ports = self.ports
+        self._check(job, Action.FOLLOW)
+        return run_verify(
+            job,
+            run,
+            repository=self.stored,
+            engine=ports.engine,
+            exchange=ports.exchange,
+            clock=ports.clock,
+            blocks_max=self.settings.chain_blocks_max,
+        )
+
+    def _poll(self, entry: CatalogEntry, run: JobRun, request: PullRequest) -> CommitResult | None:
+        ports = self.ports
+        return poll_source(
+            entry,
+            run=run,
+            repository=self.repository,
+            commits=self.commits,
+            engine=ports.engine,
+            exchange=ports.exchange,
+            objects=ports.objects,
+            sources=ports.sources,
+            clock=ports.clock,
+            files_max=self.settings.poll_files_max,
+            fetch_uncacheable=request.fetch_uncacheable,
+            folder_of_user=request.folder_of_user,
+            index=self.indexes.used,
+        )
+
+    def _transform(self, entry: CatalogEntry, run: JobRun) -> CommitResult | None:
+        ports = self.ports
+        settings = self.settings
+        transform_ports = TransformPorts(
+            repository=self.repository,
+            commits=self.commits,
+            engine=ports.engine,
+            exchange=ports.exchange,
+            objects=ports.objects,
+            blocks_max=settings.chain_blocks_max,
+            limits=transaction_limits(settings),
+        )
+        return run_transform(entry, run=run, ports=transform_ports)
+
+    def _sync(self, request: PullRequest, run: JobRun) -> CommitResult | None:
+        ports = self.ports
+        if request.url is None:
+            raise ValueError("a sync needs a url")
+        return pull_remote(
+            request.alias,
+            request.url,
+            run=run,
+            repository=self.repository,
+            commits=self.commits,
+            remotes=ports.remotes,
+            exchange=ports.exchange,
+            objects=ports.objects,
+            clock=ports.clock,
+            blocks_max=self.settings.chain_blocks_max,
+            object_bytes_max=self.settings.object_bytes_max,
+        )
