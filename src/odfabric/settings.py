@@ -119,6 +119,19 @@ class Settings(BaseSettings):
     organisations_per_account_max: int = Field(100, ge=1, description="Organisations of which one account is a member")
     refusals_window_s: float = Field(
         600.0, gt=0, description="Time in which refusals that repeat are one entry of the audit, counted"
+    password_characters_min: int = Field(
+        15,
+        ge=8,
+        description="Shortest password that may be chosen; 15 is what NIST SP 800-63B-4 asks of a password that is the only factor",
+    )
+    password_bytes_max: int = Field(1024, ge=64, description="Longest password, in UTF-8")
+    password_memory_mib: int = Field(64, ge=19, description="Memory for one hash of a password (Argon2id)")
+    password_passes: int = Field(3, ge=2, description="Passes of a hash over its memory")
+    password_hashes_at_once_max: int = Field(
+        2, ge=1, description="Hashes of passwords that one process computes at once"
+    )
+    password_hashes_waiting_max: int = Field(
+        16, ge=0, description="Callers that wait for one; more get 429 with Retry-After"
     )
 
     node_uri: str = Field("urn:odfabric:local", description="URI of this node: the source of its events")

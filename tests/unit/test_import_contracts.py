@@ -26,6 +26,11 @@ VIOLATIONS = {
     "the domain asks the clock": ("src/odfabric/domain/planted.py", "import time", "are deterministic"),
     "a format speaks SQL": ("src/odfabric/formats/planted.py", "import sqlalchemy", "The core is pure"),
     "the command line speaks SQL": ("src/odfabric/cli/planted.py", "import sqlalchemy", "SQLAlchemy and Alembic only"),
+    "a use case hashes passwords itself": (
+        "src/odfabric/usecases/planted.py",
+        "import argon2",
+        "Argon2 only in adapters.argon2",
+    ),
     "a noun needs Arrow": ("src/odfabric/model/planted.py", "import pyarrow", "use the standard library only"),
     "the library starts Spark": ("src/odfabric/wiring/planted.py", "import pyspark", "Web and Spark libraries"),
     "a use case knows the storage library": (
