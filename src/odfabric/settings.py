@@ -119,6 +119,7 @@ class Settings(BaseSettings):
     organisations_per_account_max: int = Field(100, ge=1, description="Organisations of which one account is a member")
     refusals_window_s: float = Field(
         600.0, gt=0, description="Time in which refusals that repeat are one entry of the audit, counted"
+    )
     password_characters_min: int = Field(
         15,
         ge=8,

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
+from odfabric.adapters.memory.accounts import MemoryAccounts, MemoryRelations
+from odfabric.adapters.memory.audit import MemoryAuditLog
 from odfabric.adapters.memory.chains import MemoryCatalog, MemoryChains
 from odfabric.adapters.memory.clock import SeededEntropy, SettableClock
+from odfabric.adapters.memory.credentials import MemoryDeviceAuthorisations, MemoryInvitations, MemoryTokens
 from odfabric.adapters.memory.cursors import MemoryCursors
 from odfabric.adapters.memory.dataset_keys import MemoryDatasetKeys
 from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
@@ -17,6 +20,7 @@ from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.adapters.memory.exchange import MemoryExchange
 from odfabric.adapters.memory.jobs import MemoryJobs
 from odfabric.adapters.memory.object_store import MemoryObjectStore
+from odfabric.adapters.memory.passwords import QuickPasswords
 from odfabric.adapters.memory.polling_files import MemoryPollingFiles
 from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
 from odfabric.adapters.memory.state_index import MemoryStateIndex
@@ -24,15 +28,19 @@ from odfabric.adapters.memory.store import MemoryStore
 from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.identity import KeyAccountId
 from odfabric.model.instant import Instant
 from odfabric.model.job import Job
 from odfabric.ports.cursors import Cursors
 from odfabric.ports.engine import Engine
 from odfabric.settings import Settings
+from odfabric.usecases.people.first_start import make_first_accounts
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
 
+LOCAL_ID = KeyAccountId(bytes([1]) * 32)
+SYSTEM_ID = KeyAccountId(bytes([2]) * 32)
 START = Instant.parse("2026-01-01T00:00:00Z")
 
 
@@ -72,6 +80,13 @@ class MemoryNode:
         self._ports = NodePorts(
             chains=MemoryChains(self.store),
             catalog=MemoryCatalog(self.store),
+            accounts=MemoryAccounts(self.store),
+            relations=MemoryRelations(self.store),
+            tokens=MemoryTokens(self.store),
+            invitations=MemoryInvitations(self.store),
+            devices=MemoryDeviceAuthorisations(self.store),
+            audit=MemoryAuditLog(self.store),
+            passwords=QuickPasswords(),
             objects=self.objects,
             jobs=MemoryJobs(self.store),
             outbox=MemoryOutbox(self.store),
@@ -99,6 +114,7 @@ class MemoryNode:
 
     def restart(self, interceptor: Interceptor | None = None) -> None:
         """What a new process would see: the same stores, nothing remembered; `interceptor` sits before all ports."""
+        make_first_accounts(local=LOCAL_ID, system=SYSTEM_ID, accounts=self._ports.accounts, clock=self._ports.clock)
         ports = intercepted(self._ports, interceptor) if interceptor else self._ports
         self.node = Node(ports, self.settings)
 
@@ -116,6 +132,12 @@ class MemoryNode:
             self._ports,
             chains=MemoryChains(store),
             catalog=MemoryCatalog(store),
+            accounts=MemoryAccounts(store),
+            relations=MemoryRelations(store),
+            tokens=MemoryTokens(store),
+            invitations=MemoryInvitations(store),
+            devices=MemoryDeviceAuthorisations(store),
+            audit=MemoryAuditLog(store),
             jobs=MemoryJobs(store),
             outbox=MemoryOutbox(store),
             removed=MemoryRemovedDatasets(store),

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from odfabric.adapters.argon2.passwords import Argon2Passwords
 from odfabric.adapters.engine_process.launcher import ENGINE_CRASH_POINTS, EngineLaunch, EngineLauncher
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
 from odfabric.adapters.http.egress import Egress, EgressLimits
@@ -25,17 +26,24 @@ from odfabric.adapters.local_fs.poll_folder import PollFolder
 from odfabric.adapters.local_fs.remote_folder import FolderRemoteDatasets
 from odfabric.adapters.memory.signals import MemorySignals
 from odfabric.adapters.persist.metrics import PersistCollector
+from odfabric.adapters.sql.accounts import SqlAccounts
+from odfabric.adapters.sql.audit import SqlAuditLog
 from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.commit_intents import SqlCommitIntents
+from odfabric.adapters.sql.credentials import SqlDeviceAuthorisations, SqlInvitations, SqlTokens
 from odfabric.adapters.sql.cursors import SqlCursors
+from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
 from odfabric.adapters.sql.jobs import SqlJobs
+from odfabric.adapters.sql.relations import SqlRelations
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.upgrade import check_upgraded, upgrade
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CrashPoints
+from odfabric.domain.access import SYSTEM_ACCOUNT
 from odfabric.errors import InvalidRequest
+from odfabric.formats.did import parse_account_id
 from odfabric.model.engine import EngineInfo
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.ports.clock import Clock
@@ -45,10 +53,11 @@ from odfabric.ports.engine import Engine
 from odfabric.ports.signals import Signals
 from odfabric.ports.state_index import StateIndex
 from odfabric.settings import Settings
+from odfabric.usecases.people.first_start import make_first_accounts
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.engine_on_demand import EngineOnDemand
 from odfabric.wiring.engines import open_engines
-from odfabric.wiring.identity import KEY_FILE, account_id, token
+from odfabric.wiring.identity import KEY_FILE, account_id, system_account_id, token
 from odfabric.wiring.indexes import open_state_index, persist_location
 from odfabric.wiring.metrics import EngineCollector, registry_of
 from odfabric.wiring.node import Node
@@ -74,6 +83,18 @@ def prepare_workspace(settings: Settings) -> str:
     upgrade(database_place(settings))
     check_objects(settings)
     return token(settings)
+
+
+def _make_first_accounts(settings: Settings, database: Database) -> None:
+    """Unless they are there, which one look tells: this is done at every start of a process."""
+    accounts = SqlAccounts(database)
+    if accounts.by_name(SYSTEM_ACCOUNT) is None:
+        make_first_accounts(
+            local=parse_account_id(account_id(settings)),
+            system=parse_account_id(system_account_id(settings)),
+            accounts=accounts,
+            clock=SystemClock(),
+        )
 
 
 def _check_readable_by_engine(settings: Settings) -> None:
@@ -126,7 +147,11 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         exchange = FolderExchange(_exchange_folder(settings))
         closing.callback(exchange.close)
         stores = open_stores(settings, closing, private_folders=[exchange.root])
+        if settings.database_url is None:
+            # A workspace of an older release gets its new shape from whoever opens it; servers get theirs from `odf init`.
+            upgrade(database_place(settings))
         check_upgraded(stores.database)
+        _make_first_accounts(settings, stores.database)
         own = engine or _engine(settings, closing)
         used = open_engines(settings, own, exchange=exchange.root, closing=closing)
         signals = _signals(settings, closing)
@@ -143,7 +168,6 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
             ports, follow_heads = with_heads_in_objects(ports, intents, settings)
         node = Node(ports, settings, follow_heads=follow_heads)
         node.token = token(settings)
-        node.account_id = account_id(settings)
         node.registry = registry_of(ports.jobs, PersistCollector(location.meter), EngineCollector(_engine_known(used)))
         node.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores, node))
         yield node
@@ -186,6 +210,19 @@ def _ports(
     return NodePorts(
         chains=SqlChains(stores.database),
         catalog=SqlCatalog(stores.database),
+        accounts=SqlAccounts(stores.database),
+        relations=SqlRelations(stores.database),
+        tokens=SqlTokens(stores.database),
+        invitations=SqlInvitations(stores.database),
+        devices=SqlDeviceAuthorisations(stores.database),
+        audit=SqlAuditLog(stores.database),
+        passwords=Argon2Passwords(
+            memory_mib=settings.password_memory_mib,
+            passes=settings.password_passes,
+            hashes_at_once_max=settings.password_hashes_at_once_max,
+            hashes_waiting_max=settings.password_hashes_waiting_max,
+            bytes_max=settings.password_bytes_max,
+        ),
         objects=stores.objects,
         stored=stores.stored,
         jobs=SqlJobs(stores.database),

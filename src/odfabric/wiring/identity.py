@@ -18,6 +18,7 @@ from odfabric.settings import Settings
 
 TOKEN_FILE = "node.token"
 ACCOUNT_FILE = "account.id"
+SYSTEM_ACCOUNT_FILE = "system-account.id"
 KEY_FILE = "dataset-keys.key"
 TOKEN_PREFIX = "odf_"
 
@@ -26,6 +27,12 @@ def account_id(settings: Settings) -> str:
     """Identity of the node's account, made once. Nothing is signed with it, so only its public half is kept."""
     key = KeyFileDatasetKeys(settings.workspace / KEY_FILE, entropy=SystemEntropy()).create()
     return str(DatasetId(bytes.fromhex(_made_once(settings.workspace / ACCOUNT_FILE, key.public.hex()))))
+
+
+def system_account_id(settings: Settings) -> str:
+    """Identity of the account that owns the node's own datasets, made once."""
+    key = KeyFileDatasetKeys(settings.workspace / KEY_FILE, entropy=SystemEntropy()).create()
+    return str(DatasetId(bytes.fromhex(_made_once(settings.workspace / SYSTEM_ACCOUNT_FILE, key.public.hex()))))
 
 
 def token(settings: Settings) -> str:

@@ -33,7 +33,9 @@ from odfabric_api.routes import (
     data,
     datasets,
     jobs,
+    platform,
     query,
+    sign_in,
     state,
     subscriptions,
     system,
@@ -47,7 +49,7 @@ _log = logging.getLogger(__name__)
 ROUTERS = tuple(
     module.router
     for module in (
-        *(system, accounts, tokens, admin, datasets, jobs, query),
+        *(system, platform, sign_in, accounts, tokens, admin, datasets, jobs, query),
         *(data, state, transfer, subscriptions, cursors, collaborators),
     )
 )

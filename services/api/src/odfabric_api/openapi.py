@@ -15,7 +15,18 @@ from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
 from odfabric_api.json_body import JsonModel
-from odfabric_api.routes import accounts, admin, collaborators, cursors, jobs, query, subscriptions, tokens
+from odfabric_api.routes import (
+    accounts,
+    admin,
+    collaborators,
+    cursors,
+    jobs,
+    platform,
+    query,
+    sign_in,
+    subscriptions,
+    tokens,
+)
 from odfabric_api.schemas import Problem
 
 BODY_MODELS: tuple[type[JsonModel], ...] = (
@@ -35,6 +46,8 @@ BODY_MODELS: tuple[type[JsonModel], ...] = (
     collaborators.VisibilityBody,
     tokens.TokenBody,
     tokens.InspectBody,
+    platform.LoginBody,
+    sign_in.SessionBody,
     admin.NewAccountBody,
     admin.StandingBody,
     admin.LimitsBody,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import BaseModel
+
 from odfabric.model.account import Account, Grant, Membership
 from odfabric.model.credential import AccessToken, Invitation
 from odfabric_api.schemas import Answer
@@ -188,6 +190,46 @@ class Explanation(Answer):
     role: Literal["reader", "contributor", "editor", "maintainer", "owner"] | None
     reasons: list[str]
     allowed: list[str]
+
+
+class SessionView(Answer):
+    """A browser session."""
+
+    account: ManagedAccountView
+    csrf_token: str
+
+
+class LoginAnswer(Answer):
+    """A new access token."""
+
+    access_token: str
+
+
+class DeviceStarted(BaseModel):
+    """RFC 8628, section 3.2."""
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str | None
+    interval: int
+    expires_in: int
+
+
+class DeviceToken(BaseModel):
+    """RFC 8628, section 3.5; `score` is how the reference spells `scope`."""
+
+    access_token: str
+    token_type: Literal["Bearer"]
+    expires_in: int
+    refresh_token: None
+    score: None
+
+
+class RuntimeConfig(Answer):
+    """Where the API is."""
+
+    api_server_http_url: str
 
 
 _KINDS = {"pat": "personal", "svc": "service", "ses": "session", "ka": "reference"}

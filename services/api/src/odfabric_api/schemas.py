@@ -307,7 +307,11 @@ class Fetched(Answer):
 
 
 def answers(
-    model: type[Answer] | None, *, status: int = 200, text: str = "Done", also: dict[int, type[Answer]] | None = None
+    model: type[BaseModel] | None,
+    *,
+    status: int = 200,
+    text: str = "Done",
+    also: dict[int, type[BaseModel]] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route: its answer, others that are no failure, and problems for the rest."""
     found: dict[int | str, dict[str, Any]] = {status: {"description": text}}

@@ -29,12 +29,17 @@ def session_of(request: Request) -> str | None:
 
     Raises AccessDenied for a request that changes something and does not prove that it comes from a page of this node.
     """
-    token = request.cookies.get(_cookie_name(request))
+    token = cookie_of(request)
     if token is None:
         return None
     if request.method not in SAFE_METHODS:
         _check_own_page(request, token)
     return token
+
+
+def cookie_of(request: Request) -> str | None:
+    """The session token of a request's cookie, for pages that look at the CSRF token themselves."""
+    return request.cookies.get(_cookie_name(request))
 
 
 def csrf_token(session: str) -> str:
