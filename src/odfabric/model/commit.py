@@ -5,12 +5,15 @@ Owns the values only; the seam itself is `usecases.commit` over `ports.chain_wri
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
+from odfabric.model.account import Grant
+from odfabric.model.audit import AuditEntry
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import DatasetKind, MetadataBlock
-from odfabric.model.multihash import Multihash
+from odfabric.model.multihash import Multihash, sha3_256_multihash
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class CommitIntent:
     """What a node is about to commit where the head of record lies outside its database.
 
     Its blocks are in the object store already. `ref_before` is the text of `refs/head` that the first commit of a dataset, the one
-    with an `entry`, replaces; None if there is none.
+    with an `entry`, replaces; None if there is none. A removal has no new head: `closing` is the text that replaces `refs/head`.
     """
 
     message: OutboxMessage
@@ -120,6 +123,16 @@ class CommitIntent:
     job_ids: tuple[str, ...] = ()
     entry: CatalogEntry | None = None
     ref_before: str | None = None
+    grants: tuple[Grant, ...] = ()
+    audit: tuple[AuditEntry, ...] = ()
+    closing: str | None = None
+
+    @property
+    def key(self) -> Multihash:
+        """What tells intents apart: the new head, of a removal the hash of its text."""
+        return (
+            self.head if self.closing is None else sha3_256_multihash(hashlib.sha3_256(self.closing.encode()).digest())
+        )
 
     @property
     def head(self) -> Multihash:

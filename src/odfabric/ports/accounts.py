@@ -7,11 +7,20 @@ written) or Indeterminate for outside failures.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from odfabric.errors import AlreadyExists, Changed, InUse, LastAdmin
 from odfabric.model.account import Account, AccountKind, ExternalIdentity, Grant, Grantee, Membership
 from odfabric.model.audit import AuditEntry
 from odfabric.model.identity import AccountId, DatasetId, Name
+
+_Object = TypeVar("_Object")
+_Subject = TypeVar("_Subject")
+
+NAME_TAKEN_HINT = "choose another name"
+CHANGED_HINT = "read it again, and change it again if that is still right"
+USERS_TOLD_MAX = 10
+"""Datasets that a refused deletion of their account names."""
 
 
 class Accounts(Protocol):
@@ -105,3 +114,57 @@ class Relations(Protocol):
 
         Raises Changed, NotFound for an account or a dataset that is not there. Grants go with their dataset.
         """
+
+
+def pair_of_membership(before: Membership | None, after: Membership | None) -> tuple[AccountId, AccountId]:
+    """Organisation and member that a change is about. Raises ValueError, a bug of the caller, if it is about two pairs or none."""
+    return _pair({(each.organisation, each.member) for each in (before, after) if each is not None})
+
+
+def pair_of_grant(before: Grant | None, after: Grant | None) -> tuple[DatasetId, Grantee]:
+    """Dataset and grantee that a change is about. Raises ValueError like `pair_of_membership`."""
+    return _pair({(each.dataset, each.grantee) for each in (before, after) if each is not None})
+
+
+def check_founder(account: Account, founder: AccountId | None) -> None:
+    """Raises ValueError, a bug of the caller, unless exactly an organisation comes with a founder."""
+    if (account.kind is AccountKind.ORGANISATION) != (founder is not None):
+        raise ValueError("an organisation comes with its founder, and nobody else does")
+
+
+def changed_meanwhile(what: str) -> Changed:
+    """The refusal of a change that was decided on something older than what is there."""
+    return Changed(f"{what} was changed by somebody else meanwhile", hint=CHANGED_HINT)
+
+
+def last_admin_of_node() -> LastAdmin:
+    """The refusal of what would leave the node without an admin."""
+    return LastAdmin("the node would have no admin who is not suspended", hint="make another account an admin first")
+
+
+def last_admin_of_organisation(organisation: str) -> LastAdmin:
+    """The refusal of what would leave an organisation without an admin."""
+    return LastAdmin(
+        f"organisation {organisation} would have no admin", hint="make another member its admin, or delete it, first"
+    )
+
+
+def datasets_in_use(name: Name, users: Sequence[str]) -> InUse:
+    """The refusal of deleting an account under which datasets are named, of which some are told."""
+    return InUse(
+        f"datasets are named under account {name}", users=tuple(users), hint="delete them first, or suspend the account"
+    )
+
+
+def identity_taken(identity: ExternalIdentity) -> AlreadyExists:
+    """The refusal of an identity that signs in as somebody else."""
+    return AlreadyExists(
+        f"the identity {identity.subject} of {identity.issuer} belongs to another account",
+        hint="sign in with it to use that account",
+    )
+
+
+def _pair(pairs: set[tuple[_Object, _Subject]]) -> tuple[_Object, _Subject]:
+    if len(pairs) != 1:
+        raise ValueError(f"a change is about one relation, not {len(pairs)}")
+    return pairs.pop()

@@ -7,9 +7,10 @@ reader of the audit dataset does not have yet.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
-from odfabric.model.audit import AuditEntry, AuditOutcome, StoredAuditEntry
+from odfabric.model.audit import Actor, AuditEntry, AuditOutcome, StoredAuditEntry
 from odfabric.model.instant import Instant
 
 
@@ -51,3 +52,37 @@ class AuditLog(Protocol):
 
     def forget(self, *, flushed_before: Instant, limit: int) -> int:
         """Delete at most `limit` flushed entries that happened before then; how many."""
+
+
+def storable(entry: AuditEntry) -> AuditEntry:
+    """The entry as every adapter keeps it, with texts that every database takes.
+
+    What was refused is named by texts of strangers, and its entry must not fail because of them.
+    """
+    actor = entry.actor
+    return replace(
+        entry,
+        actor=Actor(
+            account=_clean(actor.account),
+            name=_clean(actor.name),
+            token=_clean(actor.token),
+            address=_clean(actor.address),
+        ),
+        target=_clean(entry.target),
+        detail={storable_text(name): storable_text(value) for name, value in entry.detail.items()},
+    )
+
+
+def repeat_key(entry: AuditEntry) -> tuple[str | None, ...]:
+    """What is equal in refusals that repeat each other."""
+    kept = storable(entry)
+    return (kept.kind.value, kept.actor.account, kept.actor.token, kept.actor.address, kept.target)
+
+
+def storable_text(text: str) -> str:
+    """The text with `U+FFFD` for characters that no database takes: NUL and halves of surrogate pairs."""
+    return "".join("\ufffd" if sign == "\0" or "\ud800" <= sign <= "\udfff" else sign for sign in text)
+
+
+def _clean(text: str | None) -> str | None:
+    return None if text is None else storable_text(text)

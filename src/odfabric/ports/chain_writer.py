@@ -39,7 +39,8 @@ class ChainWriter(ChainReader, Protocol):
         """Index `blocks` (oldest first) and move the head to the last one if it is still `expected`.
 
         The outbox message, idempotency records, the marks that `job_ids` have committed, audit entries and the catalog entry, which is
-        given exactly when `expected` is None, with the first `grants` on it, are written in the same transaction, or nothing is.
+        given exactly when `expected` is None, with the first `grants` on it, are written in the same transaction, or nothing is. Grants
+        to accounts that are gone are left out.
         Raises AlreadyExists if the entry's id or alias (ASCII case-insensitive, per account) is taken; otherwise, in this
         order, NotFound if the dataset does not exist, HeadMoved if the head is not `expected`, AlreadyExists if an
         idempotency key has a record or if one of the jobs has committed, LeaseLost if one was cancelled. In all these cases
@@ -76,16 +77,23 @@ class ChainWriter(ChainReader, Protocol):
 
 
 def check_appendable(
-    *, expected: Multihash | None, blocks: Sequence[EncodedBlock], message: OutboxMessage, entry: CatalogEntry | None
+    *,
+    expected: Multihash | None,
+    blocks: Sequence[EncodedBlock],
+    message: OutboxMessage,
+    entry: CatalogEntry | None,
+    grants: Sequence[Grant] = (),
 ) -> None:
     """What every adapter of `append` checks first: the parts of the call fit each other.
 
     Raises ValueError, which is a bug of the caller: blocks must follow `expected` and each other, the message must tell of
-    this very move, and only the first blocks of a dataset come with an entry. Whether events are right is not judged.
+    this very move, and only the first blocks of a dataset come with an entry and with grants, on it and each to somebody else. Whether
+    events are right is not judged.
     """
     if not blocks:
         raise ValueError("nothing to append")
     _check_entry(expected, entry)
+    _check_grants(entry, grants)
     last = _check_links(blocks, expected, blocks[0].block.sequence_number)
     if (message.old_head, message.new_head) != (expected, last):
         raise ValueError("the outbox message tells of another move of the head")
@@ -116,6 +124,13 @@ def checked_pages(
 def _check_entry(expected: Multihash | None, entry: CatalogEntry | None) -> None:
     if (entry is None) != (expected is not None):
         raise ValueError("a catalog entry belongs to the first blocks of a dataset and to no others")
+
+
+def _check_grants(entry: CatalogEntry | None, grants: Sequence[Grant]) -> None:
+    if any(entry is None or grant.dataset != entry.id for grant in grants):
+        raise ValueError("grants belong to the first blocks of their dataset and to no others")
+    if len({grant.grantee for grant in grants}) < len(grants):
+        raise ValueError("two grants to one grantee")
 
 
 def _check_links(blocks: Sequence[EncodedBlock], before: Multihash | None, number: int) -> Multihash | None:

@@ -1,7 +1,8 @@
 """What this node is about to commit, where the head of record lies outside its database.
 
 Rows are written before the head is moved there and go when the database has what was committed, so that a process that dies in
-between leaves what the chain does not tell: marks of jobs, and the sealed key of a new dataset.
+between leaves what the chain does not tell: marks of jobs, the sealed key of a new dataset and its grants, and audit entries. A removal
+that is audited has one too.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ class CommitIntents(Protocol):
         """Store it, durable when the call returns. Raises AlreadyExists if one of its jobs has an intent, LeaseLost if one was
         cancelled; then nothing was stored."""
 
-    def drop(self, head: Multihash) -> None:
-        """Remove the one with that new head; none is success."""
+    def drop(self, key: Multihash) -> None:
+        """Remove the one with that key; none is success."""
 
     def all(self) -> Sequence[CommitIntent]:
         """All of them, oldest first: as many as there are commits under way, and those of processes that died."""

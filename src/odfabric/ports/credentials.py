@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from odfabric.errors import LimitExceeded
 from odfabric.model.account import Account
 from odfabric.model.audit import AuditEntry
 from odfabric.model.credential import AccessToken, DeviceAuthorisation, DeviceDecision, Invitation, TokenKind
 from odfabric.model.identity import AccountId
 from odfabric.model.instant import Instant
+
+USE_REMEMBERED_S = 60
+"""How exact the time of a token's last use is."""
 
 
 class Tokens(Protocol):
@@ -96,3 +100,22 @@ class DeviceAuthorisations(Protocol):
 
     def redeem(self, device_code_hash: bytes, token: AccessToken, *, audit: AuditEntry) -> bool:
         """Delete an approved authorisation and store the token, once; whether this call did."""
+
+
+def password_of_known(invitation: Invitation, password_hash: str | None) -> str | None:
+    """The password that `invitation` gives to an account that there is; None if it makes one.
+
+    Raises ValueError, a bug of the caller, if there is none to give.
+    """
+    if invitation.account is None:
+        return None
+    if password_hash is None:
+        raise ValueError("an invitation for an account is used to choose its password")
+    return password_hash
+
+
+def too_many_devices(waiting_max: int) -> LimitExceeded:
+    """The refusal of one more device."""
+    return LimitExceeded(
+        "too many devices wait for somebody to approve them", limit="device_authorisations_max", maximum=waiting_max
+    )

@@ -22,8 +22,11 @@ from odfabric.adapters.unreliable.faults import Fault, FaultPlan
 from odfabric.adapters.unreliable.interception import PortCalls, object_kind
 from odfabric.errors import Determinate, HeadMoved, Indeterminate, InvalidRequest
 from odfabric.formats.dataset_layout import alias_key, block_key, checkpoint_key, data_key, head_key
+from odfabric.ports.accounts import Accounts, Relations
+from odfabric.ports.audit import AuditLog
 from odfabric.ports.catalog import Catalog
 from odfabric.ports.chain_writer import ChainWriter
+from odfabric.ports.credentials import DeviceAuthorisations, Invitations, Tokens
 from odfabric.ports.cursors import Cursors
 from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.egress import HttpSource, RemoteDataset, WebhookSender
@@ -56,6 +59,12 @@ NOT_CALLS = {"root", "check", "link"}
         (RemovedDatasets, interception.REMOVED),
         (Subscriptions, interception.SUBSCRIPTIONS),
         (Deliveries, interception.DELIVERIES),
+        (Accounts, interception.ACCOUNTS),
+        (Relations, interception.RELATIONS),
+        (Tokens, interception.TOKENS),
+        (Invitations, interception.INVITATIONS),
+        (DeviceAuthorisations, interception.DEVICES),
+        (AuditLog, interception.AUDIT_LOG),
         (WebhookSender, interception.WEBHOOKS),
         (Engine, interception.ENGINE),
         (DatasetKeys, interception.KEYS),

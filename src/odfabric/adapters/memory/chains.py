@@ -7,10 +7,14 @@ refused call has written nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from odfabric.adapters.memory.deliveries import drop_subscriptions
 from odfabric.adapters.memory.store import MemoryStore, StoredDataset, StoredMessage
+from odfabric.domain.access import Viewer, owner_of
 from odfabric.errors import AlreadyExists, HeadMoved, LeaseLost, NotFound
+from odfabric.model.account import EVERYONE, Grant
+from odfabric.model.audit import AuditEntry
 from odfabric.model.commit import (
     BlockRow,
     CatalogEntry,
@@ -82,9 +86,11 @@ class MemoryChains:
         idempotency: Sequence[IdempotencyRecord] = (),
         job_ids: Sequence[str] = (),
         entry: CatalogEntry | None = None,
+        grants: Sequence[Grant] = (),
+        audit: Sequence[AuditEntry] = (),
     ) -> None:
         """See the port."""
-        check_appendable(expected=expected, blocks=blocks, message=message, entry=entry)
+        check_appendable(expected=expected, blocks=blocks, message=message, entry=entry, grants=grants)
         with self._store.lock:
             stored = self._expect(dataset, expected) if entry is None else self._new_dataset(dataset, entry)
             self._check_unused(stored, idempotency, job_ids)
@@ -96,6 +102,8 @@ class MemoryChains:
             stored.records.update((record.key_hash, record) for record in idempotency)
             self._store.job_commits.update(dict.fromkeys(job_ids, blocks[-1].hash))
             self._store.outbox.append(StoredMessage(message))
+            self._give(grants)
+            self._store.log(*audit)
 
     def adopt(
         self,
@@ -119,14 +127,24 @@ class MemoryChains:
                     stored.records.setdefault(record.key_hash, record)
             self._store.outbox.append(StoredMessage(message))
 
-    def remove(self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage) -> None:
+    def remove(
+        self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage, audit: Sequence[AuditEntry] = ()
+    ) -> None:
         """See the port."""
         with self._store.lock:
             self._expect(dataset, expected)
             drop_subscriptions(self._store, dataset)
             del self._store.datasets[dataset]
+            for grant in self._store.granted(dataset):
+                del self._store.grants[dataset, grant.grantee]
             self._store.removed[dataset] = message.occurred_at
             self._store.outbox.append(StoredMessage(message))
+            self._store.log(*audit)
+
+    def _give(self, grants: Sequence[Grant]) -> None:
+        for grant in grants:
+            if grant.grantee == EVERYONE or grant.grantee in self._store.accounts:
+                self._store.grants[grant.dataset, grant.grantee] = replace(grant, version=1)
 
     def _new_dataset(self, dataset: DatasetId, entry: CatalogEntry) -> StoredDataset:
         if dataset in self._store.datasets:
@@ -179,14 +197,27 @@ class MemoryCatalog:
             return stored.entry if stored else None
 
     def page(
-        self, *, account: Name | None = None, after: DatasetAlias | None = None, limit: int
+        self,
+        *,
+        account: Name | None = None,
+        after: DatasetAlias | None = None,
+        viewer: Viewer | None = None,
+        limit: int,
     ) -> Sequence[CatalogEntry]:
         """See the port."""
         with self._store.lock:
-            entries = [stored.entry for stored in self._store.datasets.values()]
+            entries = [
+                stored.entry
+                for stored in self._store.datasets.values()
+                if viewer is None or self._admits(viewer, stored.entry)
+            ]
         entries = [entry for entry in entries if account is None or entry.alias.account == account]
         entries = [entry for entry in entries if after is None or _order(entry.alias) > _order(after)]
         return sorted(entries, key=lambda entry: _order(entry.alias))[:limit]
+
+    def _admits(self, viewer: Viewer, entry: CatalogEntry) -> bool:
+        granted = [grant.grantee for grant in self._store.granted(entry.id)]
+        return viewer.admits(entry.id, owner_of(entry.alias), granted)
 
 
 def _order(alias: DatasetAlias) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from odfabric.adapters.memory.store import MemoryStore, StoredDelivery, StoredSubscription
 from odfabric.errors import AlreadyExists, Determinate, HeadMoved, NotFound
+from odfabric.model.audit import AuditEntry
 from odfabric.model.commit import OutboxMessage, PendingMessage
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
@@ -78,7 +79,7 @@ class MemorySubscriptions:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
 
-    def create(self, subscription: Subscription) -> None:
+    def create(self, subscription: Subscription, *, audit: Sequence[AuditEntry] = ()) -> None:
         """See the port."""
         with self._store.lock:
             dataset = self._store.datasets.get(subscription.dataset_id)
@@ -89,6 +90,7 @@ class MemorySubscriptions:
             if dataset.head.hash != subscription.created_at_head:
                 raise HeadMoved(expected=str(subscription.created_at_head), actual=str(dataset.head.hash))
             self._store.subscriptions[subscription.id] = StoredSubscription(subscription, len(self._store.outbox))
+            self._store.log(*audit)
 
     def get(self, subscription_id: str) -> Subscription | None:
         """See the port."""
@@ -102,12 +104,13 @@ class MemorySubscriptions:
             known = [stored.subscription for stored in self._store.subscriptions.values()]
         return [subscription for subscription in known if subscription.dataset_id == dataset][:limit]
 
-    def delete(self, subscription_id: str) -> bool:
+    def delete(self, subscription_id: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """See the port."""
         with self._store.lock:
             if subscription_id not in self._store.subscriptions:
                 return False
             _drop(self._store, subscription_id)
+            self._store.log(*audit)
             return True
 
 

@@ -1,7 +1,7 @@
-"""The rows of chains, catalog, outbox, subscriptions and deliveries, behind one lock.
+"""The rows of chains, catalog, outbox, subscriptions, deliveries, accounts and the audit log, behind one lock.
 
 Owns the state that several ports share because they share transactions. Invariant: every change is made whole while the lock
-is held, so nobody sees half a transaction. Not here: what the changes are (`chains`, `deliveries`).
+is held, so nobody sees half a transaction. Not here: what the changes are (`chains`, `deliveries`, `accounts`, ...).
 """
 
 from __future__ import annotations
@@ -10,11 +10,15 @@ import threading
 from copy import deepcopy
 from dataclasses import dataclass, field
 
+from odfabric.model.account import Account, ExternalIdentity, Grant, Grantee, Membership
+from odfabric.model.audit import AuditEntry, StoredAuditEntry
 from odfabric.model.commit import BlockRow, CatalogEntry, Head, IdempotencyRecord, OutboxMessage
-from odfabric.model.identity import DatasetAlias, DatasetId
+from odfabric.model.credential import AccessToken, DeviceAuthorisation, Invitation
+from odfabric.model.identity import AccountId, DatasetAlias, DatasetId, Name
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
 from odfabric.model.subscription import Delivery, Subscription
+from odfabric.ports.audit import storable
 
 
 @dataclass(slots=True)
@@ -59,6 +63,23 @@ class StoredDelivery:
     leased_until: Instant | None = None
 
 
+@dataclass(slots=True)
+class StoredAccount:
+    """An account with its password."""
+
+    account: Account
+    password_hash: str | None = None
+
+
+@dataclass(slots=True)
+class LoggedEntry:
+    """An entry of the audit log. `repeat_key` is there as long as the refusal is counted."""
+
+    stored: StoredAuditEntry
+    repeat_key: tuple[str | None, ...] | None = None
+    is_flushed: bool = False
+
+
 class MemoryStore:
     """The state; adapters take `lock` for every read and write."""
 
@@ -71,6 +92,15 @@ class MemoryStore:
         self.deliveries: dict[str, StoredDelivery] = {}
         self.removed: dict[DatasetId, Instant] = {}
         self.cancelled_jobs: set[str] = set()
+        self.accounts: dict[AccountId, StoredAccount] = {}
+        self.identities: dict[ExternalIdentity, AccountId] = {}
+        self.memberships: dict[tuple[AccountId, AccountId], Membership] = {}
+        self.grants: dict[tuple[DatasetId, Grantee], Grant] = {}
+        self.tokens: dict[str, AccessToken] = {}
+        self.invitations: dict[str, Invitation] = {}
+        self.devices: dict[bytes, DeviceAuthorisation] = {}
+        self.audit_log: list[LoggedEntry] = []
+        self.audit_entries = 0
 
     def backup(self) -> MemoryStore:
         """A copy of the state as it is now."""
@@ -84,3 +114,19 @@ class MemoryStore:
     def by_alias(self, alias: DatasetAlias) -> StoredDataset | None:
         """The dataset of an alias. The lock must be held."""
         return next((stored for stored in self.datasets.values() if stored.entry.alias == alias), None)
+
+    def account_named(self, name: Name) -> StoredAccount | None:
+        """The account of a name. The lock must be held."""
+        return next((stored for stored in self.accounts.values() if stored.account.name == name), None)
+
+    def granted(self, dataset: DatasetId) -> list[Grant]:
+        """Grants on a dataset, in order of the grantee's text. The lock must be held."""
+        found = [grant for (of, _), grant in self.grants.items() if of == dataset]
+        return sorted(found, key=lambda grant: str(grant.grantee))
+
+    def log(self, *entries: AuditEntry, repeat_key: tuple[str | None, ...] | None = None) -> None:
+        """Append to the audit log, whose numbers are given once. The lock must be held."""
+        for entry in entries:
+            self.audit_entries += 1
+            stored = StoredAuditEntry(id=self.audit_entries, entry=storable(entry), last_at=entry.at)
+            self.audit_log.append(LoggedEntry(stored, repeat_key))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from odfabric.adapters.object_heads.chains import ObjectHeadChains
+from odfabric.domain.access import Viewer
 from odfabric.formats.dataset_layout import name_key
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId, Name
@@ -39,11 +40,16 @@ class ObjectHeadCatalog:
         return None
 
     def page(
-        self, *, account: Name | None = None, after: DatasetAlias | None = None, limit: int
+        self,
+        *,
+        account: Name | None = None,
+        after: DatasetAlias | None = None,
+        viewer: Viewer | None = None,
+        limit: int,
     ) -> Sequence[CatalogEntry]:
         """See the port."""
         self.find_new()
-        return self._local.page(account=account, after=after, limit=limit)
+        return self._local.page(account=account, after=after, viewer=viewer, limit=limit)
 
     def find_new(self) -> None:
         """Read what the objects have and the rows do not."""

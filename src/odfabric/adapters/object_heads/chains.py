@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from odfabric.adapters.object_heads.following import LocalRows
-from odfabric.adapters.object_heads.head_refs import HeadRefs
+from odfabric.adapters.object_heads.head_refs import HeadRefs, closing_text
 from odfabric.adapters.object_heads.names import SharedNames
 from odfabric.domain.chain.references import named_objects
 from odfabric.errors import AlreadyExists, Conflict, Corrupt, Determinate, External, HeadMoved, Indeterminate, NotFound
 from odfabric.formats.dataset_layout import object_key
+from odfabric.model.account import Grant
+from odfabric.model.audit import AuditEntry
 from odfabric.model.commit import (
     BlockRow,
     CatalogEntry,
@@ -116,9 +118,11 @@ class ObjectHeadChains:
         idempotency: Sequence[IdempotencyRecord] = (),
         job_ids: Sequence[str] = (),
         entry: CatalogEntry | None = None,
+        grants: Sequence[Grant] = (),
+        audit: Sequence[AuditEntry] = (),
     ) -> None:
         """See the port."""
-        check_appendable(expected=expected, blocks=blocks, message=message, entry=entry)
+        check_appendable(expected=expected, blocks=blocks, message=message, entry=entry, grants=grants)
         self._settle_those_of(job_ids)
         if entry is None:
             self._expect(dataset, expected)
@@ -131,10 +135,12 @@ class ObjectHeadChains:
             job_ids=tuple(job_ids),
             entry=entry,
             ref_before=self.names.claim(entry) if entry is not None else None,
+            grants=tuple(grants),
+            audit=tuple(audit),
         )
         self._intents.add(intent)
         if any(self._local.commit_of_job(job_id) is not None for job_id in job_ids):
-            self._intents.drop(intent.head)  # it had an intent before ours, which has just been carried out
+            self._intents.drop(intent.key)  # it had an intent before ours, which has just been carried out
             raise AlreadyExists("a job of this commit has committed already")
         self._carry_out(intent, blocks)
 
@@ -160,20 +166,36 @@ class ObjectHeadChains:
         with _already_done(), suppress(HeadMoved, AlreadyExists):
             self._local.adopt(dataset, expected=expected, head=head, pages=read, message=message, entry=entry)
 
-    def remove(self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage) -> None:
+    def remove(
+        self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage, audit: Sequence[AuditEntry] = ()
+    ) -> None:
         """See the port."""
         self._expect(dataset, expected)
-        if self.heads.close(dataset, before=str(expected)) is None:
+        intent = CommitIntent(message=message, audit=tuple(audit), closing=closing_text())
+        if audit:
+            self._intents.add(intent)
+        if self.heads.close(dataset, before=str(expected), text=intent.closing) is None:
+            with suppress(External):
+                self._intents.drop(intent.key)
             self._raise_lost(dataset, expected)
         with _already_done():
             try:
-                self._rows.forget(dataset, message)
+                self._rows.forget(dataset, message, audit)
             except (HeadMoved, NotFound):  # another process has followed us, or is still following a commit before
                 self.head(dataset)
+            if audit:
+                self._intents.drop(intent.key)
 
     def settle(self, intent: CommitIntent) -> None:
-        """Find out what became of an intent by trying it once more: either it is carried out now, or it never will be."""
+        """Find out what became of an intent by trying it once more: either it is carried out now, or it never will be.
+
+        A removal is not tried again: what was asked for long ago may have become wrong.
+        """
         dataset = intent.message.dataset_id
+        if intent.closing is not None:
+            self.head(dataset)  # takes the rows out, with what the intent says, if it has happened
+            self._intents.drop(intent.key)
+            return
         try:
             blocks = self._rows.blocks_of(intent)
             missing = self._missing_object(dataset, blocks)
@@ -182,7 +204,7 @@ class ObjectHeadChains:
         if missing is not None:
             if not self.contains(dataset, intent.head):
                 _log.warning("a commit of dataset %s is given up: object %s is gone", dataset, missing)
-            self._intents.drop(intent.head)
+            self._intents.drop(intent.key)
             return
         with suppress(Conflict, NotFound):
             self._carry_out(intent, blocks)
@@ -202,7 +224,7 @@ class ObjectHeadChains:
                 self._move(intent)
         except (Conflict, NotFound):
             with suppress(External):  # it stays lost, whoever tries it again
-                self._intents.drop(intent.head)
+                self._intents.drop(intent.key)
             raise
         with _already_done():
             self._rows.write(intent, blocks)

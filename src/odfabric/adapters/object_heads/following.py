@@ -18,6 +18,7 @@ from odfabric.adapters.object_heads.stretch import BlocksInStore, Stretch
 from odfabric.domain.idempotency import idempotency_records
 from odfabric.errors import AlreadyExists, ChainsDiverged, Corrupt, Determinate, HeadMoved, NotFound
 from odfabric.formats.dataset_layout import head_key
+from odfabric.model.audit import AuditEntry
 from odfabric.model.commit import CatalogEntry, ChainPage, CommitIntent, EncodedBlock, Head, OutboxMessage
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.metadata import Seed
@@ -79,7 +80,7 @@ class LocalRows:
                     if not self._bring_forward(dataset, local, published.hash):
                         return None
                 elif local is not None:
-                    self.forget(dataset, OutboxMessage(dataset, local.hash, None, local.system_time))
+                    self._forget_closed(dataset, local, published.text)
             except (HeadMoved, AlreadyExists, NotFound):
                 continue  # another process of this node was faster
         raise Determinate(f"dataset {dataset} changes all the time")
@@ -91,16 +92,25 @@ class LocalRows:
             self._append(intent, blocks)
         except (HeadMoved, AlreadyExists, NotFound):
             self.follow(dataset)
-        self._intents.drop(intent.head)
+        self._intents.drop(intent.key)
 
-    def forget(self, dataset: DatasetId, message: OutboxMessage) -> None:
+    def forget(self, dataset: DatasetId, message: OutboxMessage, audit: Sequence[AuditEntry] = ()) -> None:
         """Take out the rows of a dataset that was removed, and leave its name to others."""
         entry = self._catalog.by_id(dataset)
         if entry is not None:
             self._names.release(entry.alias, dataset)
         local = self._local.head(dataset)
         if local is not None:
-            self._local.remove(dataset, expected=local.hash, message=message)
+            self._local.remove(dataset, expected=local.hash, message=message, audit=audit)
+
+    def _forget_closed(self, dataset: DatasetId, local: Head, text: str | None) -> None:
+        """Take out the rows of a dataset whose register was closed with `text`: by this node if it has such an intent."""
+        ours = [intent for intent in self._intents.all() if intent.closing is not None and intent.closing == text]
+        if not ours:
+            self.forget(dataset, OutboxMessage(dataset, local.hash, None, local.system_time))
+        for intent in ours:
+            self.forget(dataset, intent.message, intent.audit)
+            self._intents.drop(intent.key)
 
     def blocks_of(self, intent: CommitIntent) -> list[EncodedBlock]:
         """The blocks of an intent, oldest first. Raises Corrupt."""
@@ -142,7 +152,7 @@ class LocalRows:
         count, intent = self._first_of_ours(dataset, stretch, named[0] if named else None)
         if intent is not None and intent.message.old_head == (local.hash if local else None):
             self._append(intent, list(stretch.oldest_first(count)))
-            self._intents.drop(intent.head)
+            self._intents.drop(intent.key)
             return True
         entry = _entry(dataset, stretch.at(0), named[0], named[1].remote_url) if named else None
         self._adopt(dataset, local, stretch, count, entry)
@@ -154,6 +164,8 @@ class LocalRows:
         """The oldest commit of this node in the stretch and how many blocks end with it, if it begins there; else the blocks before it."""
         found: list[tuple[int, int, CommitIntent]] = []
         for intent in self._intents.all():
+            if intent.closing is not None:
+                continue
             of_another = intent.entry is not None and intent.entry.alias != alias
             end = stretch.position(intent.head) if intent.message.dataset_id == dataset and not of_another else None
             if end is not None:
@@ -174,6 +186,8 @@ class LocalRows:
             idempotency=intent.idempotency,
             job_ids=intent.job_ids,
             entry=intent.entry,
+            grants=intent.grants,
+            audit=intent.audit,
         )
 
     def _adopt(

@@ -44,7 +44,12 @@ class HeadRefs:
         """Refer to `to` if the text is `before`; whether it does now."""
         return self._objects.replace_ref(head_key(dataset), str(to), expected=before)
 
-    def close(self, dataset: DatasetId, *, before: str | None) -> str | None:
-        """Refer to no block if the text is `before`: the new text, None if it was another."""
-        text = ref_without_head(secrets.token_hex(16))
+    def close(self, dataset: DatasetId, *, before: str | None, text: str | None = None) -> str | None:
+        """Refer to no block, by `text` or a new one, if the text is `before`: the text now, None if it was another."""
+        text = text or closing_text()
         return text if self._objects.replace_ref(head_key(dataset), text, expected=before) else None
+
+
+def closing_text() -> str:
+    """A text that refers to no block and that no register has had."""
+    return ref_without_head(secrets.token_hex(16))

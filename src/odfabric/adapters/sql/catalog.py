@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from sqlalchemy import Row, Select, select, tuple_
 
 from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.relations import visible_to
 from odfabric.adapters.sql.tables import datasets
+from odfabric.domain.access import Viewer
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId, Name
 from odfabric.model.metadata import DatasetKind
@@ -29,7 +31,12 @@ class SqlCatalog:
         return self._one(select(datasets).where(datasets.c.account_folded == account, datasets.c.name_folded == name))
 
     def page(
-        self, *, account: Name | None = None, after: DatasetAlias | None = None, limit: int
+        self,
+        *,
+        account: Name | None = None,
+        after: DatasetAlias | None = None,
+        viewer: Viewer | None = None,
+        limit: int,
     ) -> Sequence[CatalogEntry]:
         """See the port."""
         order = (datasets.c.account_folded, datasets.c.name_folded)
@@ -38,6 +45,8 @@ class SqlCatalog:
             wanted = wanted.where(datasets.c.account_folded == account.folded)
         if after is not None:
             wanted = wanted.where(tuple_(*order) > tuple_(*_folded(after)))
+        if viewer is not None:
+            wanted = wanted.where(visible_to(viewer))
         with self._database.read() as connection:
             return [_entry(row) for row in connection.execute(wanted)]
 

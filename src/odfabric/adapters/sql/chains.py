@@ -12,13 +12,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
+from odfabric.adapters.sql.account_rows import hold_name
+from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.catalog import entry_values
 from odfabric.adapters.sql.database import Database, insert_all_new, insert_new
 from odfabric.adapters.sql.deliveries import drop_subscriptions
 from odfabric.adapters.sql.jobs import hold_uncancelled
+from odfabric.adapters.sql.relations import insert_grants, remove_relations_of_dataset
 from odfabric.adapters.sql.removed_datasets import mark_removed, unmark_removed
 from odfabric.adapters.sql.tables import blocks, datasets, heads, idempotency, job_commits, outbox
 from odfabric.errors import AlreadyExists, HeadMoved, NotFound
+from odfabric.model.account import Grant
+from odfabric.model.audit import AuditEntry
 from odfabric.model.commit import (
     BlockRow,
     CatalogEntry,
@@ -90,9 +95,11 @@ class SqlChains:
         idempotency: Sequence[IdempotencyRecord] = (),
         job_ids: Sequence[str] = (),
         entry: CatalogEntry | None = None,
+        grants: Sequence[Grant] = (),
+        audit: Sequence[AuditEntry] = (),
     ) -> None:
         """See the port."""
-        check_appendable(expected=expected, blocks=blocks, message=message, entry=entry)
+        check_appendable(expected=expected, blocks=blocks, message=message, entry=entry, grants=grants)
         rows = [BlockRow.of(block) for block in blocks]
         head = Head(rows[-1].hash, rows[-1].sequence_number, rows[-1].system_time)
         with self._database.write() as connection:
@@ -102,7 +109,9 @@ class SqlChains:
                 _move(connection, dataset, expected=expected, to=head)
             _index(connection, dataset, rows)
             _record(connection, dataset, idempotency, job_ids, rows[-1].hash)
+            insert_grants(connection, grants)
             _send(connection, message)
+            insert_audit(connection, audit)
 
     def adopt(
         self,
@@ -126,7 +135,9 @@ class SqlChains:
                     insert_new(connection, idempotency, _record_values(dataset, record))
             _send(connection, message)
 
-    def remove(self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage) -> None:
+    def remove(
+        self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage, audit: Sequence[AuditEntry] = ()
+    ) -> None:
         """See the port."""
         wanted = delete(heads).where(heads.c.dataset_id == dataset, heads.c.hash == expected)
         with self._database.write() as connection:
@@ -134,8 +145,10 @@ class SqlChains:
                 raise _refusal(connection, dataset, expected)
             drop_subscriptions(connection, dataset)
             connection.execute(delete(datasets).where(datasets.c.id == dataset))
+            remove_relations_of_dataset(connection, dataset)
             mark_removed(connection, dataset, message.occurred_at)
             _send(connection, message)
+            insert_audit(connection, audit)
 
     def _pages_down(
         self, dataset: DatasetId, top: Head, start: int, event_types: frozenset[str] | None
@@ -192,6 +205,8 @@ def _refusal(connection: Connection, dataset: DatasetId, expected: Multihash | N
 
 
 def _create(connection: Connection, dataset: DatasetId, entry: CatalogEntry, head: Head) -> None:
+    if entry.alias.account is not None:
+        hold_name(connection, entry.alias.account)
     if not insert_new(connection, datasets, entry_values(entry)):
         raise AlreadyExists(
             f"a dataset with the name {entry.alias} or the id {dataset} exists already", hint="choose another name"

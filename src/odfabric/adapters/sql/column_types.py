@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Dialect, Integer, String
+from sqlalchemy import BigInteger, Dialect, Integer, String, Text
 from sqlalchemy.types import TypeDecorator
 
-from odfabric.formats.did import dataset_id_from_bytes
+from odfabric.formats.did import dataset_id_from_bytes, parse_account_id
 from odfabric.formats.multihash import parse_multihash
-from odfabric.model.identity import DatasetId
+from odfabric.model.credential import Scope
+from odfabric.model.identity import AccountId, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
 
 DATASET_ID_CHARACTERS = 69
 HASH_CHARACTERS_MAX = 80
 INSTANT_CHARACTERS_MAX = 48
+ACCOUNT_ID_CHARACTERS_MAX = 128
 
 RowNumber = BigInteger().with_variant(Integer, "sqlite")
 """A number that the database gives to rows; SQLite does that for INTEGER alone."""
@@ -57,7 +59,52 @@ class DatasetIdText(TypeDecorator[DatasetId]):
 
     def process_result_value(self, value: Any, dialect: Dialect) -> DatasetId | None:
         """From the database."""
-        return None if value is None else dataset_id_from_bytes(bytes.fromhex(value[1:]))
+        return None if value is None else _dataset_id(value)
+
+
+class AccountIdText(TypeDecorator[AccountId]):
+    """An account's identity as its DID."""
+
+    impl = String(ACCOUNT_ID_CHARACTERS_MAX)
+    cache_ok = True
+
+    def process_bind_param(self, value: AccountId | None, dialect: Dialect) -> str | None:
+        """To the database."""
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> AccountId | None:
+        """From the database."""
+        return None if value is None else parse_account_id(value)
+
+
+class ScopesText(TypeDecorator[frozenset[Scope]]):
+    """Scopes as OAuth writes them: sorted, a space between two."""
+
+    impl = String(64)
+    cache_ok = True
+
+    def process_bind_param(self, value: frozenset[Scope] | None, dialect: Dialect) -> str | None:
+        """To the database."""
+        return None if value is None else " ".join(sorted(scope.value for scope in value))
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> frozenset[Scope] | None:
+        """From the database."""
+        return None if value is None else frozenset(map(Scope, value.split()))
+
+
+class DatasetIdsText(TypeDecorator[frozenset[DatasetId]]):
+    """Identities of datasets, sorted, a space between two. No datasets are an empty text, not NULL."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: frozenset[DatasetId] | None, dialect: Dialect) -> str | None:
+        """To the database."""
+        return None if value is None else " ".join(sorted(dataset.multibase for dataset in value))
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> frozenset[DatasetId] | None:
+        """From the database."""
+        return None if value is None else frozenset(map(_dataset_id, value.split()))
 
 
 class InstantText(TypeDecorator[Instant]):
@@ -88,3 +135,7 @@ class InstantNanos(TypeDecorator[Instant]):
     def process_result_value(self, value: Any, dialect: Dialect) -> Instant | None:
         """From the database."""
         return None if value is None else Instant(value)
+
+
+def _dataset_id(multibase: str) -> DatasetId:
+    return dataset_id_from_bytes(bytes.fromhex(multibase[1:]))

@@ -1,12 +1,14 @@
 """Intents of commits in SQL.
 
-Owns the rows and the JSON of what has no column.
+Owns the rows and the JSON of what has no column. The column `new_head` holds the key of the intent.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 from sqlalchemy import Row, delete, select
 
@@ -14,10 +16,13 @@ from odfabric.adapters.sql.database import Database, insert_all_new, insert_new
 from odfabric.adapters.sql.jobs import hold_uncancelled
 from odfabric.adapters.sql.tables import commit_intent_jobs, commit_intents
 from odfabric.errors import AlreadyExists
-from odfabric.formats.did import parse_dataset_id
+from odfabric.formats.did import parse_account_id, parse_dataset_id
 from odfabric.formats.multihash import parse_multihash
 from odfabric.formats.references import parse_dataset_alias
+from odfabric.model.account import EVERYONE, DatasetRole, Grant
+from odfabric.model.audit import Actor, AuditEntry, AuditKind, AuditOutcome
 from odfabric.model.commit import CatalogEntry, CommitIntent, IdempotencyRecord, OutboxMessage
+from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import DatasetKind
 from odfabric.model.multihash import Multihash
@@ -32,13 +37,13 @@ class SqlCommitIntents:
     def add(self, intent: CommitIntent) -> None:
         """See the port."""
         values = {
-            "new_head": intent.head,
+            "new_head": intent.key,
             "old_head": intent.message.old_head,
             "dataset_id": intent.message.dataset_id,
             "occurred_at": intent.message.occurred_at,
             "document": _document(intent),
         }
-        jobs = [{"job_id": job_id, "new_head": intent.head} for job_id in intent.job_ids]
+        jobs = [{"job_id": job_id, "new_head": intent.key} for job_id in intent.job_ids]
         with self._database.write() as connection:
             hold_uncancelled(connection, intent.job_ids)
             if not (
@@ -46,11 +51,11 @@ class SqlCommitIntents:
             ):
                 raise AlreadyExists("a job of this commit is just committing")
 
-    def drop(self, head: Multihash) -> None:
+    def drop(self, key: Multihash) -> None:
         """See the port."""
         with self._database.write() as connection:
-            connection.execute(delete(commit_intent_jobs).where(commit_intent_jobs.c.new_head == head))
-            connection.execute(delete(commit_intents).where(commit_intents.c.new_head == head))
+            connection.execute(delete(commit_intent_jobs).where(commit_intent_jobs.c.new_head == key))
+            connection.execute(delete(commit_intents).where(commit_intents.c.new_head == key))
 
     def all(self) -> Sequence[CommitIntent]:
         """See the port."""
@@ -65,9 +70,16 @@ def _document(intent: CommitIntent) -> str:
         for record in intent.idempotency
     ]
     entry = _entry_value(intent.entry) if intent.entry else None
-    return json.dumps(
-        {"records": records, "jobs": intent.job_ids, "entry": entry, "refBefore": intent.ref_before}, sort_keys=True
-    )
+    value = {
+        "records": records,
+        "jobs": intent.job_ids,
+        "entry": entry,
+        "refBefore": intent.ref_before,
+        "grants": [_grant_value(grant) for grant in intent.grants],
+        "audit": [_audit_value(told) for told in intent.audit],
+        "closing": intent.closing,
+    }
+    return json.dumps(value, sort_keys=True)
 
 
 def _entry_value(entry: CatalogEntry) -> dict[str, object]:
@@ -83,16 +95,20 @@ def _entry_value(entry: CatalogEntry) -> dict[str, object]:
 
 def _intent(row: Row[tuple[object, ...]]) -> CommitIntent:
     document = json.loads(row.document)
+    closing = document.get("closing")  # it and the two below are not in documents of older releases
     records = [
         IdempotencyRecord(bytes.fromhex(one["key"]), bytes.fromhex(one["body"]), parse_multihash(one["block"]))
         for one in document["records"]
     ]
     return CommitIntent(
-        message=OutboxMessage(row.dataset_id, row.old_head, row.new_head, row.occurred_at),
+        message=OutboxMessage(row.dataset_id, row.old_head, None if closing else row.new_head, row.occurred_at),
         idempotency=tuple(records),
         job_ids=tuple(document["jobs"]),
         entry=_entry(document["entry"]) if document["entry"] else None,
         ref_before=document["refBefore"],
+        grants=tuple(_grant(row.dataset_id, one) for one in document.get("grants", ())),
+        audit=tuple(map(_audit_entry, document.get("audit", ()))),
+        closing=closing,
     )
 
 
@@ -104,4 +120,37 @@ def _entry(value: dict[str, str]) -> CatalogEntry:
         created_at=Instant.parse(value["createdAt"]),
         sealed_key=bytes.fromhex(value["sealedKey"]) if value["sealedKey"] is not None else None,
         remote_url=value["remoteUrl"],
+    )
+
+
+def _grant_value(grant: Grant) -> dict[str, str]:
+    return {"grantee": str(grant.grantee), "role": grant.role.value}
+
+
+def _grant(dataset: DatasetId, value: dict[str, str]) -> Grant:
+    grantee = EVERYONE if value["grantee"] == EVERYONE else parse_account_id(value["grantee"])
+    return Grant(dataset=dataset, grantee=grantee, role=DatasetRole(value["role"]))
+
+
+def _audit_value(entry: AuditEntry) -> dict[str, object]:
+    return {
+        "kind": entry.kind.value,
+        "actor": asdict(entry.actor),
+        "at": str(entry.at),
+        "target": entry.target,
+        "dataset": str(entry.dataset) if entry.dataset is not None else None,
+        "outcome": entry.outcome.value,
+        "detail": dict(entry.detail),
+    }
+
+
+def _audit_entry(value: dict[str, Any]) -> AuditEntry:
+    return AuditEntry(
+        kind=AuditKind(value["kind"]),
+        actor=Actor(**value["actor"]),
+        at=Instant.parse(value["at"]),
+        target=value["target"],
+        dataset=parse_dataset_id(value["dataset"]) if value["dataset"] is not None else None,
+        outcome=AuditOutcome(value["outcome"]),
+        detail=value["detail"],
     )

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
 
+from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.database import Database, insert_new
 from odfabric.adapters.sql.tables import deliveries, heads, outbox, subscriptions
 from odfabric.errors import AlreadyExists, Determinate, HeadMoved, NotFound
+from odfabric.model.audit import AuditEntry
 from odfabric.model.commit import OutboxMessage, PendingMessage
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
@@ -59,7 +61,7 @@ class SqlSubscriptions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def create(self, subscription: Subscription) -> None:
+    def create(self, subscription: Subscription, *, audit: Sequence[AuditEntry] = ()) -> None:
         """See the port."""
         # The head's row lock keeps commits of the dataset away, so that the newest message is the one of this head.
         head = select(heads.c.hash).where(heads.c.dataset_id == subscription.dataset_id).with_for_update()
@@ -83,6 +85,7 @@ class SqlSubscriptions:
                 raise AlreadyExists(f"subscription {subscription.id} exists already")
             if actual != subscription.created_at_head:
                 raise HeadMoved(expected=str(subscription.created_at_head), actual=str(actual))
+            insert_audit(connection, audit)
 
     def get(self, subscription_id: str) -> Subscription | None:
         """See the port."""
@@ -98,12 +101,13 @@ class SqlSubscriptions:
             rows = connection.execute(wanted.order_by(subscriptions.c.position).limit(limit)).all()
         return [_subscription(row) for row in rows]
 
-    def delete(self, subscription_id: str) -> bool:
+    def delete(self, subscription_id: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """See the port."""
         with self._database.write() as connection:
             gone = connection.execute(delete(subscriptions).where(subscriptions.c.id == subscription_id)).rowcount > 0
             if gone:
                 _drop_pending(connection, [subscription_id])
+                insert_audit(connection, audit)
             return gone
 
 

@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from odfabric.ports.accounts import Accounts, Relations
+from odfabric.ports.audit import AuditLog
 from odfabric.ports.catalog import Catalog
 from odfabric.ports.chain_writer import ChainWriter
 from odfabric.ports.commit_intents import CommitIntents
+from odfabric.ports.credentials import DeviceAuthorisations, Invitations, Tokens
 from odfabric.ports.cursors import Cursors
 from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.egress import HttpSource, RemoteDataset, RemoteDatasets, WebhookSender
@@ -138,6 +141,45 @@ DELIVERIES = PortCalls(
     },
     reads={"of_subscription": "delivery.of_subscription"},
 )
+ACCOUNTS = PortCalls(
+    effects={
+        "create": "account.create",
+        "change": "account.change",
+        "delete": "account.delete",
+        "set_password": "account.set_password",
+        "link_identity": "account.link_identity",
+    },
+    reads={
+        name: f"account.{name}"
+        for name in ("by_id", "by_name", "by_identity", "identities", "page", "admins", "password_hash")
+    },
+)
+RELATIONS = PortCalls(
+    effects={"change_membership": "relation.change_membership", "change_grant": "relation.change_grant"},
+    reads={name: f"relation.{name}" for name in ("memberships", "membership", "members", "grants", "grant", "granted")},
+)
+TOKENS = PortCalls(
+    effects={
+        "create": "token.create",
+        "revoke": "token.revoke",
+        "revoke_all": "token.revoke",
+        "used": "token.use",
+        "forget": "token.forget",
+    },
+    reads={"get": "token.get", "of_account": "token.of_account"},
+)
+INVITATIONS = PortCalls(
+    effects={"create": "invitation.create", "use": "invitation.use", "revoke": "invitation.revoke"},
+    reads={name: f"invitation.{name}" for name in ("by_code", "get", "open")},
+)
+DEVICES = PortCalls(
+    effects={name: f"device.{name}" for name in ("create", "decide", "ask", "redeem")},
+    reads={"by_user_code": "device.by_user_code"},
+)
+AUDIT_LOG = PortCalls(
+    effects={"add": "audit.add", "refused": "audit.refuse", "flushed": "audit.flush", "forget": "audit.forget"},
+    reads={"page": "audit.page", "unflushed": "audit.unflushed"},
+)
 WEBHOOKS = PortCalls(effects={"post": "webhook.post"})
 ENGINE = PortCalls(
     effects={
@@ -212,6 +254,30 @@ class Interceptor(ABC):
     def deliveries(self, port: Deliveries) -> Deliveries:
         """Deliveries."""
         return self.wrap(port, DELIVERIES)
+
+    def accounts(self, port: Accounts) -> Accounts:
+        """Accounts."""
+        return self.wrap(port, ACCOUNTS)
+
+    def relations(self, port: Relations) -> Relations:
+        """Memberships and grants."""
+        return self.wrap(port, RELATIONS)
+
+    def tokens(self, port: Tokens) -> Tokens:
+        """Access tokens."""
+        return self.wrap(port, TOKENS)
+
+    def invitations(self, port: Invitations) -> Invitations:
+        """Invitations."""
+        return self.wrap(port, INVITATIONS)
+
+    def devices(self, port: DeviceAuthorisations) -> DeviceAuthorisations:
+        """Devices that wait for a person."""
+        return self.wrap(port, DEVICES)
+
+    def audit_log(self, port: AuditLog) -> AuditLog:
+        """The audit log."""
+        return self.wrap(port, AUDIT_LOG)
 
     def webhooks(self, port: WebhookSender) -> WebhookSender:
         """Sending of webhooks."""
