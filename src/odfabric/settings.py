@@ -79,7 +79,8 @@ class Settings(BaseSettings):
     redis_url: str | None = Field(
         None,
         pattern=r"^(rediss?|unix)://",
-        description="Redis that wakes workers, `redis://host:6379/0`; default: they look every `job_poll_s`",
+        description="Redis that wakes workers and counts requests for all processes together, `redis://host:6379/0`; default: workers "
+        "look every `job_poll_s`, each process counts by itself",
     )
     redis_name: str = Field("node", description="Tells this node from others that use the same Redis")
     poll_folder: Path | None = Field(
@@ -133,6 +134,13 @@ class Settings(BaseSettings):
     )
     password_hashes_waiting_max: int = Field(
         16, ge=0, description="Callers that wait for one; more get 429 with Retry-After"
+    )
+
+    rate_limit_keys_max: int = Field(
+        100_000,
+        ge=1,
+        description="Accounts and addresses whose requests one process counts without Redis; of more, those that asked longest ago "
+        "are forgotten",
     )
 
     node_uri: str = Field("urn:odfabric:local", description="URI of this node: the source of its events")

@@ -31,6 +31,11 @@ VIOLATIONS = {
         "import argon2",
         "Argon2 only in adapters.argon2",
     ),
+    "a use case counts requests by the library itself": (
+        "src/odfabric/usecases/planted.py",
+        "import limits",
+        "Counting in Redis only in adapters.redis",
+    ),
     "a noun needs Arrow": ("src/odfabric/model/planted.py", "import pyarrow", "use the standard library only"),
     "the library starts Spark": ("src/odfabric/wiring/planted.py", "import pyspark", "Web and Spark libraries"),
     "a use case knows the storage library": (
