@@ -74,7 +74,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         tokens=interceptor.tokens(ports.tokens),
         invitations=interceptor.invitations(ports.invitations),
         devices=interceptor.devices(ports.devices),
-        audit=interceptor.audit(ports.audit),
+        audit=interceptor.audit_log(ports.audit),
         passwords=ports.passwords,
         objects=interceptor.objects(ports.objects),
         jobs=interceptor.jobs(ports.jobs),

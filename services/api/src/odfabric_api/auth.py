@@ -20,14 +20,17 @@ from fastapi import Depends, Path, Request, Security
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
-from odfabric.domain.access import STRANGER, STRANGER_HINT, Action, Subject, Verdict, refusal
-from odfabric.errors import InvalidRequest, NotFound
+from odfabric.domain.access import STRANGER, Action, Verdict, owner_of, refusal
+from odfabric.domain.access import Subject as Subject
+from odfabric.errors import InvalidRequest, NotFound, Unauthenticated
+from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.references import parse_name
+from odfabric.model.account import Account
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias
 from odfabric.usecases.people.tokens import authenticate
 from odfabric.wiring import Node
-from odfabric_api.sessions import session_of
+from odfabric_api.sessions import cookie_of, session_of
 
 BOOTSTRAP_TOKEN_ID = "operator"
 """What the audit calls the token with which the operator has started the node."""
@@ -90,6 +93,7 @@ class BearerToken(SecurityBase):
 
 Caller = Annotated[Subject, Security(BearerToken())]
 AccountPath = Annotated[str, Path(description="Account that owns the dataset")]
+DatasetIdText = Annotated[str, Path(description="Identity, `did:odf:...`")]
 DatasetPath = Annotated[str, Path(description="Name of the dataset")]
 
 
@@ -127,6 +131,18 @@ class RequiresDataset:
 
 
 @dataclass(frozen=True, slots=True)
+class RequiresDatasetById:
+    """The same for a route that names the dataset by its identity."""
+
+    action: Action
+
+    def __call__(self, request: Request, caller: Caller, dataset_id: DatasetIdText) -> CatalogEntry:
+        """The dataset. Raises as `RequiresDataset`."""
+        identity = parse_dataset_id(dataset_id)
+        return node_of(request).access.visible(caller, self.action, identity, shown=dataset_id)
+
+
+@dataclass(frozen=True, slots=True)
 class RequiresPullable:
     """Policy of a pull, which changes a dataset or makes a copy under an account of the caller's."""
 
@@ -155,13 +171,38 @@ FollowableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.FOLLO
 PushableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.PUSH))]
 WritableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.WRITE))]
 SharableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.SHARE))]
+ReadableById = Annotated[CatalogEntry, Depends(RequiresDatasetById(Action.READ))]
+DeletableById = Annotated[CatalogEntry, Depends(RequiresDatasetById(Action.DELETE))]
 PullableDataset = Annotated[tuple[DatasetAlias, CatalogEntry | None], Depends(RequiresPullable())]
 
-POLICIES = (RequiresNode, RequiresDataset, RequiresPullable)
+POLICIES = (RequiresNode, RequiresDataset, RequiresDatasetById, RequiresPullable)
 """What tests look for in the signature of a route."""
 
 
-def recheck(request: Request, action: Action, entry: CatalogEntry) -> Callable[[], None]:
+def page_visitor(request: Request) -> tuple[Subject, str | None]:
+    """Who looks at a page, and the session by which they are known; whoever has none that counts is a stranger."""
+    session = cookie_of(request)
+    address = request.client.host if request.client else None
+    if session is not None:
+        try:
+            return replace(authenticate(session, ports=node_of(request).people), address=address), session
+        except Unauthenticated:
+            pass
+    return replace(STRANGER, address=address), None
+
+
+def manages(request: Request, caller: Subject, account: Account) -> bool:
+    """Whether the caller may manage an account."""
+    policy = node_of(request).access.policy
+    return policy.decide_here(caller, Action.MANAGE, under=account.name) is Verdict.ALLOWED
+
+
+def owner_account(request: Request, entry: CatalogEntry) -> Account | None:
+    """The account under which a dataset is named."""
+    return node_of(request).ports.accounts.by_name(owner_of(entry.alias))
+
+
+def recheck(request: Request, entry: CatalogEntry) -> Callable[[], None]:
     """To be called while an answer is being sent: at most every `RECHECK_S` it finds out again who asks, and whether they may.
 
     It raises as the policy did, which ends the answer before its announced length.
@@ -173,15 +214,10 @@ def recheck(request: Request, action: Action, entry: CatalogEntry) -> Callable[[
     def check() -> None:
         nonlocal checked_at
         if time.monotonic() - checked_at >= RECHECK_S:
-            node.access.require(authentication.subject(request), action, entry)
+            node.access.require(authentication.subject(request), Action.READ, entry)
             checked_at = time.monotonic()
 
     return check
-
-
-def stranger_hint(caller: Subject) -> str | None:
-    """What a stranger is told who asks for something that is not there."""
-    return STRANGER_HINT if caller.account is None else None
 
 
 def _digest(token: str) -> bytes:

@@ -10,9 +10,8 @@ from anyio import sleep, to_thread
 from fastapi import Request
 from starlette.responses import JSONResponse, Response
 
-from odfabric.domain.access import Subject
 from odfabric.model.job import Job, JobStatus
-from odfabric_api.auth import node_of
+from odfabric_api.auth import Subject, node_of
 from odfabric_api.problems import document_response, plain_problem
 
 LOOK_EVERY_S = 0.01

@@ -20,7 +20,7 @@ from odfabric.ports.clock import Clock
 def make_first_accounts(*, local: AccountId, system: AccountId, accounts: Accounts, clock: Clock) -> None:
     """Make `local`, the operator's own account and an admin, and `system`, which owns the node's datasets, unless they are there."""
     _make(LOCAL_ACCOUNT, local, AccountKind.USER, "Operator", is_admin=True, accounts=accounts, clock=clock)
-    _make(SYSTEM_ACCOUNT, system, AccountKind.ORGANISATION, "This node", is_admin=False, accounts=accounts, clock=clock)
+    _make(SYSTEM_ACCOUNT, system, AccountKind.USER, "This node", is_admin=False, accounts=accounts, clock=clock)
 
 
 def _make(

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odfabric.domain.access import Action, Subject
+from odfabric.domain.access import SYSTEM_ACCOUNT, Action, Subject
 from odfabric.errors import AlreadyExists, InvalidRequest, NotFound, Place
 from odfabric.formats.references import parse_name
 from odfabric.model.account import Account, AccountKind
@@ -65,8 +65,8 @@ def reset_password(name: str, *, subject: Subject, ports: PeoplePorts) -> Issued
     """A link by which a user chooses a new password. For admins of the node. Raises NotFound, InvalidRequest, AccessDenied."""
     ports.access.require_here(subject, Action.ADMINISTER, shown="this node")
     account = named_account(name, ports=ports)
-    if account.kind is not AccountKind.USER:
-        raise InvalidRequest(f"{account.name} is an organisation and has no password")
+    if account.kind is not AccountKind.USER or account.name == SYSTEM_ACCOUNT:
+        raise InvalidRequest(f"nobody signs in as {account.name}", hint="choose the account of a person")
     issued = _issue(by=subject, account=account, ports=ports)
     entry = ports.entry(
         AuditKind.INVITATION_CREATED,

@@ -10,12 +10,11 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.domain.access import Action, Verdict
 from odfabric.model.account import Account, OrganisationRole
 from odfabric.usecases.people.accounts import change_account, delete_account, find_account
 from odfabric.usecases.people.organisations import create_organisation, list_members, set_member
 from odfabric.usecases.people.sign_in import change_password
-from odfabric_api.auth import Member, node_of
+from odfabric_api.auth import Member, manages, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.people_schemas import (
     AccountView,
@@ -101,8 +100,7 @@ def get_account(request: Request, caller: Member, name: AccountName) -> Response
     """With e-mail, limits and version for itself and its admins."""
     node = node_of(request)
     account = find_account(name, subject=caller, ports=node.people)
-    manages = node.access.policy.decide_here(caller, Action.MANAGE, under=account.name) is Verdict.ALLOWED
-    return _answer(account) if manages else JSONResponse(account_value(account))
+    return _answer(account) if manages(request, caller, account) else JSONResponse(account_value(account))
 
 
 @router.patch(

@@ -8,12 +8,10 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from anyio import to_thread
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from odfabric.domain.access import Action, Subject, owner_of
 from odfabric.errors import InvalidRequest, NotFound, Place
-from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.manifest_places import PlacedSnapshot
 from odfabric.formats.manifest_yaml import parse_placed_snapshots
 from odfabric.formats.references import parse_dataset_alias
@@ -24,7 +22,17 @@ from odfabric.model.identity import DatasetAlias
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.multihash import Multihash
 from odfabric.wiring import Node
-from odfabric_api.auth import Anybody, Caller, Member, WritableDataset, node_of
+from odfabric_api.auth import (
+    Anybody,
+    Caller,
+    DeletableById,
+    Member,
+    ReadableById,
+    Subject,
+    WritableDataset,
+    node_of,
+    owner_account,
+)
 from odfabric_api.contract import check_media_type
 from odfabric_api.json_body import read_body
 from odfabric_api.preconditions import IF_MATCH, header_parameters, if_match_of, media_type_of
@@ -41,8 +49,6 @@ YAML_MEDIA_TYPES = (
     "text/plain",
 )
 PAGE_ROWS_DEFAULT = 100
-
-DatasetIdText = Annotated[str, Path(description="Identity, `did:odf:...`")]
 
 _MANIFEST_BODY: dict[str, Any] = {
     "requestBody": {
@@ -104,11 +110,9 @@ def list_datasets(
 
 
 @router.get("/datasets/{dataset_id}", summary="Find a dataset by id", responses=answers(DatasetFound, text="Its names"))
-def find_dataset(request: Request, caller: Anybody, dataset_id: DatasetIdText) -> Response:
+def find_dataset(request: Request, entry: ReadableById) -> Response:
     """Its owner and name."""
-    node = node_of(request)
-    entry = node.access.visible(caller, Action.READ, parse_dataset_id(dataset_id), shown=dataset_id)
-    account = node.ports.accounts.by_name(owner_of(entry.alias))
+    account = owner_account(request, entry)
     owner = {"accountName": str(entry.alias.account), "accountId": str(account.id) if account else None}
     return JSONResponse({"id": str(entry.id), "owner": owner, "datasetName": str(entry.alias.name)})
 
@@ -120,11 +124,9 @@ def find_dataset(request: Request, caller: Anybody, dataset_id: DatasetIdText) -
     responses=answers(None, status=204),
     openapi_extra=header_parameters(IF_MATCH),
 )
-def delete_dataset(request: Request, caller: Member, dataset_id: DatasetIdText) -> Response:
+def delete_dataset(request: Request, entry: DeletableById, caller: Caller) -> Response:
     """With `If-Match` only if the head is that block. An input of other datasets is kept: 409 with their names in `usedBy`."""
-    node = node_of(request)
-    entry = node.access.visible(caller, Action.DELETE, parse_dataset_id(dataset_id), shown=dataset_id)
-    node.delete(entry, by=caller, if_match=if_match_of(request))
+    node_of(request).delete(entry, by=caller, if_match=if_match_of(request))
     return Response(status_code=204)
 
 

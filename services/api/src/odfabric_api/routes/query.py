@@ -8,12 +8,11 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.domain.access import Subject
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.multihash import parse_multihash
 from odfabric.usecases.query_data import PinnedDataset, QueryData
 from odfabric.usecases.query_document import QueryForm
-from odfabric_api.auth import Anybody, node_of
+from odfabric_api.auth import Anybody, Subject, node_of
 from odfabric_api.capacity import Capacity
 from odfabric_api.json_body import JsonModel, json_body, parse_model, read_json
 from odfabric_api.schemas import QueryAnswer, answers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-from dataclasses import replace
 from typing import Annotated
 
 from anyio import to_thread
@@ -11,15 +10,14 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
 
-from odfabric.domain.access import STRANGER, Subject
-from odfabric.errors import AccessDenied, NotFound, OdfError, Unauthenticated
+from odfabric.errors import AccessDenied, NotFound, OdfError
 from odfabric.model.account import Account
 from odfabric.usecases.people.devices import decide_device, look_at_device, shown_user_code
 from odfabric.usecases.people.invitations import accept, look_at
 from odfabric.usecases.people.sign_in import check_password, open_session
-from odfabric.usecases.people.tokens import IssuedToken, authenticate, revoke_token
+from odfabric.usecases.people.tokens import IssuedToken, revoke_token
 from odfabric.usecases.problem import problem_document
-from odfabric_api.auth import Member, node_of
+from odfabric_api.auth import Member, Subject, node_of, page_visitor
 from odfabric_api.forms import read_form
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.people_schemas import SessionView, managed_value
@@ -111,7 +109,7 @@ async def post_setup(request: Request) -> Response:
 @router.get("/device", include_in_schema=False)
 def get_device(request: Request, code: Annotated[str | None, Query(max_length=50)] = None) -> Response:
     """The page on which a person approves a device; first they sign in."""
-    visitor, session = _visitor(request)
+    visitor, session = page_visitor(request)
     if visitor.account is None or session is None:
         return login_page(then=f"/device?code={code}" if code else "/device")
     return _device_page(request, visitor, session, code)
@@ -191,18 +189,6 @@ def _setup_page(request: Request, code: str, *, problem: OdfError | None) -> HTM
     )
 
 
-def _visitor(request: Request) -> tuple[Subject, str | None]:
-    """Who looks at a page, by the cookie alone; whoever has none, or one that does not count, is a stranger."""
-    session = cookie_of(request)
-    if session is None:
-        return STRANGER, None
-    try:
-        subject = authenticate(session, ports=node_of(request).people)
-    except Unauthenticated:
-        return STRANGER, None
-    return replace(subject, address=_address(request)), session
-
-
 def _device_page(
     request: Request, visitor: Subject, session: str, code: str | None, *, problem: str | None = None
 ) -> HTMLResponse:
@@ -226,7 +212,7 @@ def _device_page(
 
 
 def _decided(request: Request, form: dict[str, str]) -> Response:
-    visitor, session = _visitor(request)
+    visitor, session = page_visitor(request)
     code, approve = form.get("code", ""), form.get("decision") == "approve"
     if session is None:
         return login_page(then=f"/device?code={code}", status=401)

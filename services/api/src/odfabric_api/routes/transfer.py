@@ -12,7 +12,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from odfabric.domain.access import Action
 from odfabric.errors import NotFound
 from odfabric.formats.multihash import parse_multihash
 from odfabric.model.commit import CatalogEntry
@@ -122,7 +121,7 @@ def _object(request: Request, entry: CatalogEntry, folder: str, name: str) -> Re
         headers["content-length"] = str(end - begin)
         if asked is not None:
             headers["content-range"] = f"bytes {begin}-{end - 1}/{served.size}"
-        chunks = _read(served, begin, end, recheck(request, Action.READ, entry))
+        chunks = _read(served, begin, end, recheck(request, entry))
         answer = StreamingResponse(chunks, 200 if asked is None else 206, headers=headers, media_type=OCTETS)
     return answer
 
