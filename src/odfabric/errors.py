@@ -13,7 +13,8 @@ OdfError
 │   ├── UnsupportedMediaType
 │   ├── CorruptedSource     an object from outside that does not match its hash
 │   └── IdempotencyKeyReused the key was used with another body
-├── Unauthenticated         no credentials, or none that count
+├── Unauthenticated         no credentials
+├── CredentialRefused       credentials that do not count
 │   ├── TokenMalformed      not a token of any form that this node knows
 │   ├── TokenChecksumWrong  mistyped or cut off: the checksum does not fit
 │   ├── TokenUnknown        well formed, but not one of this node
@@ -185,48 +186,52 @@ class IdempotencyKeyReused(InvalidInput):
 
 
 class Unauthenticated(OdfError):
-    """No credentials, or none that count."""
+    """No credentials."""
 
     code = "unauthenticated"
 
 
-class TokenMalformed(Unauthenticated):
+class CredentialRefused(OdfError):
+    """Credentials that do not count."""
+
+
+class TokenMalformed(CredentialRefused):
     """Not a token of any form that this node knows."""
 
     code = "token-malformed"
 
 
-class TokenChecksumWrong(Unauthenticated):
+class TokenChecksumWrong(CredentialRefused):
     """A token that was mistyped or cut off: its checksum does not fit."""
 
     code = "token-checksum"
 
 
-class TokenUnknown(Unauthenticated):
+class TokenUnknown(CredentialRefused):
     """A well-formed token that is not one of this node's."""
 
     code = "token-unknown"
 
 
-class TokenExpired(Unauthenticated):
+class TokenExpired(CredentialRefused):
     """A token whose time is over."""
 
     code = "token-expired"
 
 
-class TokenRevoked(Unauthenticated):
+class TokenRevoked(CredentialRefused):
     """A token that was withdrawn."""
 
     code = "token-revoked"
 
 
-class AccountSuspended(Unauthenticated):
+class AccountSuspended(CredentialRefused):
     """The account of a credential is suspended."""
 
     code = "account-suspended"
 
 
-class WrongCredentials(Unauthenticated):
+class WrongCredentials(CredentialRefused):
     """Name or password is wrong; which of them is not told."""
 
     code = "wrong-credentials"

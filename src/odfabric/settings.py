@@ -105,6 +105,11 @@ class Settings(BaseSettings):
     )
     anonymous_read: bool = Field(False, description="Whether requests without a token may read")
 
+    public_url: str | None = Field(
+        None,
+        pattern=HTTP_URL_PATTERN,
+        description="Address by which people and programs reach this node, `https://odf.example.org`; default: where it listens",
+    )
     session_s: float = Field(
         30 * 24 * 3600.0, gt=0, description="How long somebody stays signed in, in a browser or at the command line"
     )

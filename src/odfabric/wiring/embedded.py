@@ -216,13 +216,7 @@ def _ports(
         invitations=SqlInvitations(stores.database),
         devices=SqlDeviceAuthorisations(stores.database),
         audit=SqlAuditLog(stores.database),
-        passwords=Argon2Passwords(
-            memory_mib=settings.password_memory_mib,
-            passes=settings.password_passes,
-            hashes_at_once_max=settings.password_hashes_at_once_max,
-            hashes_waiting_max=settings.password_hashes_waiting_max,
-            bytes_max=settings.password_bytes_max,
-        ),
+        passwords=_passwords(settings),
         objects=stores.objects,
         stored=stores.stored,
         jobs=SqlJobs(stores.database),
@@ -234,27 +228,7 @@ def _ports(
         state_index=state_index,
         engine=engine,
         exchange=exchange,
-        sources=PollingPorts(
-            http=HttpFetch(egress, source_bytes_max=settings.source_bytes_max),
-            files=PollFolder(
-                settings.poll_folder, files_max=settings.poll_files_max, entries_max=settings.poll_entries_max
-            ),
-            files_of_user=lambda folder: PollFolder(
-                None,
-                anywhere=True,
-                start=folder,
-                files_max=settings.poll_files_max,
-                entries_max=settings.poll_entries_max,
-            ),
-            preparation=ArchivePreparation(
-                ArchiveLimits(
-                    unpacked_bytes_max=settings.unpacked_bytes_max,
-                    unpack_ratio_max=settings.unpack_ratio_max,
-                    archive_entries_max=settings.archive_entries_max,
-                    source_bytes_max=settings.source_bytes_max,
-                )
-            ),
-        ),
+        sources=_sources(settings, egress),
         remotes=RemotesByScheme(
             by_scheme, tokens={origin: token.get_secret_value() for origin, token in settings.remote_tokens.items()}
         ),
@@ -263,6 +237,40 @@ def _ports(
         clock=clock,
         entropy=entropy,
         signals=signals,
+    )
+
+
+def _passwords(settings: Settings) -> Argon2Passwords:
+    return Argon2Passwords(
+        memory_mib=settings.password_memory_mib,
+        passes=settings.password_passes,
+        hashes_at_once_max=settings.password_hashes_at_once_max,
+        hashes_waiting_max=settings.password_hashes_waiting_max,
+        bytes_max=settings.password_bytes_max,
+    )
+
+
+def _sources(settings: Settings, egress: Egress) -> PollingPorts:
+    return PollingPorts(
+        http=HttpFetch(egress, source_bytes_max=settings.source_bytes_max),
+        files=PollFolder(
+            settings.poll_folder, files_max=settings.poll_files_max, entries_max=settings.poll_entries_max
+        ),
+        files_of_user=lambda folder: PollFolder(
+            None,
+            anywhere=True,
+            start=folder,
+            files_max=settings.poll_files_max,
+            entries_max=settings.poll_entries_max,
+        ),
+        preparation=ArchivePreparation(
+            ArchiveLimits(
+                unpacked_bytes_max=settings.unpacked_bytes_max,
+                unpack_ratio_max=settings.unpack_ratio_max,
+                archive_entries_max=settings.archive_entries_max,
+                source_bytes_max=settings.source_bytes_max,
+            )
+        ),
     )
 
 

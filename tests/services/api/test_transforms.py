@@ -64,7 +64,7 @@ def test_a_refused_query_has_its_place_in_the_manifest(client: httpx.Client) -> 
         ("/local/readings/transform", BOTH, None, 400, "invalid-request"),
         ("/local/readings/transform", ROOT, None, 422, "invalid-manifest"),
         ("/local/nobody/transform", BOTH, None, 404, "not-found"),
-        (PATH, BOTH.replace("name: chosen", "name: nobody"), None, 404, "not-found"),
+        (PATH, BOTH.replace("name: chosen", "name: nobody"), None, 400, "invalid-request"),
         (PATH, f"{BOTH}---\n{BOTH}", None, 400, "invalid-request"),
         (PATH, BOTH, "application/xml", 415, "unsupported-media-type"),
     ],

@@ -22,7 +22,7 @@ from fastapi.security.base import SecurityBase
 
 from odfabric.domain.access import STRANGER, Action, Verdict, owner_of, refusal
 from odfabric.domain.access import Subject as Subject
-from odfabric.errors import InvalidRequest, NotFound, Unauthenticated
+from odfabric.errors import CredentialRefused, InvalidRequest, NotFound
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.references import parse_name
 from odfabric.model.account import Account
@@ -57,7 +57,7 @@ class Authentication:
     def subject(self, request: Request) -> Subject:
         """Whose token the header carries, else whose session the cookie; without either it is a stranger.
 
-        Raises InvalidRequest for a header that is none, Unauthenticated with the reason for a token that does not count, AccessDenied for
+        Raises InvalidRequest for a header that is none, CredentialRefused with the reason for a token that does not count, AccessDenied for
         a session's request that comes from another page.
         """
         address = request.client.host if request.client else None
@@ -160,6 +160,8 @@ class RequiresPullable:
             if access.policy.decide_here(caller, Action.CREATE, under=alias.account) is Verdict.DENIED:
                 raise NotFound("dataset", shown, hint=hidden.hint) from None
             access.require_here(caller, Action.CREATE, under=alias.account, shown=shown)
+            if alias.account is None or access.accounts.by_name(alias.account) is None:
+                raise NotFound("account", account, hint="make it first, or name another one") from None
             return alias, None
 
 
@@ -186,7 +188,7 @@ def page_visitor(request: Request) -> tuple[Subject, str | None]:
     if session is not None:
         try:
             return replace(authenticate(session, ports=node_of(request).people), address=address), session
-        except Unauthenticated:
+        except CredentialRefused:
             pass
     return replace(STRANGER, address=address), None
 

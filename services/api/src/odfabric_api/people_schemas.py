@@ -205,6 +205,13 @@ class LoginAnswer(Answer):
     access_token: str
 
 
+class TokenValid(Answer):
+    """Whose token it is."""
+
+    account_name: str
+    scopes: list[str]
+
+
 class DeviceStarted(BaseModel):
     """RFC 8628, section 3.2."""
 

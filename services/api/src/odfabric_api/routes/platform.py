@@ -20,7 +20,7 @@ from odfabric.usecases.people.tokens import IssuedToken
 from odfabric_api.auth import Authentication, node_of
 from odfabric_api.forms import FORM_MEDIA_TYPE, read_form
 from odfabric_api.json_body import JsonModel, json_body, read_json, strict_json
-from odfabric_api.people_schemas import DeviceStarted, DeviceToken, LoginAnswer, RuntimeConfig
+from odfabric_api.people_schemas import DeviceStarted, DeviceToken, LoginAnswer, RuntimeConfig, TokenValid
 from odfabric_api.schemas import answers
 from odfabric_api.sessions import public_origin
 
@@ -129,7 +129,7 @@ async def redeem(request: Request) -> Response:
 @router.get(
     "/platform/token/validate",
     summary="Whether a token counts",
-    responses={**answers(None), 200: {"description": "It does"}},
+    responses=answers(TokenValid, text="It does"),
 )
 def validate(request: Request) -> Response:
     """200 if it does, 401 if it has expired, 400 if it is none of this node's or was withdrawn."""
@@ -142,7 +142,8 @@ def validate(request: Request) -> Response:
         raise InvalidRequest(error.message, hint=error.hint) from None
     if subject.account is None:
         raise InvalidRequest("no token was sent", hint="send `Authorization: Bearer TOKEN`")
-    return Response(status_code=200)
+    value = {"accountName": str(subject.account.name), "scopes": sorted(scope.value for scope in subject.scopes)}
+    return JSONResponse(value)
 
 
 @router.get(
