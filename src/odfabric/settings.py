@@ -147,6 +147,13 @@ class Settings(BaseSettings):
         description="Accounts and addresses whose requests one process counts without Redis; of more, those that asked longest ago "
         "are forgotten",
     )
+    audit_flush_s: float = Field(
+        60.0, gt=0, description="Pause between two pushes of new entries of the audit into the dataset `system/audit`"
+    )
+    audit_flush_entries_max: int = Field(10_000, ge=1, description="Most entries of one such push")
+    audit_kept_s: float = Field(
+        30 * 24 * 3600.0, description="How long entries stay in the database after they are in that dataset"
+    )
 
     node_uri: str = Field("urn:odfabric:local", description="URI of this node: the source of its events")
     remote_tokens: dict[str, SecretStr] = Field({}, description="Bearer tokens for pulling, by origin (JSON object)")

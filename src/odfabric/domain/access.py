@@ -188,7 +188,7 @@ class AccessPolicy:
             return Verdict.ALLOWED
         if subject.account is None:
             return Verdict.STRANGER
-        if role.rank < LEAST_ROLES[action].rank or (owner == SYSTEM_ACCOUNT and action in _NEVER_ON_SYSTEM):
+        if role.rank < LEAST_ROLES[action].rank or _is_system_only(subject.account, action, owner):
             return Verdict.DENIED
         return Verdict.ALLOWED if in_scope else Verdict.OUT_OF_SCOPE
 
@@ -235,8 +235,12 @@ class AccessPolicy:
         return role is OrganisationRole.ADMIN or (role is not None and action is Action.CREATE)
 
 
-_NEVER_ON_SYSTEM = frozenset({Action.PUSH, Action.WRITE, Action.DELETE})
-"""What nobody may do to the system's datasets, admins included."""
+_SYSTEM_ONLY = frozenset({Action.PUSH, Action.WRITE, Action.DELETE})
+"""What nobody but the node itself may do to the system's datasets, admins included."""
+
+
+def _is_system_only(account: Account, action: Action, owner: AccountName) -> bool:
+    return owner == SYSTEM_ACCOUNT and action in _SYSTEM_ONLY and account.name != SYSTEM_ACCOUNT
 
 
 def refusal(verdict: Verdict, action: Action, subject: Subject, *, shown: str, what: str = "dataset") -> OdfError:

@@ -96,6 +96,7 @@ def delete_dataset(
     entry: CatalogEntry,
     *,
     subject: Subject,
+    access: Access,
     repository: Repository,
     commits: Commits,
     if_match: Multihash | None = None,
@@ -103,10 +104,12 @@ def delete_dataset(
     """Delete a dataset that no derivative dataset reads which the subject may read. Raises InUse naming those that do.
 
     `repository` is as the subject sees it: whoever derives something private from a dataset neither shows nor keeps it.
+    Raises NotFound, AccessDenied.
 
     Who begins to read it meanwhile waits, and then finds that it is gone (`usecases.commit`); one of a node that shares the objects
     and no locks may begin between the look and the deletion.
     """
+    access.require(subject, Action.DELETE, entry)
     looked_at: dict[DatasetId, Multihash] = {}
     _refuse_readers(entry, looked_at, repository)
     # All chains have been read by now, so that others do not wait for long.

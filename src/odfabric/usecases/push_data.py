@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from odfabric.domain.access import Subject
+from odfabric.domain.access import Action, Subject
 from odfabric.domain.idempotency import idempotency_key_hash
 from odfabric.domain.ingest_plan import push_source
 from odfabric.domain.media_types import read_step_for
@@ -25,6 +25,7 @@ from odfabric.model.multihash import Multihash
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
+from odfabric.usecases.access import Access
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.job_actor import account_of, by_member
 from odfabric.usecases.repository import Repository
@@ -77,6 +78,7 @@ def accept_push(
     request: PushData,
     *,
     subject: Subject,
+    access: Access,
     repository: Repository,
     jobs: Jobs,
     objects: ObjectStore,
@@ -90,10 +92,11 @@ def accept_push(
 
     A body of `inline_bytes_max` bytes or fewer goes with the job, a larger one into this node's `staging_part` of the objects.
 
-    Raises NotFound, SourceNotFound, UnsupportedMediaType, InvalidRequest, LimitExceeded before the body is read;
+    Raises NotFound, AccessDenied, SourceNotFound, UnsupportedMediaType, InvalidRequest, LimitExceeded before the body is read;
     IdempotencyKeyReused.
     """
     entry = repository.resolve(request.dataset)
+    access.require(subject, Action.PUSH, entry)
     queue.check(entry, account_of(subject), jobs=jobs)
     _check_acceptable(entry, request, repository=repository)
     staged = stage_body(

@@ -52,6 +52,7 @@ from odfabric.usecases.set_transform import ChangedTransform, set_transform
 from odfabric.usecases.staging import collect_staged
 from odfabric.usecases.subscribe import own_subscription, seen_subscriptions, subscribe, unsubscribe
 from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify
+from odfabric.wiring.audit import AuditVerbs
 from odfabric.wiring.cursors import cursor_verbs
 from odfabric.wiring.heartbeats import heartbeats
 from odfabric.wiring.indexes import IndexVerbs
@@ -111,6 +112,14 @@ class Node:
             entropy=ports.entropy,
             account=str(self.account),
             signals=ports.signals,
+        )
+        self.audit = AuditVerbs(
+            ports=ports,
+            settings=settings,
+            access=self.access,
+            repository=self.repository,
+            commits=self.commits,
+            accept_push=lambda push, by: self.accept_push(push, by=by),
         )
         self._verbs = JobWork(
             ports=ports,
@@ -208,7 +217,12 @@ class Node:
         """Delete a dataset."""
         subject = by or self.operator
         delete_dataset(
-            entry, subject=subject, repository=self.seen_by(subject), commits=self.commits, if_match=if_match
+            entry,
+            subject=subject,
+            access=self.access,
+            repository=self.seen_by(subject),
+            commits=self.commits,
+            if_match=if_match,
         )
         self.ports.signals.send(Topic.OUTBOX)
 
@@ -271,6 +285,7 @@ class Node:
         accepted = accept_push(
             request,
             subject=by or self.operator,
+            access=self.access,
             repository=self.repository,
             jobs=self.ports.jobs,
             objects=self.ports.objects,
@@ -523,11 +538,15 @@ class Node:
         return metrics_text(self.registry)
 
     def keep_house(self) -> int:
-        """Remove leftovers and some objects that no chain names; how many.
+        """Remove leftovers, old entries of the audit's log and some objects that no chain names; how many.
 
         Where other nodes commit too, objects that no chain names stay: no lock keeps those nodes away.
         """
-        return self.remove_leftovers() + (self._collection.step() if self._follow_heads is None else 0)
+        return (
+            self.remove_leftovers()
+            + self.audit.forget()
+            + (self._collection.step() if self._follow_heads is None else 0)
+        )
 
     def remove_leftovers(self) -> int:
         """Remove abandoned uploads and what dead processes left behind (`sweepers`), once they are old enough; how many."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from odfabric.errors import OdfError
+from odfabric.model.job import Job
 from odfabric.model.subscription import Delivery
 from odfabric.ports.signals import Topic
 from odfabric.wiring import Node
@@ -24,6 +25,8 @@ _log = logging.getLogger(__name__)
 
 PAUSE_AFTER_FAILURE_S = 1.0
 HOUSEKEEPING_S = 600.0
+FINISHED_LOOK_S = 0.2
+"""Pause between two looks at a job that another thread or worker does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,7 @@ class Runner:
             *((f"jobs-{number}", self.one_job, partial(pause, Topic.JOBS)) for number in range(pace.job_threads)),
             ("outbox", self._relay, partial(pause, Topic.OUTBOX)),
             ("deliveries", self._deliver, partial(pause, Topic.DELIVERIES)),
+            ("audit", self._flush_audit, lambda: None),
             ("housekeeping", self._keep_house, partial(self._stop.wait, HOUSEKEEPING_S)),
         ]
         self._threads = [
@@ -121,6 +125,16 @@ class Runner:
             self._node.deliver(delivery)
         except Exception:  # noqa: BLE001  # the lease ends and another attempt is made
             _log.exception("delivery %s", delivery.id)
+
+    def _flush_audit(self) -> bool:
+        """After a pause, push new entries of the audit; what is not committed when the worker stops is pushed again by the next one."""
+        stopping = self._stop.wait(self._node.settings.audit_flush_s)
+        return not stopping and self._node.audit.flush(self._finished) > 0
+
+    def _finished(self, job: Job) -> Job:
+        while not job.status.final and not self._stop.wait(FINISHED_LOOK_S):
+            job = self._node.job(job.id)
+        return job
 
     def _keep_house(self) -> bool:
         self._node.keep_house()
