@@ -14,6 +14,7 @@ from odfabric.model.account import Account, OrganisationRole
 from odfabric.usecases.people.accounts import change_account, delete_account, find_account
 from odfabric.usecases.people.organisations import create_organisation, list_members, set_member
 from odfabric.usecases.people.sign_in import change_password
+from odfabric.usecases.people.values import account_value, managed_value, myself_value, role_value
 from odfabric_api.auth import Member, manages, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.people_schemas import (
@@ -22,9 +23,6 @@ from odfabric_api.people_schemas import (
     MemberList,
     MemberView,
     Myself,
-    account_value,
-    managed_value,
-    role_value,
 )
 from odfabric_api.preconditions import VERSION_MATCH, header_parameters, version_of, version_tag
 from odfabric_api.schemas import answers
@@ -68,15 +66,7 @@ def get_myself(request: Request, caller: Member) -> Response:
     """Of the token or session that the request carries."""
     account = caller.account
     assert account is not None
-    value = {
-        "id": str(account.id),
-        "accountName": str(account.name),
-        "account": managed_value(account),
-        "organisations": [{"name": str(found.name), "role": role.value} for found, role in caller.organisations],
-        "scopes": sorted(scope.value for scope in caller.scopes),
-        "token": caller.token,
-    }
-    return JSONResponse(value)
+    return JSONResponse(myself_value(caller, account))
 
 
 @router.put(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Annotated, Literal
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse
 from odfabric.errors import InvalidRequest, Place
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.account import Account, AccountKind, AccountLimits
-from odfabric.model.audit import AuditOutcome, StoredAuditEntry
+from odfabric.model.audit import AuditOutcome
 from odfabric.model.instant import Instant
 from odfabric.usecases.people.accounts import (
     create_account,
@@ -32,6 +32,7 @@ from odfabric.usecases.people.invitations import (
     reset_password,
     revoke_invitation,
 )
+from odfabric.usecases.people.values import audit_value, invitation_url, invitation_value, managed_value
 from odfabric_api.auth import Admin, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.people_schemas import (
@@ -41,8 +42,6 @@ from odfabric_api.people_schemas import (
     InvitationList,
     InvitationMade,
     ManagedAccountView,
-    invitation_value,
-    managed_value,
 )
 from odfabric_api.preconditions import VERSION_MATCH, header_parameters, version_of, version_tag
 from odfabric_api.schemas import answers
@@ -194,8 +193,7 @@ async def post_invitation(request: Request, caller: Admin) -> Response:
         return invite(name=body.name, email=body.email, is_admin=body.is_admin, subject=caller, ports=node.people)
 
     issued = await to_thread.run_sync(create)
-    url = f"{public_origin(request)}/setup?code={quote(issued.code)}"
-    value = {**_invitation(issued, body.reset_of), "url": url}
+    value = {**_invitation(issued, body.reset_of), "url": invitation_url(public_origin(request), issued.code)}
     return JSONResponse(value, status_code=201)
 
 
@@ -274,28 +272,7 @@ def get_audit(
         asked = {name: value for name, value in given.items() if value is not None}
         page = urlencode({"limit": limit, "after": found[-1].id, **asked})
         headers["link"] = f'</admin/audit?{page}>; rel="next"'
-    return JSONResponse({"entries": [_entry(each) for each in found]}, headers=headers)
-
-
-def _entry(stored: StoredAuditEntry) -> dict[str, object]:
-    entry = stored.entry
-    return {
-        "id": stored.id,
-        "kind": entry.kind.value,
-        "at": str(entry.at),
-        "lastAt": str(stored.last_at),
-        "count": stored.count,
-        "outcome": entry.outcome.value,
-        "actor": {
-            "account": entry.actor.account,
-            "name": entry.actor.name,
-            "token": entry.actor.token,
-            "address": entry.actor.address,
-        },
-        "target": entry.target,
-        "dataset": str(entry.dataset) if entry.dataset else None,
-        "detail": dict(entry.detail),
-    }
+    return JSONResponse({"entries": [audit_value(each) for each in found]}, headers=headers)
 
 
 def _invitation(issued: IssuedInvitation, account: str | None) -> dict[str, object]:

@@ -16,11 +16,12 @@ from odfabric.usecases.people.devices import decide_device, look_at_device, show
 from odfabric.usecases.people.invitations import accept, look_at
 from odfabric.usecases.people.sign_in import check_password, open_session
 from odfabric.usecases.people.tokens import IssuedToken, revoke_token
+from odfabric.usecases.people.values import managed_value
 from odfabric.usecases.problem import problem_document
 from odfabric_api.auth import Member, Subject, node_of, page_visitor
 from odfabric_api.forms import read_form
 from odfabric_api.json_body import JsonModel, json_body, read_json
-from odfabric_api.people_schemas import SessionView, managed_value
+from odfabric_api.people_schemas import SessionView
 from odfabric_api.problems import status_of
 from odfabric_api.schemas import answers
 from odfabric_api.sessions import close_cookie, cookie_of, csrf_token, open_cookie, public_origin

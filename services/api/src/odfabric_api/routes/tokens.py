@@ -18,6 +18,7 @@ from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.usecases.people.tokens import (
     DATASETS_MAX,
+    LISTED_KINDS,
     NewToken,
     create_token,
     inspect_token,
@@ -25,10 +26,11 @@ from odfabric.usecases.people.tokens import (
     revoke_token,
     state_of,
 )
+from odfabric.usecases.people.values import KINDS_OF_TOKENS, token_value
 from odfabric.wiring import Node
 from odfabric_api.auth import Member, Subject, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
-from odfabric_api.people_schemas import TokenMade, TokenPage, TokenView, token_value
+from odfabric_api.people_schemas import TokenMade, TokenPage, TokenView
 from odfabric_api.schemas import answers
 
 router = APIRouter(tags=["tokens"])
@@ -36,7 +38,6 @@ router = APIRouter(tags=["tokens"])
 TokenId = Annotated[str, Path(description="Id of the token, as the answer 201 told it")]
 AccountQuery = Annotated[str | None, Query(description="Whose: an account that the caller manages; default: its own")]
 
-_KINDS = {"personal": TokenKind.PERSONAL, "service": TokenKind.SERVICE, "reference": TokenKind.REFERENCE}
 PAGE_ROWS_DEFAULT = 100
 
 
@@ -100,7 +101,7 @@ def get_tokens(
         raise InvalidRequest(
             f"limit is between 1 and {node.settings.page_rows_max}", place=Place(field="limit"), hint="use pages"
         )
-    kinds = frozenset({TokenKind.SESSION}) if kind == "session" else frozenset(_KINDS.values())
+    kinds = frozenset({TokenKind.SESSION}) if kind == "session" else LISTED_KINDS
     found = list_tokens(of=account, kinds=kinds, after=after, limit=limit, subject=caller, ports=node.people)
     headers = {}
     if len(found) == limit:
@@ -139,7 +140,7 @@ def delete_token(request: Request, caller: Member, token_id: TokenId) -> Respons
 def _wanted(body: TokenBody, caller: Subject, node: Node) -> NewToken:
     return NewToken(
         name=body.name,
-        kind=_KINDS[body.kind],
+        kind=KINDS_OF_TOKENS[body.kind],
         scopes=frozenset(map(Scope, body.scopes)),
         datasets=None if body.datasets is None else frozenset(_dataset(each, caller, node) for each in body.datasets),
         expires_at=None if body.expires_at is None else _instant(body.expires_at),
