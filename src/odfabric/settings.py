@@ -147,6 +147,23 @@ class Settings(BaseSettings):
         description="Accounts and addresses whose requests one process counts without Redis; of more, those that asked longest ago "
         "are forgotten",
     )
+    account_datasets_max: int = Field(
+        10_000, ge=0, description="Datasets of one account, for which no admin has set another limit"
+    )
+    account_stored_bytes_max: int = Field(
+        1024 * GIB, ge=0, description="Bytes of the datasets of one account, the same"
+    )
+    account_pushes_per_minute_max: int = Field(
+        6000, ge=0, description="Pushes of one account within a minute, the same"
+    )
+    account_queries_at_once_max: int = Field(
+        4, ge=1, description="Queries of one account, or of strangers from one address, in one api at once, the same"
+    )
+    sign_ins_per_address_max: int = Field(
+        30, ge=1, description="Attempts to sign in from one address within `sign_in_window_s`"
+    )
+    sign_ins_per_account_max: int = Field(10, ge=1, description="Failed attempts for one name in that time")
+    sign_in_window_s: int = Field(300, ge=1, description="The time in which they are counted")
     audit_flush_s: float = Field(
         60.0, gt=0, description="Pause between two pushes of new entries of the audit into the dataset `system/audit`"
     )

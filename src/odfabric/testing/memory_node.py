@@ -22,9 +22,11 @@ from odfabric.adapters.memory.jobs import MemoryJobs
 from odfabric.adapters.memory.object_store import MemoryObjectStore
 from odfabric.adapters.memory.passwords import QuickPasswords
 from odfabric.adapters.memory.polling_files import MemoryPollingFiles
+from odfabric.adapters.memory.rate_limits import MemoryRateLimits
 from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
 from odfabric.adapters.memory.state_index import MemoryStateIndex
 from odfabric.adapters.memory.store import MemoryStore
+from odfabric.adapters.memory.usage import MemoryUsage
 from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
@@ -87,6 +89,8 @@ class MemoryNode:
             devices=MemoryDeviceAuthorisations(self.store),
             audit=MemoryAuditLog(self.store),
             passwords=QuickPasswords(),
+            rate_limits=MemoryRateLimits(keys_max=1000, seconds=lambda: self.clock.now().epoch_ns / 1e9),
+            usage=MemoryUsage(self.store),
             objects=self.objects,
             jobs=MemoryJobs(self.store),
             outbox=MemoryOutbox(self.store),
@@ -138,6 +142,7 @@ class MemoryNode:
             invitations=MemoryInvitations(store),
             devices=MemoryDeviceAuthorisations(store),
             audit=MemoryAuditLog(store),
+            usage=MemoryUsage(store),
             jobs=MemoryJobs(store),
             outbox=MemoryOutbox(store),
             removed=MemoryRemovedDatasets(store),

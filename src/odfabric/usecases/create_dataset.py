@@ -26,6 +26,7 @@ from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
 from odfabric.usecases.access import Access
+from odfabric.usecases.account_quotas import AccountQuotas
 from odfabric.usecases.commit import Commits
 from odfabric.usecases.expected_columns import ExpectedColumns
 from odfabric.usecases.judge_source import SourceJudge
@@ -38,6 +39,7 @@ def create_dataset(
     *,
     subject: Subject,
     access: Access,
+    quotas: AccountQuotas,
     visibility: Visibility,
     repository: Repository,
     commits: Commits,
@@ -49,7 +51,7 @@ def create_dataset(
     """The new entry and its head.
 
     `repository` is as the subject sees it: a transform reads only what the subject may read. Raises InvalidManifest,
-    IncompatibleSchema, InvalidQuery, AlreadyExists, AccessDenied, NotFound for an account that is not there or an input that goes meanwhile.
+    IncompatibleSchema, InvalidQuery, AlreadyExists, AccessDenied, LimitExceeded, NotFound for an account that is not there or an input that goes meanwhile.
     """
     alias = creatable_alias(snapshot.name, subject, access=access, repository=repository)
     if (there := repository.find(alias)) is not None:
@@ -57,6 +59,7 @@ def create_dataset(
         raise AlreadyExists(
             f"a dataset named {there.alias} exists", hint="choose another name, or delete that one first"
         )
+    quotas.check_new_dataset(owner_of(alias))
     key = keys.create()
     now = clock.now().truncated_to_millis()
     dataset_id = DatasetId(key.public)

@@ -20,6 +20,7 @@ from odfabric.model.metadata import DatasetKind
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.jobs import Jobs
 from odfabric.usecases.access import Access
+from odfabric.usecases.account_quotas import AccountQuotas
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.job_actor import account_of, by_member
 from odfabric.usecases.job_run import JobRun
@@ -62,10 +63,12 @@ class PullRights:
 
     subject: Subject
     access: Access
+    quotas: AccountQuotas
 
     def check_pull(self, entry: CatalogEntry) -> None:
-        """Raises NotFound or AccessDenied unless the asker may change the dataset."""
+        """Raises NotFound or AccessDenied unless the asker may change the dataset, LimitExceeded if its owner's space is used up."""
         self.access.require(self.subject, Action.WRITE, entry)
+        self.quotas.check_more_bytes(owner_of(entry.alias))
 
     def may_pull(self, entry: CatalogEntry) -> bool:
         """Whether the asker may change the dataset."""
@@ -77,6 +80,8 @@ class PullRights:
             self.check_pull(entry)
         else:
             self.access.require_here(self.subject, Action.CREATE, under=owner_of(alias), shown=str(alias))
+            self.quotas.check_new_dataset(owner_of(alias))
+            self.quotas.check_more_bytes(owner_of(alias))
 
     def check_inputs(self, entry: CatalogEntry, inputs: Iterable[DatasetId]) -> None:
         """Raises NotFound for an input that the owner of the derivative dataset may not read, as if it were not there."""

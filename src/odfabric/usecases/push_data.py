@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from odfabric.domain.access import Action, Subject
+from odfabric.domain.access import Action, Subject, owner_of
 from odfabric.domain.idempotency import idempotency_key_hash
 from odfabric.domain.ingest_plan import push_source
 from odfabric.domain.media_types import read_step_for
@@ -26,6 +26,7 @@ from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.usecases.access import Access
+from odfabric.usecases.account_quotas import AccountQuotas
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.job_actor import account_of, by_member
 from odfabric.usecases.repository import Repository
@@ -79,6 +80,7 @@ def accept_push(
     *,
     subject: Subject,
     access: Access,
+    quotas: AccountQuotas,
     repository: Repository,
     jobs: Jobs,
     objects: ObjectStore,
@@ -97,6 +99,8 @@ def accept_push(
     """
     entry = repository.resolve(request.dataset)
     access.require(subject, Action.PUSH, entry)
+    quotas.take_push(subject)
+    quotas.check_more_bytes(owner_of(entry.alias))
     queue.check(entry, account_of(subject), jobs=jobs)
     _check_acceptable(entry, request, repository=repository)
     staged = stage_body(

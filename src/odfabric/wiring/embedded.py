@@ -6,6 +6,7 @@ workspace is complete once its database has all migrations; opening one that is 
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -24,6 +25,7 @@ from odfabric.adapters.local_fs.dataset_keys import KeyFileDatasetKeys
 from odfabric.adapters.local_fs.exchange import FolderExchange
 from odfabric.adapters.local_fs.poll_folder import PollFolder
 from odfabric.adapters.local_fs.remote_folder import FolderRemoteDatasets
+from odfabric.adapters.memory.rate_limits import MemoryRateLimits
 from odfabric.adapters.memory.signals import MemorySignals
 from odfabric.adapters.persist.metrics import PersistCollector
 from odfabric.adapters.sql.accounts import SqlAccounts
@@ -39,6 +41,7 @@ from odfabric.adapters.sql.jobs import SqlJobs
 from odfabric.adapters.sql.relations import SqlRelations
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.upgrade import check_upgraded, upgrade
+from odfabric.adapters.sql.usage import SqlUsage
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
 from odfabric.adapters.unreliable.crash_points import CRASH_POINT_TEXTS, CrashPoints
 from odfabric.domain.access import SYSTEM_ACCOUNT
@@ -50,6 +53,7 @@ from odfabric.ports.clock import Clock
 from odfabric.ports.commit_intents import CommitIntents
 from odfabric.ports.egress import RemoteDatasets
 from odfabric.ports.engine import Engine
+from odfabric.ports.rate_limits import RateLimits
 from odfabric.ports.signals import Signals
 from odfabric.ports.state_index import StateIndex
 from odfabric.settings import Settings
@@ -158,7 +162,8 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         location = persist_location(settings)
         closing.callback(location.close)
         index = open_state_index(settings, location, objects=stores.objects, exchange=exchange)
-        ports = _ports(settings, stores, egress, exchange, used, clock or SystemClock(), signals, index)
+        counted = _rate_limits(settings, closing)
+        ports = _ports(settings, stores, egress, exchange, used, clock or SystemClock(), signals, index, counted)
         intents: CommitIntents = SqlCommitIntents(stores.database)
         if settings.crash_at is not None and settings.crash_at.partition("@")[0] not in ENGINE_CRASH_POINTS:
             armed = CrashPoints(settings.crash_at)
@@ -191,6 +196,7 @@ def _ports(
     clock: Clock,
     signals: Signals,
     state_index: StateIndex,
+    rate_limits: RateLimits,
 ) -> NodePorts:
     workspace = settings.workspace
     entropy = SystemEntropy()
@@ -217,6 +223,8 @@ def _ports(
         devices=SqlDeviceAuthorisations(stores.database),
         audit=SqlAuditLog(stores.database),
         passwords=_passwords(settings),
+        rate_limits=rate_limits,
+        usage=SqlUsage(stores.database),
         objects=stores.objects,
         stored=stores.stored,
         jobs=SqlJobs(stores.database),
@@ -238,6 +246,19 @@ def _ports(
         entropy=entropy,
         signals=signals,
     )
+
+
+def _rate_limits(settings: Settings, closing: ExitStack) -> RateLimits:
+    local = MemoryRateLimits(keys_max=settings.rate_limit_keys_max)
+    if settings.redis_url is None:
+        return local
+    from odfabric.adapters.redis.rate_limits import RedisRateLimits  # no command without Redis waits for its client
+
+    # All processes of a node know its token, and nobody else does.
+    secret = hashlib.sha256(f"rate limits of {token(settings)}".encode()).digest()
+    shared = RedisRateLimits(settings.redis_url, name=settings.redis_name, secret=secret, local=local)
+    closing.callback(shared.close)
+    return shared
 
 
 def _passwords(settings: Settings) -> Argon2Passwords:

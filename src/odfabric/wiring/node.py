@@ -26,6 +26,7 @@ from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.signals import Topic
 from odfabric.settings import Settings
 from odfabric.usecases.access import Access
+from odfabric.usecases.account_quotas import measure_usage
 from odfabric.usecases.collect_objects import CollectedPortion, Collection, CollectPorts, collect_objects
 from odfabric.usecases.commit import Commits
 from odfabric.usecases.commit_result import CommitResult
@@ -58,9 +59,12 @@ from odfabric.wiring.heartbeats import heartbeats
 from odfabric.wiring.indexes import IndexVerbs
 from odfabric.wiring.metrics import metrics_text, registry_of
 from odfabric.wiring.node_ports import NodePorts
-from odfabric.wiring.people import people_ports
+from odfabric.wiring.people import account_quotas, people_ports
 from odfabric.wiring.waiting import WAITING_JOBS_MAX, waited_for
 from odfabric.wiring.work import JobWork
+
+MEASURED_AT_ONCE_MAX = 100
+"""Datasets of older releases of which one round of housekeeping finds out how much they store."""
 
 
 class Node:
@@ -81,6 +85,7 @@ class Node:
             catalog=ports.catalog,
         )
         self.people = people_ports(ports, self.access, settings)
+        self.quotas = account_quotas(ports, settings)
         self.commits = Commits(
             chains=ports.chains,
             catalog=ports.catalog,
@@ -125,6 +130,7 @@ class Node:
             ports=ports,
             settings=settings,
             access=self.access,
+            quotas=self.quotas,
             repository=self.repository,
             stored=self._repository(ports.stored) if ports.stored else self.repository,
             commits=self.commits,
@@ -167,6 +173,7 @@ class Node:
             snapshot,
             subject=subject,
             access=self.access,
+            quotas=self.quotas,
             visibility=visibility,
             repository=self.seen_by(subject),
             commits=self.commits,
@@ -286,6 +293,7 @@ class Node:
             request,
             subject=by or self.operator,
             access=self.access,
+            quotas=self.quotas,
             repository=self.repository,
             jobs=self.ports.jobs,
             objects=self.ports.objects,
@@ -542,6 +550,7 @@ class Node:
 
         Where other nodes commit too, objects that no chain names stay: no lock keeps those nodes away.
         """
+        measure_usage(usage=self.ports.usage, repository=self.repository, datasets_max=MEASURED_AT_ONCE_MAX)
         return (
             self.remove_leftovers()
             + self.audit.forget()

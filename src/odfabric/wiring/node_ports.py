@@ -21,10 +21,12 @@ from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.outbox import Outbox
 from odfabric.ports.passwords import Passwords
+from odfabric.ports.rate_limits import RateLimits
 from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.signals import Signals
 from odfabric.ports.state_index import StateIndex
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
+from odfabric.ports.usage import Usage
 from odfabric.usecases.poll_source import PollingPorts
 
 
@@ -41,6 +43,8 @@ class NodePorts:
     devices: DeviceAuthorisations
     audit: AuditLog
     passwords: Passwords
+    rate_limits: RateLimits
+    usage: Usage
     objects: ObjectStore
     jobs: Jobs
     outbox: Outbox
@@ -76,6 +80,8 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         devices=interceptor.devices(ports.devices),
         audit=interceptor.audit_log(ports.audit),
         passwords=ports.passwords,
+        rate_limits=ports.rate_limits,
+        usage=interceptor.usage(ports.usage),
         objects=interceptor.objects(ports.objects),
         jobs=interceptor.jobs(ports.jobs),
         outbox=interceptor.outbox(ports.outbox),

@@ -5,8 +5,24 @@ from __future__ import annotations
 from odfabric.domain.passwords import PasswordRules
 from odfabric.settings import Settings
 from odfabric.usecases.access import Access
+from odfabric.usecases.account_quotas import AccountDefaults, AccountQuotas
 from odfabric.usecases.people.ports import PeopleLimits, PeoplePorts
 from odfabric.wiring.node_ports import NodePorts
+
+
+def account_quotas(ports: NodePorts, settings: Settings) -> AccountQuotas:
+    """The limits of accounts."""
+    return AccountQuotas(
+        accounts=ports.accounts,
+        usage=ports.usage,
+        rate_limits=ports.rate_limits,
+        defaults=AccountDefaults(
+            datasets_max=settings.account_datasets_max,
+            stored_bytes_max=settings.account_stored_bytes_max,
+            pushes_per_minute_max=settings.account_pushes_per_minute_max,
+            queries_at_once_max=settings.account_queries_at_once_max,
+        ),
+    )
 
 
 def people_ports(ports: NodePorts, access: Access, settings: Settings) -> PeoplePorts:
@@ -20,6 +36,7 @@ def people_ports(ports: NodePorts, access: Access, settings: Settings) -> People
         devices=ports.devices,
         audit=ports.audit,
         passwords=ports.passwords,
+        rate_limits=ports.rate_limits,
         password_rules=PasswordRules(
             characters_min=settings.password_characters_min, bytes_max=settings.password_bytes_max
         ),
@@ -37,5 +54,8 @@ def people_ports(ports: NodePorts, access: Access, settings: Settings) -> People
             members_max=settings.members_max,
             organisations_per_account_max=settings.organisations_per_account_max,
             refusals_window_s=settings.refusals_window_s,
+            sign_ins_per_address_max=settings.sign_ins_per_address_max,
+            sign_ins_per_account_max=settings.sign_ins_per_account_max,
+            sign_in_window_s=settings.sign_in_window_s,
         ),
     )

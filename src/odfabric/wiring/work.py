@@ -14,6 +14,7 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.job import Job, JobKind
 from odfabric.settings import Settings
 from odfabric.usecases.access import Access
+from odfabric.usecases.account_quotas import AccountQuotas
 from odfabric.usecases.commit import Commits
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.job_run import JobRun, LeasedRun
@@ -36,6 +37,7 @@ class JobWork:
     ports: NodePorts
     settings: Settings
     access: Access
+    quotas: AccountQuotas
     repository: Repository
     stored: Repository
     commits: Commits
@@ -74,7 +76,7 @@ class JobWork:
 
     def _run_pull(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
         verbs = PullVerbs(poll=self._poll, transform=self._transform, sync=self._sync)
-        rights = PullRights(subject=self.access.subject_later(job.account), access=self.access)
+        rights = PullRights(subject=self.access.subject_later(job.account), access=self.access, quotas=self.quotas)
         return run_pull(job, run, rights=rights, repository=self.repository, verbs=verbs)
 
     def _run_verify(self, job: Job, run: LeasedRun) -> Mapping[str, object]:

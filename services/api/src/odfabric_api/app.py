@@ -25,6 +25,7 @@ from odfabric_api.edge import EdgeLimits, EdgeMiddleware
 from odfabric_api.json_body import wrong_member
 from odfabric_api.openapi import ApiApplication
 from odfabric_api.problems import document_response, plain_problem, problem_response, status_of
+from odfabric_api.refusals import audit_task
 from odfabric_api.routes import (
     accounts,
     admin,
@@ -101,7 +102,9 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, OdfError)
     if status_of(problem_document(error)) >= 500:
         _log.error("%s %s: %s", request.method, request.url.path, error)
-    return problem_response(error, has_condition="if-match" in request.headers)
+    answer = problem_response(error, has_condition="if-match" in request.headers)
+    answer.background = audit_task(request, error)
+    return answer
 
 
 async def _answer_validation(request: Request, error: Exception) -> Response:

@@ -13,6 +13,7 @@ import hmac
 import re
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -30,6 +31,7 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias
 from odfabric.usecases.people.tokens import authenticate
 from odfabric.wiring import Node
+from odfabric_api.capacity import Capacity
 from odfabric_api.sessions import cookie_of, session_of
 
 BOOTSTRAP_TOKEN_ID = "operator"
@@ -88,7 +90,8 @@ class BearerToken(SecurityBase):
     def __call__(self, request: Request) -> Subject:
         """See `Authentication.subject`."""
         authentication: Authentication = request.app.state.authentication
-        return authentication.subject(request)
+        request.state.subject = subject = authentication.subject(request)
+        return subject
 
 
 Caller = Annotated[Subject, Security(BearerToken())]
@@ -191,6 +194,13 @@ def page_visitor(request: Request) -> tuple[Subject, str | None]:
         except CredentialRefused:
             pass
     return replace(STRANGER, address=address), None
+
+
+def querying(request: Request, caller: Subject) -> AbstractContextManager[None]:
+    """A slot for a query of the caller's, or of strangers from its address. Raises LimitExceeded when entered."""
+    capacity: Capacity = request.app.state.capacity
+    asker = str(caller.account.id) if caller.account is not None else f"address:{caller.address}"
+    return capacity.querying(asker, node_of(request).quotas.queries_at_once_max(caller))
 
 
 def manages(request: Request, caller: Subject, account: Account) -> bool:

@@ -25,17 +25,17 @@ class Slots:
     """A bounded number of requests of one kind. Used on the event loop only, so a plain number counts them."""
 
     def __init__(self, maximum: int, *, limit: str) -> None:
-        self._maximum, self._limit = maximum, limit
+        self.maximum, self._limit = maximum, limit
         self.taken = 0
 
     @contextmanager
     def taking_one(self) -> Iterator[None]:
         """A slot for as long as the context is open. Raises LimitExceeded if there is none."""
-        if self.taken >= self._maximum:
+        if self.taken >= self.maximum:
             raise LimitExceeded(
                 "too many requests of this kind at once",
                 limit=self._limit,
-                maximum=self._maximum,
+                maximum=self.maximum,
                 retry_after_s=RETRY_AFTER_S,
             )
         self.taken += 1
@@ -45,16 +45,43 @@ class Slots:
             self.taken -= 1
 
 
+class AccountSlots:
+    """Slots of each account by itself, so that one of them cannot take them all. Used on the event loop only."""
+
+    def __init__(self, *, limit: str) -> None:
+        self._limit = limit
+        self._slots: dict[str, Slots] = {}
+
+    @contextmanager
+    def taking_one(self, account: str, maximum: int) -> Iterator[None]:
+        """A slot of this account. Raises LimitExceeded if it has `maximum` already."""
+        slots = self._slots.setdefault(account, Slots(maximum, limit=self._limit))
+        slots.maximum = maximum
+        try:
+            with slots.taking_one():
+                yield
+        finally:
+            if slots.taken == 0:
+                self._slots.pop(account, None)
+
+
 class Capacity:
     """The slots and threads of one service."""
 
     def __init__(self, settings: Settings) -> None:
         self.pushes = Slots(settings.pushes_at_once_max, limit="pushes_at_once_max")
         self.queries = Slots(settings.queries_at_once_max, limit="queries_at_once_max")
+        self.account_queries = AccountSlots(limit="account_queries_at_once_max")
         self._push_threads = CapacityLimiter(settings.pushes_at_once_max)
         self._query_threads = CapacityLimiter(settings.queries_at_once_max)
         self._health_threads = CapacityLimiter(HEALTH_THREADS)
         self._health_wait_s_max = settings.health_wait_s_max
+
+    @contextmanager
+    def querying(self, asker: str, maximum: int) -> Iterator[None]:
+        """A slot for a query, of which `asker` may have `maximum` at once. Raises LimitExceeded."""
+        with self.account_queries.taking_one(asker, maximum), self.queries.taking_one():
+            yield
 
     async def run_push(self, verb: Callable[[], ResultT]) -> ResultT:
         """Run in a thread for pushes; the caller has a slot."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from odfabric.adapters.memory.deliveries import drop_subscriptions
 from odfabric.adapters.memory.store import MemoryStore, StoredDataset, StoredMessage
 from odfabric.domain.access import Viewer, owner_of
+from odfabric.domain.stored_bytes import stored_bytes
 from odfabric.errors import AlreadyExists, HeadMoved, LeaseLost, NotFound
 from odfabric.model.account import EVERYONE, Grant
 from odfabric.model.audit import AuditEntry
@@ -99,6 +100,8 @@ class MemoryChains:
             self._store.datasets[dataset] = stored
             self._store.removed.pop(dataset, None)
             _index(stored, blocks)
+            if stored.stored_bytes is not None:
+                stored.stored_bytes += stored_bytes(blocks)
             stored.records.update((record.key_hash, record) for record in idempotency)
             self._store.job_commits.update(dict.fromkeys(job_ids, blocks[-1].hash))
             self._store.outbox.append(StoredMessage(message))
@@ -121,6 +124,7 @@ class MemoryChains:
             stored = self._expect(dataset, expected) if entry is None else self._new_dataset(dataset, entry)
             self._store.datasets[dataset] = stored
             self._store.removed.pop(dataset, None)
+            stored.stored_bytes = None
             for page in read:
                 _index(stored, page.blocks)
                 for record in page.idempotency:

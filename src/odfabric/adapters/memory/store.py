@@ -23,12 +23,13 @@ from odfabric.ports.audit import storable
 
 @dataclass(slots=True)
 class StoredDataset:
-    """A dataset with its index. `rows[n]` is the block with number `n` after the first one's."""
+    """A dataset with its index. `rows[n]` is the block with number `n` after the first one's; bytes of None are not known."""
 
     entry: CatalogEntry
     rows: list[BlockRow] = field(default_factory=list)
     by_hash: dict[Multihash, BlockRow] = field(default_factory=dict)
     records: dict[bytes, IdempotencyRecord] = field(default_factory=dict)
+    stored_bytes: int | None = 0
 
     @property
     def head(self) -> Head:

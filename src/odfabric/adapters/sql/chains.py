@@ -21,6 +21,7 @@ from odfabric.adapters.sql.jobs import hold_uncancelled
 from odfabric.adapters.sql.relations import insert_grants, remove_relations_of_dataset
 from odfabric.adapters.sql.removed_datasets import mark_removed, unmark_removed
 from odfabric.adapters.sql.tables import blocks, datasets, heads, idempotency, job_commits, outbox
+from odfabric.domain.stored_bytes import stored_bytes
 from odfabric.errors import AlreadyExists, HeadMoved, NotFound
 from odfabric.model.account import Grant
 from odfabric.model.audit import AuditEntry
@@ -104,9 +105,9 @@ class SqlChains:
         head = Head(rows[-1].hash, rows[-1].sequence_number, rows[-1].system_time)
         with self._database.write() as connection:
             if entry is not None:
-                _create(connection, dataset, entry, head)
+                _create(connection, dataset, entry, head, size=stored_bytes(blocks))
             else:
-                _move(connection, dataset, expected=expected, to=head)
+                _move(connection, dataset, expected=expected, to=head, added=stored_bytes(blocks))
             _index(connection, dataset, rows)
             _record(connection, dataset, idempotency, job_ids, rows[-1].hash)
             insert_grants(connection, grants)
@@ -126,9 +127,9 @@ class SqlChains:
         """See the port."""
         with self._database.write() as connection:
             if entry is not None:
-                _create(connection, dataset, entry, head)
+                _create(connection, dataset, entry, head, size=None)
             else:
-                _move(connection, dataset, expected=expected, to=head)
+                _move(connection, dataset, expected=expected, to=head, added=None)
             for page in checked_pages(pages, expected=expected, head=head, message=message, entry=entry):
                 _index(connection, dataset, [BlockRow.of(block) for block in page.blocks])
                 for record in page.idempotency:
@@ -191,8 +192,13 @@ def _block_row(found: Row[tuple[object, ...]]) -> BlockRow:
     )
 
 
-def _move(connection: Connection, dataset: DatasetId, *, expected: Multihash | None, to: Head) -> None:
-    moved = update(heads).where(heads.c.dataset_id == dataset, heads.c.hash == expected).values(_head_values(to))
+def _move(
+    connection: Connection, dataset: DatasetId, *, expected: Multihash | None, to: Head, added: int | None
+) -> None:
+    """`added` bytes, None if they are not known, after which those of the dataset are not."""
+    size = None if added is None else heads.c.stored_bytes + added
+    values = {**_head_values(to), "stored_bytes": size}
+    moved = update(heads).where(heads.c.dataset_id == dataset, heads.c.hash == expected).values(values)
     if connection.execute(moved).rowcount == 0:
         raise _refusal(connection, dataset, expected)
 
@@ -204,14 +210,14 @@ def _refusal(connection: Connection, dataset: DatasetId, expected: Multihash | N
     return HeadMoved(expected=str(expected), actual=str(actual.hash))
 
 
-def _create(connection: Connection, dataset: DatasetId, entry: CatalogEntry, head: Head) -> None:
+def _create(connection: Connection, dataset: DatasetId, entry: CatalogEntry, head: Head, *, size: int | None) -> None:
     if entry.alias.account is not None:
         hold_name(connection, entry.alias.account)
     if not insert_new(connection, datasets, entry_values(entry)):
         raise AlreadyExists(
             f"a dataset with the name {entry.alias} or the id {dataset} exists already", hint="choose another name"
         )
-    connection.execute(insert(heads).values(dataset_id=dataset, **_head_values(head)))
+    connection.execute(insert(heads).values(dataset_id=dataset, stored_bytes=size, **_head_values(head)))
     unmark_removed(connection, dataset)
 
 

@@ -39,11 +39,12 @@ from odfabric.adapters.sql.column_types import (
     folded_text,
 )
 
-SCHEMA_REVISION = "0005"
+SCHEMA_REVISION = "0006"
 """The newest migration that this code needs."""
 
 NAME_CHARACTERS_MAX = 100
 ID_CHARACTERS_MAX = 128
+CONSUMER_CHARACTERS_MAX = 256
 OBJECT_CHARACTERS_MAX = 160
 
 metadata = MetaData(
@@ -88,6 +89,7 @@ heads = Table(
     Column("hash", HashText, nullable=False),
     Column("sequence_number", BigInteger, nullable=False),
     Column("system_time", InstantText, nullable=False),
+    Column("stored_bytes", BigInteger),
     sqlite_with_rowid=False,
 )
 
@@ -215,7 +217,7 @@ cursors = Table(
     "cursors",
     metadata,
     Column("dataset_id", DatasetIdText, primary_key=True),
-    Column("consumer", String(NAME_CHARACTERS_MAX), primary_key=True),
+    Column("consumer", String(CONSUMER_CHARACTERS_MAX), primary_key=True),
     Column("mode", String(16), nullable=False),
     Column("next_sequence", BigInteger, nullable=False),
     Column("next_row", BigInteger, nullable=False),

@@ -31,6 +31,7 @@ from odfabric.ports.polling_files import PollingFiles, SourcePreparation
 from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.state_index import StateIndex
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
+from odfabric.ports.usage import Usage
 
 Port = TypeVar("Port")
 T = TypeVar("T")
@@ -180,6 +181,10 @@ AUDIT_LOG = PortCalls(
     effects={"add": "audit.add", "refused": "audit.refuse", "flushed": "audit.flush", "forget": "audit.forget"},
     reads={"page": "audit.page", "unflushed": "audit.unflushed"},
 )
+USAGE = PortCalls(
+    effects={"measured": "usage.measured"},
+    reads={"of_account": "usage.of_account", "unmeasured": "usage.unmeasured"},
+)
 WEBHOOKS = PortCalls(effects={"post": "webhook.post"})
 ENGINE = PortCalls(
     effects={
@@ -274,6 +279,10 @@ class Interceptor(ABC):
     def devices(self, port: DeviceAuthorisations) -> DeviceAuthorisations:
         """Devices that wait for a person."""
         return self.wrap(port, DEVICES)
+
+    def usage(self, port: Usage) -> Usage:
+        """How much accounts use."""
+        return self.wrap(port, USAGE)
 
     def audit_log(self, port: AuditLog) -> AuditLog:
         """The audit log."""

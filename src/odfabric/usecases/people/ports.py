@@ -15,6 +15,7 @@ from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.credentials import DeviceAuthorisations, Invitations, Tokens
 from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.passwords import Passwords
+from odfabric.ports.rate_limits import RateLimits
 from odfabric.usecases.access import Access
 
 
@@ -32,6 +33,9 @@ class PeopleLimits:
     members_max: int
     organisations_per_account_max: int
     refusals_window_s: float
+    sign_ins_per_address_max: int
+    sign_ins_per_account_max: int
+    sign_in_window_s: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,7 @@ class PeoplePorts:
     audit: AuditLog
     passwords: Passwords
     password_rules: PasswordRules
+    rate_limits: RateLimits
     keys: DatasetKeys
     clock: Clock
     entropy: Entropy

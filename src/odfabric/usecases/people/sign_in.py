@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from odfabric.domain.access import Action, Subject
 from odfabric.domain.passwords import check_new_password
-from odfabric.errors import AccessDenied, AccountSuspended, InvalidName, NotFound, WrongCredentials
-from odfabric.formats.references import parse_name
+from odfabric.errors import (
+    AccessDenied,
+    AccountSuspended,
+    InvalidName,
+    LimitExceeded,
+    NotFound,
+    WrongCredentials,
+)
+from odfabric.formats.references import NAME_CHARACTERS_MAX, parse_name
 from odfabric.model.account import Account, AccountKind, ExternalIdentity
 from odfabric.model.audit import Actor, AuditKind, AuditOutcome
 from odfabric.model.credential import ALL_SCOPES, Scope, TokenKind
@@ -24,7 +31,12 @@ SUFFIXES_MAX = 100
 
 
 def check_password(login: str, password: str, *, address: str | None, ports: PeoplePorts) -> Account:
-    """The account of a name and a password. Raises WrongCredentials, AccountSuspended to who knows the password."""
+    """The account of a name and a password.
+
+    Raises LimitExceeded after too many attempts, WrongCredentials, AccountSuspended to who knows the password.
+    """
+    by_name = f"sign-in:name:{login.lower()[:NAME_CHARACTERS_MAX]}"
+    _take_attempt(by_name, address, ports)
     account = _user(login, ports)
     stored = ports.accounts.password_hash(account.id) if account is not None else None
     if not ports.passwords.verify(password, stored) or account is None:
@@ -33,6 +45,7 @@ def check_password(login: str, password: str, *, address: str | None, ports: Peo
     if account.suspended_at is not None:
         refused_sign_in(login, "suspended", address=address, ports=ports)
         raise AccountSuspended(f"the account {account.name} is suspended", hint="ask an admin of the node")
+    ports.rate_limits.reset(by_name)
     return account
 
 
@@ -138,6 +151,19 @@ def _store(account: Account, wanted: NewToken, *, how: str, address: str | None,
     actor = Actor(account=str(account.id), name=str(account.name), token=issued.token.id, address=address)
     ports.tokens.create(issued.token, audit=ports.entry(AuditKind.SIGNED_IN, actor, target=str(account.name), how=how))
     return issued
+
+
+def _take_attempt(by_name: str, address: str | None, ports: PeoplePorts) -> None:
+    """Raises LimitExceeded with the seconds to wait, whether there is an account of that name or not."""
+    limits = ports.limits
+    counted = [(f"sign-in:address:{address}", "sign_ins_per_address_max", limits.sign_ins_per_address_max)]
+    counted.append((by_name, "sign_ins_per_account_max", limits.sign_ins_per_account_max))
+    for key, limit, maximum in counted:
+        wait_s = ports.rate_limits.take(key, limit=maximum, window_s=limits.sign_in_window_s)
+        if wait_s is not None:
+            raise LimitExceeded(
+                "too many attempts to sign in", limit=limit, maximum=maximum, retry_after_s=max(1, round(wait_s))
+            )
 
 
 def _user(login: str, ports: PeoplePorts) -> Account | None:

@@ -10,7 +10,7 @@ from pydantic import Field
 from starlette.responses import JSONResponse
 
 from odfabric.usecases.cursors import cursor_value, held_value
-from odfabric_api.auth import Caller, FollowableDataset, node_of
+from odfabric_api.auth import Caller, FollowableDataset, node_of, querying
 from odfabric_api.capacity import Capacity
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.schemas import CursorHeld, CursorList, CursorView, Fetched, answers
@@ -119,7 +119,7 @@ async def fetch(request: Request, entry: FollowableDataset, caller: Caller, cons
     node = node_of(request)
     capacity: Capacity = request.app.state.capacity
     body = await read_json(request, FetchBody, bytes_max=node.settings.json_body_bytes_max)
-    with capacity.queries.taking_one():
+    with querying(request, caller):
         # A baseline is added up when its first portion is read, which takes its time as a query does.
         return await capacity.run_query(
             lambda: JSONResponse(

@@ -12,7 +12,7 @@ from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.multihash import parse_multihash
 from odfabric.usecases.query_data import PinnedDataset, QueryData
 from odfabric.usecases.query_document import QueryForm
-from odfabric_api.auth import Anybody, Subject, node_of
+from odfabric_api.auth import Anybody, Subject, node_of, querying
 from odfabric_api.capacity import Capacity
 from odfabric_api.json_body import JsonModel, json_body, parse_model, read_json
 from odfabric_api.schemas import QueryAnswer, answers
@@ -100,7 +100,7 @@ async def _answer(request: Request, caller: Subject, body: QueryBody) -> Respons
         schema_format=body.schema_format,
         dialect=body.query_dialect,
     )
-    with capacity.queries.taking_one():
+    with querying(request, caller):
         # The text of the answer is made in the thread, too: it may be large.
         return await capacity.run_query(lambda: JSONResponse(node_of(request).query_document(asked, form, by=caller)))
 

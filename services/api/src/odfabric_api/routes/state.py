@@ -11,7 +11,7 @@ from odfabric.errors import InvalidRequest, Place
 from odfabric.formats.multihash import parse_multihash
 from odfabric.model.instant import Instant
 from odfabric.usecases.read_state import ReadState
-from odfabric_api.auth import ReadableDataset, node_of
+from odfabric_api.auth import Caller, ReadableDataset, node_of, querying
 from odfabric_api.capacity import Capacity
 from odfabric_api.schemas import StateAnswer, answers
 
@@ -26,6 +26,7 @@ router = APIRouter(tags=["data"])
 async def state(
     request: Request,
     entry: ReadableDataset,
+    caller: Caller,
     as_at: Annotated[
         str | None,
         Query(alias="asAt", max_length=100, description="RFC 3339 time: after the last block at or before it"),
@@ -57,7 +58,7 @@ async def state(
     )
     capacity: Capacity = request.app.state.capacity
     # A replay is as much work as a query, so it has a place among those.
-    with capacity.queries.taking_one():
+    with querying(request, caller):
         return await capacity.run_query(lambda: JSONResponse(node_of(request).state(entry, asked)))
 
 
