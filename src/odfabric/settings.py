@@ -90,8 +90,9 @@ class Settings(BaseSettings):
         10 * GIB, description="Copies of objects in S3 that are kept in the workspace; 0 = none"
     )
     object_link_s: int = Field(
-        300,
-        description="Lifetime of links to objects in S3 that peers are sent to; 0 = the api hands out the bytes itself",
+        5,
+        description="Lifetime of links to objects in S3 that peers are sent to, and so how long a withdrawn right goes on for them; "
+        "0 = the api hands out the bytes itself",
     )
     heads: Literal["database", "objects"] = Field(
         "database",
