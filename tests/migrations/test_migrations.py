@@ -38,11 +38,21 @@ def definitions(file: Path) -> dict[str, list[str]]:
     """Every table and index as it was created, column by column, Alembic's own table left out."""
     with closing(sqlite3.connect(file)) as connection:
         rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    return {
-        name: sorted(line.strip().rstrip(",") for line in sql.splitlines())
-        for name, sql in rows
-        if name not in {REVISION_TABLE, "sqlite_sequence"}
-    }
+    return {name: sorted(parts(sql)) for name, sql in rows if name not in {REVISION_TABLE, "sqlite_sequence"}}
+
+
+def parts(sql: str) -> list[str]:
+    """Columns and constraints of a statement, and what is around them. A column that was added later stands on no line of its own."""
+    head, _, rest = " ".join(sql.split()).partition("(")
+    inside, _, tail = rest.rpartition(")")
+    found, depth = [""], 0
+    for sign in inside:
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if sign == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += sign
+    return [head.strip(), tail.strip(), *(part.strip() for part in found)]
 
 
 def scripts() -> ScriptDirectory:

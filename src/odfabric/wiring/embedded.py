@@ -6,14 +6,13 @@ workspace is complete once its database has all migrations; opening one that is 
 
 from __future__ import annotations
 
-import hashlib
+import hmac
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from odfabric.adapters.argon2.passwords import Argon2Passwords
 from odfabric.adapters.engine_process.launcher import ENGINE_CRASH_POINTS, EngineLaunch, EngineLauncher
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
 from odfabric.adapters.http.egress import Egress, EgressLimits
@@ -25,7 +24,6 @@ from odfabric.adapters.local_fs.dataset_keys import KeyFileDatasetKeys
 from odfabric.adapters.local_fs.exchange import FolderExchange
 from odfabric.adapters.local_fs.poll_folder import PollFolder
 from odfabric.adapters.local_fs.remote_folder import FolderRemoteDatasets
-from odfabric.adapters.memory.rate_limits import MemoryRateLimits
 from odfabric.adapters.memory.signals import MemorySignals
 from odfabric.adapters.persist.metrics import PersistCollector
 from odfabric.adapters.sql.accounts import SqlAccounts
@@ -53,6 +51,7 @@ from odfabric.ports.clock import Clock
 from odfabric.ports.commit_intents import CommitIntents
 from odfabric.ports.egress import RemoteDatasets
 from odfabric.ports.engine import Engine
+from odfabric.ports.identity_provider import IdentityProviders
 from odfabric.ports.rate_limits import RateLimits
 from odfabric.ports.signals import Signals
 from odfabric.ports.state_index import StateIndex
@@ -68,6 +67,7 @@ from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
 from odfabric.wiring.remotes import RemotesByScheme
 from odfabric.wiring.shared_heads import with_heads_in_objects
+from odfabric.wiring.sign_in import open_identity_providers, open_passwords, open_rate_limits
 from odfabric.wiring.stores import Stores, check_objects, database_place, open_stores
 
 CRASH_POINTS: Mapping[str, str] = {**CRASH_POINT_TEXTS, **ENGINE_CRASH_POINTS}
@@ -162,8 +162,13 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         location = persist_location(settings)
         closing.callback(location.close)
         index = open_state_index(settings, location, objects=stores.objects, exchange=exchange)
-        counted = _rate_limits(settings, closing)
-        ports = _ports(settings, stores, egress, exchange, used, clock or SystemClock(), signals, index, counted)
+        counted = open_rate_limits(settings, secret=node_secret(settings, "rate limits"), closing=closing)
+        identities = open_identity_providers(
+            settings, egress=egress_limits(settings), clock=SystemClock(), entropy=SystemEntropy(), closing=closing
+        )
+        ports = _ports(
+            settings, stores, egress, exchange, used, clock or SystemClock(), signals, index, counted, identities
+        )
         intents: CommitIntents = SqlCommitIntents(stores.database)
         if settings.crash_at is not None and settings.crash_at.partition("@")[0] not in ENGINE_CRASH_POINTS:
             armed = CrashPoints(settings.crash_at)
@@ -173,6 +178,7 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
             ports, follow_heads = with_heads_in_objects(ports, intents, settings)
         node = Node(ports, settings, follow_heads=follow_heads)
         node.token = token(settings)
+        node.sign_in_secret = node_secret(settings, "sign in")
         node.registry = registry_of(ports.jobs, PersistCollector(location.meter), EngineCollector(_engine_known(used)))
         node.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores, node))
         yield node
@@ -197,6 +203,7 @@ def _ports(
     signals: Signals,
     state_index: StateIndex,
     rate_limits: RateLimits,
+    identities: IdentityProviders,
 ) -> NodePorts:
     workspace = settings.workspace
     entropy = SystemEntropy()
@@ -222,8 +229,9 @@ def _ports(
         invitations=SqlInvitations(stores.database),
         devices=SqlDeviceAuthorisations(stores.database),
         audit=SqlAuditLog(stores.database),
-        passwords=_passwords(settings),
+        passwords=open_passwords(settings),
         rate_limits=rate_limits,
+        identities=identities,
         usage=SqlUsage(stores.database),
         objects=stores.objects,
         stored=stores.stored,
@@ -248,27 +256,9 @@ def _ports(
     )
 
 
-def _rate_limits(settings: Settings, closing: ExitStack) -> RateLimits:
-    local = MemoryRateLimits(keys_max=settings.rate_limit_keys_max)
-    if settings.redis_url is None:
-        return local
-    from odfabric.adapters.redis.rate_limits import RedisRateLimits  # no command without Redis waits for its client
-
-    # All processes of a node know its token, and nobody else does.
-    secret = hashlib.sha256(f"rate limits of {token(settings)}".encode()).digest()
-    shared = RedisRateLimits(settings.redis_url, name=settings.redis_name, secret=secret, local=local)
-    closing.callback(shared.close)
-    return shared
-
-
-def _passwords(settings: Settings) -> Argon2Passwords:
-    return Argon2Passwords(
-        memory_mib=settings.password_memory_mib,
-        passes=settings.password_passes,
-        hashes_at_once_max=settings.password_hashes_at_once_max,
-        hashes_waiting_max=settings.password_hashes_waiting_max,
-        bytes_max=settings.password_bytes_max,
-    )
+def node_secret(settings: Settings, purpose: str) -> bytes:
+    """32 bytes that all processes of the node know, who know its token, and nobody else; others for each purpose."""
+    return hmac.digest(token(settings).encode(), f"odfabric {purpose}".encode(), "sha256")
 
 
 def _sources(settings: Settings, egress: Egress) -> PollingPorts:

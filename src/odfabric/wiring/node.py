@@ -76,6 +76,7 @@ class Node:
         self.ports = ports
         self.account = LOCAL_ACCOUNT
         self.token = ""
+        self.sign_in_secret = b""
         self.registry = registry_of(ports.jobs)
         self.sweepers: Sequence[Callable[[], int]] = ()
         self.access = Access(

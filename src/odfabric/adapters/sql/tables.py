@@ -57,6 +57,10 @@ metadata = MetaData(
 )
 
 
+def _consumer_text() -> String:
+    return String(CONSUMER_CHARACTERS_MAX).with_variant(String(NAME_CHARACTERS_MAX), "sqlite")
+
+
 def _of_dataset(*, primary_key: bool = False) -> Column[object]:
     reference = ForeignKey("datasets.id", ondelete="CASCADE")
     return Column("dataset_id", DatasetIdText, reference, primary_key=primary_key, nullable=False)
@@ -217,7 +221,8 @@ cursors = Table(
     "cursors",
     metadata,
     Column("dataset_id", DatasetIdText, primary_key=True),
-    Column("consumer", String(CONSUMER_CHARACTERS_MAX), primary_key=True),
+    # With the account before the name; SQLite keeps texts of any length under the type that they had first.
+    Column("consumer", _consumer_text(), primary_key=True),
     Column("mode", String(16), nullable=False),
     Column("next_sequence", BigInteger, nullable=False),
     Column("next_row", BigInteger, nullable=False),
