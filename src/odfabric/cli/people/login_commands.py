@@ -66,9 +66,10 @@ def login(
         _check(given, address)
         return
     output = given.output
-    if urlsplit(address).scheme == "http" and not _on_this_machine(address):
-        output.say(f"odf: warning: {address} is not encrypted: whoever sees the traffic can use the token")
     with _connected(address, token=None) as connection:
+        origin = connection.origin
+        if urlsplit(origin).scheme == "http" and not _on_this_machine(origin):
+            output.say(f"odf: warning: {origin} is not encrypted: whoever sees the traffic can use the token")
         token = given.token if by_token else None
         if token == STDIN:
             token = read_secret("a token", option="--token")
@@ -76,7 +77,6 @@ def login(
             token = _by_password(connection, user)
         elif token is None:
             token = _by_browser(connection, output, open_browser=open_browser)
-        origin = connection.origin
     with _connected(address, token=token) as connection:
         account = str(connection.json("GET", "/platform/token/validate")["accountName"])
     from odfabric.cli.people.credentials import Login
