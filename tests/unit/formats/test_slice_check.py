@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.errors import InvalidData
+from odfabric.errors import IncompatibleSchema, InvalidData
 from odfabric.formats.arrow_schema import arrow_to_data_schema
 from odfabric.formats.logical_hash import logical_hash_of_parquet
 from odfabric.formats.parquet_reading import BATCH_ROWS
@@ -23,6 +24,7 @@ from odfabric.formats.slice_schema import new_slice_schema
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import OffsetInterval
 from odfabric.model.vocabulary import DatasetVocabulary
+from tests.support.arrow_strategies import arrays, parquet_can_hold, tables
 
 VOCABULARY = DatasetVocabulary()
 SYSTEM_TIME = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -270,3 +272,35 @@ def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
     path.write_bytes(b"PAR1 no slice")
     with pytest.raises(InvalidData, match="Not a readable Parquet file"):
         check_slice_rows(path, rules())
+
+
+INTEGERS = st.sampled_from([pa.int8(), pa.int64(), pa.uint8(), pa.uint64()])
+NAMES = st.permutations(["system_time", "event_time", "x", "y"])
+
+
+@given(tables(rows_max=4), st.data())
+def test_law_any_file_gives_texts_or_an_error_with_a_name(found: pa.Table, data: st.DataObject) -> None:
+    """Columns of any types under the names of system columns, judged by a schema of any other types."""
+    table = _named(parquet_can_hold(found), data.draw(NAMES))
+    for name in ("offset", "op"):
+        values = arrays(data.draw(INTEGERS), len(table), nulls=data.draw(st.booleans()))
+        table = table.append_column(name, data.draw(values))
+    file, schema = in_memory(table), None
+    with suppress(IncompatibleSchema):
+        schema = arrow_to_data_schema(_named(data.draw(tables(rows_max=0)), data.draw(NAMES)).schema)
+    given = rules(
+        data.draw(st.integers(0, 9)),
+        data.draw(st.integers(1, 9)),
+        data_schema=schema,
+        system_time=data.draw(st.none() | st.just(INSTANT)),
+        older_rows=data.draw(st.booleans()),
+        event_time_required=True,
+        whole_corrections=True,
+    )
+    with suppress(InvalidData, IncompatibleSchema):
+        examined = examine_slice(file, given)
+        assert list(examined.problems) == check_slice_rows(file, given)
+
+
+def _named(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    return table.rename_columns(names[: table.num_columns])

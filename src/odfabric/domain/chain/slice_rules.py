@@ -48,12 +48,12 @@ def _may_select_operations(state: ChainState) -> bool:
     """Whether the transform of a derivative dataset perhaps says the operations of its records itself."""
     if state.transform is None:
         return False
-    text = _text(state.transform.event.transform)
+    text = _output_text(state.transform.event.transform)
     name = re.escape(state.vocabulary.operation_type)
     named = re.search(rf"(?<!\w){name}(?!\w)", text, re.IGNORECASE)
     return named is not None or _MAY_SELECT_ALL.search(text) is not None or "select" not in text.casefold()
 
 
-def _text(transform: Transform) -> str:
-    steps = transform.queries or ()
-    return "\n".join([transform.query or "", *(step.query for step in steps)])
+def _output_text(transform: Transform) -> str:
+    """The query that gives the output's columns: whatever steps before it select, it has to select again."""
+    return transform.queries[-1].query if transform.queries else transform.query or ""
