@@ -404,6 +404,9 @@ def test_the_largest_offset_is_told_by_every_reader(end: int, tmp_path: Path) ->
         memory.node.tail(entry, TAIL)
     (problem,) = problems(memory, entry)
     assert (problem["kind"], "rule X10" in problem["message"]) == ("BlockMalformed", True)
+    memory.node.delete(entry)
+    honest = root_chain(tmp_path)
+    assert pull(memory, honest.blocks, honest.files)["code"] is None
 
 
 @pytest.mark.parametrize("interval", [OffsetInterval(start=6, end=9), OffsetInterval(start=7, end=8)])

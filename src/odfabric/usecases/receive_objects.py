@@ -59,7 +59,7 @@ class ObjectReceiver:
             self._receive_checkpoint(link, event.new_checkpoint)
 
     def _receive_slice(self, link: ChainLink, before: ChainState, declared: DataSlice) -> None:
-        file = self._file(DATA, declared)
+        file = self._file(DATA, declared, link)
         for problem in slice_problems(before, link, declared, file.path):
             raise _refused(DATA, declared, link, problem.message)
         self._keep(DATA, declared, file)
@@ -67,7 +67,7 @@ class ObjectReceiver:
     def _receive_checkpoint(self, link: ChainLink, declared: Checkpoint) -> None:
         """Blocks repeat the checkpoint of those before them: its bytes are looked at once."""
         found = self._checkpoints.get(declared.physical_hash)
-        file = None if found else self._file(CHECKPOINTS, declared)
+        file = None if found else self._file(CHECKPOINTS, declared, link)
         if file is not None:
             found = Checkpoint(physical_hash=declared.physical_hash, size=file.size)
         problem = verify_checkpoint(self.dataset, link.hash, declared=declared, found=found)
@@ -77,7 +77,7 @@ class ObjectReceiver:
             self._keep(CHECKPOINTS, declared, file)
             self._checkpoints[declared.physical_hash] = found
 
-    def _file(self, area: str, declared: DataSlice | Checkpoint) -> _LocalFile:
+    def _file(self, area: str, declared: DataSlice | Checkpoint, link: ChainLink) -> _LocalFile:
         """The object from the store, or if that has none, or a damaged one, from the remote."""
         name, path = declared.physical_hash, self.folder / str(declared.physical_hash)
         if declared.size > self.object_bytes_max:
@@ -86,29 +86,30 @@ class ObjectReceiver:
         try:
             self.objects.materialize(object_key(self.dataset, area, name), path)
         except NotFound:
-            return _LocalFile(path, self._fetch(area, declared, path))
+            return _LocalFile(path, self._fetch(area, declared, link, path))
         found, size = physical_hash(path)
         if found == name:
             return _LocalFile(path, size, kept=True)
         path.unlink()
-        return _LocalFile(path, self._fetch(area, declared, path), damaged=True)
+        return _LocalFile(path, self._fetch(area, declared, link, path), damaged=True)
 
-    def _fetch(self, area: str, declared: DataSlice | Checkpoint, path: Path) -> int:
+    def _fetch(self, area: str, declared: DataSlice | Checkpoint, link: ChainLink, path: Path) -> int:
         """Download an object that hashes to its name; returns its size in bytes."""
         name = declared.physical_hash
         try:
             self.remote.download(area, name, size_max=declared.size, into=path)
         except NotFound as error:
-            raise CorruptedSource(f"source {area} object {name} is missing") from error
+            raise _refused(area, declared, link, "the source does not have it") from error
         except LimitExceeded as error:
             if error.maximum != declared.size:
                 raise
-            raise CorruptedSource(
-                f"the {area} object served as {name} is larger than its declared size, {declared.size} bytes"
-            ) from error
+            raise _refused(area, declared, link, f"it is larger than {declared.size} bytes") from error
         found, size = physical_hash(path)
         if found != name or size != declared.size:
-            raise CorruptedSource(f"the {area} object served as {name} does not match its declared hash and size")
+            message = (
+                f"what the source serves has {size} bytes and the hash {found}, {declared.size} bytes are declared"
+            )
+            raise _refused(area, declared, link, message)
         return size
 
     def _keep(self, area: str, declared: DataSlice | Checkpoint, file: _LocalFile) -> None:
