@@ -274,7 +274,7 @@ def test_what_an_engine_writes_is_judged_as_what_a_peer_sends(tmp_path: Path) ->
     root, derived = memory.add(ROOT), memory.add(DERIVED)
     push(memory, root, row(1, "A"))
     memory.use_engine(CountingOneMore(tmp_path / "exchange"))
-    job = memory.node.accept_push(PushData(dataset=root.id, account="local", body=iter([row(2, "B").encode()])))
+    job = memory.node.accept_push(PushData(dataset=root.id, body=iter([row(2, "B").encode()])))
     assert isinstance(job, Job)
     for outcome in (job, memory.node.enqueue_pull(PullRequest(dataset=derived.id, alias=derived.alias))):
         ended = memory.finish(outcome)
