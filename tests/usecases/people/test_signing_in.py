@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -19,7 +20,7 @@ from odfabric.errors import (
 )
 from odfabric.model.account import ExternalIdentity
 from odfabric.model.credential import Scope, TokenKind
-from odfabric.usecases.people.accounts import set_suspended
+from odfabric.usecases.people.accounts import set_admin, set_suspended
 from odfabric.usecases.people.devices import (
     DeviceAnswer,
     StartedDevice,
@@ -216,6 +217,20 @@ def test_a_device_gets_a_token_once_after_its_person_has_said_yes(people: People
     subject = authenticate(issued.text, ports=people.ports)
     assert (subject.account, subject.has_scope(Scope.MANAGE), subject.is_admin) == (people.account("ann"), True, False)
     assert ask(people, device) is DeviceAnswer.INVALID
+
+
+@pytest.mark.parametrize("scopes", [{Scope.READ}, {Scope.MANAGE}], ids=lambda scopes: "-".join(map(str, scopes)))
+def test_nobody_approves_a_device_that_would_go_further_than_they(people: People, scopes: set[Scope]) -> None:
+    """A token without the scope admin would get one that has it."""
+    set_admin("ann", True, subject=people.operator, ports=people.ports)
+    device = started(people)
+    narrow = replace(people.subject("ann"), scopes=frozenset(scopes))
+    with pytest.raises(AccessDenied):
+        decide(people, device, approve=True, by=narrow)
+    assert ask(people, device) is DeviceAnswer.PENDING
+    if Scope.MANAGE in scopes:
+        decide(people, device, approve=False, by=narrow)
+        assert ask(people, device) is DeviceAnswer.DENIED
 
 
 def test_a_device_that_was_denied_or_waited_too_long_gets_none(people: People) -> None:
