@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -19,7 +20,7 @@ from odfabric.errors import (
 )
 from odfabric.model.account import ExternalIdentity
 from odfabric.model.credential import Scope, TokenKind
-from odfabric.usecases.people.accounts import set_suspended
+from odfabric.usecases.people.accounts import set_admin, set_suspended
 from odfabric.usecases.people.devices import (
     DeviceAnswer,
     StartedDevice,
@@ -132,6 +133,38 @@ def test_a_new_password_ends_the_sessions_of_the_old_one(people: People) -> None
         enter(people, "ann", PASSWORD)
 
 
+def test_a_first_password_needs_a_credential_that_goes_as_far(people: People) -> None:
+    """Signing in gives all rights of the account: who has no scope admin must not choose the password of an admin."""
+    set_admin("ann", True, subject=people.operator, ports=people.ports)
+    narrow = replace(people.subject("ann"), scopes=frozenset({Scope.MANAGE}))
+    with pytest.raises(AccessDenied):
+        change_password(None, PASSWORD, subject=narrow, ports=people.ports)
+    with pytest.raises(WrongCredentials):
+        enter(people, "ann")
+    change_password(None, PASSWORD, subject=people.subject("ann"), ports=people.ports)
+    change_password(PASSWORD, PASSWORD + " 2", subject=narrow, ports=people.ports)
+
+
+def test_an_organisation_has_no_password(people: People) -> None:
+    with pytest.raises(InvalidRequest):
+        change_password(None, PASSWORD, subject=people.subject("acme"), ports=people.ports)
+
+
+def test_the_old_password_is_guessed_no_more_often_than_at_the_door(people: People) -> None:
+    use(people, reset_password("ann", subject=people.operator, ports=people.ports))
+    for _ in range(people.ports.limits.sign_ins_per_account_max):
+        with pytest.raises(WrongCredentials):
+            change_password("wrong", PASSWORD + " 2", subject=people.subject("ann"), ports=people.ports)
+    for attempt in (
+        lambda: change_password(PASSWORD, PASSWORD + " 2", subject=people.subject("ann"), ports=people.ports),
+        lambda: enter(people, "ann"),
+    ):
+        with pytest.raises(LimitExceeded):
+            attempt()
+    people.memory.clock.advance(people.ports.limits.sign_in_window_s * 1000)
+    change_password(PASSWORD, PASSWORD + " 2", subject=people.subject("ann"), ports=people.ports)
+
+
 def test_a_wrong_password_and_an_unknown_name_are_one_answer_and_one_work(people: People) -> None:
     use(people, reset_password("ann", subject=people.operator, ports=people.ports))
     hashes: Callable[[], int] = lambda: people.ports.passwords.hashes  # type: ignore[attr-defined]  # noqa: E731
@@ -216,6 +249,20 @@ def test_a_device_gets_a_token_once_after_its_person_has_said_yes(people: People
     subject = authenticate(issued.text, ports=people.ports)
     assert (subject.account, subject.has_scope(Scope.MANAGE), subject.is_admin) == (people.account("ann"), True, False)
     assert ask(people, device) is DeviceAnswer.INVALID
+
+
+@pytest.mark.parametrize("scopes", [{Scope.READ}, {Scope.MANAGE}], ids=lambda scopes: "-".join(map(str, scopes)))
+def test_nobody_approves_a_device_that_would_go_further_than_they(people: People, scopes: set[Scope]) -> None:
+    """A token without the scope admin would get one that has it."""
+    set_admin("ann", True, subject=people.operator, ports=people.ports)
+    device = started(people)
+    narrow = replace(people.subject("ann"), scopes=frozenset(scopes))
+    with pytest.raises(AccessDenied):
+        decide(people, device, approve=True, by=narrow)
+    assert ask(people, device) is DeviceAnswer.PENDING
+    if Scope.MANAGE in scopes:
+        decide(people, device, approve=False, by=narrow)
+        assert ask(people, device) is DeviceAnswer.DENIED
 
 
 def test_a_device_that_was_denied_or_waited_too_long_gets_none(people: People) -> None:

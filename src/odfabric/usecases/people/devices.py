@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from odfabric.domain.access import Action, Subject
-from odfabric.errors import AlreadyExists, NotFound
+from odfabric.errors import AccessDenied, AlreadyExists, NotFound
+from odfabric.model.account import Account
 from odfabric.model.audit import Actor, AuditKind
 from odfabric.model.credential import DeviceAuthorisation, DeviceDecision, Scope
 from odfabric.usecases.people.ports import PeoplePorts
@@ -77,12 +78,16 @@ def look_at_device(user_code: str, *, subject: Subject, ports: PeoplePorts) -> D
 
 
 def decide_device(user_code: str, *, approve: bool, subject: Subject, ports: PeoplePorts) -> DeviceAuthorisation:
-    """A person says yes or no. Raises NotFound, Unauthenticated, AccessDenied for a token that may not make tokens."""
+    """A person says yes or no. Raises NotFound, Unauthenticated, AccessDenied for a token that may make none, or none that goes so far."""
     found = look_at_device(user_code, subject=subject, ports=ports)
     account = subject.account
     if account is None:
         raise _unknown(user_code)
     ports.access.require_here(subject, Action.MANAGE, under=account.name, shown="this account")
+    if approve and not all(subject.has_scope(scope) for scope in _scopes(found, account)):
+        raise AccessDenied(
+            "the device would go further than you", hint="approve it in a browser in which you are signed in"
+        )
     decision = DeviceDecision.APPROVED if approve else DeviceDecision.DENIED
     entry = ports.entry(
         AuditKind.DEVICE_DECIDED, subject, target=str(account.name), client=found.client, decision=decision.value
@@ -109,10 +114,7 @@ def redeem_device(device_code: str, *, address: str | None, ports: PeoplePorts) 
     account = ports.accounts.by_id(found.account)
     if account is None or account.suspended_at is not None:
         return DeviceAnswer.DENIED
-    scopes = found.scopes if account.is_admin else found.scopes - {Scope.ADMIN}
-    wanted = NewToken(
-        name=found.client, scopes=scopes or frozenset({Scope.READ}), expires_at=ports.later(ports.limits.session_s)
-    )
+    wanted = NewToken(name=found.client, scopes=_scopes(found, account), expires_at=ports.later(ports.limits.session_s))
     issued = issue(account, wanted, created_by=account, ports=ports)
     actor = Actor(account=str(account.id), name=str(account.name), token=issued.token.id, address=address)
     entry = ports.entry(AuditKind.SIGNED_IN, actor, target=str(account.name), how="device", client=found.client)
@@ -123,6 +125,12 @@ def shown_user_code(user_code: str) -> str:
     """As people read it: two halves of four letters."""
     half = USER_CODE_CHARACTERS // 2
     return f"{user_code[:half]}-{user_code[half:]}"
+
+
+def _scopes(device: DeviceAuthorisation, account: Account) -> frozenset[Scope]:
+    """What its token goes as far as, once the account has said yes."""
+    scopes = device.scopes if account.is_admin else device.scopes - {Scope.ADMIN}
+    return scopes or frozenset({Scope.READ})
 
 
 def _user_code(ports: PeoplePorts) -> str:

@@ -12,6 +12,7 @@ from odfabric.errors import (
     AccessDenied,
     AccountSuspended,
     InvalidName,
+    InvalidRequest,
     LimitExceeded,
     NotFound,
     WrongCredentials,
@@ -35,8 +36,7 @@ def check_password(login: str, password: str, *, address: str | None, ports: Peo
 
     Raises LimitExceeded after too many attempts, WrongCredentials, AccountSuspended to who knows the password.
     """
-    by_name = f"sign-in:name:{login.lower()[:NAME_CHARACTERS_MAX]}"
-    _take_attempt(by_name, address, ports)
+    by_name = _take_attempt(login, address, ports)
     account = _user(login, ports)
     stored = ports.accounts.password_hash(account.id) if account is not None else None
     if not ports.passwords.verify(password, stored) or account is None:
@@ -111,16 +111,16 @@ def link_identity(identity: ExternalIdentity, *, subject: Subject, ports: People
 def change_password(old: str | None, new: str, *, subject: Subject, ports: PeoplePorts) -> None:
     """Replace the subject's own password, which ends its sessions. An account without one needs no `old`.
 
-    Raises WrongCredentials, InvalidRequest for a password that is too easy, Unauthenticated, AccessDenied.
+    Raises WrongCredentials, LimitExceeded after too many attempts, InvalidRequest for a password that is too easy, Unauthenticated,
+    AccessDenied.
     """
     ports.access.require_here(subject, Action.MANAGE, under=_name(subject), shown="this account")
     account = subject.account
     if account is None:
         raise NotFound("account", "")
-    stored = ports.accounts.password_hash(account.id)
-    if stored is not None and not ports.passwords.verify(old or "", stored):
-        refused_sign_in(str(account.name), "password", address=subject.address, ports=ports)
-        raise WrongCredentials("the old password is wrong")
+    if account.kind is not AccountKind.USER:
+        raise InvalidRequest(f"{account.name} is an organisation", hint="its members sign in with their own passwords")
+    _check_old(old, account, subject, ports)
     ports.accounts.set_password(
         account.id,
         hashed_password(new, account, ports=ports),
@@ -153,9 +153,29 @@ def _store(account: Account, wanted: NewToken, *, how: str, address: str | None,
     return issued
 
 
-def _take_attempt(by_name: str, address: str | None, ports: PeoplePorts) -> None:
-    """Raises LimitExceeded with the seconds to wait, whether there is an account of that name or not."""
+def _check_old(old: str | None, account: Account, subject: Subject, ports: PeoplePorts) -> None:
+    """Raises WrongCredentials, LimitExceeded; AccessDenied where a first password would let the subject in with more than it has."""
+    stored = ports.accounts.password_hash(account.id)
+    if stored is None:
+        if account.is_admin and not subject.has_scope(Scope.ADMIN):
+            raise AccessDenied(
+                "the token may not choose the first password of an admin", hint="use one with the scope `admin`"
+            )
+        return
+    by_name = _take_attempt(str(account.name), subject.address, ports)
+    if not ports.passwords.verify(old or "", stored):
+        refused_sign_in(str(account.name), "password", address=subject.address, ports=ports)
+        raise WrongCredentials("the old password is wrong")
+    ports.rate_limits.reset(by_name)
+
+
+def _take_attempt(login: str, address: str | None, ports: PeoplePorts) -> str:
+    """The key by which attempts at this name are counted.
+
+    Raises LimitExceeded with the seconds to wait, whether there is an account of that name or not.
+    """
     limits = ports.limits
+    by_name = f"sign-in:name:{login.lower()[:NAME_CHARACTERS_MAX]}"
     counted = [(f"sign-in:address:{address}", "sign_ins_per_address_max", limits.sign_ins_per_address_max)]
     counted.append((by_name, "sign_ins_per_account_max", limits.sign_ins_per_account_max))
     for key, limit, maximum in counted:
@@ -164,6 +184,7 @@ def _take_attempt(by_name: str, address: str | None, ports: PeoplePorts) -> None
             raise LimitExceeded(
                 "too many attempts to sign in", limit=limit, maximum=maximum, retry_after_s=max(1, round(wait_s))
             )
+    return by_name
 
 
 def _user(login: str, ports: PeoplePorts) -> Account | None:
