@@ -199,21 +199,3 @@ def logs_out(admin: Person) -> None:
     assert admin.odf.refused("login", "--check")["code"] == "unauthenticated"
     answer = httpx.get(f"{admin.url}/accounts/me", headers={"authorization": f"Bearer {token}"}, trust_env=False)
     assert (answer.status_code, answer.json()["code"]) == (401, "token-revoked")
-
-
-def test_a_node_that_has_an_admin_shows_no_link(tmp_path: Path, engine_cache: Path) -> None:
-    place = tmp_path / "workspace"
-    environment = {"ODF_ENGINE_CACHE": str(engine_cache), "ODF_PUBLIC_URL": "https://odf.example.org"}
-    with node_process(place, **environment) as running:
-        first = ready_file(place)["setup"]
-        assert first.startswith("https://odf.example.org/setup?code=")
-    with node_process(place, **environment) as running:
-        second = ready_file(place)["setup"]
-        assert running.http.get("/setup", params={"code": first.partition("=")[2]}).status_code == 404
-        made = running.http.get("/setup", params={"code": second.partition("=")[2]})
-        assert made.status_code == 200, "only the link of the last start counts"
-        here = Odf(options=("--workspace", str(place)), environment=environment)
-        assert here.run("account", "password", stdin=f"\n{PASSWORD}\n".encode()).code == 0
-    with node_process(place, **environment) as running:
-        assert ready_file(place)["setup"] is None
-        assert "setup:" not in running.log.read_text().rpartition("odfabric serves")[2]

@@ -55,7 +55,7 @@ def up(
     supervisor = Supervisor(settings, host=host, port=port, say=output.say)
     supervisor.heed_signals()
     with supervisor.running() as node:
-        setup = _first_admin_link(settings, node.url)
+        setup = first_admin_link(settings, node.url)
         told = {**node.to_value(), "setup": setup}
         if ready_file:
             path = Path(ready_file)
@@ -102,7 +102,7 @@ def demo(
     raise typer.Exit(run_demo(given.output, keep=Path(keep).absolute() if keep else None, node=node))
 
 
-def _first_admin_link(settings: Settings, url: str) -> str | None:
+def first_admin_link(settings: Settings, url: str) -> str | None:
     """The link by which the first admin makes an account, while there is none; one of an earlier start is worth nothing then."""
     from odfabric.cli.node_connection import origin_of
     from odfabric.usecases.people.invitations import first_admin

@@ -9,7 +9,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from odfabric.settings import Settings
+from odfabric.cli.node_commands import first_admin_link
+from odfabric.errors import NotFound
+from odfabric.settings import Settings, read_settings
 from odfabric.usecases.people.invitations import accept
 from odfabric.wiring import open_node
 from tests.support.people_contract import PASSWORD, Command, Enrol, PeopleCommandsContract
@@ -91,6 +93,25 @@ def test_datasets_are_made_public_or_private(odf: Command, tmp_path: Path) -> No
         odf("add", option, str(path))
         assert odf.json("share", name)["visibility"] == visibility
     assert odf.json("share", "readings")["visibility"] == "private"
+
+
+def test_up_shows_a_link_until_there_is_an_admin(
+    odf: Command, enrol: Enrol, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown() -> str | None:
+        return first_admin_link(read_settings(workspace=workspace), "http://127.0.0.1:8080")
+
+    first, second = shown(), shown()
+    assert first is not None
+    assert second is not None
+    assert second.startswith("https://odf.example.org/setup?code="), "people come by the public address"
+    with pytest.raises(NotFound):
+        enrol(first)  # only the link of the last start counts
+    monkeypatch.delenv("ODF_PUBLIC_URL")
+    assert str(shown()).startswith("http://127.0.0.1:8080/setup?code=")
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"\n{PASSWORD}\n"))
+    odf("account", "password")
+    assert shown() is None
 
 
 def test_init_says_how_the_first_admin_comes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
