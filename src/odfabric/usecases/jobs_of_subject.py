@@ -23,7 +23,7 @@ def may_see_job(job: Job, subject: Subject, access: Access) -> bool:
     if account is None:
         return False
     within = subject.datasets is None or job.dataset_id in subject.datasets
-    if subject.is_admin or (within and job.account in (str(account.id), str(account.name))):
+    if subject.administers or (within and job.account in (str(account.id), str(account.name))):
         return True
     entry = access.catalog.by_id(job.dataset_id) if job.dataset_id is not None else None
     return entry is not None and access.allows(subject, Action.WRITE, entry)

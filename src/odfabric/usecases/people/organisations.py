@@ -101,7 +101,7 @@ def seen_organisation(name: str, *, subject: Subject, ports: PeoplePorts) -> Acc
     """An organisation of which the subject is a member, or any for an admin of the node. Raises NotFound."""
     wanted = parse_name(name, type_name="AccountName")
     role = subject.role_in(wanted)
-    found = ports.accounts.by_name(wanted) if role is not None or subject.is_admin else None
+    found = ports.accounts.by_name(wanted) if role is not None or subject.administers else None
     if found is None or found.kind is not AccountKind.ORGANISATION or found.name == SYSTEM_ACCOUNT:
         raise NotFound("organisation", name)
     return found
