@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from odfabric.domain.access import Subject
-from odfabric.errors import NotFound
+from odfabric.errors import AccessDenied, NotFound
 from odfabric.model.account import DatasetRole
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.credential import Scope
@@ -187,6 +187,44 @@ def test_pulls_by_different_tokens_do_not_end_together(shared: Shared) -> None:
     other = replace(shared.bob, token=None)
     request = PullRequest(dataset=shared.entry.id, alias=shared.entry.alias)
     assert shared.people.memory.node.enqueue_pull(request, by=other).id != first.id
+
+
+@pytest.mark.parametrize(
+    ("scope", "seen", "cancelled"),
+    [
+        (Scope.READ, {push, pull, verify}, {verify}),
+        (Scope.PUSH, {push}, {push}),
+        (Scope.MANAGE, {push, pull, verify}, {push, pull, verify}),
+    ],
+)
+def test_a_narrow_token_neither_sees_nor_cancels_what_it_could_not_ask_for(
+    shared: Shared, scope: Scope, seen: set[object], cancelled: set[object]
+) -> None:
+    node, narrow = shared.people.memory.node, replace(shared.bob, scopes=frozenset({scope}))
+    for ask in (push, pull, verify):
+        job = ask(shared)
+        if ask not in seen:
+            with pytest.raises(NotFound):
+                node.job(job.id, by=narrow)
+            with pytest.raises(NotFound):
+                node.cancel_job(job.id, by=narrow)
+            continue
+        assert node.job(job.id, by=narrow) == job
+        if ask in cancelled:
+            assert node.cancel_job(job.id, by=narrow).status is JobStatus.CANCELLED
+        else:
+            with pytest.raises(AccessDenied):
+                node.cancel_job(job.id, by=narrow)
+            assert node.job(job.id, by=narrow) == job
+
+
+def test_editors_see_and_cancel_the_work_of_others_on_their_dataset(shared: Shared) -> None:
+    node = shared.people.memory.node
+    job = node.enqueue_verify(shared.entry, VerifyOptions(), by=shared.people.subject("ann"))
+    assert node.cancel_job(job.id, by=shared.bob).status is JobStatus.CANCELLED
+    shared.role(DatasetRole.CONTRIBUTOR)
+    with pytest.raises(NotFound):
+        node.job(job.id, by=shared.bob)
 
 
 @pytest.mark.parametrize("end", [withdraw, suspend, delete])
