@@ -15,7 +15,7 @@ from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, Place
 from odfabric.model.instant import Instant
 
 if TYPE_CHECKING:
-    from odfabric.cli.people.backend import PeopleBackend
+    from odfabric.cli.people_backend import PeopleBackend
     from odfabric.model.account import Visibility
 
 JobListener = Callable[[Mapping[str, object]], None]

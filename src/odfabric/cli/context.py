@@ -15,7 +15,7 @@ from odfabric.cli.output import Output
 from odfabric.errors import NotFound
 
 if TYPE_CHECKING:
-    from odfabric.cli.people.credentials import Credentials
+    from odfabric.cli.people_backends.credentials import Credentials
     from odfabric.settings import Settings
 
 GLOBAL_OPTIONS = ("--workspace", "--node", "--token", "--credentials", "--output", "-o")
@@ -40,7 +40,7 @@ class CommandContext:
     @property
     def credentials(self) -> Credentials:
         """This user's logins."""
-        from odfabric.cli.people.credentials import Credentials
+        from odfabric.cli.people_backends.credentials import Credentials
 
         return Credentials.of_user(self.credentials_file)
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from odfabric.cli.backend import CursorBackend, JobFailed, JobListener, PushFile, source_text
 from odfabric.cli.cursor_backends import NodeCursors
 from odfabric.cli.node_connection import LOOK_EVERY_S_MAX, NodeConnection
-from odfabric.cli.people.backend import PeopleBackend
+from odfabric.cli.people_backend import PeopleBackend
 from odfabric.domain.access import LOCAL_ACCOUNT
 from odfabric.errors import InvalidQuery, InvalidRequest, NotFound
 from odfabric.model.account import Visibility
@@ -55,7 +55,7 @@ class NodeBackend:
     @property
     def people(self) -> PeopleBackend:
         """Verbs of accounts and rights."""
-        from odfabric.cli.people.node_people import NodePeople
+        from odfabric.cli.people_backends.node_people import NodePeople
 
         return NodePeople(self.connection, self._path)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from odfabric.cli.backend import CursorBackend, JobFailed, JobListener, PushFile, source_text
 from odfabric.cli.cursor_backends import WorkspaceCursors
-from odfabric.cli.people.backend import PeopleBackend
+from odfabric.cli.people_backend import PeopleBackend
 from odfabric.errors import InvalidRequest, NotFound, OdfError
 from odfabric.formats.block import read_block_header
 from odfabric.formats.manifest_places import PlacedSnapshot
@@ -57,7 +57,7 @@ class WorkspaceBackend:
     @property
     def people(self) -> PeopleBackend:
         """Verbs of accounts and rights."""
-        from odfabric.cli.people.workspace_people import WorkspacePeople
+        from odfabric.cli.people_backends.workspace_people import WorkspacePeople
 
         return WorkspacePeople(self._node)
 

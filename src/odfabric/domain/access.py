@@ -104,8 +104,13 @@ class Subject:
 
     @property
     def is_admin(self) -> bool:
-        """Whether the node's admin asks, with a credential that goes so far."""
+        """Whether the node's admin asks, with a credential that goes so far; for its datasets, if it is for certain ones."""
         return self.account is not None and self.account.is_admin and self.has_scope(Scope.ADMIN)
+
+    @property
+    def administers(self) -> bool:
+        """Whether the node's admin asks, with a credential that is not for certain datasets only."""
+        return self.is_admin and self.datasets is None
 
     @property
     def grantees(self) -> frozenset[Grantee]:

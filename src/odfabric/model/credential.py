@@ -36,6 +36,9 @@ class Scope(Enum):
 
 ALL_SCOPES = frozenset(Scope)
 
+OPERATOR_TOKEN_ID = "operator"
+"""Stands for the id of the token with which the operator has started the node, which no database keeps."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessToken:

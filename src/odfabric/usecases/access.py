@@ -25,6 +25,7 @@ from odfabric.formats.did import parse_account_id
 from odfabric.formats.references import parse_name
 from odfabric.model.account import Account, AccountKind, Grant, OrganisationRole
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.credential import Scope
 from odfabric.model.identity import AccountName, DatasetAlias, DatasetId, DatasetRef, Name
 from odfabric.ports.accounts import Accounts, Relations
 from odfabric.ports.catalog import Catalog
@@ -94,6 +95,12 @@ class Access:
         verdict = self.policy.decide_here(subject, action, under=under)
         if verdict is not Verdict.ALLOWED:
             raise refusal(verdict, action, subject, shown=shown, what="node")
+
+    def require_reader(self, subject: Subject, *, shown: str) -> None:
+        """For what every account may read of others. Raises Unauthenticated, AccessDenied for a token that goes less far."""
+        self.require_here(subject, Action.SIGN_IN, shown=shown)
+        if not subject.has_scope(Scope.READ) or subject.datasets is not None:
+            raise refusal(Verdict.OUT_OF_SCOPE, Action.READ, subject, shown=shown, what="node")
 
     def find(self, subject: Subject, action: Action, account: str, name: str) -> CatalogEntry:
         """The dataset of a path, if the subject may do this to it.

@@ -1,18 +1,23 @@
-"""Who has asked for a job, as the audit names them.
+"""Who has asked for a job: as the audit names them, and with the rights that they have now.
 
-Owns the member `by` of a job's request: name, token and address of the asker at that time. The account itself is a column of the job, by
-which its rights are looked up when the job is done (`usecases.access`).
+Owns the member `by` of a job's request: name, token and address of the asker at that time. The account itself is a column of the job.
+Invariant: a job is done with the rights that its account has at that moment, within the bounds of the token by which it was asked for.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from odfabric.domain.access import Subject
+from odfabric.errors import TokenRevoked
 from odfabric.model.audit import THE_NODE, Actor
+from odfabric.model.credential import OPERATOR_TOKEN_ID
 from odfabric.model.job import Job
+from odfabric.ports.credentials import Tokens
+from odfabric.usecases.access import Access
 
 
 def account_of(subject: Subject) -> str:
@@ -37,3 +42,18 @@ def actor_of(job: Job) -> Actor:
         return THE_NODE
     account = job.account if job.account.startswith("did:") else None
     return Actor(account=account, name=by.get("name"), token=by.get("token"), address=by.get("address"))
+
+
+def asker_of(job: Job, *, access: Access, tokens: Tokens) -> Subject:
+    """Whose rights count when the job is done.
+
+    A token that has expired since then does not stop what was asked for in time. Raises TokenRevoked, AccountSuspended, NotFound for an
+    account that is gone.
+    """
+    subject, token_id = access.subject_later(job.account), actor_of(job).token
+    if token_id is None or token_id == OPERATOR_TOKEN_ID:
+        return subject
+    token = tokens.get(token_id)
+    if token is None or token.revoked_at is not None:
+        raise TokenRevoked("the token by which this was asked for was revoked", hint="ask again with another one")
+    return replace(subject, scopes=token.scopes, datasets=token.datasets, token=token.id)

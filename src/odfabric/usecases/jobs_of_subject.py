@@ -1,12 +1,24 @@
-"""Which jobs somebody may see: those that they asked for, and those on datasets that they may change."""
+"""Which jobs somebody may see and cancel: those that they asked for, and those on datasets that they may change.
+
+Invariant: a token sees only what it could have asked for itself or may read, and cancels only the former.
+"""
 
 from __future__ import annotations
 
-from odfabric.domain.access import Action, Subject
+from odfabric.domain.access import Action, Subject, Verdict, refusal
 from odfabric.errors import NotFound
-from odfabric.model.job import Job
+from odfabric.model.credential import Scope
+from odfabric.model.job import Job, JobKind
 from odfabric.ports.jobs import Jobs
 from odfabric.usecases.access import Access
+
+_ACTIONS = {
+    JobKind.PUSH: (Action.PUSH, Scope.PUSH),
+    JobKind.PULL: (Action.WRITE, Scope.MANAGE),
+    JobKind.VERIFY: (Action.FOLLOW, Scope.READ),
+    JobKind.INDEX: (Action.WRITE, Scope.MANAGE),
+}
+"""What each kind of job was asked for, and the scope that it takes."""
 
 
 def seen_job(job_id: str, *, subject: Subject, access: Access, jobs: Jobs) -> Job:
@@ -17,13 +29,25 @@ def seen_job(job_id: str, *, subject: Subject, access: Access, jobs: Jobs) -> Jo
     return found
 
 
+def cancellable_job(job_id: str, *, subject: Subject, access: Access, jobs: Jobs) -> Job:
+    """A job that the subject may cancel. Raises NotFound as `seen_job`, AccessDenied for a token that goes less far."""
+    found = seen_job(job_id, subject=subject, access=access, jobs=jobs)
+    action, scope = _ACTIONS[found.kind]
+    if not subject.has_scope(scope):
+        raise refusal(Verdict.OUT_OF_SCOPE, action, subject, shown=f"the dataset of job {job_id}")
+    return found
+
+
 def may_see_job(job: Job, subject: Subject, access: Access) -> bool:
     """Whether the subject has asked for it, is an admin of the node, or may change its dataset."""
     account = subject.account
     if account is None:
         return False
+    if subject.administers:
+        return True
     within = subject.datasets is None or job.dataset_id in subject.datasets
-    if subject.is_admin or (within and job.account in (str(account.id), str(account.name))):
+    in_scope = subject.has_scope(Scope.READ) or subject.has_scope(_ACTIONS[job.kind][1])
+    if within and in_scope and job.account in (str(account.id), str(account.name)):
         return True
     entry = access.catalog.by_id(job.dataset_id) if job.dataset_id is not None else None
     return entry is not None and access.allows(subject, Action.WRITE, entry)

@@ -94,7 +94,7 @@ class PullRights:
 
 
 def enqueue_pull(request: PullRequest, *, subject: Subject, jobs: Jobs, clock: Clock, entropy: Entropy) -> Job:
-    """Queue the pull; an unfinished pull of the same dataset that the same account asked for with the same wishes is that job."""
+    """Queue the pull; an unfinished pull of the same dataset that the same token asked for with the same wishes is that job."""
     wishes: dict[str, object] = {
         "dataset": str(request.dataset) if request.dataset else None,
         "account": str(request.alias.account),
@@ -111,7 +111,7 @@ def enqueue_pull(request: PullRequest, *, subject: Subject, jobs: Jobs, clock: C
         account=account,
         dataset_id=request.dataset,
         request=json.dumps({**wishes, "by": by_member(subject)}, sort_keys=True),
-        dedup_key=f"pull/{hashlib.sha256(json.dumps([account, wishes], sort_keys=True).encode()).hexdigest()}",
+        dedup_key=f"pull/{hashlib.sha256(json.dumps([account, subject.token, wishes], sort_keys=True).encode()).hexdigest()}",
     )
     return jobs.enqueue(job, now=clock.now())
 

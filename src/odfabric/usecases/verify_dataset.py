@@ -6,6 +6,7 @@ collected (up to a limit), each naming the block and object that is wrong. Sourc
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -451,16 +452,17 @@ def _sign(checkpoint: Path) -> bytes:
 def enqueue_verify(
     entry: CatalogEntry, options: VerifyOptions, *, subject: Subject, jobs: Jobs, clock: Clock, entropy: Entropy
 ) -> Job:
-    """Queue a verification; an unfinished one that the same account asked for with the same options is that job."""
+    """Queue a verification; an unfinished one that the same token asked for with the same options is that job."""
     wishes: dict[str, object] = {"dataset": str(entry.id), "data": options.data, "replay": options.replay}
     account = account_of(subject)
+    asked = json.dumps([account, subject.token, wishes], sort_keys=True)
     job = NewJob(
         id=entropy.random_bytes(16).hex(),
         kind=JobKind.VERIFY,
         account=account,
         dataset_id=entry.id,
         request=json.dumps({**wishes, "by": by_member(subject)}, sort_keys=True),
-        dedup_key=f"verify/{account}/{json.dumps(wishes, sort_keys=True)}",
+        dedup_key=f"verify/{hashlib.sha256(asked.encode()).hexdigest()}",
     )
     return jobs.enqueue(job, now=clock.now())
 

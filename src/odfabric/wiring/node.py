@@ -34,7 +34,7 @@ from odfabric.usecases.create_dataset import create_dataset, delete_dataset
 from odfabric.usecases.deliver import DELIVERY_LEASE_MS, deliver
 from odfabric.usecases.expected_columns import ExpectedColumns
 from odfabric.usecases.job_run import LeasedRun
-from odfabric.usecases.jobs_of_subject import seen_job
+from odfabric.usecases.jobs_of_subject import cancellable_job, seen_job
 from odfabric.usecases.pull_dataset import PullRequest, enqueue_pull
 from odfabric.usecases.push_data import PushData, PushQueueLimits, accept_push
 from odfabric.usecases.query_data import QueryAnswer, QueryData, QueryLimits, query_data
@@ -411,8 +411,8 @@ class Node:
         return seen_job(job_id, subject=by or self.operator, access=self.access, jobs=self.ports.jobs)
 
     def cancel_job(self, job_id: str, *, by: Subject | None = None) -> Job:
-        """Cancel a job that is not final, and that the subject may see. Raises NotFound."""
-        self.job(job_id, by=by)
+        """Cancel a job that is not final. Raises NotFound, AccessDenied for a token that could not have asked for it."""
+        cancellable_job(job_id, subject=by or self.operator, access=self.access, jobs=self.ports.jobs)
         found = self.ports.jobs.cancel(job_id, now=self.ports.clock.now())
         if found is None:
             raise NotFound("job", job_id)

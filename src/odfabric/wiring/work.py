@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from odfabric.domain.access import Action
+from odfabric.domain.access import Action, Subject
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.job import Job, JobKind
 from odfabric.settings import Settings
@@ -17,6 +17,7 @@ from odfabric.usecases.access import Access
 from odfabric.usecases.account_quotas import AccountQuotas
 from odfabric.usecases.commit import Commits
 from odfabric.usecases.commit_result import CommitResult
+from odfabric.usecases.job_actor import asker_of
 from odfabric.usecases.job_run import JobRun, LeasedRun
 from odfabric.usecases.poll_source import poll_source
 from odfabric.usecases.pull_dataset import PullRequest, PullRights, PullVerbs, run_pull
@@ -54,10 +55,13 @@ class JobWork:
         }
 
     def _check(self, job: Job, action: Action) -> None:
-        """Raises NotFound, AccessDenied or AccountSuspended if whoever asked may not do this to the job's dataset any more."""
-        subject = self.access.subject_later(job.account)
+        """Raises NotFound, AccessDenied or CredentialRefused if whoever asked may not do this to the job's dataset any more."""
+        subject = self._asker(job)
         if job.dataset_id is not None:
             self.access.require(subject, action, self.repository.resolve(job.dataset_id))
+
+    def _asker(self, job: Job) -> Subject:
+        return asker_of(job, access=self.access, tokens=self.ports.tokens)
 
     def _run_push(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
         given, settings = self.ports, self.settings
@@ -76,7 +80,7 @@ class JobWork:
 
     def _run_pull(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
         verbs = PullVerbs(poll=self._poll, transform=self._transform, sync=self._sync)
-        rights = PullRights(subject=self.access.subject_later(job.account), access=self.access, quotas=self.quotas)
+        rights = PullRights(subject=self._asker(job), access=self.access, quotas=self.quotas)
         return run_pull(job, run, rights=rights, repository=self.repository, verbs=verbs)
 
     def _run_verify(self, job: Job, run: LeasedRun) -> Mapping[str, object]:

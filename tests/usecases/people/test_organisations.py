@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from odfabric.domain.access import Action
 from odfabric.errors import AccessDenied, Changed, InvalidRequest, LastAdmin, NotFound
 from odfabric.model.account import OrganisationRole
-from odfabric.model.credential import TokenKind
+from odfabric.model.credential import Scope, TokenKind
+from odfabric.usecases.people.accounts import find_account
 from odfabric.usecases.people.organisations import create_organisation, list_members, set_member
 from odfabric.usecases.people.tokens import NewToken, create_token
 from tests.usecases.people.conftest import People
@@ -59,6 +62,28 @@ def test_members_leave_by_themselves_and_change_nobody_else(people: People) -> N
         join(people, "bob", ADMIN, by="bob")
     join(people, "bob", None, by="bob")
     assert people.subject("bob").organisations == ()
+
+
+def test_a_token_that_only_reads_leaves_nothing(people: People) -> None:
+    join(people, "bob", MEMBER)
+    for bounds in ({"scopes": frozenset({Scope.READ})}, {"datasets": frozenset({people.add("bob").id})}):
+        narrow = replace(people.subject("bob"), **bounds)  # type: ignore[arg-type]
+        with pytest.raises(AccessDenied):
+            set_member("acme", "bob", None, subject=narrow, ports=people.ports)
+    assert people.subject("bob").organisations != ()
+
+
+def test_people_are_named_to_tokens_that_read(people: People) -> None:
+    """One that pushes rows from a field station tells its finder nothing of accounts and members."""
+    for bounds in ({"scopes": frozenset({Scope.PUSH})}, {"datasets": frozenset({people.add("ann").id})}):
+        narrow = replace(people.subject("ann"), **bounds)  # type: ignore[arg-type]
+        with pytest.raises(AccessDenied):
+            list_members("acme", subject=narrow, ports=people.ports)
+        with pytest.raises(AccessDenied):
+            find_account("bob", subject=narrow, ports=people.ports)
+    reads = replace(people.subject("ann"), scopes=frozenset({Scope.READ}))
+    assert len(list_members("acme", subject=reads, ports=people.ports)) == 1
+    assert find_account("bob", subject=reads, ports=people.ports) == people.account("bob")
 
 
 def test_the_last_admin_stays(people: People) -> None:

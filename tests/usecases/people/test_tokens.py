@@ -26,6 +26,7 @@ from odfabric.formats.access_token import make
 from odfabric.model.credential import Scope, TokenKind
 from odfabric.model.instant import Instant
 from odfabric.usecases.people.accounts import set_admin, set_suspended
+from odfabric.usecases.people.organisations import list_members
 from odfabric.usecases.people.tokens import (
     IssuedToken,
     NewToken,
@@ -35,6 +36,7 @@ from odfabric.usecases.people.tokens import (
     list_tokens,
     revoke_token,
 )
+from odfabric.usecases.verify_dataset import VerifyOptions
 from tests.usecases.people.conftest import People
 
 READ, PUSH, MANAGE, ADMIN = Scope
@@ -209,6 +211,27 @@ def test_tokens_are_seen_and_ended_by_those_who_manage_the_account(people: Peopl
     assert list_tokens(limit=10, subject=people.subject("ann"), ports=ports) == []
     with pytest.raises(NotFound):
         revoke_token(issued.token.id, subject=people.operator, ports=ports)
+
+
+def test_an_admin_s_token_for_some_datasets_is_no_admin_elsewhere(people: People) -> None:
+    """It neither looks at tokens of others, nor ends them, nor sees who belongs to an organisation, nor jobs on other datasets."""
+    set_admin("bob", True, subject=people.operator, ports=people.ports)
+    mine, other, node = people.add("ann", "mine"), people.add("ann", "other"), people.memory.node
+    issued = token(people)
+    narrow = replace(people.subject("bob"), datasets=frozenset({mine.id}))
+    with pytest.raises(TokenUnknown):
+        inspect_token(issued.text, subject=narrow, ports=people.ports)
+    with pytest.raises(NotFound):
+        revoke_token(issued.token.id, subject=narrow, ports=people.ports)
+    with pytest.raises(NotFound):
+        list_members("acme", subject=narrow, ports=people.ports)
+    for entry in (mine, other):
+        job = node.enqueue_verify(entry, VerifyOptions(), by=people.subject("ann"))
+        if entry == mine:
+            assert node.job(job.id, by=narrow) == job
+        else:
+            with pytest.raises(NotFound):
+                node.job(job.id, by=narrow)
 
 
 def test_the_last_use_is_remembered_to_the_minute(people: People) -> None:

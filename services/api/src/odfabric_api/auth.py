@@ -28,14 +28,12 @@ from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.references import parse_name
 from odfabric.model.account import Account
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.credential import OPERATOR_TOKEN_ID
 from odfabric.model.identity import DatasetAlias
 from odfabric.usecases.people.tokens import authenticate
 from odfabric.wiring import Node
 from odfabric_api.capacity import Capacity
 from odfabric_api.sessions import cookie_of, session_of
-
-BOOTSTRAP_TOKEN_ID = "operator"
-"""What the audit calls the token with which the operator has started the node."""
 
 RECHECK_S = 2.0
 """Pause between two looks at the rights to an answer that is being sent, in seconds: what is withdrawn ends it."""
@@ -76,7 +74,7 @@ class Authentication:
 
     def _holder(self, token: str) -> Subject:
         if hmac.compare_digest(_digest(token), self._digest):
-            return replace(self._node.operator, token=BOOTSTRAP_TOKEN_ID)
+            return replace(self._node.operator, token=OPERATOR_TOKEN_ID)
         return authenticate(token, ports=self._node.people)
 
 

@@ -8,8 +8,8 @@ import typer
 
 from odfabric.cli.context import backend_of, context_of
 from odfabric.cli.people.account_commands import limit_lines
-from odfabric.cli.people.backend import AuditQuery
 from odfabric.cli.people.times import now, time_before
+from odfabric.cli.people_backend import AuditQuery
 from odfabric.errors import InvalidRequest, Place
 from odfabric.model.audit import AuditOutcome
 

@@ -27,7 +27,7 @@ from odfabric.errors import (
 
 if TYPE_CHECKING:
     from odfabric.cli.node_connection import NodeConnection
-    from odfabric.cli.people.credentials import Login
+    from odfabric.cli.people_backends.credentials import Login
 
 CLIENT_CHARACTERS_MAX = 100
 STDIN = "-"
@@ -79,7 +79,7 @@ def login(
             token = _by_browser(connection, output, open_browser=open_browser)
     with _connected(address, token=token) as connection:
         account = str(connection.json("GET", "/platform/token/validate")["accountName"])
-    from odfabric.cli.people.credentials import Login
+    from odfabric.cli.people_backends.credentials import Login
 
     given.credentials.put(origin, Login(token=token, account=account))
     output.result({"url": origin, "account": account}, f"logged in to {origin} as {account}")

@@ -6,8 +6,8 @@ import typer
 
 from odfabric.cli.context import backend_of, context_of
 from odfabric.cli.output import Output
-from odfabric.cli.people.backend import PeopleBackend
 from odfabric.cli.people.org_commands import name_in, role_row
+from odfabric.cli.people_backend import PeopleBackend
 from odfabric.model.account import DatasetRole, Visibility
 
 

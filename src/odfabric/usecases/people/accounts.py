@@ -23,8 +23,8 @@ EMAIL_CHARACTERS_MAX = 254
 
 
 def find_account(name: str, *, subject: Subject, ports: PeoplePorts) -> Account:
-    """An account by its name, for whoever has an account. Raises Unauthenticated, NotFound."""
-    ports.access.require_here(subject, Action.SIGN_IN, shown=f"the account {name}")
+    """An account by its name, for whoever has an account. Raises Unauthenticated, AccessDenied for a narrow token, NotFound."""
+    ports.access.require_reader(subject, shown=f"the account {name}")
     return named_account(name, ports=ports)
 
 

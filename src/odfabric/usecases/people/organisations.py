@@ -47,8 +47,12 @@ def create_organisation(
 
 
 def list_members(name: str, *, subject: Subject, ports: PeoplePorts) -> Sequence[tuple[Account, Membership]]:
-    """Members, for members and admins of the node; others are told that there is no such organisation. Raises NotFound."""
+    """Members, for members and admins of the node; others are told that there is no such organisation.
+
+    Raises NotFound, AccessDenied for a token that may not read it.
+    """
     organisation = seen_organisation(name, subject=subject, ports=ports)
+    ports.access.require_reader(subject, shown=f"the organisation {name}")
     found = []
     for membership in ports.relations.members(organisation.id, limit=ports.limits.members_max):
         account = ports.accounts.by_id(membership.member)
@@ -71,9 +75,10 @@ def set_member(
     Raises LastAdmin, Changed, NotFound, AccessDenied, LimitExceeded.
     """
     organisation = seen_organisation(name, subject=subject, ports=ports)
-    leaves = role is None and subject.account is not None and subject.account.name == parse_name(member)
-    if not leaves:
-        ports.access.require_here(subject, Action.MANAGE, under=organisation.name, shown=f"the organisation {name}")
+    own = subject.account.name if subject.account is not None else None
+    leaves = role is None and own == parse_name(member)
+    under = own if leaves else organisation.name
+    ports.access.require_here(subject, Action.MANAGE, under=under, shown=f"the organisation {name}")
     account = named_account(member, ports=ports)
     if account.kind is not AccountKind.USER:
         raise InvalidRequest(f"{account.name} is an organisation", hint="members are users")
@@ -101,7 +106,7 @@ def seen_organisation(name: str, *, subject: Subject, ports: PeoplePorts) -> Acc
     """An organisation of which the subject is a member, or any for an admin of the node. Raises NotFound."""
     wanted = parse_name(name, type_name="AccountName")
     role = subject.role_in(wanted)
-    found = ports.accounts.by_name(wanted) if role is not None or subject.is_admin else None
+    found = ports.accounts.by_name(wanted) if role is not None or subject.administers else None
     if found is None or found.kind is not AccountKind.ORGANISATION or found.name == SYSTEM_ACCOUNT:
         raise NotFound("organisation", name)
     return found

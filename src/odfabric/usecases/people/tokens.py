@@ -186,7 +186,7 @@ def _account(of: str | None, subject: Subject, ports: PeoplePorts) -> Account:
 
 
 def _may_revoke(token: AccessToken, account: Account, subject: Subject, ports: PeoplePorts) -> bool:
-    if subject.token == token.id or subject.is_admin:
+    if subject.token == token.id or subject.administers:
         return True
     verdict = ports.access.policy.decide_here(subject, Action.MANAGE, under=account.name)
     return verdict.value == "allowed"

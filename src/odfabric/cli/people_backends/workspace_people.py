@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from odfabric.cli.node_connection import origin_of
-from odfabric.cli.people.backend import AuditQuery, TokenWish, Value
+from odfabric.cli.people_backend import AuditQuery, TokenWish, Value
 from odfabric.domain.access import Subject
 from odfabric.errors import InvalidRequest, Place
 from odfabric.formats.references import parse_dataset_ref

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from odfabric.cli.cursor_backends import PathOf
 from odfabric.cli.node_connection import NodeConnection
-from odfabric.cli.people.backend import AuditQuery, TokenWish, Value
+from odfabric.cli.people_backend import AuditQuery, TokenWish, Value
 from odfabric.errors import InvalidName, InvalidRequest, Place
 
 AUDIT_PAGE_ROWS = 1000
