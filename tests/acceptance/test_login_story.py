@@ -50,16 +50,16 @@ class Person:
         return {"ODF_CREDENTIALS": str(self.credentials)}
 
     @contextmanager
-    def logging_in(self) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
+    def logging_in(self, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
         """`odf login` that waits: its process, the address and the code that it shows."""
         shown = self.credentials.with_suffix(".err")
         with shown.open("wb") as err:
             process = subprocess.Popen(
-                [str(ODF), "login", self.url, "-o", "json"],
+                [str(ODF), "login", self.url, "-o", "json", *options],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=err,
-                env=clean_environment(**self.environment),
+                env=clean_environment(**self.environment, **environment),
             )
         try:
             found = wait_until(lambda: SHOWN.search(shown.read_text()), deadline_s=COMMAND_S_MAX, what="the code")
@@ -114,8 +114,13 @@ def first_admin_comes(node: NodeProcess, place: Path, admin: Person) -> None:
 
 
 def logs_in_by_browser(admin: Person) -> None:
-    """Whose browser is signed in already: one click."""
-    with admin.logging_in() as (process, address, code):
+    """Whose browser is signed in already: one click in the page that the command has opened."""
+    opened = admin.credentials.with_suffix(".opened")
+    program = admin.credentials.with_suffix(".browser")
+    program.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}\n')
+    program.chmod(0o700)
+    with admin.logging_in("--open", BROWSER=str(program)) as (process, address, code):
+        assert wait_until(lambda: opened.exists() and opened.read_text(), what="the browser") == address
         page = admin.browser.open(address)
         assert code in page.text
         assert "asks to act as you" in page.text

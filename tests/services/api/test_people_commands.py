@@ -262,6 +262,42 @@ def test_an_address_that_is_no_nodes_is_told(capsys: pytest.CaptureFixture[str])
         assert "does not answer as a node does" in command.err
 
 
+def test_what_a_node_tells_drives_neither_the_terminal_nor_the_machine(
+    credentials: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only web pages are opened, whatever the node calls the page of its sign-in."""
+    opened = tmp_path / "opened"
+    monkeypatch.setenv("BROWSER", f"touch {opened} %s")
+    started = {
+        "device_code": "d",
+        "user_code": "BCDF\x1b[31m-GHJK",
+        "verification_uri": "file:///etc/passwd",
+        "interval": 1,
+        "expires_in": 60,
+    }
+
+    def respond(seen: Seen) -> bytes:
+        if seen.target.endswith("/authorization"):
+            return reply(200, json.dumps(started).encode())
+        return reply(400, json.dumps({"error": "access_denied"}).encode())
+
+    with LoopbackServer(respond).serving() as node:
+        command = Command(capsys)
+        command("login", node.url(), "--open", code=1)
+    assert "file:///etc/passwd" in command.err
+    assert "open the address yourself" in command.err
+    assert "BCDF\\x1b[31m-GHJK" in command.err
+    assert "the sign-in was denied" in command.err
+    assert not opened.exists()
+    assert not credentials.exists()
+
+
+def test_a_node_knows_its_own_address(odf: Command) -> None:
+    odf("admin", "invite", "--url", "https://elsewhere.example", code=1)
+    assert "ODF_PUBLIC_URL" in odf.err
+    assert odf.json("admin", "invitations") == []
+
+
 @pytest.mark.usefixtures("credentials")
 def test_plain_http_over_a_network_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     command = Command(capsys)
