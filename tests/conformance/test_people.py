@@ -1,4 +1,4 @@
-"""Accounts, relations, credentials and the audit log: memory and SQL keep one contract."""
+"""Accounts, relations, credentials, audit log: memory and SQL keep one contract."""
 
 from __future__ import annotations
 
@@ -14,22 +14,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
-from odfabric.adapters.memory.accounts import MemoryAccounts, MemoryRelations
-from odfabric.adapters.memory.audit import MemoryAuditLog
-from odfabric.adapters.memory.chains import MemoryCatalog, MemoryChains
-from odfabric.adapters.memory.credentials import MemoryDeviceAuthorisations, MemoryInvitations, MemoryTokens
-from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
-from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
 from odfabric.adapters.memory.store import MemoryStore
-from odfabric.adapters.sql.accounts import SqlAccounts
-from odfabric.adapters.sql.audit import SqlAuditLog, insert_audit
-from odfabric.adapters.sql.catalog import SqlCatalog
-from odfabric.adapters.sql.chains import SqlChains
-from odfabric.adapters.sql.credentials import SqlDeviceAuthorisations, SqlInvitations, SqlTokens
+from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
-from odfabric.adapters.sql.relations import SqlRelations
-from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.errors import Determinate
 from odfabric.model.account import DatasetRole, ExternalIdentity, Grant, Membership, OrganisationRole
 from odfabric.model.audit import AuditKind
@@ -48,7 +35,7 @@ from odfabric.testing.conformance.credentials import (
     device,
     invitation,
 )
-from odfabric.testing.conformance.examples import NOW, GrowingChain, StoragePorts, entry_of, new_chain
+from odfabric.testing.conformance.examples import NOW, GrowingChain, entry_of, new_chain
 from odfabric.testing.conformance.people import (
     PeoplePorts,
     organisation,
@@ -61,29 +48,10 @@ from odfabric.testing.conformance.people import (
 )
 from odfabric.testing.conformance.relations import GrantsContract, MembershipsContract, ViewerContract
 from tests.support.object_heads import Sharing
+from tests.support.people import in_database, in_memory
 from tests.support.waiting import wait_until
 
 TOLD = told(AuditKind.SETTING_CHANGED, "x")
-
-
-def in_database(database: Database, storage: StoragePorts | None = None) -> PeoplePorts:
-    return PeoplePorts(
-        storage=storage
-        or StoragePorts(
-            chains=SqlChains(database),
-            catalog=SqlCatalog(database),
-            outbox=SqlOutbox(database),
-            removed=SqlRemovedDatasets(database),
-            subscriptions=SqlSubscriptions(database),
-            deliveries=SqlDeliveries(database),
-        ),
-        accounts=SqlAccounts(database),
-        relations=SqlRelations(database),
-        tokens=SqlTokens(database),
-        invitations=SqlInvitations(database),
-        devices=SqlDeviceAuthorisations(database),
-        audit=SqlAuditLog(database),
-    )
 
 
 def open_people_of(url: str) -> PeoplePorts:
@@ -93,23 +61,7 @@ def open_people_of(url: str) -> PeoplePorts:
 class InMemory:
     @pytest.fixture
     def people(self) -> PeoplePorts:
-        store = MemoryStore()
-        return PeoplePorts(
-            storage=StoragePorts(
-                chains=MemoryChains(store),
-                catalog=MemoryCatalog(store),
-                outbox=MemoryOutbox(store),
-                removed=MemoryRemovedDatasets(store),
-                subscriptions=MemorySubscriptions(store),
-                deliveries=MemoryDeliveries(store),
-            ),
-            accounts=MemoryAccounts(store),
-            relations=MemoryRelations(store),
-            tokens=MemoryTokens(store),
-            invitations=MemoryInvitations(store),
-            devices=MemoryDeviceAuthorisations(store),
-            audit=MemoryAuditLog(store),
-        )
+        return in_memory(MemoryStore())
 
 
 class OnSqlite:
@@ -181,7 +133,7 @@ def rename(database: Database, before: str, after: str) -> None:
 
 
 def changes_of(people: PeoplePorts) -> dict[str, Callable[[], object]]:
-    """Every change that is audited, each possible after those before it; they are prepared here."""
+    """Every change that is audited, each possible after those before it."""
     alice, bob, carol = with_users(people, "alice", "bob", "carol", admins=("alice",))
     lab = with_organisation(people, "lab", alice.id)
     chain = new_chain(people.storage.chains)

@@ -342,7 +342,7 @@ class AccountsRaceContract:
             assert len(people.accounts.admins(limit=99)) == 1
 
     def test_an_account_and_what_is_given_to_it_go_together(self, people: PeoplePorts) -> None:
-        """Whoever gives something to an account that is being deleted is refused, or it is gone with the account."""
+        """What is given to an account during its deletion is refused, or goes with it."""
         (bob,) = with_users(people, "bob")
         lab = with_organisation(people, "lab", bob.id)
         chain = new_chain(people.storage.chains, account="lab")
@@ -366,7 +366,7 @@ class AccountsRaceContract:
 
 
 class AccountsProcessContract:
-    """The same between processes; `open_people` opens the storage of `people` in another one."""
+    """The same between processes; `open_people` opens the storage in another one."""
 
     @pytest.fixture
     def people(self) -> PeoplePorts:

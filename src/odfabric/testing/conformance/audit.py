@@ -1,4 +1,4 @@
-"""What AuditLog promises, and that changes of datasets and subscriptions are audited with them, as tests.
+"""What AuditLog promises, and that changes of datasets are audited, as tests.
 
 A subclass gives `people`, new and empty for each test.
 """
@@ -241,7 +241,7 @@ class AuditLogContract:
         assert second.id > first.id
 
     def test_a_reader_beside_many_writers_has_every_entry_once_in_order(self, people: PeoplePorts) -> None:
-        """Entries get their numbers before their transactions commit: none may appear below one that was read."""
+        """Ids are given before transactions commit: none may appear below a read one."""
         writers, each = 7, 20
         seen: list[StoredAuditEntry] = []
 

@@ -1,4 +1,4 @@
-"""Accounts, credentials and audit entries for suites of the ports about people, and what a refused call must leave alone."""
+"""Examples for suites of the ports about people, and what a refusal must leave alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACTOR = Actor(account="did:odf:f00", name="root", token="t0", address="192.0.2.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeoplePorts:
-    """The ports about people and their rights, and those of datasets in the same storage."""
+    """The ports about people and their rights, with those of datasets they share."""
 
     storage: StoragePorts
     accounts: Accounts
@@ -131,7 +131,7 @@ def state_of(people: PeoplePorts) -> list[object]:
 
 @contextmanager
 def refused(people: PeoplePorts, error: type[OdfError]) -> Iterator[pytest.ExceptionInfo[OdfError]]:
-    """What is called here is refused with `error` and leaves everything as it was; no audit entry tells of it."""
+    """What is called here is refused with `error`, changes nothing and is not audited."""
     before = state_of(people)
     with pytest.raises(error) as raised:
         yield raised
