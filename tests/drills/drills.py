@@ -25,6 +25,7 @@ from odfabric.usecases.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
 from odfabric.wiring.stores import database_place
 from tests.drills import scenario
+from tests.drills.people import check_people, lives, people_of
 from tests.drills.places import InFolder, Place, Places
 from tests.drills.processes import NOBODY, Receiver, opened, receiving, run
 
@@ -217,7 +218,17 @@ def indexes(places: Places, folder: Path, armed: str, prepared: Prepared) -> Non
         assert node.indexes.verify(entry).problem is None
 
 
-ELSEWHERE = ("chain.adopt", "removed.forget", "cursor.", "index.")
+def people(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
+    """Accounts, roles and credentials: what happened is in the audit log, once."""
+    place = places.new(folder)
+    assert run(place, lives, crash_at=armed) == KILLED, f"{armed} was never reached"
+    assert run(place, lives) == 0
+    with people_of(scenario.settings_of(place, NOBODY)) as found:
+        check_people(found)
+
+
+OF_PEOPLE = ("account.", "relation.", "token.", "invitation.", "device.", "audit.")
+ELSEWHERE = ("chain.adopt", "removed.forget", "cursor.", "index.", *OF_PEOPLE)
 """Calls that a day of pushes has not; other drills have them."""
 WHERE_SHARED = ("intent.", "object.name.put")
 WHERE_OWN = ("object.ref.delete",)
@@ -245,6 +256,8 @@ def drills_of(*, shared: bool) -> list[Drill]:
             Drill("rebuilds", armed, rebuilds)
             for armed in (*adoptions, "object.ref.put:before", "object.ref.put:after")
         ),
+        # They do not ask where heads of record lie.
+        *(Drill("people", armed, people) for armed in points if armed.startswith(OF_PEOPLE) and not shared),
         *(Drill("collects", armed, collects) for armed in points if armed.startswith("removed.forget")),
         # The fifth move acknowledges.
         *(Drill("consumes", f"{armed}@{hit}", consumes) for armed, hit in moves.items()),
