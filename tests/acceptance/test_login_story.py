@@ -91,15 +91,15 @@ def ready_file(place: Path) -> dict[str, str]:
 
 
 def test_from_the_first_link_to_a_logout(node: NodeProcess, place: Path, tmp_path: Path) -> None:
-    root_, bob = person(node, tmp_path, "root"), person(node, tmp_path, "bob")
-    with closing(root_.browser), closing(bob.browser):
-        first_admin_comes(node, place, root_)
-        logs_in_by_browser(root_)
-        invites(root_, bob)
+    ruth, bob = person(node, tmp_path, "ruth"), person(node, tmp_path, "bob")
+    with closing(ruth.browser), closing(bob.browser):
+        first_admin_comes(node, place, ruth)
+        logs_in_by_browser(ruth)
+        invites(ruth, bob)
         says_no_then_yes(bob)
-        service_pushes_and_nothing_else(node, root_, tmp_path)
-        shares(root_, bob)
-        logs_out(root_)
+        service_pushes_and_nothing_else(node, ruth, tmp_path)
+        shares(ruth, bob)
+        logs_out(ruth)
 
 
 def first_admin_comes(node: NodeProcess, place: Path, admin: Person) -> None:
@@ -107,8 +107,8 @@ def first_admin_comes(node: NodeProcess, place: Path, admin: Person) -> None:
     assert link.startswith(f"{node.url}/setup?code=")
     assert link in node.log.read_text()
     admin.browser.open(link)
-    assert admin.browser.send(name="root", displayName="Ruth", password="too short").status_code == 400
-    welcome = admin.browser.send(name="root", displayName="Ruth", password=PASSWORD)
+    assert admin.browser.send(name="ruth", displayName="Ruth", password="too short").status_code == 400
+    welcome = admin.browser.send(name="ruth", displayName="Ruth", password=PASSWORD)
     assert (welcome.status_code, f"odf login {node.url}" in welcome.text) == (200, True)
     assert admin.browser.open(link).status_code == 404, "it works once"
 
@@ -121,9 +121,9 @@ def logs_in_by_browser(admin: Person) -> None:
         assert "asks to act as you" in page.text
         assert "Approved" in admin.browser.send(decision="approve").text
         out, _ = process.communicate(timeout=COMMAND_S_MAX)
-    assert (process.returncode, json.loads(out)) == (0, {"url": admin.url, "account": "root"})
+    assert (process.returncode, json.loads(out)) == (0, {"url": admin.url, "account": "ruth"})
     assert stat.S_IMODE(admin.credentials.stat().st_mode) == 0o600
-    assert admin.odf.json("login", "--check")["account"] == "root"
+    assert admin.odf.json("login", "--check")["account"] == "ruth"
     assert "admin" in admin.odf.json("whoami")["scopes"]
 
 
@@ -157,13 +157,13 @@ def says_no_then_yes(guest: Person) -> None:
 def service_pushes_and_nothing_else(node: NodeProcess, admin: Person, tmp_path: Path) -> None:
     for name in ("levels", "other"):
         (tmp_path / f"{name}.yaml").write_text(root(name))
-        assert admin.odf.json("add", str(tmp_path / f"{name}.yaml"))[0]["alias"] == f"root/{name}"
+        assert admin.odf.json("add", str(tmp_path / f"{name}.yaml"))[0]["alias"] == f"ruth/{name}"
     made = admin.odf.json(
         "token", "create", "gauge", "--kind", "service", "--scope", "push", "--dataset", "levels", "--expires", "30d"
     )
     rows = ndjson([reading(0)])
     pushed = httpx.post(
-        f"{node.url}/root/levels/ingest",
+        f"{node.url}/ruth/levels/ingest",
         content=rows,
         headers={"authorization": f"Bearer {made['token']}", "content-type": NDJSON},
         timeout=COMMAND_S_MAX,
@@ -182,15 +182,15 @@ def service_pushes_and_nothing_else(node: NodeProcess, admin: Person, tmp_path: 
 
 
 def shares(admin: Person, guest: Person) -> None:
-    assert guest.odf.refused("tail", "root/levels")["code"] == "not-found"
+    assert guest.odf.refused("tail", "ruth/levels")["code"] == "not-found"
     assert admin.odf.json("share", "levels", "bob", "reader")["role"] == "reader"
-    assert len(guest.odf.json("tail", "root/levels")) == 2
-    refused = guest.odf.refused("ingest", "root/levels", "--media-type", NDJSON, "-", stdin=ndjson([reading(2)]))
+    assert len(guest.odf.json("tail", "ruth/levels")) == 2
+    refused = guest.odf.refused("ingest", "ruth/levels", "--media-type", NDJSON, "-", stdin=ndjson([reading(2)]))
     assert "contributor" in refused["hint"]
     assert admin.odf.json("admin", "explain", "levels", "bob")["role"] == "reader"
     admin.odf.json("share", "levels", "--remove", "bob")
-    assert guest.odf.refused("tail", "root/levels")["code"] == "not-found"
-    assert guest.odf.refused("share", "root/levels", "bob", "owner")["code"] == "not-found"
+    assert guest.odf.refused("tail", "ruth/levels")["code"] == "not-found"
+    assert guest.odf.refused("share", "ruth/levels", "bob", "owner")["code"] == "not-found"
 
 
 def logs_out(admin: Person) -> None:
