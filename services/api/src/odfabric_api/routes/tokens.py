@@ -10,12 +10,10 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.errors import InvalidRequest, Place
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.account import Account
 from odfabric.model.credential import AccessToken, Scope, TokenKind
 from odfabric.model.identity import DatasetId
-from odfabric.model.instant import Instant
 from odfabric.usecases.people.tokens import (
     DATASETS_MAX,
     LISTED_KINDS,
@@ -31,6 +29,7 @@ from odfabric.wiring import Node
 from odfabric_api.auth import Member, Subject, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.people_schemas import TokenMade, TokenPage, TokenView
+from odfabric_api.preconditions import check_page_limit, instant_of
 from odfabric_api.schemas import answers
 
 router = APIRouter(tags=["tokens"])
@@ -97,10 +96,7 @@ def get_tokens(
 ) -> Response:
     """Those that are not revoked, without their secrets."""
     node = node_of(request)
-    if not 1 <= limit <= node.settings.page_rows_max:
-        raise InvalidRequest(
-            f"limit is between 1 and {node.settings.page_rows_max}", place=Place(field="limit"), hint="use pages"
-        )
+    check_page_limit(limit, node.settings.page_rows_max)
     kinds = frozenset({TokenKind.SESSION}) if kind == "session" else LISTED_KINDS
     found = list_tokens(of=account, kinds=kinds, after=after, limit=limit, subject=caller, ports=node.people)
     headers = {}
@@ -143,22 +139,13 @@ def _wanted(body: TokenBody, caller: Subject, node: Node) -> NewToken:
         kind=KINDS_OF_TOKENS[body.kind],
         scopes=frozenset(map(Scope, body.scopes)),
         datasets=None if body.datasets is None else frozenset(_dataset(each, caller, node) for each in body.datasets),
-        expires_at=None if body.expires_at is None else _instant(body.expires_at),
+        expires_at=None if body.expires_at is None else instant_of("expiresAt", body.expires_at),
     )
 
 
 def _dataset(text: str, caller: Subject, node: Node) -> DatasetId:
     """The dataset of a name or an id that the caller may read. Raises NotFound, InvalidName."""
     return node.seen_by(caller).resolve(parse_dataset_ref(text)).id
-
-
-def _instant(text: str) -> Instant:
-    try:
-        return Instant.parse(text)
-    except ValueError:
-        raise InvalidRequest(
-            f"not an RFC 3339 time: {text!r}", place=Place(field="expiresAt"), hint="e.g. 2027-01-31T12:00:00Z"
-        ) from None
 
 
 def _value(token: AccessToken, account: Account, node: Node) -> dict[str, object]:
