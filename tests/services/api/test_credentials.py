@@ -51,6 +51,23 @@ def test_a_cookie_holds_a_session_and_no_other_token(anybody: httpx.Client, peop
     assert anybody.get("/accounts/me", headers=cookie(session)).json()["accountName"] == "root"
 
 
+def test_a_token_that_is_looked_at_is_not_the_caller_s_credential(anybody: httpx.Client, people: People) -> None:
+    """401 would say that the caller's own token does not count."""
+    caller = people.bearer("pia")
+    token, text = people.issue("pia")
+    found = anybody.post("/tokens/inspect", headers=caller, json={"token": text})
+    assert (found.status_code, found.json()["id"]) == (200, token.id)
+    for other, status in (
+        (people.issue("ann")[1], 404),
+        (text[:-1], 400),
+        (text[:-1] + ("0" if text[-1] != "0" else "1"), 400),
+        ("", 400),
+    ):
+        answer = anybody.post("/tokens/inspect", headers=caller, json={"token": other})
+        assert answer.status_code == status
+        assert len(other) < 20 or other not in answer.text
+
+
 def test_a_wrong_password_and_an_unknown_name_are_one_answer_and_one_work(
     anybody: httpx.Client, people: People
 ) -> None:
