@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
+from odfabric.errors import CredentialRefused, InvalidRequest, NotFound, Place, TokenUnknown
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.account import Account
 from odfabric.model.credential import AccessToken, Scope, TokenKind
@@ -120,7 +121,7 @@ async def post_inspect(request: Request, caller: Member) -> Response:
     body = await read_json(request, InspectBody, bytes_max=node.settings.json_body_bytes_max)
 
     def inspect() -> Response:
-        token, account = inspect_token(body.token, subject=caller, ports=node.people)
+        token, account = _inspected(body.token, caller, node)
         return JSONResponse(_value(token, account, node))
 
     return await to_thread.run_sync(inspect)
@@ -131,6 +132,19 @@ def delete_token(request: Request, caller: Member, token_id: TokenId) -> Respons
     """It stops to count at once. A token may always revoke itself."""
     revoke_token(token_id, subject=caller, ports=node_of(request).people)
     return Response(status_code=204)
+
+
+def _inspected(text: str, caller: Subject, node: Node) -> tuple[AccessToken, Account]:
+    """A token that is no credential of this request: 401 would say that the caller's own does not count.
+
+    Raises InvalidRequest for what is no token, NotFound for one that the caller may not know of.
+    """
+    try:
+        return inspect_token(text, subject=caller, ports=node.people)
+    except TokenUnknown as error:
+        raise NotFound("token", "of this text", hint=error.hint) from None
+    except CredentialRefused as error:
+        raise InvalidRequest(error.message, place=Place(field="token"), hint=error.hint) from None
 
 
 def _wanted(body: TokenBody, caller: Subject, node: Node) -> NewToken:
