@@ -331,6 +331,6 @@ def deliveries(node: Node, entry: CatalogEntry) -> list[Delivery]:
 def _make_and_delete(node: Node, receiver: str) -> None:
     _create(node, "doomed")
     doomed = node.resolve(parse_dataset_alias("doomed"))
-    subscription = node.subscribe(doomed, url=f"http://{receiver}/doomed", secret=None)
+    subscription = node.subscribe(doomed, url=f"http://{receiver}/doomed", secret=None).subscription
     node.unsubscribe(doomed, subscription.id)
     node.delete(doomed)

@@ -51,7 +51,7 @@ from odfabric.usecases.serve_objects import ReferredObjects, ServedObject, serve
 from odfabric.usecases.set_source import ChangedSources, set_source
 from odfabric.usecases.set_transform import ChangedTransform, set_transform
 from odfabric.usecases.staging import collect_staged
-from odfabric.usecases.subscribe import own_subscription, seen_subscriptions, subscribe, unsubscribe
+from odfabric.usecases.subscribe import NewSubscription, own_subscription, seen_subscriptions, subscribe, unsubscribe
 from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify
 from odfabric.wiring.audit import AuditVerbs
 from odfabric.wiring.cursors import cursor_verbs
@@ -361,7 +361,7 @@ class Node:
 
     def subscribe(
         self, entry: CatalogEntry, *, by: Subject | None = None, url: str, secret: bytes | None
-    ) -> Subscription:
+    ) -> NewSubscription:
         """Subscribe a webhook."""
         ports = self.ports
         return subscribe(

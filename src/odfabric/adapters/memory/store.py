@@ -48,9 +48,10 @@ class StoredMessage:
 
 @dataclass(slots=True)
 class StoredSubscription:
-    """A subscription, the last outbox message before it, and the number of its last delivery."""
+    """A subscription with its secret, the last outbox message before it, and the number of its last delivery."""
 
     subscription: Subscription
+    secret: bytes
     after_message: int
     sequence: int = 0
 

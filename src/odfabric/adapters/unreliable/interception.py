@@ -132,7 +132,7 @@ CURSORS = PortCalls(
 )
 SUBSCRIPTIONS = PortCalls(
     effects={"create": "subscription.create", "delete": "subscription.delete"},
-    reads={"get": "subscription.get", "of_dataset": "subscription.of_dataset"},
+    reads={name: f"subscription.{name}" for name in ("get", "secret", "of_dataset")},
 )
 DELIVERIES = PortCalls(
     effects={

@@ -15,7 +15,7 @@ from odfabric.errors import AlreadyExists, HeadMoved, NotFound
 from odfabric.model.account import EVERYONE, DatasetRole, Grant
 from odfabric.model.audit import THE_NODE, Actor, AuditEntry, AuditKind, AuditOutcome, StoredAuditEntry
 from odfabric.model.commit import OutboxMessage
-from odfabric.model.subscription import Subscription
+from odfabric.testing.conformance.deliveries import SECRET, subscription_of
 from odfabric.testing.conformance.examples import NOW, GrowingChain, entry_of, later, new_chain
 from odfabric.testing.conformance.people import (
     ACTOR,
@@ -323,17 +323,17 @@ class AuditedDatasetsContract:
 
     def test_subscriptions_are_told_with_them(self, people: PeoplePorts) -> None:
         chain = new_chain(people.storage.chains, blocks=2)
-        wanted = subscription_to(chain)
+        wanted = subscription_of(chain)
         made, gone = told(AuditKind.SUBSCRIPTION_CREATED, "s1"), told(AuditKind.SUBSCRIPTION_DELETED, "s1")
         for unwanted, error in (
             (replace(wanted, created_at_head=chain.blocks[0].hash), HeadMoved),
             (replace(wanted, dataset_id=entry_of("nothing").id), NotFound),
         ):
             with refused(people, error):
-                people.storage.subscriptions.create(unwanted, audit=[made])
-        people.storage.subscriptions.create(wanted, audit=[made])
+                people.storage.subscriptions.create(unwanted, secret=SECRET, audit=[made])
+        people.storage.subscriptions.create(wanted, secret=SECRET, audit=[made])
         with refused(people, AlreadyExists):
-            people.storage.subscriptions.create(wanted, audit=[made])
+            people.storage.subscriptions.create(wanted, secret=SECRET, audit=[made])
         assert people.storage.subscriptions.delete("s1", audit=[gone])
         assert not people.storage.subscriptions.delete("s1", audit=[gone])
         assert [stored.entry for stored in people.audit.page(limit=9)] == [made, gone]
@@ -368,17 +368,3 @@ def append(
         audit=audit,
     )
     chain.blocks += blocks
-
-
-def subscription_to(chain: GrowingChain) -> Subscription:
-    """A subscription that is not stored yet."""
-    assert chain.head is not None
-    return Subscription(
-        id="s1",
-        dataset_id=chain.id,
-        account="local",
-        url="https://receiver.example",
-        secret=b"s",
-        created_at=NOW,
-        created_at_head=chain.head,
-    )
