@@ -6,6 +6,7 @@ Owns nothing but the binding: each method hands its ports and limits to one use 
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -76,7 +77,8 @@ class Node:
         self.ports = ports
         self.account = LOCAL_ACCOUNT
         self.token = ""
-        self.sign_in_secret = b""
+        # Of this process alone, unless it is one of several.
+        self.sign_in_secret = secrets.token_bytes(32)
         self.registry = registry_of(ports.jobs)
         self.sweepers: Sequence[Callable[[], int]] = ()
         self.access = Access(
