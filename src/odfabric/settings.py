@@ -124,6 +124,14 @@ class Settings(BaseSettings):
         description="Further connections that hold locks where objects are in S3 and the database is PostgreSQL",
     )
 
+    # secrets at rest
+    key_file_wait_s_max: float = Field(
+        30.0, ge=0, description="Longest wait for the key file while another process changes the node's key"
+    )
+    seal_portion_max: int = Field(
+        500, ge=1, description="Secrets that one transaction seals with a new key of the node"
+    )
+
     # identity
     token: SecretStr | None = Field(
         None, description="Bearer token of the node; default: made at first start, kept in the workspace"

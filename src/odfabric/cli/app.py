@@ -22,6 +22,7 @@ from odfabric.cli import (
     cursor_commands,
     dataset_commands,
     engine_commands,
+    key_commands,
     node_commands,
     persist_commands,
     recovery_commands,
@@ -70,6 +71,7 @@ app.add_typer(org_commands.app, name="org")
 app.add_typer(token_commands.app, name="token")
 app.add_typer(admin_commands.app, name="admin")
 recovery_commands.register(system_commands.app)
+key_commands.register(system_commands.app)
 state_commands.register(app, system_commands.app)
 dataset_commands.register(app)
 node_commands.register(app)

@@ -126,7 +126,6 @@ class MemoryNode:
         make_first_accounts(local=LOCAL_ID, system=SYSTEM_ID, accounts=self._ports.accounts, clock=self._ports.clock)
         ports = intercepted(self._ports, interceptor) if interceptor else self._ports
         self.node = Node(ports, self.settings)
-        self.node.sign_in_secret = bytes(32)
 
     def use_database(
         self,

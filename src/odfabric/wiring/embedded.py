@@ -48,11 +48,11 @@ from odfabric.formats.did import parse_account_id
 from odfabric.model.engine import EngineInfo
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.ports.clock import Clock
-from odfabric.ports.commit_intents import CommitIntents
 from odfabric.ports.egress import RemoteDatasets
 from odfabric.ports.engine import Engine
 from odfabric.ports.identity_provider import IdentityProviders
 from odfabric.ports.rate_limits import RateLimits
+from odfabric.ports.sealing import Sealing
 from odfabric.ports.signals import Signals
 from odfabric.ports.state_index import StateIndex
 from odfabric.settings import Settings
@@ -60,8 +60,9 @@ from odfabric.usecases.people.first_start import make_first_accounts
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.engine_on_demand import EngineOnDemand
 from odfabric.wiring.engines import open_engines
-from odfabric.wiring.identity import KEY_FILE, account_id, system_account_id, token
+from odfabric.wiring.identity import account_id, system_account_id, token
 from odfabric.wiring.indexes import open_state_index, persist_location
+from odfabric.wiring.keys import node_sealing, seal_stored_secrets, with_sealed_secrets
 from odfabric.wiring.metrics import EngineCollector, registry_of
 from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
@@ -85,6 +86,7 @@ def prepare_workspace(settings: Settings) -> str:
         message = f"{settings.workspace} cannot be a workspace: {error.strerror}"
         raise InvalidRequest(message, hint="choose another folder") from error
     upgrade(database_place(settings))
+    seal_stored_secrets(settings)
     check_objects(settings)
     return token(settings)
 
@@ -166,10 +168,21 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         identities = open_identity_providers(
             settings, egress=egress_limits(settings), clock=SystemClock(), entropy=SystemEntropy(), closing=closing
         )
+        sealing = node_sealing(settings)
         ports = _ports(
-            settings, stores, egress, exchange, used, clock or SystemClock(), signals, index, counted, identities
+            settings,
+            stores,
+            egress,
+            exchange,
+            used,
+            clock or SystemClock(),
+            signals,
+            index,
+            counted,
+            identities,
+            sealing,
         )
-        intents: CommitIntents = SqlCommitIntents(stores.database)
+        ports, intents = with_sealed_secrets(ports, SqlCommitIntents(stores.database), sealing)
         if settings.crash_at is not None and settings.crash_at.partition("@")[0] not in ENGINE_CRASH_POINTS:
             armed = CrashPoints(settings.crash_at)
             ports, intents = intercepted(ports, armed), armed.intents(intents)
@@ -204,8 +217,8 @@ def _ports(
     state_index: StateIndex,
     rate_limits: RateLimits,
     identities: IdentityProviders,
+    sealing: Sealing,
 ) -> NodePorts:
-    workspace = settings.workspace
     entropy = SystemEntropy()
     over_http = HttpRemoteDatasets(egress, block_bytes_max=settings.block_bytes_max)
     in_folder = FolderRemoteDatasets(
@@ -249,7 +262,7 @@ def _ports(
             by_scheme, tokens={origin: token.get_secret_value() for origin, token in settings.remote_tokens.items()}
         ),
         webhooks=HttpWebhookSender(egress, timeout_s=settings.webhook_timeout_s),
-        keys=KeyFileDatasetKeys(workspace / KEY_FILE, entropy=entropy),
+        keys=KeyFileDatasetKeys(sealing, entropy=entropy),
         clock=clock,
         entropy=entropy,
         signals=signals,

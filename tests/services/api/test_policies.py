@@ -26,6 +26,8 @@ PUBLIC = {
     ("GET", "/docs"),
     ("GET", "/info"),
     ("GET", "/login"),
+    ("GET", "/oidc/{provider}/callback"),
+    ("GET", "/oidc/{provider}/start"),
     ("GET", "/platform/token/validate"),
     ("GET", "/setup"),
     ("GET", "/system/health"),

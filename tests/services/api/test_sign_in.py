@@ -281,7 +281,6 @@ def with_provider(memory: MemoryNode, provider: OidcServer) -> Iterator[Served]:
         entropy=memory.node.ports.entropy,
     )
     node = Node(replace(memory.node.ports, identities=identities), memory.settings)
-    node.sign_in_secret = bytes(32)
     with serving(node) as found:
         yield found
     identities.close()

@@ -30,7 +30,7 @@ from odfabric.model.account import Account
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.credential import OPERATOR_TOKEN_ID
 from odfabric.model.identity import DatasetAlias
-from odfabric.usecases.people.tokens import authenticate
+from odfabric.usecases.people.tokens import authenticate, authenticate_session
 from odfabric.wiring import Node
 from odfabric_api.capacity import Capacity
 from odfabric_api.sessions import cookie_of, session_of
@@ -70,7 +70,7 @@ class Authentication:
         session = session_of(request)
         if session is None:
             return replace(STRANGER, address=address)
-        return replace(authenticate(session, ports=self._node.people), address=address)
+        return replace(authenticate_session(session, ports=self._node.people), address=address)
 
     def _holder(self, token: str) -> Subject:
         if hmac.compare_digest(_digest(token), self._digest):
@@ -188,7 +188,7 @@ def page_visitor(request: Request) -> tuple[Subject, str | None]:
     address = request.client.host if request.client else None
     if session is not None:
         try:
-            return replace(authenticate(session, ports=node_of(request).people), address=address), session
+            return replace(authenticate_session(session, ports=node_of(request).people), address=address), session
         except CredentialRefused:
             pass
     return replace(STRANGER, address=address), None

@@ -18,6 +18,7 @@ from odfabric.errors import (
     NotFound,
     Place,
     TokenExpired,
+    TokenMalformed,
     TokenRevoked,
     TokenUnknown,
 )
@@ -70,6 +71,18 @@ def authenticate(text: str, *, ports: PeoplePorts) -> Subject:
     subject = ports.access.subject(account)
     ports.tokens.used(token.id, now=now)
     return replace(subject, scopes=token.scopes, datasets=token.datasets, token=token.id)
+
+
+def authenticate_session(text: str, *, ports: PeoplePorts) -> Subject:
+    """Whose browser session a cookie holds.
+
+    Raises as `authenticate`; TokenMalformed for another kind of token, which goes less far than the pages of a session take for granted.
+    """
+    if parse(text).kind is not TokenKind.SESSION:
+        raise TokenMalformed(
+            "the cookie holds no session", hint="sign in, or send the token as `Authorization: Bearer TOKEN`"
+        )
+    return authenticate(text, ports=ports)
 
 
 def find_token(text: str, *, ports: PeoplePorts) -> tuple[AccessToken, Account]:

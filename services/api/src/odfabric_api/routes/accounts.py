@@ -10,13 +10,14 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.model.account import Account, OrganisationRole
+from odfabric.model.account import OrganisationRole
 from odfabric.usecases.people.accounts import change_account, delete_account, find_account
 from odfabric.usecases.people.organisations import create_organisation, list_members, set_member
 from odfabric.usecases.people.sign_in import change_password
-from odfabric.usecases.people.values import account_value, managed_value, myself_value, role_value
+from odfabric.usecases.people.values import account_value, myself_value, role_value
 from odfabric_api.auth import Member, manages, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
+from odfabric_api.people_answers import managed_answer
 from odfabric_api.people_schemas import (
     AccountView,
     ManagedAccountView,
@@ -90,7 +91,7 @@ def get_account(request: Request, caller: Member, name: AccountName) -> Response
     """With e-mail, limits and version for itself and its admins."""
     node = node_of(request)
     account = find_account(name, subject=caller, ports=node.people)
-    return _answer(account) if manages(request, caller, account) else JSONResponse(account_value(account))
+    return managed_answer(account) if manages(request, caller, account) else JSONResponse(account_value(account))
 
 
 @router.patch(
@@ -112,7 +113,7 @@ async def patch_account(request: Request, caller: Member, name: AccountName) -> 
         subject=caller,
         ports=node.people,
     )
-    return _answer(await to_thread.run_sync(change))
+    return managed_answer(await to_thread.run_sync(change))
 
 
 @router.delete("/accounts/{name}", status_code=204, summary="Delete an account", responses=answers(None, status=204))
@@ -142,7 +143,7 @@ async def post_organisation(request: Request, caller: Member) -> Response:
         ports=node.people,
     )
     made = await to_thread.run_sync(create)
-    return _answer(made, status=201, headers={"location": f"/accounts/{made.name}"})
+    return managed_answer(made, status=201, headers={"location": f"/accounts/{made.name}"})
 
 
 @router.get("/orgs/{name}/members", summary="Members", responses=answers(MemberList, text="All of them, by name"))
@@ -190,8 +191,3 @@ def delete_member(request: Request, caller: Member, name: AccountName, member: M
     """Members may leave by themselves; the last admin may not."""
     set_member(name, member, None, version=version_of(request), subject=caller, ports=node_of(request).people)
     return Response(status_code=204)
-
-
-def _answer(account: Account, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    sent = {**(headers or {}), "etag": version_tag(account.version)}
-    return JSONResponse(managed_value(account), status_code=status, headers=sent)

@@ -11,11 +11,9 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.errors import InvalidRequest, Place
 from odfabric.formats.references import parse_dataset_ref
-from odfabric.model.account import Account, AccountKind, AccountLimits
+from odfabric.model.account import AccountKind, AccountLimits
 from odfabric.model.audit import AuditOutcome
-from odfabric.model.instant import Instant
 from odfabric.usecases.people.accounts import (
     create_account,
     list_accounts,
@@ -35,6 +33,7 @@ from odfabric.usecases.people.invitations import (
 from odfabric.usecases.people.values import audit_value, invitation_url, invitation_value, managed_value
 from odfabric_api.auth import Admin, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
+from odfabric_api.people_answers import managed_answer
 from odfabric_api.people_schemas import (
     AccountPage,
     AuditPage,
@@ -43,7 +42,7 @@ from odfabric_api.people_schemas import (
     InvitationMade,
     ManagedAccountView,
 )
-from odfabric_api.preconditions import VERSION_MATCH, header_parameters, version_of, version_tag
+from odfabric_api.preconditions import VERSION_MATCH, check_page_limit, header_parameters, instant_of, version_of
 from odfabric_api.schemas import answers
 from odfabric_api.sessions import public_origin
 
@@ -98,7 +97,7 @@ def get_accounts(
 ) -> Response:
     """In order of names."""
     node = node_of(request)
-    _check_limit(limit, node.settings.page_rows_max)
+    check_page_limit(limit, node.settings.page_rows_max)
     found = list_accounts(
         subject=caller, kind=AccountKind(kind) if kind else None, after=after, limit=limit, ports=node.people
     )
@@ -129,7 +128,7 @@ async def post_account(request: Request, caller: Admin) -> Response:
         ports=node.people,
     )
     made = await to_thread.run_sync(create)
-    return _answer(made, status=201, headers={"location": f"/accounts/{made.name}"})
+    return managed_answer(made, status=201, headers={"location": f"/accounts/{made.name}"})
 
 
 @router.patch(
@@ -150,7 +149,7 @@ async def patch_standing(request: Request, caller: Admin, name: AccountName) -> 
             version = None if version is None else account.version
         if body.is_suspended is not None:
             account = set_suspended(name, body.is_suspended, version=version, subject=caller, ports=node.people)
-        return _answer(account)
+        return managed_answer(account)
 
     return await to_thread.run_sync(change)
 
@@ -172,7 +171,7 @@ async def put_limits(request: Request, caller: Admin, name: AccountName) -> Resp
         queries_at_once_max=body.queries_at_once_max,
     )
     change = partial(set_limits, name, limits, version=version_of(request), subject=caller, ports=node.people)
-    return _answer(await to_thread.run_sync(change))
+    return managed_answer(await to_thread.run_sync(change))
 
 
 @router.post(
@@ -255,15 +254,15 @@ def get_audit(
 ) -> Response:
     """What was done to rights, accounts, tokens and datasets, and what was refused. All of it goes on into `system/audit`."""
     node = node_of(request)
-    _check_limit(limit, node.settings.page_rows_max)
+    check_page_limit(limit, node.settings.page_rows_max)
     found = node.ports.audit.page(
         after=after,
         kinds=frozenset(part.strip() for part in kind.split(",")) if kind else None,
         account=account,
         target=target,
         outcome=AuditOutcome(outcome) if outcome else None,
-        since=_instant("since", since),
-        until=_instant("until", until),
+        since=instant_of("since", since) if since is not None else None,
+        until=instant_of("until", until) if until is not None else None,
         limit=limit,
     )
     headers = {}
@@ -277,24 +276,3 @@ def get_audit(
 
 def _invitation(issued: IssuedInvitation, account: str | None) -> dict[str, object]:
     return {**invitation_value(issued.invitation, None), "account": account}
-
-
-def _answer(account: Account, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    sent = {**(headers or {}), "etag": version_tag(account.version)}
-    return JSONResponse(managed_value(account), status_code=status, headers=sent)
-
-
-def _check_limit(limit: int, maximum: int) -> None:
-    if not 1 <= limit <= maximum:
-        raise InvalidRequest(f"limit is between 1 and {maximum}", place=Place(field="limit"), hint="use pages")
-
-
-def _instant(field: str, text: str | None) -> Instant | None:
-    if text is None:
-        return None
-    try:
-        return Instant.parse(text)
-    except ValueError:
-        raise InvalidRequest(
-            f"not an RFC 3339 time: {text!r}", place=Place(field=field), hint="e.g. 2026-01-31T12:00:00Z"
-        ) from None

@@ -10,12 +10,11 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.errors import InvalidRequest, Place
+from odfabric.errors import CredentialRefused, InvalidRequest, NotFound, Place, TokenUnknown
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.account import Account
 from odfabric.model.credential import AccessToken, Scope, TokenKind
 from odfabric.model.identity import DatasetId
-from odfabric.model.instant import Instant
 from odfabric.usecases.people.tokens import (
     DATASETS_MAX,
     LISTED_KINDS,
@@ -31,6 +30,7 @@ from odfabric.wiring import Node
 from odfabric_api.auth import Member, Subject, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.people_schemas import TokenMade, TokenPage, TokenView
+from odfabric_api.preconditions import check_page_limit, instant_of
 from odfabric_api.schemas import answers
 
 router = APIRouter(tags=["tokens"])
@@ -97,10 +97,7 @@ def get_tokens(
 ) -> Response:
     """Those that are not revoked, without their secrets."""
     node = node_of(request)
-    if not 1 <= limit <= node.settings.page_rows_max:
-        raise InvalidRequest(
-            f"limit is between 1 and {node.settings.page_rows_max}", place=Place(field="limit"), hint="use pages"
-        )
+    check_page_limit(limit, node.settings.page_rows_max)
     kinds = frozenset({TokenKind.SESSION}) if kind == "session" else LISTED_KINDS
     found = list_tokens(of=account, kinds=kinds, after=after, limit=limit, subject=caller, ports=node.people)
     headers = {}
@@ -124,7 +121,7 @@ async def post_inspect(request: Request, caller: Member) -> Response:
     body = await read_json(request, InspectBody, bytes_max=node.settings.json_body_bytes_max)
 
     def inspect() -> Response:
-        token, account = inspect_token(body.token, subject=caller, ports=node.people)
+        token, account = _inspected(body.token, caller, node)
         return JSONResponse(_value(token, account, node))
 
     return await to_thread.run_sync(inspect)
@@ -137,28 +134,32 @@ def delete_token(request: Request, caller: Member, token_id: TokenId) -> Respons
     return Response(status_code=204)
 
 
+def _inspected(text: str, caller: Subject, node: Node) -> tuple[AccessToken, Account]:
+    """A token that is no credential of this request: 401 would say that the caller's own does not count.
+
+    Raises InvalidRequest for what is no token, NotFound for one that the caller may not know of.
+    """
+    try:
+        return inspect_token(text, subject=caller, ports=node.people)
+    except TokenUnknown as error:
+        raise NotFound("token", "of this text", hint=error.hint) from None
+    except CredentialRefused as error:
+        raise InvalidRequest(error.message, place=Place(field="token"), hint=error.hint) from None
+
+
 def _wanted(body: TokenBody, caller: Subject, node: Node) -> NewToken:
     return NewToken(
         name=body.name,
         kind=KINDS_OF_TOKENS[body.kind],
         scopes=frozenset(map(Scope, body.scopes)),
         datasets=None if body.datasets is None else frozenset(_dataset(each, caller, node) for each in body.datasets),
-        expires_at=None if body.expires_at is None else _instant(body.expires_at),
+        expires_at=None if body.expires_at is None else instant_of("expiresAt", body.expires_at),
     )
 
 
 def _dataset(text: str, caller: Subject, node: Node) -> DatasetId:
     """The dataset of a name or an id that the caller may read. Raises NotFound, InvalidName."""
     return node.seen_by(caller).resolve(parse_dataset_ref(text)).id
-
-
-def _instant(text: str) -> Instant:
-    try:
-        return Instant.parse(text)
-    except ValueError:
-        raise InvalidRequest(
-            f"not an RFC 3339 time: {text!r}", place=Place(field="expiresAt"), hint="e.g. 2027-01-31T12:00:00Z"
-        ) from None
 
 
 def _value(token: AccessToken, account: Account, node: Node) -> dict[str, object]:
