@@ -27,7 +27,7 @@ from odfabric.testing.conformance.accounts import (
     AccountsProcessContract,
     AccountsRaceContract,
 )
-from odfabric.testing.conformance.audit import AuditedDatasetsContract, AuditLogContract, append, subscription_to
+from odfabric.testing.conformance.audit import AuditedDatasetsContract, AuditLogContract, append
 from odfabric.testing.conformance.credentials import (
     DevicesContract,
     InvitationsContract,
@@ -35,6 +35,7 @@ from odfabric.testing.conformance.credentials import (
     device,
     invitation,
 )
+from odfabric.testing.conformance.deliveries import SECRET, subscription_of
 from odfabric.testing.conformance.examples import NOW, GrowingChain, entry_of, new_chain
 from odfabric.testing.conformance.people import (
     PeoplePorts,
@@ -147,7 +148,7 @@ def changes_of(people: PeoplePorts) -> dict[str, Callable[[], object]]:
     member = Membership(organisation=lab.id, member=bob.id, role=OrganisationRole.MEMBER)
     grant = Grant(dataset=chain.id, grantee=bob.id, role=DatasetRole.READER)
     assert chain.head is not None
-    head, subscription = chain.head, subscription_to(chain)
+    head, subscription = chain.head, subscription_of(chain)
     identity = ExternalIdentity(issuer="https://login.example", subject="b")
     end = OutboxMessage(chain.id, head, None, NOW)
     return {
@@ -172,7 +173,7 @@ def changes_of(people: PeoplePorts) -> dict[str, Callable[[], object]]:
         "decide": lambda: people.devices.decide("B", DeviceDecision.DENIED, bob.id, now=NOW, audit=TOLD),
         "redeem": lambda: people.devices.redeem(device("a").device_code_hash, token("t4", bob.id), audit=TOLD),
         "create dataset": lambda: append(GrowingChain(people.storage.chains, entry_of("other")), audit=[TOLD]),
-        "subscribe": lambda: people.storage.subscriptions.create(subscription, audit=[TOLD]),
+        "subscribe": lambda: people.storage.subscriptions.create(subscription, secret=SECRET, audit=[TOLD]),
         "unsubscribe": lambda: people.storage.subscriptions.delete(subscription.id, audit=[TOLD]),
         "remove dataset": lambda: people.storage.chains.remove(chain.id, expected=head, message=end, audit=[TOLD]),
     }

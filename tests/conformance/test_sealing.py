@@ -1,4 +1,4 @@
-"""Sealing and the stores of sealed secrets: those of tests and the real ones keep one contract."""
+"""Sealing and stores of sealed secrets: all adapters keep one contract."""
 
 from __future__ import annotations
 

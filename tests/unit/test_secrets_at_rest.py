@@ -1,4 +1,7 @@
-"""Secrets at rest: no file of a workspace holds one in the clear, whatever it held before, and a running node keeps up with a new key."""
+"""Secrets at rest: no file of a workspace holds one in the clear.
+
+That includes what older releases wrote; and a running node keeps up with a new key.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rotation of the node's key: wherever it is interrupted, every secret can be opened, and doing it again completes it."""
+"""Rotation of the node's key loses nothing wherever it is interrupted.
+
+Every secret can be opened at every moment, and a repetition completes the rotation.
+"""
 
 from __future__ import annotations
 

@@ -17,9 +17,10 @@ def register(app: typer.Typer) -> None:
 
 
 def rotate_key(context: typer.Context) -> None:
-    """Make a new key, seal all secrets of the node with it, and remove the old one. Exit code 1 if a secret cannot be opened.
+    """Make a new key, seal all secrets of the node with it, remove the old one.
 
-    The node may run meanwhile. A rotation that was interrupted goes on when this is run again. Back up the key file before and after.
+    Exit code 1 if a secret cannot be opened. The node may run meanwhile. Run it again to complete a rotation that was
+    interrupted. Back up the key file before and after.
     """
     from odfabric.wiring import is_workspace, rotate_node_key
 

@@ -18,7 +18,10 @@ KEY_FILE_BYTES_MAX = len(SEVERAL) + KEYS_MAX * KEY_BYTES + _DIGEST_BYTES
 
 
 def encode_keys(keys: tuple[bytes, ...]) -> bytes:
-    """The bytes of a key file, the current key first. Raises ValueError for none, too many, or a key of another length."""
+    """The bytes of a key file, the current key first.
+
+    Raises ValueError for no key, too many keys, or a key of another length.
+    """
     if not 0 < len(keys) <= KEYS_MAX or any(len(key) != KEY_BYTES for key in keys):
         raise ValueError(f"a key file has 1 to {KEYS_MAX} keys of {KEY_BYTES} bytes")
     if len(keys) == 1:

@@ -56,7 +56,10 @@ def seal(key: bytes, secret: bytes, *, context: bytes, nonce: bytes) -> bytes:
 
 
 def open_sealed(sealed: bytes, *, context: bytes, find_key: FindKey) -> bytes:
-    """The secret. Raises Corrupt for other bytes, another context, or a key that is not known."""
+    """The secret.
+
+    Raises Corrupt for changed bytes, another context, or a key that is not known.
+    """
     if is_sealed(sealed):
         mark, rest = sealed[:MARK_BYTES], sealed[MARK_BYTES:]
         return _opened(rest, mark[len(FORM) :], mark + context, context, find_key)

@@ -1,4 +1,4 @@
-"""Secrets at rest: sealing them with the node's key, and the places in which sealed ones are kept.
+"""Secrets at rest: sealing with the node's key, and stores of sealed secrets.
 
 Rotation is correct because of one rule: whoever writes something sealed, or carries it from one place to another, does so within
 `Sealing.kept`; a key is made current, and an old one is taken away, only while nobody is within.
@@ -17,7 +17,10 @@ from odfabric.model.identity import DatasetId
 
 
 class Sealing(Protocol):
-    """Seals and opens with the keys of the node. Keys that an instance has seen open for as long as it lives."""
+    """Seals and opens secrets with the keys of the node.
+
+    A key that an instance has seen opens for as long as the instance lives.
+    """
 
     def seal(self, secret: bytes, *, context: bytes) -> bytes:
         """Seal with the current key; it opens in this context only.
@@ -26,37 +29,52 @@ class Sealing(Protocol):
         """
 
     def open(self, sealed: bytes, *, context: bytes) -> bytes:
-        """The secret. Raises Corrupt for changed bytes, another context, a key that is not there; and what `seal` raises."""
+        """The secret.
+
+        Raises Corrupt for changed bytes, another context, or a key that is not there, and what `seal` raises.
+        """
 
     def mark(self) -> bytes:
-        """What everything begins with that is sealed with the current key. Raises what `seal` raises."""
+        """The first bytes of everything that the current key sealed.
+
+        Raises what `seal` raises.
+        """
 
     def kept(self) -> AbstractContextManager[None]:
-        """While the context is open the current key stays current and no key is taken away; what is read meanwhile opens later too.
+        """Hold off changes of keys while the context is open.
 
+        The current key stays current, no key is dropped, and what is read meanwhile opens later too.
         For short work: a rotation waits for it, and it waits for a rotation's last look. Raises Determinate if that takes too long.
         """
 
 
 class KeyRotation(Protocol):
-    """Changes the keys of the node, which all its processes use. Every change is durable when the call returns."""
+    """Changes the keys that all processes of the node use.
+
+    Every change is durable when the call returns.
+    """
 
     def begin(self) -> bool:
-        """Make a new key current, unless a rotation that was interrupted has made one; whether it is new.
+        """Make a new key current, unless an interrupted rotation has done so.
 
-        The key before it stays and opens. Raises Determinate, also if the keys are in use for too long.
+        Returns whether the key is new. The key before it stays and opens. Raises Determinate, also if the keys are
+        in use for too long.
         """
 
     def drop_old(self, last_look: Callable[[], None]) -> int:
-        """Take away all keys but the current one; how many that were. `last_look` runs before, while nobody is within `kept`.
+        """Drop all keys but the current one; returns how many.
 
-        What `last_look` raises passes through, and all keys stay. It does not enter `kept` itself. Raises Determinate.
+        `last_look` runs before, while nobody is within `kept`. What `last_look` raises passes through, and all keys
+        stay. It does not enter `kept` itself. Raises Determinate.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class SealedRow:
-    """A secret where it is kept. `key` names the row; `data` is sealed, or the secret itself if its store says that it `is_plain`."""
+    """A stored secret. `key` identifies the row.
+
+    `data` is sealed, or the secret itself if the store says that it `is_plain`.
+    """
 
     key: str
     context: bytes
@@ -75,13 +93,22 @@ class SealedStore(Protocol):
         """Whether older releases have kept some of these secrets in the clear."""
 
     def is_plain(self, data: bytes) -> bool:
-        """Whether these are a secret in the clear. Nothing sealed is, nor what damage makes of it."""
+        """Whether these bytes are a secret in the clear.
+
+        Nothing sealed is, nor what damage makes of it.
+        """
 
     def rows(self, *, unlike: bytes, after: str | None, limit: int) -> Sequence[SealedRow]:
-        """Rows whose data do not begin with `unlike`, in the order of their keys, from the first one after `after`."""
+        """Rows whose data do not begin with `unlike`, ordered by key.
+
+        They begin after the key `after`; None is the beginning.
+        """
 
     def replace(self, changes: Sequence[tuple[SealedRow, bytes]]) -> int:
-        """Put other data where the data are still those of the row, in one transaction; in how many rows that was so."""
+        """Replace data that have not changed since the rows were read.
+
+        One transaction; returns the number of rows that were replaced.
+        """
 
 
 def dataset_key_context(dataset: DatasetId) -> bytes:
@@ -95,12 +122,18 @@ def webhook_secret_context(subscription_id: str) -> bytes:
 
 
 def is_plain_webhook_secret(data: bytes) -> bool:
-    """Whether a column of webhook secrets holds the secret itself: the sealed form is longer than any secret."""
+    """Whether these stored bytes are a webhook secret in the clear.
+
+    The sealed form is longer than any secret.
+    """
     return len(data) <= SECRET_BYTES_MAX
 
 
 def renewed(sealing: Sealing, sealed: bytes, *, context: bytes) -> bytes:
-    """The same secret under the current key. Raises what `open` raises. For use within `kept`."""
+    """The same secret under the current key; for use within `kept`.
+
+    Raises what `open` raises.
+    """
     if sealed.startswith(sealing.mark()):
         return sealed
     return sealing.seal(sealing.open(sealed, context=context), context=context)

@@ -1,4 +1,4 @@
-"""Give the node a new key and seal all secrets with it; and seal secrets that an older release has kept in the clear.
+"""Rotate the node's key, and seal secrets that older releases left in the clear.
 
 Invariant: at every moment each secret can be opened with the keys that there are. A key is made before anything is sealed with it; the
 old ones go after a last look at all stores, during which nobody writes anything sealed. What is interrupted is done again, and goes on
@@ -34,7 +34,10 @@ class UnopenedSecret:
 
 @dataclass(slots=True)
 class RotatedKey:
-    """What a rotation did. `resumed`: it went on with the new key of one that was interrupted. `sealed` counts by store."""
+    """What a rotation did.
+
+    `resumed` tells that it continued an interrupted one; `sealed` counts secrets by store.
+    """
 
     resumed: bool
     sealed: dict[str, int]
@@ -60,9 +63,9 @@ def rotate_key(
     portion_max: int,
     listener: Listener = lambda store, sealed: None,
 ) -> RotatedKey:
-    """Make a new key current, seal everything with it, `portion_max` secrets in a transaction, and drop the keys before it.
+    """Make a new key current, seal everything with it, and drop older keys.
 
-    Raises Determinate or Indeterminate if keys or stores fail, AccessDenied, Corrupt for a damaged key file: then it is repeated.
+    A transaction seals up to `portion_max` secrets. Raises Determinate or Indeterminate if keys or stores fail, AccessDenied, Corrupt for a damaged key file: then it is repeated.
     """
     done = RotatedKey(resumed=not rotation.begin(), sealed={store.name: 0 for store in stores})
 
@@ -82,7 +85,10 @@ def has_plain(stores: Sequence[SealedStore], *, portion_max: int) -> bool:
 
 
 def seal_plain(stores: Sequence[SealedStore], *, sealing: Sealing, portion_max: int) -> int:
-    """Seal all secrets that are in the clear; how many. Several processes may do it at once."""
+    """Seal all secrets that are in the clear; returns how many.
+
+    Several processes may do it at once.
+    """
     sealed = 0
     for store in (each for each in stores if each.may_be_plain):
         while True:

@@ -47,7 +47,10 @@ def with_sealed_secrets(ports: NodePorts, intents: CommitIntents, sealing: Seali
 
 
 def seal_stored_secrets(settings: Settings) -> None:
-    """Seal what an older release has stored in the clear, and take it out of the database file. Safe in several processes at once."""
+    """Seal secrets that an older release stored in the clear.
+
+    Also removes their old bytes from the database file. Safe in several processes at once.
+    """
     with _database(settings) as database:
         stores = sealed_stores(database)
         if has_plain(stores, portion_max=settings.seal_portion_max):
@@ -57,7 +60,10 @@ def seal_stored_secrets(settings: Settings) -> None:
 
 
 def rotate_node_key(settings: Settings, *, listener: Listener) -> RotatedKey:
-    """Give the node a new key. Raises InvalidRequest for a database that is not prepared, and what `rotate_key` raises."""
+    """Give the node a new key.
+
+    Raises InvalidRequest for a database that is not prepared, and what `rotate_key` raises.
+    """
     with _database(settings) as database:
         check_upgraded(database)
         sealing = node_sealing(settings)
@@ -84,7 +90,7 @@ def _armed(
 
 
 def _scrub(database: Database) -> None:
-    """The secrets themselves are sealed by now: a file that is in use is no reason to give up."""
+    """Remove old bytes from the file, or warn: the secrets are sealed by now."""
     try:
         scrub(database)
     except Determinate as error:

@@ -1,4 +1,4 @@
-"""The key file: made once, replaced whole, read by its owner only, watched by those who use it."""
+"""The key file: made once, replaced whole, private, watched by its users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sealed keys that travel: where heads of record lie in objects, a key goes from an intent to a row, whatever a rotation does meanwhile."""
+"""Sealed keys on their way from an intent to a row, during a rotation.
+
+This happens where heads of record lie in objects that nodes share.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,10 @@ Seen = tuple[int, int, int, int, int]
 
 
 class KeyFileSealing:
-    """A Sealing and a KeyRotation. The file is made when a key is first needed; `wait_s_max` bounds waits for its lock."""
+    """A Sealing and a KeyRotation over a key file.
+
+    The first need of a key creates the file. `wait_s_max` bounds waits for its lock, in seconds.
+    """
 
     def __init__(self, path: Path, *, entropy: Entropy, wait_s_max: float = 30.0) -> None:
         self._path = path
@@ -91,7 +94,7 @@ class KeyFileSealing:
         return self._known.get(identity)
 
     def _read(self) -> tuple[bytes, ...]:
-        """The keys as they are now, none if there is no file. It is read only if it has changed."""
+        """The keys as they are now, none without a file; read only if it changed."""
         with self._turn, _failures("the key file cannot be read"):
             try:
                 if self._seen != _seen(os.stat(self._path)):
@@ -117,7 +120,7 @@ class KeyFileSealing:
 
     @contextmanager
     def _locked(self, kind: int) -> Iterator[tuple[bytes, ...]]:
-        """The keys of the file, which is locked while the context is open: shared, or alone and then for nobody else within `kept`."""
+        """Hold a shared or an exclusive lock on the file; the keys that it has."""
         # Where files come over NFS, whoever locks out others must be able to write.
         flags = (os.O_RDWR if kind == fcntl.LOCK_EX else os.O_RDONLY) | os.O_CLOEXEC
         deadline, pause_s = time.monotonic() + self._wait_s_max, _PAUSE_S_MIN
@@ -161,7 +164,7 @@ class KeyFileSealing:
             self._write(keys, owner=os.stat(self._path).st_uid)
 
     def _write(self, keys: tuple[bytes, ...], *, owner: int) -> None:
-        """By renaming, so that the file is whole or absent; its new state is locked until it is durable."""
+        """Replace the file by renaming, and lock the new one until it is durable."""
         # A link to the file stays one.
         path = self._path.resolve()
         pending = path.with_name(f".{path.name}.pending")

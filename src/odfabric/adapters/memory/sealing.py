@@ -1,4 +1,4 @@
-"""Sealing with keys in memory, and sealed rows that are a table of their own: for tests."""
+"""Sealing with keys in memory, and a store of sealed rows, for tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from odfabric.ports.sealing import SealedRow
 
 
 class MemoryKeys:
-    """The keys of a node, the current one first, which outlive its processes; and who is using them."""
+    """The keys of a node, current one first; they outlive its processes."""
 
     def __init__(self, *keys: bytes) -> None:
         self.keys = keys
@@ -23,7 +23,7 @@ class MemoryKeys:
 
 
 class MemorySealing:
-    """A Sealing and a KeyRotation, as one process has it, with nonces and new keys from given chance."""
+    """A Sealing and a KeyRotation of one process, with chance that is given."""
 
     def __init__(self, entropy: Entropy, *, keys: MemoryKeys | None = None, wait_s_max: float = 30.0) -> None:
         self.keys = keys or MemoryKeys(entropy.random_bytes(KEY_BYTES))
@@ -98,7 +98,10 @@ class MemorySealing:
 
 
 class MemorySealedStore:
-    """A SealedStore; `context` gives that of a key, `plain_bytes_max` the longest secret that may be plain."""
+    """A SealedStore over a dictionary.
+
+    `context` maps the key of a row to its context; secrets up to `plain_bytes_max` bytes count as plain.
+    """
 
     def __init__(self, name: str, *, context: Callable[[str], bytes], plain_bytes_max: int = -1) -> None:
         self.name = name

@@ -1,1 +1,1 @@
-"""Ports over those that store secrets: what passes through them is sealed on one side."""
+"""Ports that seal secrets on their way to the ports that store them."""

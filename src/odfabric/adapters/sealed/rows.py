@@ -33,7 +33,10 @@ _log = logging.getLogger(__name__)
 
 
 class SealedSubscriptions:
-    """A Subscriptions. Secrets that an older release has stored in the clear are read as they are."""
+    """A Subscriptions that stores sealed secrets.
+
+    Secrets that an older release stored in the clear are read as they are.
+    """
 
     def __init__(self, local: Subscriptions, sealing: Sealing) -> None:
         self._local = local
@@ -67,7 +70,7 @@ class SealedSubscriptions:
 
 
 def sealed_chains(local: ChainWriter, sealing: Sealing) -> ChainWriter:
-    """The same; keys of new datasets are stored under the key of the node that is current then."""
+    """The same chains; keys of new datasets are stored under the current key."""
     return cast(ChainWriter, _SealedChains(local, sealing))
 
 
@@ -97,7 +100,10 @@ class _SealedChains:
 
 
 class SealedIntents:
-    """A CommitIntents; what is read from it can be opened, and so be stored elsewhere, after the key that sealed it is gone."""
+    """A CommitIntents that stores keys of datasets under the current key.
+
+    What it returns can be opened, and stored elsewhere, even after a rotation dropped the key that sealed it.
+    """
 
     def __init__(self, local: CommitIntents, sealing: Sealing) -> None:
         self._local = local

@@ -24,7 +24,10 @@ def demand_scrub(database: Database) -> None:
 
 
 def scrub(database: Database) -> None:
-    """Rewrite file and log if that was demanded. Raises Determinate, leaving the demand: the file is too large for the disk, or in use."""
+    """Rewrite file and log if that was demanded.
+
+    Raises Determinate, leaving the demand, if the disk is too small for that or the file is in use.
+    """
     if not database.is_sqlite:
         return
     with database.read() as connection:

@@ -1,4 +1,4 @@
-"""Where the database keeps secrets: one list, which rotations of the node's key walk.
+"""The list of columns with sealed secrets, which rotations of the key walk.
 
 Owns the list and the statements for a column. A new kind of secret is a line in `sealed_stores`; what seals it when it is stored is in
 `adapters.sealed`. Not here: how they are sealed (`ports.sealing`).
@@ -26,7 +26,10 @@ from odfabric.ports.sealing import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlSealedColumn:
-    """A SealedStore: a column of bytes, in rows that the text column `key` names. `context` is told that text."""
+    """A SealedStore over a column of bytes.
+
+    The text column `key` identifies a row; `context` maps that text to the context of the secret.
+    """
 
     database: Database
     name: str
