@@ -24,7 +24,6 @@ from fastapi.security.base import SecurityBase
 from odfabric.domain.access import STRANGER, Action, Verdict, owner_of, refusal
 from odfabric.domain.access import Subject as Subject
 from odfabric.errors import CredentialRefused, InvalidRequest, NotFound
-from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.references import parse_name
 from odfabric.model.account import Account
 from odfabric.model.commit import CatalogEntry
@@ -139,8 +138,7 @@ class RequiresDatasetById:
 
     def __call__(self, request: Request, caller: Caller, dataset_id: DatasetIdText) -> CatalogEntry:
         """The dataset. Raises as `RequiresDataset`."""
-        identity = parse_dataset_id(dataset_id)
-        return node_of(request).access.visible(caller, self.action, identity, shown=dataset_id)
+        return node_of(request).access.find_by_id(caller, self.action, dataset_id)
 
 
 @dataclass(frozen=True, slots=True)
