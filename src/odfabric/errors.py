@@ -11,7 +11,7 @@ OdfError
 │   ├── InvalidQuery        SQL that is refused: line, column, rule
 │   ├── SourceNotFound      no, or no single, ingest source fits
 │   ├── UnsupportedMediaType
-│   ├── CorruptedSource     an object from outside that does not match its hash
+│   ├── CorruptedSource     an object from outside that does not match its hash or its block
 │   └── IdempotencyKeyReused the key was used with another body
 ├── Unauthenticated         no credentials
 ├── CredentialRefused       credentials that do not count
@@ -174,7 +174,7 @@ class UnsupportedMediaType(InvalidInput):
 
 
 class CorruptedSource(InvalidInput):
-    """An object received from outside does not match the hash that names it."""
+    """An object received from outside does not match the hash that names it, or what a block says of it."""
 
     code = "corrupted-source"
 

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from odfabric.errors import InvalidRequest, Place
@@ -26,6 +26,30 @@ ENGINE_NAME_PATTERN = r"^[a-z][a-z0-9-]{0,30}$"
 EngineOption = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z_]{0,63}$")]
 
 HTTP_URL_PATTERN = r"^https?://[^/@\s]+/?$"
+
+
+PROVIDER_NAME_PATTERN = r"^[a-z][a-z0-9-]{0,30}$"
+
+IdTokenAlgorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
+
+
+class OidcProviderSettings(BaseModel):
+    """An OpenID Connect provider as `oidc_providers` describes it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    issuer: Annotated[str, StringConstraints(pattern=r"^https?://[^@\s?#]+$", max_length=500)]
+    client_id: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+    client_secret: SecretStr | None = None
+    scopes: tuple[Annotated[str, StringConstraints(pattern=r"^[!#-\[\]-~]{1,100}$")], ...] = (
+        "openid",
+        "profile",
+        "email",
+    )
+    label: Annotated[str, StringConstraints(max_length=100)] = ""
+    allow_sign_up: bool = False
+    allowed_domains: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.-]{1,253}$")], ...] = ()
+    algorithms: Annotated[tuple[IdTokenAlgorithm, ...], Field(min_length=1)] = ("RS256", "PS256", "ES256", "Ed25519")
 
 
 class Settings(BaseSettings):
@@ -66,8 +90,9 @@ class Settings(BaseSettings):
         10 * GIB, description="Copies of objects in S3 that are kept in the workspace; 0 = none"
     )
     object_link_s: int = Field(
-        300,
-        description="Lifetime of links to objects in S3 that peers are sent to; 0 = the api hands out the bytes itself",
+        5,
+        description="Lifetime of links to objects in S3 that peers are sent to, and so how long a withdrawn right goes on for them; "
+        "0 = the api hands out the bytes itself",
     )
     heads: Literal["database", "objects"] = Field(
         "database",
@@ -99,6 +124,14 @@ class Settings(BaseSettings):
         description="Further connections that hold locks where objects are in S3 and the database is PostgreSQL",
     )
 
+    # secrets at rest
+    key_file_wait_s_max: float = Field(
+        30.0, ge=0, description="Longest wait for the key file while another process changes the node's key"
+    )
+    seal_portion_max: int = Field(
+        500, ge=1, description="Secrets that one transaction seals with a new key of the node"
+    )
+
     # identity
     token: SecretStr | None = Field(
         None, description="Bearer token of the node; default: made at first start, kept in the workspace"
@@ -108,7 +141,8 @@ class Settings(BaseSettings):
     public_url: str | None = Field(
         None,
         pattern=HTTP_URL_PATTERN,
-        description="Address by which people and programs reach this node, `https://odf.example.org`; default: where it listens",
+        description="Address by which people and programs reach this node, `https://odf.example.org`, to which identity providers send "
+        "browsers back; default: where it listens",
     )
     session_s: float = Field(
         30 * 24 * 3600.0, gt=0, description="How long somebody stays signed in, in a browser or at the command line"
@@ -171,6 +205,22 @@ class Settings(BaseSettings):
     audit_kept_s: float = Field(
         30 * 24 * 3600.0, description="How long entries stay in the database after they are in that dataset"
     )
+
+    oidc_providers: dict[Annotated[str, StringConstraints(pattern=PROVIDER_NAME_PATTERN)], OidcProviderSettings] = (
+        Field(
+            {},
+            description="OpenID Connect providers by name (JSON object): `issuer`, `client_id`, `client_secret`, and if they are not "
+            "the usual ones `scopes`, `label`, `allow_sign_up` (false), `allowed_domains` (all), `algorithms`. Requests may reach the "
+            "issuer's own `host:port` wherever it is",
+        )
+    )
+    oidc_request_s_max: float = Field(10.0, gt=0, description="Longest request to such a provider")
+    oidc_answer_bytes_max: int = Field(1 * MIB, ge=1024, description="Largest answer of one")
+    oidc_metadata_s: float = Field(
+        3600.0, ge=0, description="How long what it says of itself and its keys are remembered"
+    )
+    oidc_clock_leeway_s: int = Field(60, ge=0, le=600, description="How far its clock may be from ours")
+    oidc_sign_in_s_max: float = Field(600.0, gt=0, description="How long somebody may take to sign in there")
 
     node_uri: str = Field("urn:odfabric:local", description="URI of this node: the source of its events")
     remote_tokens: dict[str, SecretStr] = Field({}, description="Bearer tokens for pulling, by origin (JSON object)")
@@ -380,6 +430,12 @@ class Settings(BaseSettings):
             raise ValueError("ODF_S3_ACCESS_KEY and ODF_S3_SECRET_KEY belong together")
         return self
 
+    @model_validator(mode="after")
+    def _providers_send_browsers_back(self) -> Self:
+        if self.oidc_providers and self.public_url is None:
+            raise ValueError("ODF_OIDC_PROVIDERS needs ODF_PUBLIC_URL, to which providers send browsers back")
+        return self
+
     # drills
     crash_at: str | None = Field(
         None, description="Crash point at which the process kills itself (see `odf system crash-points`)"
@@ -393,7 +449,10 @@ def read_settings(**given: object) -> Settings:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = _variable(str(first["loc"][0])) if first["loc"] else None
-        raise InvalidRequest(str(first["msg"]), place=place, hint=_HINT) from None
+        inner = ".".join(str(part) for part in first["loc"][1:])
+        raise InvalidRequest(
+            f"{inner}: {first['msg']}" if inner else str(first["msg"]), place=place, hint=_HINT
+        ) from None
     except SettingsError as error:
         name = re.search(r'field "(\w+)"', str(error))
         raise InvalidRequest("not JSON", place=_variable(name[1] if name else ""), hint=_HINT) from None

@@ -20,6 +20,11 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGE_S_MAX = 540
 """On two loaded cores; alone a page takes a minute."""
 MARK = "=== block "
+SHOWN = {
+    "docs/howto/give-a-service-a-token.md": "valid service token of local: gauge-7-next",
+    "docs/howto/invite-a-colleague.md": "ruth on http://127.0.0.1:",
+}
+"""What a guide shows if it went well; others end with a pull that finds nothing new."""
 
 HOWTO = [
     str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs/howto").glob("*.md")) if "```sh" in page.read_text()
@@ -47,6 +52,7 @@ def run_page(page: str, folder: Path, engine_cache: Path) -> list[tuple[str, str
     script = "set -eu\n" + "".join(f"echo '{MARK}{number}'\n{block}" for number, block in enumerate(blocks))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ODF_")}
     environment |= {"ODF_ENGINE_CACHE": str(engine_cache), "ODF_ENGINE_JVM_OPTIONS": QUICK_JVM}
+    environment["XDG_CONFIG_HOME"] = str(folder / "config")  # logins of a page are its own
     out_file, err_file = folder / "page.out", folder / "page.err"
     with out_file.open("w") as out, err_file.open("w") as err:
         shell = subprocess.Popen(
@@ -113,7 +119,7 @@ def test_the_readme_runs_as_written(checkout: Path, engine_cache: Path) -> None:
 @pytest.mark.parametrize("page", HOWTO)
 def test_a_guide_runs_as_written(page: str, checkout: Path, engine_cache: Path) -> None:
     ran = run_page(page, checkout, engine_cache)
-    assert "up to date" in "".join(out for _, out in ran)
+    assert SHOWN.get(page, "up to date") in "".join(out for _, out in ran)
 
 
 def json_documents(text: str) -> list[dict[str, object]]:

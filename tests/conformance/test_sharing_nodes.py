@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from sqlalchemy import text
 
 from odfabric.adapters.local_fs.folder_locks import FolderLocks
 from odfabric.adapters.memory.clock import SettableClock
@@ -20,17 +22,22 @@ from odfabric.adapters.memory.object_store import MemoryObjectStore
 from odfabric.adapters.object_heads.follower import SETTLED_AFTER_S, HeadFollower
 from odfabric.adapters.s3.client import S3Access
 from odfabric.adapters.s3.object_store import S3ObjectStore
+from odfabric.adapters.sql.audit import SqlAuditLog
 from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.relations import SqlRelations
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.unreliable.faults import FaultPlan
 from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.domain.idempotency import IdempotencyEntry, sealed_extra, sealed_state
 from odfabric.errors import AlreadyExists, Corrupt, Determinate, HeadMoved, Indeterminate, NotFound, OdfError
 from odfabric.formats.dataset_layout import alias_key, block_key, head_key, name_key
+from odfabric.model.account import EVERYONE, DatasetRole, Grant
+from odfabric.model.audit import AuditEntry, AuditKind
 from odfabric.model.commit import CommitIntent, EncodedBlock, IdempotencyRecord, OutboxMessage
 from odfabric.model.metadata import AddData
 from odfabric.model.multihash import Multihash
 from odfabric.ports.object_store import ObjectStore
+from odfabric.testing.conformance.audit import FULL, append
 from odfabric.testing.conformance.examples import (
     NOW,
     GrowingChain,
@@ -40,6 +47,7 @@ from odfabric.testing.conformance.examples import (
     later,
     new_chain,
 )
+from odfabric.testing.conformance.people import account_id, told
 from odfabric.testing.conformance.together import DEADLINE_S, outcomes_of_processes
 from tests.support.object_heads import Sharing
 from tests.support.servers.s3 import S3Server
@@ -76,6 +84,25 @@ def here(open_node: Callable[..., Sharing], objects: MemoryObjectStore) -> Shari
 @pytest.fixture
 def there(open_node: Callable[..., Sharing], objects: MemoryObjectStore) -> Sharing:
     return open_node("there", objects)
+
+
+MADE = told(AuditKind.DATASET_CREATED, "flights")
+MOVED = told(AuditKind.HEAD_MOVED, "flights")
+REMOVED = told(AuditKind.DATASET_DELETED, "flights")
+KNOWN_BEFORE = {"records", "jobs", "entry", "refBefore"}
+"""Members of the documents of intents before there was an audit."""
+
+
+def logged(node: Sharing) -> list[AuditEntry]:
+    """The node's audit log."""
+    return [stored.entry for stored in SqlAuditLog(node.database).page(limit=99)]
+
+
+def remove(node: Sharing, chain: GrowingChain) -> None:
+    """Remove a dataset with an audit entry."""
+    assert chain.head is not None
+    message = OutboxMessage(chain.id, chain.head, None, NOW)
+    node.chains.remove(chain.id, expected=chain.head, message=message, audit=[REMOVED])
 
 
 def seen_by(node: Sharing, chain: GrowingChain) -> GrowingChain:
@@ -254,6 +281,7 @@ def test_a_commit_of_a_process_that_died_is_finished_whole(
             message=chain.message(blocks),
             idempotency=[record],
             job_ids=["job-1"],
+            audit=[MOVED],
         )
     chain.blocks += blocks
     match first_look:
@@ -271,6 +299,8 @@ def test_a_commit_of_a_process_that_died_is_finished_whole(
     assert hashes_down(healthy.chains, chain.id) == [block.hash for block in reversed(chain.blocks)]
     assert hashes_down(other.chains, chain.id) == hashes_down(healthy.chains, chain.id)
     assert (healthy.chains.idempotency(chain.id, b"k" * 32) == record) == committed
+    assert logged(healthy) == ([MOVED] if committed else [])
+    assert logged(other) == []
     assert healthy.intents.all() == []
     moves = [pending.message.new_head for pending in healthy.storage.outbox.pending(limit=10)]
     assert len(moves) == len(set(moves)), "a move was told twice"
@@ -290,10 +320,13 @@ def test_a_dataset_whose_maker_died_exists_whole_or_not_at_all(
     healthy, other = open_node("here", objects), open_node("there", objects)
     dying = open_node("here", Mortal(objects, register, after=after))  # type: ignore[arg-type]
     entry = replace(entry_of("flights"), sealed_key=b"sealed")
+    grant = Grant(dataset=entry.id, grantee=EVERYONE, role=DatasetRole.READER)
     with pytest.raises(Dying):
-        GrowingChain(dying.storage.chains, entry).grow()
+        append(GrowingChain(dying.storage.chains, entry), grants=[grant], audit=[MADE])
     follower(healthy).step()
     made = register == "refs/head"
+    assert SqlRelations(healthy.database).grants(entry.id, limit=9) == ([grant] if made else [])
+    assert logged(healthy) == ([MADE] if made else [])
     assert healthy.catalog.by_id(entry.id) == (entry if made else None)
     assert (other.catalog.by_alias(entry.alias) is not None) == made
     if not made:
@@ -302,6 +335,100 @@ def test_a_dataset_whose_maker_died_exists_whole_or_not_at_all(
         with pytest.raises(AlreadyExists):
             GrowingChain(healthy.storage.chains, entry).grow(label="too late")
         assert healthy.catalog.by_alias(entry.alias) is not None
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("first_look", ["head", "catalog", "round", "new dataset"])
+def test_a_removal_by_a_process_that_died_is_told_once_or_did_not_happen(
+    open_node: Callable[..., Sharing], objects: MemoryObjectStore, first_look: str, after: bool
+) -> None:
+    healthy, other = open_node("here", objects), open_node("there", objects)
+    chain = new_chain(healthy.storage.chains, blocks=2)
+    grant = Grant(dataset=chain.id, grantee=EVERYONE, role=DatasetRole.READER)
+    SqlRelations(healthy.database).change_grant(None, grant, audit=MADE)
+    other.chains.head(chain.id)
+    dying = open_node("here", Mortal(objects, "refs/head", after=after))  # type: ignore[arg-type]
+    with pytest.raises(Dying):
+        remove(dying, chain)
+    match first_look:
+        case "head":
+            healthy.chains.head(chain.id)
+        case "catalog":
+            healthy.catalog.by_alias(chain.entry.alias)
+        case "new dataset" if after:
+            GrowingChain(healthy.storage.chains, entry_of("flights", dataset=entry_of("other").id)).grow()
+    follower(healthy).step()
+    follower(other).step()
+    assert logged(healthy) == ([MADE, REMOVED] if after else [MADE])
+    assert logged(other) == []
+    assert (healthy.chains.head(chain.id) is None) == (other.chains.head(chain.id) is None) == after
+    assert SqlRelations(healthy.database).grants(chain.id, limit=9) == ([] if after else [grant])
+    assert healthy.intents.all() == []
+
+
+def test_whoever_follows_a_removal_first_tells_of_it_once(
+    open_node: Callable[..., Sharing], objects: MemoryObjectStore
+) -> None:
+    healthy = open_node("here", objects)
+    chain = new_chain(healthy.storage.chains, blocks=2)
+    seen = _EachTime("object.ref.put", lambda: healthy.chains.head(chain.id))
+    remove(open_node("here", seen.objects(objects)), chain)
+    assert logged(healthy) == [REMOVED]
+    assert healthy.intents.all() == []
+
+
+def test_a_removal_that_another_node_made_is_not_told_as_ours(
+    here: Sharing, there: Sharing, objects: MemoryObjectStore, open_node: Callable[..., Sharing]
+) -> None:
+    chain = new_chain(here.storage.chains, blocks=2)
+    there.chains.head(chain.id)
+    dying = open_node("here", Mortal(objects, "refs/head", after=False))  # type: ignore[arg-type]
+    with pytest.raises(Dying):
+        remove(dying, chain)
+    remove(there, chain)
+    follower(here).step()
+    assert here.chains.head(chain.id) is None
+    assert (logged(here), logged(there)) == ([], [REMOVED])
+    assert here.intents.all() == there.intents.all() == []
+
+
+def test_a_removal_that_was_overtaken_tells_nothing(here: Sharing, there: Sharing) -> None:
+    chain = new_chain(here.storage.chains, blocks=2)
+    stale = GrowingChain(here.storage.chains, chain.entry, list(chain.blocks))
+    seen_by(there, chain).grow()
+    with pytest.raises(HeadMoved):
+        remove(here, stale)
+    assert logged(here) == here.intents.all() == []
+
+
+def test_intents_are_read_as_they_were_written(here: Sharing) -> None:
+    chain = GrowingChain(here.storage.chains, entry_of("flights"))
+    message = chain.message(chain.next_blocks())
+    grants = [
+        Grant(dataset=chain.id, grantee=grantee, role=role)
+        for grantee, role in ((EVERYONE, DatasetRole.READER), (account_id("alice"), DatasetRole.OWNER))
+    ]
+    commit = CommitIntent(message=message, entry=chain.entry, grants=tuple(grants), audit=(FULL, MADE))
+    removal = CommitIntent(
+        message=replace(message, old_head=message.new_head, new_head=None), audit=(FULL,), closing="removed 0123"
+    )
+    for intent in (commit, removal):
+        here.intents.add(intent)
+    assert here.intents.all() == [commit, removal]
+    here.intents.drop(removal.key)
+    assert here.intents.all() == [commit]
+
+
+def test_intents_of_older_releases_are_read(here: Sharing) -> None:
+    chain = GrowingChain(here.storage.chains, entry_of("flights"))
+    intent = CommitIntent(message=chain.message(chain.next_blocks()), entry=chain.entry, job_ids=("job-1",))
+    here.intents.add(intent)
+    with here.database.write() as connection:
+        (document,) = connection.execute(text("SELECT document FROM commit_intents")).scalars()
+        kept = {name: value for name, value in json.loads(document).items() if name in KNOWN_BEFORE}
+        assert set(kept) == KNOWN_BEFORE
+        connection.execute(text("UPDATE commit_intents SET document = :kept"), {"kept": json.dumps(kept)})
+    assert here.intents.all() == [intent]
 
 
 def test_a_maker_that_was_overtaken_makes_nothing(here: Sharing, there: Sharing) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.local_fs.folder_locks import FolderLocks
+from odfabric.adapters.local_fs.key_file import KeyFileSealing
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
 from odfabric.adapters.memory.chains import MemoryCatalog, MemoryChains
 from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
@@ -19,6 +20,7 @@ from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.adapters.s3.client import S3Access
 from odfabric.adapters.s3.object_store import S3ObjectStore
+from odfabric.adapters.sealed.rows import SealedSubscriptions, sealed_chains
 from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
@@ -26,6 +28,7 @@ from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscr
 from odfabric.adapters.sql.jobs import SqlJobs
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.upgrade import upgrade
+from odfabric.adapters.system.clock import SystemEntropy
 from odfabric.ports.chain_writer import ChainWriter
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
@@ -263,3 +266,45 @@ class TestPostgresDeliveries(OnPostgres, DeliveriesContract): ...
 
 
 class TestPostgresChainsBetweenProcesses(OnPostgres, ChainProcessContract): ...
+
+
+class Sealed:
+    """The same with secrets sealed on their way: whoever uses the ports sees no difference."""
+
+    @pytest.fixture
+    def storage(self, inner: StoragePorts, tmp_path: Path) -> StoragePorts:
+        sealing = KeyFileSealing(tmp_path / "node.key", entropy=SystemEntropy())
+        return replace(
+            inner,
+            chains=sealed_chains(inner.chains, sealing),
+            subscriptions=SealedSubscriptions(inner.subscriptions, sealing),
+        )
+
+
+class SealedInMemory(Sealed, InMemory):
+    @pytest.fixture
+    def inner(self, memory_storage: StoragePorts) -> StoragePorts:
+        return memory_storage
+
+
+class SealedOnSqlite(Sealed, OnSqlite):
+    inner = OnSqlite.storage
+
+
+class SealedInFolder(Sealed, InFolder):
+    inner = InFolder.storage
+
+
+class TestSealedMemorySubscriptions(SealedInMemory, SubscriptionsContract): ...
+
+
+class TestSealedSqliteSubscriptions(SealedOnSqlite, SubscriptionsContract): ...
+
+
+class TestSealedSqliteChains(SealedOnSqlite, ChainWriterContract): ...
+
+
+class TestSealedSqliteRows(SealedOnSqlite, ChainRowsContract): ...
+
+
+class TestSealedFolderChains(SealedInFolder, ChainWriterContract): ...

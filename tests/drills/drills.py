@@ -16,15 +16,19 @@ from pathlib import Path
 from sqlalchemy import text
 
 from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.sealed_columns import sealed_stores
 from odfabric.adapters.unreliable.crash_points import CRASH_POINTS
 from odfabric.formats.dataset_layout import ALIAS, HEAD, has_no_head
 from odfabric.formats.references import parse_dataset_alias
+from odfabric.formats.sealed_form import MARK_BYTES
 from odfabric.model.metadata import AddData, ExecuteTransform
 from odfabric.usecases.read_tail import ReadTail
 from odfabric.usecases.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
+from odfabric.wiring.keys import node_sealing
 from odfabric.wiring.stores import database_place
 from tests.drills import scenario
+from tests.drills.people import check_people, lives, people_of
 from tests.drills.places import InFolder, Place, Places
 from tests.drills.processes import NOBODY, Receiver, opened, receiving, run
 
@@ -217,7 +221,41 @@ def indexes(places: Places, folder: Path, armed: str, prepared: Prepared) -> Non
         assert node.indexes.verify(entry).problem is None
 
 
-ELSEWHERE = ("chain.adopt", "removed.forget", "cursor.", "index.")
+def people(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
+    """Accounts, roles and credentials: what happened is in the audit log, once."""
+    place = places.new(folder)
+    assert run(place, lives, crash_at=armed) == KILLED, f"{armed} was never reached"
+    assert run(place, lives) == 0
+    with people_of(scenario.settings_of(place, NOBODY)) as found:
+        check_people(found)
+
+
+def rotates(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
+    """A new key of the node: every secret opens at every moment, and in the end the old key is gone."""
+    place = places.copy(prepared.place(places, "subscribed", scenario.grow_subscribed), folder)
+    before = check_secrets(place)
+    assert run(place, scenario.rotate, crash_at=armed) == KILLED, f"{armed} was never reached"
+    check_secrets(place)
+    assert run(place, scenario.rotate) == 0
+    assert not check_secrets(place) & before
+
+
+def check_secrets(place: Place) -> set[bytes]:
+    """All secrets open with the key file as it lies there; the marks of the keys that sealed them."""
+    settings, marks, secrets = scenario.settings_of(place, NOBODY), set(), []
+    with closing(Database(database_place(settings))) as database:
+        for store in sealed_stores(database):
+            for row in store.rows(unlike=b"none", after=None, limit=100):
+                marks.add(row.data[:MARK_BYTES])
+                secrets.append(node_sealing(settings).open(row.data, context=row.context))
+    assert len(secrets) == 3
+    assert secrets.count(scenario.SECRET) == 1
+    return marks
+
+
+OF_PEOPLE = ("account.", "relation.", "token.", "invitation.", "device.", "audit.")
+OF_KEYS = ("node_key.", "sealed.")
+ELSEWHERE = ("chain.adopt", "removed.forget", "cursor.", "index.", *OF_PEOPLE, *OF_KEYS)
 """Calls that a day of pushes has not; other drills have them."""
 WHERE_SHARED = ("intent.", "object.name.put")
 WHERE_OWN = ("object.ref.delete",)
@@ -245,9 +283,17 @@ def drills_of(*, shared: bool) -> list[Drill]:
             Drill("rebuilds", armed, rebuilds)
             for armed in (*adoptions, "object.ref.put:before", "object.ref.put:after")
         ),
+        # They do not ask where heads of record lie.
+        *(Drill("people", armed, people) for armed in points if armed.startswith(OF_PEOPLE) and not shared),
         *(Drill("collects", armed, collects) for armed in points if armed.startswith("removed.forget")),
         # The fifth move acknowledges.
         *(Drill("consumes", f"{armed}@{hit}", consumes) for armed, hit in moves.items()),
+        *(
+            Drill("rotates", f"{armed}@{hit}", rotates)
+            for armed in points
+            if armed.startswith(OF_KEYS)
+            for hit in ((1, 2) if armed.startswith("sealed.") else (1,))
+        ),
         *(
             Drill("indexes", armed if "drop" in armed else f"{armed}@2", indexes)
             for armed in points

@@ -30,7 +30,7 @@ from odfabric.usecases.push_data import PushData
 from odfabric.usecases.query_data import QueryData
 from odfabric.usecases.query_document import QueryForm
 from odfabric.usecases.verify_dataset import VerifyOptions
-from odfabric.wiring import Node, open_node, prepare_workspace
+from odfabric.wiring import Node, open_node, prepare_workspace, rotate_node_key
 from tests.drills.places import Place
 
 READ = """
@@ -228,6 +228,23 @@ def consume(node: Node, clock: SettableClock, receiver: str) -> None:
     verbs.delete(entry, "warehouse")
 
 
+def grow_subscribed(node: Node) -> None:
+    """Two datasets with keys, and a subscription with a secret."""
+    for name in ("readings", "copied"):
+        _create(node, name)
+    node.subscribe(
+        node.resolve(parse_dataset_alias("readings")), url=f"http://{node.settings.egress_allow[0]}/kept", secret=SECRET
+    )
+
+
+def rotate(node: Node, clock: SettableClock, receiver: str) -> None:
+    """The node gets a new key, beside the node as it runs."""
+    rotate_node_key(node.settings, listener=lambda store, sealed: None)
+    # It goes on with what it has read before.
+    subscription, *_ = node.subscriptions(node.resolve(parse_dataset_alias("readings")))
+    assert node.ports.subscriptions.secret(subscription.id) == SECRET
+
+
 PUSHES_OF_NODE = 10
 SHARED_KEY = "said-by-both"
 
@@ -331,6 +348,6 @@ def deliveries(node: Node, entry: CatalogEntry) -> list[Delivery]:
 def _make_and_delete(node: Node, receiver: str) -> None:
     _create(node, "doomed")
     doomed = node.resolve(parse_dataset_alias("doomed"))
-    subscription = node.subscribe(doomed, url=f"http://{receiver}/doomed", secret=None)
+    subscription = node.subscribe(doomed, url=f"http://{receiver}/doomed", secret=None).subscription
     node.unsubscribe(doomed, subscription.id)
     node.delete(doomed)

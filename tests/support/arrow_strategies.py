@@ -59,6 +59,13 @@ def tables(*, types_: st.SearchStrategy[pa.DataType] | None = None, rows_max: in
     return build()
 
 
+def parquet_can_hold(table: pa.Table) -> pa.Table:
+    """Without columns that pyarrow's writer changes or refuses."""
+    refused = ("[s", "date64", "[0]", "decimal128(5, -2)")
+    kept = [index for index, field in enumerate(table.schema) if not any(bad in str(field.type) for bad in refused)]
+    return table.select(kept) if kept else pa.table({"c": pa.array([1] * table.num_rows, pa.int64())})
+
+
 def _array(values: list[Any], data_type: pa.DataType) -> pa.Array:
     if types.is_float16(data_type):
         return pa.array([None if v is None else np.float16(v) for v in values], data_type)

@@ -130,6 +130,17 @@ def test_nothing_has_rights_and_everything_has_limits(objects: list[Object]) -> 
         assert {each["name"] for each in pod["volumes"]} == {each["name"] for each in container["volumeMounts"]}
 
 
+def test_the_key_file_stays_its_owners_alone(objects: list[Object]) -> None:
+    """A volume that is mounted again would give the group a right to it, and the node refuses such a key file."""
+    with_workspace = {
+        component: pod["securityContext"]
+        for component, pod in pods(objects)
+        if any(volume["name"] == "workspace" for volume in pod.get("volumes", ()))
+    }
+    assert set(with_workspace) == {"api", "worker", "prepare"}
+    assert {each["fsGroupChangePolicy"] for each in with_workspace.values()} == {"OnRootMismatch"}
+
+
 def test_secrets_are_named_and_never_written(objects: list[Object]) -> None:
     assert not [each for each in objects if each["kind"] == "Secret"]
     for component, pod in pods(objects):

@@ -12,3 +12,22 @@ def test_nothing_makes_an_arrow_value_at_import(begins_with: str) -> None:
     question = f"import sys, {begins_with}; print('pandas' in sys.modules, 'pyarrow' in sys.modules)"
     told = subprocess.run([sys.executable, "-P", "-c", question], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["False", "True"]
+
+
+def test_help_waits_for_no_library_of_a_verb() -> None:
+    """What a command needs is imported when it runs: help, completion and wrong usage are told at once."""
+    verbs = (
+        "httpx",
+        "pydantic",
+        "sqlalchemy",
+        "pyarrow",
+        "cryptography",
+        "grpc",
+        "ssl",
+        "socket",
+        "webbrowser",
+        "getpass",
+    )
+    question = f"import sys, odfabric.cli.app; print([name for name in {verbs} if name in sys.modules])"
+    told = subprocess.run([sys.executable, "-P", "-c", question], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"

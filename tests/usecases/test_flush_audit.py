@@ -122,7 +122,7 @@ def test_nobody_alters_it_and_its_readers_are_chosen_by_admins(memory: MemoryNod
     node, people = memory.node, memory.node.people
     entry, operator = node.resolve(AUDIT_ALIAS), memory.node.operator
     for action in (Action.PUSH, Action.WRITE, Action.DELETE):
-        with pytest.raises(AccessDenied):
+        with pytest.raises(AccessDenied, match="nobody may"):
             node.access.require(operator, action, entry)
     auditor = create_account("auditor", display_name=None, email=None, subject=operator, ports=people)
     with pytest.raises(NotFound):

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from odfabric.errors import InvalidRequest
+from odfabric.formats import webhook_signature
 from odfabric.formats.dataset_layout import dataset_prefix
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, Name
+from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.job import Job, JobStatus
 from odfabric.model.subscription import DeliveryStatus, WebhookResponse
 from odfabric.testing.memory_node import START, MemoryNode
@@ -225,7 +227,7 @@ class TestCopies:
 def test_every_commit_is_delivered_once_in_order_and_signed(memory: MemoryNode) -> None:
     root = memory.add(ROOT)
     memory.node.relay_outbox()
-    subscription = memory.node.subscribe(root, url="https://hooks.example/x", secret=None)
+    made = memory.node.subscribe(root, url="https://hooks.example/x", secret=None)
     for day in (1, 2, 3):
         push(memory, root, row(day, "A"))
     memory.node.relay_outbox()
@@ -234,7 +236,7 @@ def test_every_commit_is_delivered_once_in_order_and_signed(memory: MemoryNode) 
         memory.clock.advance(10_000)
         for delivery in memory.node.due_deliveries("test", limit=8):
             memory.node.deliver(delivery)
-    log = memory.node.deliveries(root, subscription.id)
+    log = memory.node.deliveries(root, made.subscription.id)
     assert [(entry.sequence, entry.status) for entry in log] == [
         (3, DeliveryStatus.DELIVERED),
         (2, DeliveryStatus.DELIVERED),
@@ -245,6 +247,9 @@ def test_every_commit_is_delivered_once_in_order_and_signed(memory: MemoryNode) 
     first, again = memory.webhooks.received[:2]
     assert first.body == again.body
     assert first.headers["webhook-id"] == again.headers["webhook-id"]
+    for sent_at in (first, again):
+        now = Instant(int(sent_at.headers["webhook-timestamp"]) * NANOS_PER_SECOND)
+        assert webhook_signature.verify(sent_at.headers, sent_at.body, secrets=[made.secret], now=now)
 
 
 def test_a_receiver_that_is_gone_ends_its_subscription(memory: MemoryNode) -> None:

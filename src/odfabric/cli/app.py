@@ -1,7 +1,7 @@
 """The `odf` command: options, exit codes, and the table of verbs.
 
-Owns how arguments become a backend and how errors become an exit code. Verbs are in `dataset_commands`, `system_commands` and
-`node_commands`; heavy libraries are imported by the verbs that need them, so that help is instant.
+Owns how arguments become a backend and how errors become an exit code. Verbs are in the modules named `..._commands`, those about people and
+rights in the folder `people`; heavy libraries are imported by the verbs that need them, so that help is instant.
 
 Exit codes: 0 done; 1 refused or found wrong (bad input, verification with problems); 2 wrong usage of the command;
 3 something outside failed (the node or engine is away); 130 interrupted.
@@ -22,6 +22,7 @@ from odfabric.cli import (
     cursor_commands,
     dataset_commands,
     engine_commands,
+    key_commands,
     node_commands,
     persist_commands,
     recovery_commands,
@@ -31,6 +32,14 @@ from odfabric.cli import (
 from odfabric.cli.backend import JobFailed
 from odfabric.cli.context import GLOBAL_OPTIONS, CommandContext
 from odfabric.cli.output import WarningLines, literal
+from odfabric.cli.people import (
+    account_commands,
+    admin_commands,
+    login_commands,
+    org_commands,
+    share_commands,
+    token_commands,
+)
 from odfabric.errors import External, Indeterminate, OdfError
 
 EXIT_REFUSED = 1
@@ -40,7 +49,8 @@ EXIT_INTERRUPTED = 130
 
 HELP = """An Open Data Fabric node: publish, derive, serve and verify datasets.
 
-Works on a local workspace (--workspace DIR or ODF_WORKSPACE), or on a node (--node URL --token T, or ODF_NODE and ODF_TOKEN).
+Works on a local workspace (--workspace DIR or ODF_WORKSPACE), or on a node (--node URL or ODF_NODE), as the account that
+`odf login URL` has signed in, or that --token or ODF_TOKEN belongs to.
 """
 
 app = typer.Typer(
@@ -56,10 +66,17 @@ app.add_typer(system_commands.app, name="system")
 app.add_typer(cursor_commands.app, name="cursor")
 app.add_typer(persist_commands.app, name="persist")
 app.add_typer(engine_commands.app, name="engine")
+app.add_typer(account_commands.app, name="account")
+app.add_typer(org_commands.app, name="org")
+app.add_typer(token_commands.app, name="token")
+app.add_typer(admin_commands.app, name="admin")
 recovery_commands.register(system_commands.app)
+key_commands.register(system_commands.app)
 state_commands.register(app, system_commands.app)
 dataset_commands.register(app)
 node_commands.register(app)
+login_commands.register(app)
+share_commands.register(app)
 
 
 def _print_version(asked: bool) -> None:
@@ -73,7 +90,12 @@ def options(
     context: typer.Context,
     workspace: str = typer.Option(".odf-workspace", envvar="ODF_WORKSPACE", help="Folder of the local workspace"),
     node: str = typer.Option("", envvar="ODF_NODE", help="Address of a node to work on instead"),
-    token: str = typer.Option("", envvar="ODF_TOKEN", help="Token for the node", show_envvar=True),
+    token: str = typer.Option("", envvar="ODF_TOKEN", help="Token for the node; default: that of `odf login`"),
+    credentials: str = typer.Option(
+        "",
+        envvar="ODF_CREDENTIALS",
+        help="File of logins; default: odfabric/credentials.json in the configuration folder",
+    ),
     output: str = typer.Option("text", "--output", "-o", help="text or json"),
     _: bool = typer.Option(
         False, "--version", help="Print the version and end", callback=_print_version, is_eager=True
@@ -82,7 +104,15 @@ def options(
     """Options that every verb takes, before or after it."""
     if output not in ("text", "json"):
         raise typer.BadParameter("text or json", param_hint="--output")
-    context.obj = CommandContext(workspace=workspace, node=node or None, token=token or None, as_json=output == "json")
+    source = context.get_parameter_source("token")
+    context.obj = CommandContext(
+        workspace=workspace,
+        node=node or None,
+        token=token or None,
+        token_typed=source is not None and source.name == "COMMANDLINE",
+        credentials_file=credentials,
+        as_json=output == "json",
+    )
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -9,10 +9,14 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, Place
 from odfabric.model.instant import Instant
+
+if TYPE_CHECKING:
+    from odfabric.cli.people_backend import PeopleBackend
+    from odfabric.model.account import Visibility
 
 JobListener = Callable[[Mapping[str, object]], None]
 """Gets the progress document of a job whenever it was looked at."""
@@ -76,8 +80,12 @@ class Backend(Protocol):
     def cursors(self) -> CursorBackend:
         """Verbs of cursors."""
 
-    def add(self, path: str) -> list[dict[str, object]]:
-        """Create the datasets of a manifest file (`-` is standard input)."""
+    @property
+    def people(self) -> PeopleBackend:
+        """Verbs of accounts and rights."""
+
+    def add(self, path: str, *, visibility: Visibility | None = None) -> list[dict[str, object]]:
+        """Create the datasets of a manifest file (`-` is standard input); without a visibility they are private."""
 
     def set_transform(self, path: str, *, anew: bool = False) -> list[dict[str, object]]:
         """Give existing datasets the transforms of a manifest file: `{id, alias, head, blocks, verdict, reason}`."""

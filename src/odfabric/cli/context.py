@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,22 +14,35 @@ from odfabric.cli.backend import Backend
 from odfabric.cli.output import Output
 from odfabric.errors import NotFound
 
-GLOBAL_OPTIONS = ("--workspace", "--node", "--token", "--output", "-o")
+if TYPE_CHECKING:
+    from odfabric.cli.people_backends.credentials import Credentials
+    from odfabric.settings import Settings
+
+GLOBAL_OPTIONS = ("--workspace", "--node", "--token", "--credentials", "--output", "-o")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """Options of every verb."""
+    """Options of every verb. `token_typed`: the token stands on the command line, not in the environment."""
 
     workspace: str
     node: str | None
     token: str | None
+    token_typed: bool
+    credentials_file: str
     as_json: bool
 
     @property
     def output(self) -> Output:
         """Where results go."""
         return Output(as_json=self.as_json)
+
+    @property
+    def credentials(self) -> Credentials:
+        """This user's logins."""
+        from odfabric.cli.people_backends.credentials import Credentials
+
+        return Credentials.of_user(self.credentials_file)
 
 
 def context_of(context: typer.Context) -> CommandContext:
@@ -38,25 +52,31 @@ def context_of(context: typer.Context) -> CommandContext:
 
 
 @contextmanager
-def backend_of(context: CommandContext, output: Output) -> Iterator[Backend]:
-    """The node that was named, else the workspace. Raises NotFound for a folder that is no workspace."""
+def backend_of(context: CommandContext, output: Output, *, pulls: bool = False) -> Iterator[Backend]:
+    """The node that was named, else the workspace. Raises NotFound for a folder that is no workspace.
+
+    A token that was given goes before that of a login. With `pulls` a workspace uses this user's logins to copy from other nodes.
+    """
     try:
-        with _backend(context, output) as backend:
+        with _backend(context, output, pulls) as backend:
             yield backend
     finally:
         output.clear()
 
 
 @contextmanager
-def _backend(context: CommandContext, output: Output) -> Iterator[Backend]:
+def _backend(context: CommandContext, output: Output, pulls: bool) -> Iterator[Backend]:
     def listen(progress: Mapping[str, object]) -> None:
         done, total = progress.get("done"), progress.get("total")
         output.progress(f"{progress.get('stage', 'waiting')}" + (f" {done}/{total}" if total else ""))
 
     if context.node is not None:
         from odfabric.cli.node_client import NodeBackend
+        from odfabric.cli.node_connection import origin_of
 
-        with closing(NodeBackend(context.node, token=context.token, account="local", listener=listen)) as node_backend:
+        login = context.credentials.get(origin_of(context.node)) if context.token is None else None
+        token, account = (login.token, login.account) if login else (context.token, None)
+        with closing(NodeBackend(context.node, token=token, account=account, listener=listen)) as node_backend:
             yield node_backend
         return
     from odfabric.cli.workspace import WorkspaceBackend
@@ -68,5 +88,15 @@ def _backend(context: CommandContext, output: Output) -> Iterator[Backend]:
     settings = read_settings(workspace=folder.absolute(), poll_anywhere=True)
     if not is_workspace(settings):
         raise NotFound("workspace", str(folder), hint="make one with `odf init`, or name a node with --node")
+    if pulls:
+        settings = _with_logins(settings, context.credentials)
     with open_node(settings) as node:
         yield WorkspaceBackend(node, listener=listen)
+
+
+def _with_logins(settings: Settings, credentials: Credentials) -> Settings:
+    """Settings by which this command copies from nodes where its user is logged in; tokens that were set go before logins."""
+    from pydantic import SecretStr
+
+    logins = {origin: SecretStr(login.token) for origin, login in credentials.all().items()}
+    return settings.model_copy(update={"remote_tokens": {**logins, **settings.remote_tokens}})

@@ -14,11 +14,15 @@ import typer
 from odfabric.cli.backend import JobFailed, PushFile, check_file, media_type_of
 from odfabric.cli.context import backend_of, context_of
 from odfabric.errors import External, InvalidRequest, OdfError, Place
+from odfabric.model.account import Visibility
 from odfabric.model.instant import Instant
 
 LOG_BLOCKS = 25
 TAIL_ROWS = 10
 SQL_ROWS = 100
+FIRST_ADMIN = (
+    "  to let people sign in: `odf up` shows a link for the first admin, `odf admin invite --admin --url URL` makes one"
+)
 STDIN = "-"
 COPY_BYTES = 1 << 20
 
@@ -57,17 +61,27 @@ def init(context: typer.Context) -> None:
     settings = read_settings(workspace=folder)
     existed = is_workspace(settings)
     prepare_workspace(settings)
-    line = f"{folder} is a workspace already" if existed else f"made the workspace {folder}"
+    line = f"{folder} is a workspace already" if existed else f"made the workspace {folder}\n{FIRST_ADMIN}"
     given.output.result({"workspace": str(folder), "created": not existed}, line)
 
 
-def add(context: typer.Context, manifests: list[str] = typer.Argument(help="YAML files, - for standard input")) -> None:
+def add(
+    context: typer.Context,
+    manifests: list[str] = typer.Argument(help="YAML files, - for standard input"),
+    public: bool | None = typer.Option(
+        None,
+        "--public/--private",
+        help="Whether everybody may read them; `odf share` changes it later",
+        show_default="private",
+    ),
+) -> None:
     """Create datasets from manifests."""
     output = context_of(context).output
+    visibility = None if public is None else Visibility.PUBLIC if public else Visibility.PRIVATE
     added: list[dict[str, object]] = []
     with backend_of(context_of(context), output) as backend:
         for manifest in manifests:
-            created = backend.add(manifest)
+            created = backend.add(manifest, visibility=visibility)
             added += created
             if not output.as_json:
                 output.result(None, "\n".join(f"created {one['alias']}  {one['id']}" for one in created))
@@ -190,7 +204,7 @@ def pull(
     output = context_of(context).output
     results = []
     failed: list[OdfError | JobFailed] = []
-    with backend_of(context_of(context), output) as backend:
+    with backend_of(context_of(context), output, pulls=True) as backend:
         for number, ref in enumerate(refs, 1):
             url = ref if "://" in ref else None
             target = name or (ref.rstrip("/").rpartition("/")[2] if url else ref)

@@ -1,39 +1,35 @@
 """The verbs on a node elsewhere, over its REST interface.
 
-Owns the requests and the translation of problem documents back into errors. The node's address was given by the user of this very
-command, so no guard stands before it; the token goes to that address alone and redirects are not followed.
+Owns what each verb asks for and how its answer becomes a result; how a request is made is `node_connection`'s.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-import httpx
-
 from odfabric.cli.backend import CursorBackend, JobFailed, JobListener, PushFile, source_text
 from odfabric.cli.cursor_backends import NodeCursors
-from odfabric.errors import Determinate, Indeterminate, InvalidQuery, InvalidRequest, Place
+from odfabric.cli.node_connection import LOOK_EVERY_S_MAX, NodeConnection
+from odfabric.cli.people_backend import PeopleBackend
+from odfabric.domain.access import LOCAL_ACCOUNT
+from odfabric.errors import InvalidQuery, InvalidRequest, NotFound
+from odfabric.model.account import Visibility
 from odfabric.usecases.problem import problem_document, query_refusal
 
 if TYPE_CHECKING:
+    import httpx
+
     from odfabric.formats.manifest_places import PlacedSnapshot
     from odfabric.model.metadata import DatasetKind
 
-CONNECT_S_MAX = 10.0
-ANSWER_S_MAX = 120.0
 READ_BYTES = 1 << 20
-PAGE_ROWS = 1000
 LOOK_EVERY_S = 0.05
-LOOK_EVERY_S_MAX = 0.5
-AWAY_S_MAX = 30.0
-"""How long a node that has answered before may be away, as when its service is started again."""
-AWAY_STATUSES = (502, 503, 504)
 BODY = "body"
 """What a node calls the data of a push in its problems."""
 
@@ -41,29 +37,35 @@ BODY = "body"
 class NodeBackend:
     """A `Backend` on a node reached by HTTP."""
 
-    def __init__(self, url: str, *, token: str | None, account: str, listener: JobListener) -> None:
-        headers = {"authorization": f"Bearer {token}"} if token else {}
-        timeout = httpx.Timeout(ANSWER_S_MAX, connect=CONNECT_S_MAX)
-        self._http = httpx.Client(base_url=_address(url), headers=headers, timeout=timeout, trust_env=False)
-        self._has_answered = False
+    def __init__(self, url: str, *, token: str | None, account: str | None = None, listener: JobListener) -> None:
+        """`account` owns datasets that are named without one; None: the node is asked whose token it is."""
+        self.connection = NodeConnection(url, token=token)
         self._account = account
         self._listener = listener
 
     def close(self) -> None:
         """End the connections."""
-        self._http.close()
+        self.connection.close()
 
     @property
     def cursors(self) -> CursorBackend:
         """Verbs of cursors."""
-        return NodeCursors(self._send, self._path)
+        return NodeCursors(self.connection.send, self._path)
 
-    def add(self, path: str) -> list[dict[str, object]]:
-        """Create the dataset of a manifest file."""
+    @property
+    def people(self) -> PeopleBackend:
+        """Verbs of accounts and rights."""
+        from odfabric.cli.people_backends.node_people import NodePeople
+
+        return NodePeople(self.connection, self._path)
+
+    def add(self, path: str, *, visibility: Visibility | None = None) -> list[dict[str, object]]:
+        """Create the datasets of a manifest file."""
         added: list[dict[str, object]] = []
+        target = f"/datasets?visibility={visibility.value}" if visibility else "/datasets"
         for placed in _manifests(path):
             try:
-                added.append(self._send_manifest("POST", "/datasets", placed))
+                added.append(self._send_manifest("POST", target, placed))
             except JobFailed as failed:
                 raise JobFailed(_after(added, failed.document)) from None
         return added
@@ -90,23 +92,13 @@ class NodeBackend:
 
     def datasets(self) -> list[dict[str, object]]:
         """All datasets, page by page."""
-        found: list[dict[str, object]] = []
-        params = {"limit": str(PAGE_ROWS)}
-        while True:
-            answer = self._send("GET", "/datasets", params=params)
-            page = answer.json()["datasets"]
-            found += page
-            # A page may be short because datasets went away meanwhile: only the link tells whether there is another one.
-            following = answer.links.get("next")
-            if following is None:
-                return found
-            params["after"] = httpx.URL(following["url"]).params["after"]
+        return self.connection.pages("/datasets", "datasets", {})
 
     def show(self, ref: str) -> dict[str, object]:
         """What a dataset is now."""
         path = self._path(ref)
         params = {"include": "info,license,refs,schema,seed,vocab", "schemaFormat": "OdfJson"}
-        shown = self._json("GET", f"{path}/metadata", params=params)["output"]
+        shown = self.connection.json("GET", f"{path}/metadata", params=params)["output"]
         assert isinstance(shown, dict)
         seed = shown.pop("seed")
         return {
@@ -126,7 +118,7 @@ class NodeBackend:
         }
 
         def attempt() -> httpx.Response:
-            return self._attempt(
+            return self.connection.attempt(
                 "POST",
                 f"{self._path(ref)}/ingest",
                 content=_chunks(push.path),
@@ -135,7 +127,7 @@ class NodeBackend:
             )
 
         try:
-            answer = self._patiently(attempt, repeats=push.idempotency_key is not None)
+            answer = self.connection.patiently(attempt, repeats=push.idempotency_key is not None)
             return dict(self._finished(answer))
         except JobFailed as failed:
             raise JobFailed(_with_file(failed.document, push.name)) from None
@@ -143,7 +135,7 @@ class NodeBackend:
     def pull(self, ref: str, *, url: str | None, recursive: bool, fetch_uncacheable: bool) -> dict[str, object]:
         """Bring a dataset up to date and wait."""
         body = {"url": url, "recursive": recursive, "fetchUncacheable": fetch_uncacheable}
-        return dict(self._finished(self._send("POST", f"{self._path(ref)}/pull", json=body)))
+        return dict(self._finished(self.connection.send("POST", f"{self._path(ref)}/pull", json=body)))
 
     def log(self, ref: str, *, limit: int) -> list[dict[str, object]]:
         """Blocks, newest first, decoded here from the very bytes that the node serves."""
@@ -152,10 +144,10 @@ class NodeBackend:
         from odfabric.formats.multihash import parse_multihash
 
         path = self._path(ref)
-        name = self._send("GET", f"{path}/refs/head").text
+        name = self.connection.send("GET", f"{path}/refs/head").text
         found: list[dict[str, object]] = []
         while len(found) < limit:
-            data = self._send("GET", f"{path}/blocks/{name}").content
+            data = self.connection.send("GET", f"{path}/blocks/{name}").content
             if str(block_hash(data)) != str(parse_multihash(name)):
                 raise InvalidRequest(f"the block served as {name} does not hash to its name")
             block = decode_block(data)
@@ -170,7 +162,7 @@ class NodeBackend:
     def tail(self, ref: str, *, limit: int, skip: int) -> list[dict[str, object]]:
         """The last rows."""
         params = {"limit": str(limit), "skip": str(skip)}
-        rows = self._json("GET", f"{self._path(ref)}/tail", params=params)["data"]
+        rows = self.connection.json("GET", f"{self._path(ref)}/tail", params=params)["data"]
         assert isinstance(rows, list)
         return rows
 
@@ -180,29 +172,33 @@ class NodeBackend:
         """The rows as of a block or a time."""
         params = {"asAt": as_at, "asOfBlock": as_of_block, "limit": str(limit), "skip": str(skip)}
         given = {name: value for name, value in params.items() if value is not None}
-        return dict(self._json("GET", f"{self._path(ref)}/state", params=given))
+        return dict(self.connection.json("GET", f"{self._path(ref)}/state", params=given))
 
     def sql(self, query: str, *, limit: int) -> list[dict[str, object]]:
         """Rows of a query."""
         body = {"query": query, "limit": limit}
-        output = self._patiently(lambda: self._attempt("POST", "/query", json=body), repeats=True).json()["output"]
+        output = self.connection.patiently(
+            lambda: self.connection.attempt("POST", "/query", json=body), repeats=True
+        ).json()["output"]
         assert isinstance(output, dict)
         return list(output["data"])
 
     def verify(self, ref: str, *, replay: bool) -> dict[str, object]:
         """Verify a dataset and wait. It changes nothing, so it is asked for again if the answer breaks off."""
         path = f"{self._path(ref)}/verify"
-        answer = self._patiently(lambda: self._attempt("POST", path, json={"replay": replay}), repeats=True)
+        answer = self.connection.patiently(
+            lambda: self.connection.attempt("POST", path, json={"replay": replay}), repeats=True
+        )
         return dict(self._finished(answer))
 
     def delete(self, ref: str) -> dict[str, object]:
         """Delete a dataset."""
         path = self._path(ref)
-        seed = self._json("GET", f"{path}/metadata")["output"]
+        seed = self.connection.json("GET", f"{path}/metadata")["output"]
         assert isinstance(seed, dict)
         dataset_id = str(seed["seed"]["datasetId"])
         alias = self._alias(dataset_id)
-        self._send("DELETE", f"/datasets/{quote(dataset_id)}")
+        self.connection.send("DELETE", f"/datasets/{quote(dataset_id)}")
         return {"id": dataset_id, "alias": alias}
 
     def _send_manifest(self, method: str, path: str, placed: PlacedSnapshot) -> dict[str, object]:
@@ -211,7 +207,7 @@ class NodeBackend:
 
         body = json.dumps(snapshot_to_manifest(placed.snapshot)).encode()
         try:
-            return dict(self._json(method, path, content=body, headers={"content-type": "application/json"}))
+            return dict(self.connection.json(method, path, content=body, headers={"content-type": "application/json"}))
         except JobFailed as failed:
             raise JobFailed(_in_file(failed.document, placed)) from None
 
@@ -219,61 +215,30 @@ class NodeBackend:
         if ref.startswith("did:"):
             return "/" + quote(self._alias(ref))
         account, _, name = ref.rpartition("/")
-        return f"/{quote(account or self._account, safe='')}/{quote(name, safe='')}"
+        return f"/{quote(account or self._own_account(), safe='')}/{quote(name, safe='')}"
+
+    def _own_account(self) -> str:
+        """The account of the token; without one the node's first, whose datasets have no other name on a node of one person."""
+        if self._account is None:
+            self._account = str(LOCAL_ACCOUNT)
+            if self.connection.has_token:
+                self._account = self._account_of_token()
+        return self._account
+
+    def _account_of_token(self) -> str:
+        try:
+            return str(self.connection.json("GET", "/accounts/me")["accountName"])
+        except JobFailed as failed:
+            if failed.document.get("code") != NotFound.code:
+                raise
+            return str(LOCAL_ACCOUNT)  # a node of an older release has no other account
 
     def _alias(self, dataset_id: str) -> str:
         """The name as it was given when the dataset was made; names do not differ by case."""
-        found = self._json("GET", f"/datasets/{quote(dataset_id)}")
+        found = self.connection.json("GET", f"/datasets/{quote(dataset_id)}")
         owner = found["owner"]
         assert isinstance(owner, dict)
         return f"{owner['accountName']}/{found['datasetName']}"
-
-    def _json(self, method: str, path: str, **arguments: object) -> Mapping[str, object]:
-        value: Mapping[str, object] = self._send(method, path, **arguments).json()
-        return value
-
-    def _send(self, method: str, path: str, **arguments: object) -> httpx.Response:
-        """The answer, if it is a success. What only reads is asked again while a node that was there is away for a while."""
-        return self._patiently(lambda: self._attempt(method, path, **arguments), repeats=method == "GET")
-
-    def _patiently(self, attempt: Callable[[], httpx.Response], *, repeats: bool) -> httpx.Response:
-        """What `attempt` answers; `repeats` says that it may be made again although it may have had an effect."""
-        end = time.monotonic() + AWAY_S_MAX
-        while True:
-            try:
-                answer = attempt()
-            except (Determinate, Indeterminate) as error:
-                again = repeats or isinstance(error, Determinate)
-                if not (again and self._has_answered and time.monotonic() < end):
-                    raise
-                time.sleep(LOOK_EVERY_S_MAX)
-                continue
-            self._has_answered = True
-            return answer
-
-    def _attempt(self, method: str, path: str, **arguments: object) -> httpx.Response:
-        try:
-            answer = self._http.request(method, path, **arguments)  # type: ignore[arg-type]
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise Determinate(f"the node does not answer: {error}", hint="is it running?") from error
-        except httpx.HTTPError as error:
-            if method == "GET":
-                raise Determinate(f"the node's answer broke off: {error}") from error
-            raise Indeterminate(
-                f"the node's answer broke off: {error}",
-                hint="look before you repeat it; a push with --idempotency-key can be repeated safely",
-            ) from error
-        if answer.is_success:
-            return answer
-        try:
-            document = answer.json()
-        except ValueError:
-            document = {"code": "http-error", "message": f"{answer.status_code} {answer.reason_phrase}"}
-        if answer.status_code in AWAY_STATUSES:
-            message, hint = str(document.get("message")), "try again later"
-            sure = method == "GET" or document.get("code") == Determinate.code
-            raise (Determinate if sure else Indeterminate)(message, hint=hint)
-        raise JobFailed(document)
 
     def _finished(self, answer: httpx.Response) -> Mapping[str, object]:
         """The answer itself, or the result of the job that it names."""
@@ -284,7 +249,7 @@ class NodeBackend:
         assert isinstance(accepted, dict)
         pause_s = LOOK_EVERY_S
         while True:
-            job = self._json("GET", f"/jobs/{accepted['id']}")
+            job = self.connection.json("GET", f"/jobs/{accepted['id']}")
             self._tell(job)
             match job["status"], job["result"], job["error"]:
                 case "succeeded", dict(result), _:
@@ -301,17 +266,6 @@ class NodeBackend:
             self._listener({"stage": f"will be tried again: {error.get('message')}"})
         elif isinstance(progress, dict):
             self._listener(progress)
-
-
-def _address(url: str) -> httpx.URL:
-    try:
-        address = httpx.URL(url)
-    except httpx.InvalidURL:
-        address = httpx.URL()
-    if address.scheme not in ("http", "https") or not address.host:
-        place = Place(field="--node")
-        raise InvalidRequest(f"not a node's address: {url}", place=place, hint="e.g. http://127.0.0.1:8080")
-    return address
 
 
 def _after(added: Sequence[Mapping[str, object]], document: Mapping[str, object]) -> dict[str, object]:

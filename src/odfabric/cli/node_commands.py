@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from odfabric.cli.context import context_of
 from odfabric.errors import InvalidRequest, Place
+
+if TYPE_CHECKING:
+    from odfabric.settings import Settings
 
 
 def register(app: typer.Typer) -> None:
@@ -23,7 +27,9 @@ def up(
     context: typer.Context,
     host: str = typer.Option("127.0.0.1", help="Address to listen on"),
     port: int = typer.Option(8080, min=0, max=65535, help="Port to listen on; 0 takes a free one"),
-    ready_file: str = typer.Option("", help="File that gets {url, token, engine, pid} as JSON once the node serves"),
+    ready_file: str = typer.Option(
+        "", help="File that gets {url, token, engine, pid, setup} as JSON once the node serves"
+    ),
     poll_folder: str = typer.Option("", help="Folder below which polling sources may read files"),
     egress_allow: list[str] = typer.Option([], help="Non-public host:port or network that requests may reach"),
     anonymous_read: bool = typer.Option(False, help="Let requests without a token read"),
@@ -49,17 +55,21 @@ def up(
     supervisor = Supervisor(settings, host=host, port=port, say=output.say)
     supervisor.heed_signals()
     with supervisor.running() as node:
+        setup = first_admin_link(settings, node.url)
+        told = {**node.to_value(), "setup": setup}
         if ready_file:
             path = Path(ready_file)
             pending = path.with_name(f".{path.name}.pending")
             pending.touch(mode=0o600)
-            pending.write_text(json.dumps(node.to_value()))
+            pending.write_text(json.dumps(told))
             pending.rename(path)
+        invited = f"  setup:  {setup}\n          (makes the first admin's account, works once)\n" if setup else ""
         output.result(
-            node.to_value(),
+            told,
             f"odfabric serves at {node.url}\n"
             f"  API:    {node.url}/docs  ({node.url}/openapi.json)\n"
             f"  token:  {node.token}\n"
+            f"{invited}"
             f"  engine: {node.engine}\n"
             f"  data:   {settings.workspace}\n"
             "Ctrl-C ends it.",
@@ -90,6 +100,18 @@ def demo(
             )
         node = DemoNode(url=given.node.rstrip("/"), token=given.token, polled=folder)
     raise typer.Exit(run_demo(given.output, keep=Path(keep).absolute() if keep else None, node=node))
+
+
+def first_admin_link(settings: Settings, url: str) -> str | None:
+    """The link by which the first admin makes an account, while there is none; one of an earlier start is worth nothing then."""
+    from odfabric.cli.node_connection import origin_of
+    from odfabric.usecases.people.invitations import first_admin
+    from odfabric.usecases.people.values import invitation_url
+    from odfabric.wiring import open_node
+
+    with open_node(settings) as node:
+        issued = first_admin(ports=node.people)
+    return invitation_url(origin_of(settings.public_url or url), issued.code) if issued else None
 
 
 def _folder(path: Path, *, option: str) -> Path:

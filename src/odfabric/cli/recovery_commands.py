@@ -45,7 +45,7 @@ def replay(
 
     given = context_of(context)
     output = given.output
-    with open_node(_settings(given)) as node:
+    with open_node(settings_on_stores(given)) as node:
         ports = ReplayPorts(
             node.repository, node.ports.engine, node.ports.exchange, node.ports.objects, node.ports.clock
         )
@@ -91,7 +91,7 @@ def engines(
     from odfabric.wiring import open_node
 
     given = context_of(context)
-    with open_node(_settings(given)) as node:
+    with open_node(settings_on_stores(given)) as node:
         dataset = node.resolve(parse_dataset_ref(ref)).id
         given.output.rows(list(engine_records(dataset, objects=node.ports.objects)))
 
@@ -109,7 +109,7 @@ def rebuild(
 
     given = context_of(context)
     output = given.output
-    settings = _settings(given)
+    settings = settings_on_stores(given)
     if settings.objects_url is None and not settings.workspace.is_dir():
         raise NotFound(
             "workspace", str(settings.workspace), hint="name the folder that holds `objects` with --workspace"
@@ -144,7 +144,7 @@ def collect(
 
     given = context_of(context)
     output = given.output
-    settings = _settings(given)
+    settings = settings_on_stores(given)
     if not is_workspace(settings):
         raise NotFound("workspace", str(settings.workspace), hint="name it with --workspace")
     if settings.heads == "objects" and not (alone or dry_run):
@@ -181,7 +181,8 @@ def collect(
     output.result(None, f"{len(objects)} of {looked_at} objects {done}, {size} bytes{more}")
 
 
-def _settings(given: CommandContext) -> Settings:
+def settings_on_stores(given: CommandContext) -> Settings:
+    """Settings for a verb that works on the stores of a node. Raises InvalidRequest if a node was named to be asked over HTTP."""
     from odfabric.settings import read_settings
 
     if given.node is not None:

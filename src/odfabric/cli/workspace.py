@@ -16,12 +16,14 @@ from pathlib import Path
 
 from odfabric.cli.backend import CursorBackend, JobFailed, JobListener, PushFile, source_text
 from odfabric.cli.cursor_backends import WorkspaceCursors
+from odfabric.cli.people_backend import PeopleBackend
 from odfabric.errors import InvalidRequest, NotFound, OdfError
 from odfabric.formats.block import read_block_header
 from odfabric.formats.manifest_places import PlacedSnapshot
 from odfabric.formats.manifest_yaml import block_to_manifest, parse_placed_snapshots
 from odfabric.formats.multihash import parse_multihash
 from odfabric.formats.references import parse_dataset_ref
+from odfabric.model.account import Visibility
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias
 from odfabric.model.instant import Instant
@@ -52,7 +54,14 @@ class WorkspaceBackend:
         """Verbs of cursors."""
         return WorkspaceCursors(self._node)
 
-    def add(self, path: str) -> list[dict[str, object]]:
+    @property
+    def people(self) -> PeopleBackend:
+        """Verbs of accounts and rights."""
+        from odfabric.cli.people_backends.workspace_people import WorkspacePeople
+
+        return WorkspacePeople(self._node)
+
+    def add(self, path: str, *, visibility: Visibility | None = None) -> list[dict[str, object]]:
         """Create all datasets of a manifest file, in order."""
         limits = self._node.manifest_limits
         text, shown = source_text(path, bytes_max=limits.bytes_max)
@@ -60,7 +69,9 @@ class WorkspaceBackend:
         for placed in parse_placed_snapshots(text, file=shown, limits=limits):
             try:
                 with placed.refusals_in_file():
-                    entry, head = self._node.create(placed.snapshot, self._node.operator)
+                    entry, head = self._node.create(
+                        placed.snapshot, self._node.operator, visibility=visibility or Visibility.PRIVATE
+                    )
             except OdfError as error:
                 if added:
                     error.hint = f"created before it: {', '.join(str(one['alias']) for one in added)}"

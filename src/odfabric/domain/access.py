@@ -47,12 +47,13 @@ class Action(Enum):
 
 
 class Verdict(Enum):
-    """HIDDEN: the subject must not learn that the object exists. STRANGER: it would take an account."""
+    """HIDDEN: the subject must not learn that the object exists. STRANGER: it would take an account. RESERVED: only the node does it."""
 
     ALLOWED = "allowed"
     HIDDEN = "hidden"
     STRANGER = "stranger"
     DENIED = "denied"
+    RESERVED = "reserved"
     OUT_OF_SCOPE = "out-of-scope"
 
 
@@ -193,7 +194,9 @@ class AccessPolicy:
             return Verdict.ALLOWED
         if subject.account is None:
             return Verdict.STRANGER
-        if role.rank < LEAST_ROLES[action].rank or _is_system_only(subject.account, action, owner):
+        if _is_system_only(subject.account, action, owner):
+            return Verdict.RESERVED
+        if role.rank < LEAST_ROLES[action].rank:
             return Verdict.DENIED
         return Verdict.ALLOWED if in_scope else Verdict.OUT_OF_SCOPE
 
@@ -260,6 +263,8 @@ def refusal(verdict: Verdict, action: Action, subject: Subject, *, shown: str, w
         case Verdict.OUT_OF_SCOPE:
             scope = _NEEDED_SCOPES.get(action, Scope.MANAGE).value
             return AccessDenied(f"the token may not {action.value} {shown}", hint=f"use one with the scope `{scope}`")
+        case Verdict.RESERVED:
+            return AccessDenied(f"{shown} is the node's own: nobody may {action.value} it")
         case Verdict.DENIED:
             name = subject.account.name if subject.account else "a stranger"
             least = LEAST_ROLES.get(action)

@@ -208,7 +208,7 @@ def _new_blocks(chain: InputChain, after: Multihash | None, *, blocks_max: int) 
     for link in reversed(links):
         event, rows, moves = link.block.event, 0, False
         if isinstance(event, AddData | ExecuteTransform):
-            rows = 0 if event.new_data is None else len(OffsetRange.from_wire(event.new_data.offset_interval))
+            rows = 0 if event.new_data is None else OffsetRange.from_wire(event.new_data.offset_interval).rows
             moves = event.new_watermark is not None and event.new_watermark != watermark
             watermark = event.new_watermark or watermark
         block = NewBlock(

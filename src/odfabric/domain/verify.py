@@ -107,7 +107,7 @@ def _slice_mismatch(kind: DatasetKind, declared: DataSlice, found: FoundSlice) -
             raise ValueError("the logical hash decides and was not computed")
     if found.logical_hash is not None and found.logical_hash != declared.logical_hash:
         return f"logical hash is {found.logical_hash}, declared {declared.logical_hash}"
-    rows = len(OffsetRange.from_wire(declared.offset_interval))
+    rows = OffsetRange.from_wire(declared.offset_interval).rows
     if found.rows is not None and found.rows != rows:
         return f"the file has {found.rows} rows, the offset interval {rows}"
     return None

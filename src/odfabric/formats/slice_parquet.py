@@ -1,9 +1,9 @@
-"""Data slices as Parquet files: writing them exactly as specified, reading those of anybody, checking their rows.
+"""Data slices as Parquet files: writing them exactly as specified, reading those of anybody.
 
 Invariant: the writer's bytes depend on schema and rows alone, not on the batches in which rows arrive, and a failed write
 leaves no file. Readers find columns by name and take any integer width for offset and op. Not here: hashes
-(`formats.logical_hash`, `formats.physical_hash`), the shape of slices (`formats.slice_schema`). Source: specification facts,
-"Data slices"; RULINGS 18, 23.
+(`formats.logical_hash`, `formats.physical_hash`), the shape of slices (`formats.slice_schema`), whether rows are what a block
+says (`formats.slice_check`). Source: specification facts, "Data slices"; RULINGS 18, 23.
 """
 
 from __future__ import annotations
@@ -15,27 +15,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
 
 from odfabric.errors import IncompatibleSchema, InvalidData, Place
-from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.logical_hash_values import plain_type
 from odfabric.formats.parquet_reading import Source, arrow_schema_of, batches_of, open_parquet
-from odfabric.formats.slice_schema import (
-    OFFSET_TYPE,
-    OPERATION_TYPE,
-    fit_to_slice,
-    null_problems,
-    types_interchangeable,
-)
-from odfabric.model.data_schema import DataSchema
-from odfabric.model.instant import NANOS_PER_MILLI, NANOS_PER_SECOND, Instant
-from odfabric.model.metadata import OffsetInterval
-from odfabric.model.operation import OperationType
+from odfabric.formats.slice_schema import OFFSET_TYPE, OPERATION_TYPE, fit_to_slice
 from odfabric.model.vocabulary import DatasetVocabulary
 
 ROW_GROUP_ROWS_MAX: Final = 1_048_576
@@ -57,8 +44,6 @@ _PROPERTIES: Final = {
     "max_rows_per_page": PAGE_ROWS_MAX,
 }
 """Delta encodings stay off: not every engine reads them."""
-
-_NANOS_OF_UNIT = {"s": NANOS_PER_SECOND, "ms": NANOS_PER_MILLI, "us": 1_000, "ns": 1}
 
 
 class SliceWriter:
@@ -161,7 +146,7 @@ class SliceReader:
     def __init__(self, file: pq.ParquetFile, name: str | None, vocabulary: DatasetVocabulary) -> None:
         self._file = file
         self.rows: int = file.metadata.num_rows
-        self.schema: pa.Schema = _normal_schema(arrow_schema_of(file), vocabulary)
+        self.schema: pa.Schema = normal_schema(arrow_schema_of(file), vocabulary)
         """Columns as in the file; offset is Int64 and op Int32 whatever the file has, dictionaries are decoded."""
         for problem, column in _column_problems(self.schema, vocabulary):
             raise InvalidData(problem, place=Place(file=name, field=column, rule="file-no-slice"))
@@ -217,138 +202,6 @@ def open_slice(source: Source, vocabulary: DatasetVocabulary) -> Iterator[SliceR
         yield SliceReader(file, name, vocabulary)
 
 
-def check_slice_rows(
-    source: Source,
-    interval: OffsetInterval,
-    vocabulary: DatasetVocabulary,
-    data_schema: DataSchema | None = None,
-    *,
-    system_time: Instant | None = None,
-) -> list[str]:
-    """What is wrong with the rows of a slice that declares `interval`; empty if nothing. At most one text per rule.
-
-    Offsets must count through the interval, op must be an operation type, system_time one value (that of the block, if
-    given, cut to milliseconds). With a schema, its columns must be there with their types and without forbidden nulls;
-    optional columns may be missing, for they may have been added later. Raises InvalidData if the file is unreadable.
-    """
-    with open_slice(source, vocabulary) as reader:
-        expected = _expected_schema(data_schema, vocabulary)
-        problems = _Problems(_schema_problems(reader.schema, expected))
-        rows = interval.end - interval.start + 1
-        if reader.rows != rows:
-            interval_text = f"[{interval.start}, {interval.end}]"
-            problems.add("rows", f"the slice has {reader.rows} rows, its interval {interval_text} means {rows}")
-        constant = _Constant(vocabulary.system_time, None if system_time is None else system_time.truncated_to_millis())
-        position = 0
-        for batch in reader.batches():
-            _check_offsets(batch, vocabulary, interval.start + position, position, problems)
-            _check_operations(batch, vocabulary, position, problems)
-            constant.check(batch, position, problems)
-            for column, field in _comparable(batch, expected):
-                for text in null_problems(column, field):
-                    problems.add(f"nulls of {field.name}", text)
-            position += batch.num_rows
-        return problems.texts
-
-
-class _Problems:
-    """The first finding of each rule, in the order found."""
-
-    def __init__(self, found: dict[str, str]) -> None:
-        self._found = found
-
-    def add(self, rule: str, text: str) -> None:
-        self._found.setdefault(rule, text)
-
-    @property
-    def texts(self) -> list[str]:
-        return list(self._found.values())
-
-
-class _Constant:
-    """The one system time of a slice: the expected one, or else that of its first row."""
-
-    def __init__(self, name: str, expected: Instant | None) -> None:
-        self._name, self._expected = name, expected
-
-    def check(self, batch: pa.RecordBatch, position: int, problems: _Problems) -> None:
-        if self._name not in batch.schema.names:
-            problems.add(f"column {self._name}", f"the slice has no column `{self._name}`")
-            return
-        column = batch.column(self._name)
-        if not types.is_timestamp(column.type):
-            problems.add(f"column {self._name}", f"column `{self._name}` is {column.type}, not a timestamp")
-        elif column.null_count:
-            problems.add("system_time", f"column `{self._name}` has nulls")
-        else:
-            unit = _NANOS_OF_UNIT[column.type.unit]
-            self._compare(column.view(pa.int64()).to_numpy(), unit, position, problems)
-
-    def _compare(self, values: npt.NDArray[np.int64], unit: int, position: int, problems: _Problems) -> None:
-        expected = self._expected or Instant(int(values[0]) * unit)
-        self._expected = expected
-        for row in (values != expected.epoch_ns // unit).nonzero()[0][:1]:
-            found = Instant(int(values[row]) * unit)
-            text = f"row {position + row + 1} has the {self._name} {found}, {expected} is expected"
-            problems.add("system_time", text)
-
-
-def _check_offsets(
-    batch: pa.RecordBatch, vocabulary: DatasetVocabulary, first: int, position: int, problems: _Problems
-) -> None:
-    column = batch.column(vocabulary.offset)
-    if column.null_count:
-        problems.add("offset", f"column `{vocabulary.offset}` has nulls")
-        return
-    values = column.to_numpy(zero_copy_only=False)
-    for row in (values - np.arange(len(values)) != first).nonzero()[0][:1]:
-        text = f"row {position + row + 1} has the offset {values[row]}, {first + row} is expected"
-        problems.add("offset", text)
-
-
-def _check_operations(batch: pa.RecordBatch, vocabulary: DatasetVocabulary, position: int, problems: _Problems) -> None:
-    column = batch.column(vocabulary.operation_type)
-    if column.null_count:
-        problems.add("op", f"column `{vocabulary.operation_type}` has nulls")
-        return
-    values = column.to_numpy(zero_copy_only=False)
-    for row in ((values < min(OperationType)) | (values > max(OperationType))).nonzero()[0][:1]:
-        problems.add("op", f"row {position + row + 1} has {values[row]} as operation type, 0 to 3 are known")
-
-
-def _expected_schema(data_schema: DataSchema | None, vocabulary: DatasetVocabulary) -> pa.Schema | None:
-    if data_schema is None:
-        return None
-    return _normal_schema(data_schema_to_arrow(data_schema, encodings=False), vocabulary)
-
-
-def _schema_problems(found: pa.Schema, expected: pa.Schema | None) -> dict[str, str]:
-    problems: dict[str, str] = {}
-    if expected is None:
-        return problems
-    for field in expected:
-        if field.name not in found.names:
-            if not field.nullable:
-                problems[f"column {field.name}"] = f"the slice has no column `{field.name}`"
-        elif not types_interchangeable(found.field(field.name).type, field.type):
-            problems[f"column {field.name}"] = (
-                f"column `{field.name}` is {found.field(field.name).type}, the dataset's schema says {field.type}"
-            )
-    for name in found.names:
-        if name not in expected.names:
-            problems[f"column {name}"] = f"column `{name}` is not in the dataset's schema"
-    return problems
-
-
-def _comparable(batch: pa.RecordBatch, expected: pa.Schema | None) -> Iterator[tuple[pa.Array, pa.Field]]:
-    """Columns whose nulls can be judged: those of the expected type."""
-    for field in expected or ():
-        if field.name in batch.schema.names:
-            column = batch.column(field.name)
-            if types_interchangeable(column.type, field.type):
-                yield column, field
-
-
 def _column_problems(schema: pa.Schema, vocabulary: DatasetVocabulary) -> Iterator[tuple[str, str]]:
     for name in sorted({name for name in schema.names if schema.names.count(name) > 1}):
         yield f"The slice has several columns `{name}`", name
@@ -359,7 +212,8 @@ def _column_problems(schema: pa.Schema, vocabulary: DatasetVocabulary) -> Iterat
             yield f"Column `{name}` is {schema.field(name).type}, not an integer", name
 
 
-def _normal_schema(schema: pa.Schema, vocabulary: DatasetVocabulary) -> pa.Schema:
+def normal_schema(schema: pa.Schema, vocabulary: DatasetVocabulary) -> pa.Schema:
+    """Columns as readers give them: offset is Int64 and op Int32 whatever the file has, dictionaries are decoded."""
     return pa.schema([_normal_field(field, vocabulary) for field in schema])
 
 

@@ -129,7 +129,7 @@ class CommitIntent:
 
     @property
     def key(self) -> Multihash:
-        """What tells intents apart: the new head, of a removal the hash of its text."""
+        """Identity of an intent: the new head, of a removal the hash of `closing`."""
         return (
             self.head if self.closing is None else sha3_256_multihash(hashlib.sha3_256(self.closing.encode()).digest())
         )

@@ -123,3 +123,8 @@ class Instant:
                 fraction = f".{nanos // 10 ** (9 - digits):0{digits}d}" if digits else ""
                 return f"{text}{fraction}Z"
         raise AssertionError("nine digits are always exact")
+
+
+FIRST_INSTANT = Instant.parse("0001-01-01T00:00:00Z")
+LAST_INSTANT = Instant.parse("9999-12-31T23:59:59.999999999Z")
+"""The years of RFC 3339 that calendars know as well. A block may hold others; what keeps rows or renders them may not."""

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from odfabric.model.metadata import OffsetInterval
 
+OFFSET_MAX = 2**63 - 2
+"""The largest offset: slices hold signed 64-bit integers, and the next offset after it has to be one too."""
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
@@ -34,5 +37,10 @@ class OffsetRange:
             raise ValueError("an empty range has no closed form")
         return OffsetInterval(start=self.begin, end=self.end - 1)
 
-    def __len__(self) -> int:
+    @property
+    def rows(self) -> int:
+        """How many offsets there are, also where `len` cannot say it."""
         return self.end - self.begin
+
+    def __len__(self) -> int:
+        return self.rows

@@ -13,13 +13,12 @@ from odfabric.model.multihash import Multihash
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """A webhook on a dataset. `secret` signs deliveries; it is shown to the subscriber once."""
+    """A webhook on a dataset. The secret that signs its deliveries is kept apart, and asked for by those alone who sign."""
 
     id: str
     dataset_id: DatasetId
     account: str
     url: str
-    secret: bytes
     created_at: Instant
     created_at_head: Multihash
 

@@ -47,14 +47,15 @@ class Accounts(Protocol):
     def create(self, account: Account, *, audit: AuditEntry, founder: AccountId | None = None) -> None:
         """Store a new account; an organisation comes with its `founder`, who becomes its first admin.
 
-        Raises AlreadyExists if the id or the name is taken.
+        Raises AlreadyExists if the id or the name is taken, NotFound for a founder who is not there or no user, ValueError for a founder
+        of anything else or an organisation without one.
         """
 
     def change(self, account: Account, *, audit: AuditEntry) -> Account:
         """Store `account`, of which the version is the one that was read; returns it with the next version.
 
         Raises NotFound; Changed if it has another version now; LastAdmin if it was the node's last admin that is not suspended and
-        would be none any more. The name stays as it is.
+        would be none any more. Name, kind and time of creation stay as they are.
         """
 
     def delete(self, account: AccountId, *, audit: AuditEntry) -> None:
@@ -70,7 +71,10 @@ class Accounts(Protocol):
         """Replace the hash and end all browser sessions of the account. Raises NotFound."""
 
     def link_identity(self, account: AccountId, identity: ExternalIdentity, *, audit: AuditEntry) -> None:
-        """Let an OpenID Connect identity sign in as this account. Raises NotFound, AlreadyExists if it is another's."""
+        """Let an OpenID Connect identity sign in as this account; nothing happens if it does already.
+
+        Raises NotFound, AlreadyExists if it is another's.
+        """
 
 
 class Relations(Protocol):
@@ -94,8 +98,8 @@ class Relations(Protocol):
     ) -> Membership | None:
         """Make, change or remove a membership; returns it with its new version.
 
-        Exactly one of the two may be None, and both are of the same pair. Raises Changed, NotFound for an account that is not there,
-        LastAdmin if the organisation would have no admin any more.
+        One of the two may be None, and both are of the same pair. Raises NotFound for an account that is not there or is no organisation,
+        Changed, LastAdmin if the organisation would have no admin any more.
         """
 
     def grants(self, dataset: DatasetId, *, limit: int) -> Sequence[Grant]:
@@ -117,17 +121,20 @@ class Relations(Protocol):
 
 
 def pair_of_membership(before: Membership | None, after: Membership | None) -> tuple[AccountId, AccountId]:
-    """Organisation and member that a change is about. Raises ValueError, a bug of the caller, if it is about two pairs or none."""
+    """Organisation and member that a change is about.
+
+    Raises ValueError, a bug of the caller, if it is about two pairs or none.
+    """
     return _pair({(each.organisation, each.member) for each in (before, after) if each is not None})
 
 
 def pair_of_grant(before: Grant | None, after: Grant | None) -> tuple[DatasetId, Grantee]:
-    """Dataset and grantee that a change is about. Raises ValueError like `pair_of_membership`."""
+    """Dataset and grantee that a change is about. Like `pair_of_membership`."""
     return _pair({(each.dataset, each.grantee) for each in (before, after) if each is not None})
 
 
 def check_founder(account: Account, founder: AccountId | None) -> None:
-    """Raises ValueError, a bug of the caller, unless exactly an organisation comes with a founder."""
+    """Raises ValueError, a bug of the caller, for a founder too many or too few."""
     if (account.kind is AccountKind.ORGANISATION) != (founder is not None):
         raise ValueError("an organisation comes with its founder, and nobody else does")
 
@@ -150,7 +157,7 @@ def last_admin_of_organisation(organisation: str) -> LastAdmin:
 
 
 def datasets_in_use(name: Name, users: Sequence[str]) -> InUse:
-    """The refusal of deleting an account under which datasets are named, of which some are told."""
+    """The refusal of deleting an account under which datasets are named: some of them."""
     return InUse(
         f"datasets are named under account {name}", users=tuple(users), hint="delete them first, or suspend the account"
     )

@@ -39,7 +39,10 @@ class AuditLog(Protocol):
         until: Instant | None = None,
         limit: int,
     ) -> Sequence[StoredAuditEntry]:
-        """At most `limit` entries that fit, oldest first, with ids greater than `after`. `kinds` are values of AuditKind."""
+        """At most `limit` entries that fit, oldest first, with ids greater than `after`.
+
+        `kinds` are values of AuditKind, `account` and `target` texts of the entry. They happened at `since` or later and before `until`.
+        """
 
     def unflushed(self, *, counted_before: Instant, limit: int) -> Sequence[StoredAuditEntry]:
         """The oldest entries that are not in the audit dataset yet, in order of ids and without a gap.
@@ -80,7 +83,7 @@ def repeat_key(entry: AuditEntry) -> tuple[str | None, ...]:
 
 
 def storable_text(text: str) -> str:
-    """The text with `U+FFFD` for characters that no database takes: NUL and halves of surrogate pairs."""
+    """The text with `U+FFFD` for what no database takes: NUL and lone surrogates."""
     return "".join("\ufffd" if sign == "\0" or "\ud800" <= sign <= "\udfff" else sign for sign in text)
 
 

@@ -35,10 +35,13 @@ class Tokens(Protocol):
         """Tokens of an account that are not revoked, in order of their ids, strictly after `after`."""
 
     def revoke(self, token_id: str, *, now: Instant, audit: AuditEntry) -> bool:
-        """End a token for good; whether it was still good for anything."""
+        """End a token for good; whether it was still good for anything.
+
+        One that was revoked before stays as it is, without an audit entry.
+        """
 
     def revoke_all(self, account: AccountId, *, kinds: Collection[TokenKind], now: Instant, audit: AuditEntry) -> int:
-        """End all tokens of these kinds; how many."""
+        """End all tokens of these kinds that are not revoked; how many. Without any there is no audit entry."""
 
     def used(self, token_id: str, *, now: Instant) -> None:
         """Remember the use if the last one that is remembered is more than a minute older. Nothing happens for an unknown id."""
@@ -51,7 +54,7 @@ class Invitations(Protocol):
     """Links that work once."""
 
     def create(self, invitation: Invitation, *, audit: AuditEntry) -> None:
-        """Store a new one."""
+        """Store a new one. Raises AlreadyExists for a known id or code, NotFound if its account is gone."""
 
     def by_code(self, code_hash: bytes) -> Invitation | None:
         """The invitation of a code, used or not, or None."""
@@ -68,7 +71,8 @@ class Invitations(Protocol):
         """Mark it used, and in the same transaction make `account` (or, of an invitation for an account, change its password).
 
         Of several uses at once one succeeds. Raises NotFound if it is used, revoked or has expired; AlreadyExists for a name that is
-        taken, in which case it can be used again.
+        taken, in which case it can be used again. A changed password ends the browser sessions of its account; there must be one
+        (ValueError).
         """
 
     def revoke(self, invitation_id: str, *, audit: AuditEntry) -> bool:
@@ -99,11 +103,14 @@ class DeviceAuthorisations(Protocol):
         """
 
     def redeem(self, device_code_hash: bytes, token: AccessToken, *, audit: AuditEntry) -> bool:
-        """Delete an approved authorisation and store the token, once; whether this call did."""
+        """Delete an authorisation that the token's account has approved and store the token, once; whether this call did.
+
+        Raises AlreadyExists for a known id of a token, and the authorisation stays.
+        """
 
 
 def password_of_known(invitation: Invitation, password_hash: str | None) -> str | None:
-    """The password that `invitation` gives to an account that there is; None if it makes one.
+    """The password that an invitation gives to its account; None if it makes one.
 
     Raises ValueError, a bug of the caller, if there is none to give.
     """

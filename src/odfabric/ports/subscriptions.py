@@ -14,8 +14,8 @@ from odfabric.model.subscription import Delivery, Subscription
 class Subscriptions(Protocol):
     """Subscriptions of datasets; deleting one drops its pending deliveries."""
 
-    def create(self, subscription: Subscription, *, audit: Sequence[AuditEntry] = ()) -> None:
-        """Store it, with its audit entries; it gets exactly the moves of the head away from `created_at_head` and later ones.
+    def create(self, subscription: Subscription, *, secret: bytes, audit: Sequence[AuditEntry] = ()) -> None:
+        """Store it, with its secret and its audit entries; it gets exactly the moves of the head away from `created_at_head` and later ones.
 
         Raises NotFound if the dataset does not exist, AlreadyExists for a known id, HeadMoved if `created_at_head` is not the
         head now (the caller looks again), Determinate, Indeterminate.
@@ -23,6 +23,9 @@ class Subscriptions(Protocol):
 
     def get(self, subscription_id: str) -> Subscription | None:
         """The subscription, or None."""
+
+    def secret(self, subscription_id: str) -> bytes | None:
+        """The secret of a subscription, None if that is not there. Raises Corrupt for one that cannot be opened."""
 
     def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Subscription]:
         """Subscriptions of one dataset, oldest first."""

@@ -18,6 +18,7 @@ from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, 
 from odfabric.adapters.memory.egress import MemoryHttpSource, MemoryRemoteDatasets, MemoryWebhookSender
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.adapters.memory.exchange import MemoryExchange
+from odfabric.adapters.memory.identity_providers import MemoryIdentityProvider, MemoryIdentityProviders
 from odfabric.adapters.memory.jobs import MemoryJobs
 from odfabric.adapters.memory.object_store import MemoryObjectStore
 from odfabric.adapters.memory.passwords import QuickPasswords
@@ -63,6 +64,7 @@ class MemoryNode:
     engine: MemoryEngine = field(init=False)
     state_index: MemoryStateIndex = field(init=False)
     store: MemoryStore = field(init=False)
+    identities: MemoryIdentityProviders = field(init=False)
     settings: Settings = field(init=False)
     node: Node = field(init=False)
     _ports: NodePorts = field(init=False)
@@ -77,6 +79,8 @@ class MemoryNode:
         self.engine = MemoryEngine(exchange.root)
         self.state_index = MemoryStateIndex(self.objects)
         self.store, entropy = MemoryStore(), SeededEntropy(self.seed)
+        provider = MemoryIdentityProvider(name="corp", label="Corp", allow_sign_up=True)
+        self.identities = MemoryIdentityProviders([provider], clock=self.clock, entropy=SeededEntropy(self.seed + 1))
         (self.folder / "polled").mkdir(parents=True, exist_ok=True)
         self.files = MemoryPollingFiles(self.folder / "polled")
         self._ports = NodePorts(
@@ -90,6 +94,7 @@ class MemoryNode:
             audit=MemoryAuditLog(self.store),
             passwords=QuickPasswords(),
             rate_limits=MemoryRateLimits(keys_max=1000, seconds=lambda: self.clock.now().epoch_ns / 1e9),
+            identities=self.identities,
             usage=MemoryUsage(self.store),
             objects=self.objects,
             jobs=MemoryJobs(self.store),

@@ -11,7 +11,7 @@ import logging
 
 from odfabric.domain.access import Action
 from odfabric.domain.delivery import Delivered, GiveUp, RetryAt, next_attempt
-from odfabric.errors import AccountSuspended, NotFound, OdfError
+from odfabric.errors import AccessDenied, AccountSuspended, Corrupt, NotFound, OdfError
 from odfabric.formats.cloud_event import CONTENT_TYPE, head_move_event
 from odfabric.formats.webhook_signature import sign
 from odfabric.model.audit import THE_NODE, AuditEntry, AuditKind
@@ -56,15 +56,7 @@ def deliver(
         subscriptions.delete(subscription.id, audit=[_ended(subscription, entry, clock)])
         return
     body = head_move_event(delivery, alias=entry.alias, source=source)
-    headers = {"content-type": CONTENT_TYPE}
-    headers |= sign(message_id=delivery.id, sent_at=clock.now(), body=body, secrets=[subscription.secret])
-    response: WebhookResponse | None = None
-    try:
-        response = sender.post(subscription.url, headers=headers, body=body)
-        failure = f"the receiver answered {response.status}"
-    except OdfError as error:
-        # Refused addresses too are tried again by the schedule: a name may resolve wrongly for an hour.
-        failure = error.message
+    response, failure = _attempt(delivery, subscription, body, subscriptions=subscriptions, sender=sender, clock=clock)
     jitter = int.from_bytes(entropy.random_bytes(4), "big") / 2**32
     match next_attempt(attempts=delivery.attempts, response=response, now=clock.now(), jitter=jitter):
         case Delivered():
@@ -83,6 +75,34 @@ def deliver(
                 subscriptions.delete(subscription.id)
                 return
             _record(delivery, response, f"{failure}; {reason}", deliveries=deliveries, clock=clock)
+
+
+def _attempt(
+    delivery: Delivery,
+    subscription: Subscription,
+    body: bytes,
+    *,
+    subscriptions: Subscriptions,
+    sender: WebhookSender,
+    clock: Clock,
+) -> tuple[WebhookResponse | None, str]:
+    """What the receiver answered, None if it was not reached, and what that is called if it is a failure."""
+    try:
+        secret = subscriptions.secret(subscription.id)
+    except (AccessDenied, Corrupt) as error:
+        # Tried again by the schedule: the operator of the node may give it the right key file meanwhile.
+        _log.error("subscription %s: %s", subscription.id, error)
+        return None, "the node cannot open the secret of this subscription"
+    if secret is None:
+        return None, "the subscription is gone"
+    headers = {"content-type": CONTENT_TYPE}
+    headers |= sign(message_id=delivery.id, sent_at=clock.now(), body=body, secrets=[secret])
+    try:
+        response = sender.post(subscription.url, headers=headers, body=body)
+    except OdfError as error:
+        # Refused addresses too are tried again by the schedule: a name may resolve wrongly for an hour.
+        return None, error.message
+    return response, f"the receiver answered {response.status}"
 
 
 def _may_follow(subscription: Subscription, entry: CatalogEntry, access: Access) -> bool:

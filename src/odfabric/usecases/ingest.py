@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odfabric.domain.chain.append import link_blocks
+from odfabric.domain.chain.slice_rules import slice_rules
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.idempotency import IdempotencyEntry
 from odfabric.domain.ingest_plan import plan_add_data
@@ -82,7 +83,7 @@ def plan_ingest(
     events = plan_add_data(
         state,
         data_schema=result.data_schema,
-        new_data=_stored(dataset, exchange.root / request.new_data_path, result, objects=objects),
+        new_data=_stored(state, request, result, exchange=exchange, objects=objects),
         max_event_time=result.max_event_time,
         source_state=given.source_state,
         source_name=given.source_name,
@@ -124,5 +125,13 @@ def _engine_request(
     )
 
 
-def _stored(dataset: DatasetId, path: Path, result: IngestResult, *, objects: ObjectStore) -> DataSlice | None:
-    return None if result.offsets is None else store_slice(dataset, path, result.offsets, objects=objects)
+def _stored(
+    state: ChainState, request: IngestRequest, result: IngestResult, *, exchange: Exchange, objects: ObjectStore
+) -> DataSlice | None:
+    if result.offsets is None:
+        return None
+    rules = slice_rules(
+        state, result.offsets.to_wire(), system_time=request.system_time, data_schema=result.data_schema
+    )
+    path = exchange.root / request.new_data_path
+    return store_slice(state.dataset_id, path, result.offsets, objects=objects, rules=rules)

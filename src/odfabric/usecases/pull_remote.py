@@ -1,8 +1,9 @@
 """Copy a dataset from elsewhere by the Simple Transfer Protocol.
 
 Invariant: nothing of the peer is believed. Every block and object is hashed as received, every block passes the full rules of a
-chain, every slice is checked against its block, and only then does the head move, once. A copy never goes back or aside unless
-forced. Blocks are kept as the bytes that were received. Source: RFC-007; transfer facts, section 3.
+chain, every slice and checkpoint is compared with every block that names it, and only then does the head move, once. A copy never
+goes back or aside unless forced. Blocks are kept as the bytes that were received. Not here: objects (`usecases.receive_objects`).
+Source: RFC-007; transfer facts, section 3.
 """
 
 from __future__ import annotations
@@ -13,18 +14,13 @@ from pathlib import Path
 from odfabric.domain.chain.compare import ChainOrder, compare_chains
 from odfabric.domain.chain.state import ChainState, apply
 from odfabric.domain.chain.validate import validate_append
-from odfabric.domain.chain.walk import BlockSource, walk
-from odfabric.domain.schema_evolution import current_schema
-from odfabric.errors import ChainsDiverged, CorruptedSource, InvalidBlock, LimitExceeded, NotFound
+from odfabric.domain.chain.walk import BlockSource, ChainLink, walk
+from odfabric.errors import ChainsDiverged, CorruptedSource, InvalidBlock, NotFound
 from odfabric.formats.block import block_hash, decode_block
-from odfabric.formats.dataset_layout import CHECKPOINTS, DATA, object_key
-from odfabric.formats.logical_hash import logical_hash_of_parquet
-from odfabric.formats.physical_hash import physical_hash
-from odfabric.formats.slice_parquet import check_slice_rows
 from odfabric.model.commit import CatalogEntry, EncodedBlock, Head
 from odfabric.model.engine import EngineProgress
-from odfabric.model.identity import DatasetAlias, DatasetId
-from odfabric.model.metadata import AddData, Checkpoint, DataSlice, ExecuteTransform, MetadataBlock
+from odfabric.model.identity import DatasetAlias
+from odfabric.model.metadata import MetadataBlock
 from odfabric.model.multihash import Multihash
 from odfabric.ports.clock import Clock
 from odfabric.ports.egress import RemoteDataset, RemoteDatasets
@@ -33,6 +29,7 @@ from odfabric.ports.object_store import ObjectStore
 from odfabric.usecases.commit import Commits, PlannedCommit
 from odfabric.usecases.commit_result import CommitResult, result_of
 from odfabric.usecases.job_run import JobRun
+from odfabric.usecases.receive_objects import ObjectReceiver
 from odfabric.usecases.repository import Repository
 
 
@@ -106,9 +103,10 @@ def pull_remote(
         before = repository.state(entry.id, our_head.hash) if entry and our_head else ChainState.empty()
         state = _check_chain(before, new_blocks, clock=clock)
         dataset = state.dataset_id
-        _receive_objects(
-            dataset, before, new_blocks, remote, folder, run=run, objects=objects, object_bytes_max=object_bytes_max
+        receiver = ObjectReceiver(
+            dataset=dataset, remote=remote, folder=folder, objects=objects, object_bytes_max=object_bytes_max
         )
+        _receive_objects(receiver, before, new_blocks, run=run)
         if entry is None or our_head is None:
             new_entry = CatalogEntry(
                 id=dataset, alias=alias, kind=state.kind, created_at=clock.now().truncated_to_millis(), remote_url=url
@@ -170,66 +168,9 @@ def _check_chain(state: ChainState, blocks: Sequence[EncodedBlock], *, clock: Cl
 
 
 def _receive_objects(
-    dataset: DatasetId,
-    state: ChainState,
-    blocks: Sequence[EncodedBlock],
-    remote: RemoteDataset,
-    folder: Path,
-    *,
-    run: JobRun,
-    objects: ObjectStore,
-    object_bytes_max: int,
+    receiver: ObjectReceiver, state: ChainState, blocks: Sequence[EncodedBlock], *, run: JobRun
 ) -> None:
     for number, encoded in enumerate(blocks):
         run.report(EngineProgress(stage="receive", done=number, total=len(blocks)))
+        receiver.receive(ChainLink(encoded.hash, encoded.block), state)
         state = apply(state, encoded.hash, encoded.block)
-        event = encoded.block.event
-        if not isinstance(event, AddData | ExecuteTransform):
-            continue
-        if event.new_data is not None:
-            path = _receive(dataset, DATA, event.new_data, remote, folder, objects, object_bytes_max)
-            if path is not None:
-                _check_slice(encoded, state, event.new_data, path)
-                objects.put_file(object_key(dataset, DATA, event.new_data.physical_hash), path)
-                path.unlink()
-        if event.new_checkpoint is not None:
-            path = _receive(dataset, CHECKPOINTS, event.new_checkpoint, remote, folder, objects, object_bytes_max)
-            if path is not None:
-                objects.put_file(object_key(dataset, CHECKPOINTS, event.new_checkpoint.physical_hash), path)
-                path.unlink()
-
-
-def _receive(
-    dataset: DatasetId,
-    area: str,
-    declared: DataSlice | Checkpoint,
-    remote: RemoteDataset,
-    folder: Path,
-    objects: ObjectStore,
-    object_bytes_max: int,
-) -> Path | None:
-    """The object as a local file that hashes to its name; None if it is here already."""
-    name = declared.physical_hash
-    if declared.size > object_bytes_max:
-        raise LimitExceeded(f"{area} object {name} is too large", limit="object_bytes_max", maximum=object_bytes_max)
-    if objects.stat(object_key(dataset, area, name)) is not None:
-        return None
-    path = folder / str(name)
-    try:
-        remote.download(area, name, size_max=declared.size, into=path)
-    except NotFound as error:
-        raise CorruptedSource(f"source {area} object {name} is missing") from error
-    found, size = physical_hash(path)
-    if found != name or size != declared.size:
-        raise CorruptedSource(f"the {area} object served as {name} does not match its declared hash and size")
-    return path
-
-
-def _check_slice(encoded: EncodedBlock, state: ChainState, declared: DataSlice, path: Path) -> None:
-    """Rows of a received slice against what its block and chain declare (RULINGS 14)."""
-    where = f"data slice {declared.physical_hash} of block {encoded.hash}"
-    if logical_hash_of_parquet(path).multihash != declared.logical_hash:
-        raise CorruptedSource(f"{where} does not have the declared logical hash")
-    problems = check_slice_rows(path, declared.offset_interval, state.vocabulary, current_schema(state))
-    if problems:
-        raise CorruptedSource(f"{where}: {problems[0]}")

@@ -207,4 +207,4 @@ def _as_objects(table: pa.Table) -> list[Event]:
 
 
 def _count(data: DataSlice) -> int:
-    return len(OffsetRange.from_wire(data.offset_interval))
+    return OffsetRange.from_wire(data.offset_interval).rows

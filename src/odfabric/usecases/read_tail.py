@@ -6,7 +6,7 @@ section 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from odfabric.domain.chain.walk import data_slices_down
 from odfabric.domain.schema_evolution import current_schema
-from odfabric.errors import InvalidRequest, LimitExceeded, Place
+from odfabric.errors import Corrupt, IncompatibleSchema, InvalidRequest, LimitExceeded, Place
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.dataset_layout import DATA
 from odfabric.formats.json_rows import parse_data_format, rows_to_json
@@ -52,7 +52,7 @@ def read_tail(
     schema = current_schema(state) or DataSchema(fields=())
     with exchange.session() as folder:
         pieces = list(_newest(entry, head, state.vocabulary, asked, folder, repository))
-    target = data_schema_to_arrow(schema)
+    target = _target(schema, pieces)
     table = pa.concat_tables([_aligned(piece, target) for piece in pieces[::-1]] or [target.empty_table()])
     answer: dict[str, object] = {"data": rows_to_json(table, data_format), "dataFormat": data_format.value}
     if schema_format is not None:
@@ -73,7 +73,8 @@ def _newest(
     for data in data_slices_down(repository.blocks(entry.id), head.hash):
         if to_take == 0:
             return
-        rows = len(OffsetRange.from_wire(data.offset_interval))
+        offsets = OffsetRange.from_wire(data.offset_interval)
+        rows = offsets.rows
         if to_skip >= rows:
             to_skip -= rows
             continue
@@ -82,16 +83,34 @@ def _newest(
         path = folder / str(data.physical_hash)
         repository.materialize(entry.id, DATA, data.physical_hash, path)
         with open_slice(path, vocabulary) as reader:
-            yield reader.rows_at(skip=begin, limit=end - begin)
+            piece = reader.rows_at(skip=begin, limit=end - begin)
+        if reader.rows != rows or piece.column(vocabulary.offset)[0].as_py() != offsets.begin + begin:
+            message = f"data object {data.physical_hash} of {entry.id} does not hold the rows that its block says"
+            raise Corrupt(message, object_name=str(data.physical_hash), hint="`odf verify` says what is wrong")
+        yield piece
         to_skip, to_take = 0, to_take - (end - begin)
 
 
+def _target(schema: DataSchema, pieces: Sequence[pa.Table]) -> pa.Schema:
+    """The columns to show. Hints on their layout are left out, for not every cast can follow them.
+
+    A column that no row has is nulls of no type: nulls of a fixed length would take as much memory as values.
+    """
+    known = {name for piece in pieces for name in piece.column_names}
+    columns = data_schema_to_arrow(schema, encodings=False)
+    return pa.schema([field if field.name in known else pa.field(field.name, pa.null()) for field in columns])
+
+
 def _aligned(piece: pa.Table, target: pa.Schema) -> pa.Table:
-    """Rows of an older slice under the current schema: columns that were added later are null."""
-    columns = [
-        piece.column(field.name).cast(field.type)
-        if field.name in piece.column_names
-        else pa.nulls(piece.num_rows, field.type)
-        for field in target
-    ]
+    """Rows of an older slice under the current schema: columns that were added later are null. Raises IncompatibleSchema."""
+    columns = []
+    for field in target:
+        if field.name not in piece.column_names:
+            columns.append(pa.nulls(piece.num_rows, field.type))
+            continue
+        try:
+            columns.append(piece.column(field.name).cast(field.type))
+        except pa.ArrowException as error:
+            message = f"Column `{field.name}` of an older slice does not fit the schema in force: {error}"
+            raise IncompatibleSchema(message, place=Place(field=field.name)) from error
     return pa.table(columns, names=target.names)

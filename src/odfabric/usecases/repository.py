@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
+from odfabric.domain.chain.bounds import check_numbers
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.chain.walk import read_state
 from odfabric.errors import ChainsDiverged, Corrupt, InvalidBlock, NotFound
@@ -49,13 +50,18 @@ class StoredBlocks:
         return data
 
     def get(self, block: Multihash) -> MetadataBlock:
-        """The decoded block. Raises NotFound, Corrupt."""
+        """The decoded block, with numbers that can be calculated with. Raises NotFound, Corrupt."""
+        data = self.get_bytes(block)
         try:
-            return decode_block(self.get_bytes(block))
+            found = decode_block(data)
+            # A chain that came before this was a rule may still have others.
+            check_numbers(found.event)
         except InvalidBlock as error:
+            rule = f"rule {error.place.rule}: " if error.place.rule else ""
             raise Corrupt(
-                f"block {block} of {self.dataset} is unreadable: {error.message}", object_name=str(block)
+                f"block {block} of {self.dataset} is unreadable: {rule}{error.message}", object_name=str(block)
             ) from error
+        return found
 
 
 class Repository:

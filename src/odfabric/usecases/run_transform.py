@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from odfabric.domain.chain.append import link_blocks
+from odfabric.domain.chain.slice_rules import slice_rules
 from odfabric.domain.chain.state import ChainState
 from odfabric.domain.transform_cut import TransactionLimits
 from odfabric.domain.transform_plan import (
@@ -258,7 +259,12 @@ def _plan_commit(
     state: ChainState, plan: TransformPlan, executed: ExecutedTransform, *, repository: Repository, objects: ObjectStore
 ) -> PlannedCommit | None:
     result, dataset = executed.result, plan.dataset_id
-    new_data = store_slice(dataset, executed.data_path, result.offsets, objects=objects) if result.offsets else None
+    new_data = None
+    if result.offsets is not None:
+        rules = slice_rules(
+            state, result.offsets.to_wire(), system_time=plan.system_time, data_schema=result.data_schema
+        )
+        new_data = store_slice(dataset, executed.data_path, result.offsets, objects=objects, rules=rules)
     checkpoint = None
     if executed.checkpoint_path is not None:
         checkpoint = store_checkpoint(dataset, executed.checkpoint_path, objects=objects)

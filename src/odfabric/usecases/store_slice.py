@@ -4,27 +4,39 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from odfabric.errors import InvalidData, Place
 from odfabric.formats.dataset_layout import checkpoint_key, data_key
-from odfabric.formats.logical_hash import logical_hash_of_parquet
+from odfabric.formats.logical_hash import LogicalDigest, logical_hash_of_parquet
 from odfabric.formats.physical_hash import physical_hash
+from odfabric.formats.slice_check import SliceRules, examine_slice
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import Checkpoint, DataSlice
 from odfabric.model.offsets import OffsetRange
 from odfabric.ports.object_store import ObjectStore
 
 
-def store_slice(dataset: DatasetId, path: Path, offsets: OffsetRange, *, objects: ObjectStore) -> DataSlice:
-    """Durable when it returns; repeating it with the same bytes changes nothing."""
-    described = describe_slice(path, offsets)
+def store_slice(
+    dataset: DatasetId, path: Path, offsets: OffsetRange, *, objects: ObjectStore, rules: SliceRules | None = None
+) -> DataSlice:
+    """Durable when it returns; repeating it with the same bytes changes nothing. Raises InvalidData if a row breaks the rules."""
+    described = describe_slice(path, offsets, rules=rules)
     objects.put_file(data_key(dataset, described.physical_hash), path)
     return described
 
 
-def describe_slice(path: Path, offsets: OffsetRange) -> DataSlice:
-    """A finished slice file as blocks state it."""
+def describe_slice(path: Path, offsets: OffsetRange, *, rules: SliceRules | None = None) -> DataSlice:
+    """A finished slice file as blocks state it. Raises InvalidData if a row breaks the rules."""
     name, size = physical_hash(path)
-    logical = logical_hash_of_parquet(path).multihash
-    return DataSlice(logical_hash=logical, physical_hash=name, offset_interval=offsets.to_wire(), size=size)
+    logical = logical_hash_of_parquet(path) if rules is None else _judged(path, rules)
+    return DataSlice(logical_hash=logical.multihash, physical_hash=name, offset_interval=offsets.to_wire(), size=size)
+
+
+def _judged(path: Path, rules: SliceRules) -> LogicalDigest:
+    """What comes from an engine is judged as what comes from elsewhere: others would refuse it."""
+    examined = examine_slice(path, rules)
+    if examined.problems:
+        raise InvalidData(f"The new rows are not committed: {examined.problems[0]}", place=Place(rule="slice"))
+    return examined.digest
 
 
 def store_checkpoint(dataset: DatasetId, path: Path, *, objects: ObjectStore) -> Checkpoint:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from odfabric.domain.access import Action, Subject
@@ -20,6 +21,14 @@ URL_CHARACTERS_MAX = 2048
 ATTEMPTS_MAX = 20
 
 
+@dataclass(frozen=True, slots=True)
+class NewSubscription:
+    """A subscription just made, and its secret, which nobody but the subscriber is told."""
+
+    subscription: Subscription
+    secret: bytes = field(repr=False)
+
+
 def subscribe(
     entry: CatalogEntry,
     *,
@@ -32,7 +41,7 @@ def subscribe(
     clock: Clock,
     entropy: Entropy,
     per_dataset_max: int,
-) -> Subscription:
+) -> NewSubscription:
     """Create a subscription; without a secret (as `parse_secret` gives it) it gets a fresh one.
 
     Raises InvalidRequest, AccessDenied for a URL that no attempt could reach, LimitExceeded, HeadMoved on a very busy dataset.
@@ -52,18 +61,19 @@ def subscribe(
             dataset_id=entry.id,
             account=account_of(subject),
             url=url,
-            secret=secret,
             created_at=clock.now(),
             created_at_head=repository.head(entry.id).hash,
         )
         try:
             subscriptions.create(
-                subscription, audit=[_entry(AuditKind.SUBSCRIPTION_CREATED, subscription, entry, subject, clock)]
+                subscription,
+                secret=secret,
+                audit=[_entry(AuditKind.SUBSCRIPTION_CREATED, subscription, entry, subject, clock)],
             )
         except HeadMoved as error:
             moved = error  # a commit came between: begin at the head that is there now
             continue
-        return subscription
+        return NewSubscription(subscription, secret)
     raise moved
 
 

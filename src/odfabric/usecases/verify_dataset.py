@@ -16,7 +16,6 @@ from odfabric.domain.access import Subject
 from odfabric.domain.chain.state import ChainState, apply
 from odfabric.domain.chain.walk import ChainLink, read_state
 from odfabric.domain.reference_meaning import in_the_reference
-from odfabric.domain.schema_evolution import current_schema
 from odfabric.domain.transform_plan import (
     InputChain,
     InputNeverPulled,
@@ -27,22 +26,18 @@ from odfabric.domain.transform_plan import (
     transform_inputs,
 )
 from odfabric.domain.verify import (
-    FoundSlice,
     ProblemKind,
     VerificationProblem,
     needs_other_engine,
     verify_checkpoint,
     verify_links,
     verify_replay,
-    verify_slice,
 )
 from odfabric.errors import Corrupt, InvalidData, InvalidQuery, NotFound, OdfError
 from odfabric.formats.checkpoint_header import checkpoint_bases, is_own_checkpoint
 from odfabric.formats.dataset_layout import CHECKPOINTS, DATA, head_key, object_key
 from odfabric.formats.did import parse_dataset_id
-from odfabric.formats.logical_hash import logical_hash_of_parquet
 from odfabric.formats.physical_hash import physical_hash
-from odfabric.formats.slice_parquet import check_slice_rows
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineIdentity, EngineProgress
 from odfabric.model.identity import DatasetHandle, DatasetId
@@ -53,6 +48,7 @@ from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.jobs import Jobs
+from odfabric.usecases.check_slice import slice_problems
 from odfabric.usecases.engine_records import makers
 from odfabric.usecases.job_actor import account_of, by_member
 from odfabric.usecases.job_run import JobRun
@@ -233,45 +229,28 @@ def _verify_objects(verification: _Verification, hashes: Sequence[Multihash]) ->
     state = ChainState.empty()
     for number, link in enumerate(_links(verification, hashes)):
         verification.run.report(EngineProgress(stage="verify objects", done=number, total=len(hashes)))
-        state = apply(state, link.hash, link.block)
         event = link.block.event
-        if not isinstance(event, AddData | ExecuteTransform):
-            continue
-        with verification.exchange.session() as folder:
-            if event.new_data is not None:
-                _verify_slice(verification, link.hash, state, event.new_data, folder)
-            if event.new_checkpoint is not None:
-                _verify_checkpoint(verification, link.hash, event.new_checkpoint, folder)
+        if isinstance(event, AddData | ExecuteTransform):
+            with verification.exchange.session() as folder:
+                if event.new_data is not None:
+                    _verify_slice(verification, link, state, event.new_data, folder)
+                if event.new_checkpoint is not None:
+                    _verify_checkpoint(verification, link.hash, event.new_checkpoint, folder)
+        state = apply(state, link.hash, link.block)
 
 
 def _verify_slice(
-    verification: _Verification, block: Multihash, state: ChainState, declared: DataSlice, folder: Path
+    verification: _Verification, link: ChainLink, before: ChainState, declared: DataSlice, folder: Path
 ) -> None:
-    path = folder / "slice"
-    found: FoundSlice | None = None
+    path: Path | None = folder / "slice"
     try:
         verification.repository.objects.materialize(
-            object_key(verification.dataset, DATA, declared.physical_hash), path
+            object_key(verification.dataset, DATA, declared.physical_hash), folder / "slice"
         )
-        physical, size = physical_hash(path)
-        found = FoundSlice(size=size, physical_hash=physical)
-        logical = logical_hash_of_parquet(path)
-        found = FoundSlice(size=size, physical_hash=physical, logical_hash=logical.multihash, rows=logical.rows)
     except NotFound:
-        pass
-    except OdfError as error:
-        # Damaged bytes often cannot even be read as Parquet.
-        verification.found(
-            ProblemKind.DATA_DOES_NOT_MATCH_METADATA, error.message, block=block, name=declared.physical_hash
-        )
-        return
-    problem = verify_slice(verification.dataset, verification.entry.kind, block, declared=declared, found=found)
-    verification.add(problem)
-    if problem is None:
-        for message in check_slice_rows(path, declared.offset_interval, state.vocabulary, current_schema(state)):
-            verification.found(
-                ProblemKind.DATA_DOES_NOT_MATCH_METADATA, message, block=block, name=declared.physical_hash
-            )
+        path = None
+    for problem in slice_problems(before, link, declared, path):
+        verification.add(problem)
 
 
 def _verify_checkpoint(verification: _Verification, block: Multihash, declared: Checkpoint, folder: Path) -> None:

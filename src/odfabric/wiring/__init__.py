@@ -9,6 +9,7 @@ from odfabric.wiring.embedded import engine_launcher as engine_launcher
 from odfabric.wiring.embedded import open_engine as open_engine
 from odfabric.wiring.embedded import open_node as open_node
 from odfabric.wiring.embedded import prepare_workspace as prepare_workspace
+from odfabric.wiring.keys import rotate_node_key as rotate_node_key
 from odfabric.wiring.node import Node as Node
 from odfabric.wiring.node_ports import NodePorts as NodePorts
 from odfabric.wiring.stores import is_workspace as is_workspace

@@ -6,14 +6,13 @@ workspace is complete once its database has all migrations; opening one that is 
 
 from __future__ import annotations
 
-import hashlib
+import hmac
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from odfabric.adapters.argon2.passwords import Argon2Passwords
 from odfabric.adapters.engine_process.launcher import ENGINE_CRASH_POINTS, EngineLaunch, EngineLauncher
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
 from odfabric.adapters.http.egress import Egress, EgressLimits
@@ -25,7 +24,6 @@ from odfabric.adapters.local_fs.dataset_keys import KeyFileDatasetKeys
 from odfabric.adapters.local_fs.exchange import FolderExchange
 from odfabric.adapters.local_fs.poll_folder import PollFolder
 from odfabric.adapters.local_fs.remote_folder import FolderRemoteDatasets
-from odfabric.adapters.memory.rate_limits import MemoryRateLimits
 from odfabric.adapters.memory.signals import MemorySignals
 from odfabric.adapters.persist.metrics import PersistCollector
 from odfabric.adapters.sql.accounts import SqlAccounts
@@ -50,10 +48,11 @@ from odfabric.formats.did import parse_account_id
 from odfabric.model.engine import EngineInfo
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.ports.clock import Clock
-from odfabric.ports.commit_intents import CommitIntents
 from odfabric.ports.egress import RemoteDatasets
 from odfabric.ports.engine import Engine
+from odfabric.ports.identity_provider import IdentityProviders
 from odfabric.ports.rate_limits import RateLimits
+from odfabric.ports.sealing import Sealing
 from odfabric.ports.signals import Signals
 from odfabric.ports.state_index import StateIndex
 from odfabric.settings import Settings
@@ -61,13 +60,15 @@ from odfabric.usecases.people.first_start import make_first_accounts
 from odfabric.usecases.poll_source import PollingPorts
 from odfabric.wiring.engine_on_demand import EngineOnDemand
 from odfabric.wiring.engines import open_engines
-from odfabric.wiring.identity import KEY_FILE, account_id, system_account_id, token
+from odfabric.wiring.identity import account_id, system_account_id, token
 from odfabric.wiring.indexes import open_state_index, persist_location
+from odfabric.wiring.keys import node_sealing, seal_stored_secrets, with_sealed_secrets
 from odfabric.wiring.metrics import EngineCollector, registry_of
 from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
 from odfabric.wiring.remotes import RemotesByScheme
 from odfabric.wiring.shared_heads import with_heads_in_objects
+from odfabric.wiring.sign_in import open_identity_providers, open_passwords, open_rate_limits
 from odfabric.wiring.stores import Stores, check_objects, database_place, open_stores
 
 CRASH_POINTS: Mapping[str, str] = {**CRASH_POINT_TEXTS, **ENGINE_CRASH_POINTS}
@@ -85,6 +86,7 @@ def prepare_workspace(settings: Settings) -> str:
         message = f"{settings.workspace} cannot be a workspace: {error.strerror}"
         raise InvalidRequest(message, hint="choose another folder") from error
     upgrade(database_place(settings))
+    seal_stored_secrets(settings)
     check_objects(settings)
     return token(settings)
 
@@ -162,9 +164,25 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         location = persist_location(settings)
         closing.callback(location.close)
         index = open_state_index(settings, location, objects=stores.objects, exchange=exchange)
-        counted = _rate_limits(settings, closing)
-        ports = _ports(settings, stores, egress, exchange, used, clock or SystemClock(), signals, index, counted)
-        intents: CommitIntents = SqlCommitIntents(stores.database)
+        counted = open_rate_limits(settings, secret=node_secret(settings, "rate limits"), closing=closing)
+        identities = open_identity_providers(
+            settings, egress=egress_limits(settings), clock=SystemClock(), entropy=SystemEntropy(), closing=closing
+        )
+        sealing = node_sealing(settings)
+        ports = _ports(
+            settings,
+            stores,
+            egress,
+            exchange,
+            used,
+            clock or SystemClock(),
+            signals,
+            index,
+            counted,
+            identities,
+            sealing,
+        )
+        ports, intents = with_sealed_secrets(ports, SqlCommitIntents(stores.database), sealing)
         if settings.crash_at is not None and settings.crash_at.partition("@")[0] not in ENGINE_CRASH_POINTS:
             armed = CrashPoints(settings.crash_at)
             ports, intents = intercepted(ports, armed), armed.intents(intents)
@@ -173,6 +191,7 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
             ports, follow_heads = with_heads_in_objects(ports, intents, settings)
         node = Node(ports, settings, follow_heads=follow_heads)
         node.token = token(settings)
+        node.sign_in_secret = node_secret(settings, "sign in")
         node.registry = registry_of(ports.jobs, PersistCollector(location.meter), EngineCollector(_engine_known(used)))
         node.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores, node))
         yield node
@@ -197,8 +216,9 @@ def _ports(
     signals: Signals,
     state_index: StateIndex,
     rate_limits: RateLimits,
+    identities: IdentityProviders,
+    sealing: Sealing,
 ) -> NodePorts:
-    workspace = settings.workspace
     entropy = SystemEntropy()
     over_http = HttpRemoteDatasets(egress, block_bytes_max=settings.block_bytes_max)
     in_folder = FolderRemoteDatasets(
@@ -222,8 +242,9 @@ def _ports(
         invitations=SqlInvitations(stores.database),
         devices=SqlDeviceAuthorisations(stores.database),
         audit=SqlAuditLog(stores.database),
-        passwords=_passwords(settings),
+        passwords=open_passwords(settings),
         rate_limits=rate_limits,
+        identities=identities,
         usage=SqlUsage(stores.database),
         objects=stores.objects,
         stored=stores.stored,
@@ -241,34 +262,16 @@ def _ports(
             by_scheme, tokens={origin: token.get_secret_value() for origin, token in settings.remote_tokens.items()}
         ),
         webhooks=HttpWebhookSender(egress, timeout_s=settings.webhook_timeout_s),
-        keys=KeyFileDatasetKeys(workspace / KEY_FILE, entropy=entropy),
+        keys=KeyFileDatasetKeys(sealing, entropy=entropy),
         clock=clock,
         entropy=entropy,
         signals=signals,
     )
 
 
-def _rate_limits(settings: Settings, closing: ExitStack) -> RateLimits:
-    local = MemoryRateLimits(keys_max=settings.rate_limit_keys_max)
-    if settings.redis_url is None:
-        return local
-    from odfabric.adapters.redis.rate_limits import RedisRateLimits  # no command without Redis waits for its client
-
-    # All processes of a node know its token, and nobody else does.
-    secret = hashlib.sha256(f"rate limits of {token(settings)}".encode()).digest()
-    shared = RedisRateLimits(settings.redis_url, name=settings.redis_name, secret=secret, local=local)
-    closing.callback(shared.close)
-    return shared
-
-
-def _passwords(settings: Settings) -> Argon2Passwords:
-    return Argon2Passwords(
-        memory_mib=settings.password_memory_mib,
-        passes=settings.password_passes,
-        hashes_at_once_max=settings.password_hashes_at_once_max,
-        hashes_waiting_max=settings.password_hashes_waiting_max,
-        bytes_max=settings.password_bytes_max,
-    )
+def node_secret(settings: Settings, purpose: str) -> bytes:
+    """32 bytes that all processes of the node know, who know its token, and nobody else; others for each purpose."""
+    return hmac.digest(token(settings).encode(), f"odfabric {purpose}".encode(), "sha256")
 
 
 def _sources(settings: Settings, egress: Egress) -> PollingPorts:

@@ -6,6 +6,7 @@ Owns nothing but the binding: each method hands its ports and limits to one use 
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -51,7 +52,7 @@ from odfabric.usecases.serve_objects import ReferredObjects, ServedObject, serve
 from odfabric.usecases.set_source import ChangedSources, set_source
 from odfabric.usecases.set_transform import ChangedTransform, set_transform
 from odfabric.usecases.staging import collect_staged
-from odfabric.usecases.subscribe import own_subscription, seen_subscriptions, subscribe, unsubscribe
+from odfabric.usecases.subscribe import NewSubscription, own_subscription, seen_subscriptions, subscribe, unsubscribe
 from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify
 from odfabric.wiring.audit import AuditVerbs
 from odfabric.wiring.cursors import cursor_verbs
@@ -76,6 +77,8 @@ class Node:
         self.ports = ports
         self.account = LOCAL_ACCOUNT
         self.token = ""
+        # Of this process alone, unless it is one of several.
+        self.sign_in_secret = secrets.token_bytes(32)
         self.registry = registry_of(ports.jobs)
         self.sweepers: Sequence[Callable[[], int]] = ()
         self.access = Access(
@@ -360,7 +363,7 @@ class Node:
 
     def subscribe(
         self, entry: CatalogEntry, *, by: Subject | None = None, url: str, secret: bytes | None
-    ) -> Subscription:
+    ) -> NewSubscription:
         """Subscribe a webhook."""
         ports = self.ports
         return subscribe(

@@ -17,6 +17,7 @@ from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.egress import RemoteDatasets, WebhookSender
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
+from odfabric.ports.identity_provider import IdentityProviders
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.outbox import Outbox
@@ -44,6 +45,7 @@ class NodePorts:
     audit: AuditLog
     passwords: Passwords
     rate_limits: RateLimits
+    identities: IdentityProviders
     usage: Usage
     objects: ObjectStore
     jobs: Jobs
@@ -81,6 +83,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         audit=interceptor.audit_log(ports.audit),
         passwords=ports.passwords,
         rate_limits=ports.rate_limits,
+        identities=ports.identities,
         usage=interceptor.usage(ports.usage),
         objects=interceptor.objects(ports.objects),
         jobs=interceptor.jobs(ports.jobs),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from odfabric.domain.passwords import PasswordRules
 from odfabric.settings import Settings
 from odfabric.usecases.access import Access
 from odfabric.usecases.account_quotas import AccountDefaults, AccountQuotas
 from odfabric.usecases.people.ports import PeopleLimits, PeoplePorts
 from odfabric.wiring.node_ports import NodePorts
+from odfabric.wiring.sign_in import password_rules
 
 
 def account_quotas(ports: NodePorts, settings: Settings) -> AccountQuotas:
@@ -37,9 +37,7 @@ def people_ports(ports: NodePorts, access: Access, settings: Settings) -> People
         audit=ports.audit,
         passwords=ports.passwords,
         rate_limits=ports.rate_limits,
-        password_rules=PasswordRules(
-            characters_min=settings.password_characters_min, bytes_max=settings.password_bytes_max
-        ),
+        password_rules=password_rules(settings),
         keys=ports.keys,
         clock=ports.clock,
         entropy=ports.entropy,

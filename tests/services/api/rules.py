@@ -227,6 +227,9 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/login"): PUBLIC,
     ("GET", "/setup"): Rule(needs=(), allowed=((404, ""),)),
     ("GET", "/device"): PUBLIC,
+    # There is no provider of the name in the request, and no browser that has been sent to one.
+    ("GET", "/oidc/{provider}/start"): Rule(needs=(), allowed=((404, ""),), path={"provider": "nobody"}),
+    ("GET", "/oidc/{provider}/callback"): Rule(needs=(), allowed=((400, ""),), path={"provider": "nobody"}),
     ("GET", "/platform/token/validate"): Rule(
         needs=(), allowed=((200, ""), (400, "invalid-request"), (401, "token-expired"))
     ),

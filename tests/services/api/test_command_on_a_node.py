@@ -36,7 +36,8 @@ def test_a_verification_whose_answer_is_lost_is_asked_for_again(
 ) -> None:
     memory.add(ROOT.replace("name: readings", "name: asked-twice"))
     backend.show("asked-twice")
-    monkeypatch.setattr(backend._http, "_transport", LastAnswerLost(backend._http._transport))
+    http = backend.connection.http
+    monkeypatch.setattr(http, "_transport", LastAnswerLost(http._transport))
     assert backend.verify("asked-twice", replay=False)["ok"] is True
 
 
@@ -50,7 +51,8 @@ def test_a_push_whose_answer_is_lost_is_not_repeated_unasked(
     push = PushFile(
         path=str(path), name=str(path), source_name=None, media_type=None, event_time=None, idempotency_key=None
     )
-    monkeypatch.setattr(backend._http, "_transport", LastAnswerLost(backend._http._transport))
+    http = backend.connection.http
+    monkeypatch.setattr(http, "_transport", LastAnswerLost(http._transport))
     with pytest.raises(Indeterminate, match="broke off"):
         backend.push("pushed-once", push)
 

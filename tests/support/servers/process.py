@@ -80,13 +80,23 @@ class ServerProcess:
     """A server that may be killed and started again on the same port and folder."""
 
     def __init__(
-        self, command: Sequence[str], folder: Path, *, end: signal.Signals, answers: Callable[[], bool]
+        self,
+        command: Sequence[str],
+        folder: Path,
+        *,
+        end: signal.Signals,
+        answers: Callable[[], bool],
+        ours: bool = False,
     ) -> None:
-        """`end` is the signal that ends it in order; `answers` says whether it serves."""
+        """`end` is the signal that ends it in order; `answers` says whether it serves.
+
+        `ours`: it runs as the user of the tests, because it is a program of their environment, which others may not reach.
+        """
         self._command = list(command)
         self._folder = folder
         self._end = end
         self._answers = answers
+        self._ours = ours
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -111,7 +121,7 @@ class ServerProcess:
                 },
                 start_new_session=True,
                 preexec_fn=lambda: _die_with_parent(self._end),
-                **owner().options(),  # type: ignore[call-overload]
+                **({} if self._ours else owner().options()),  # type: ignore[call-overload]
             )
         wait_until(self._up, deadline_s=START_S_MAX, what=f"the start of {self._command[0]} (see {self.log})")
 

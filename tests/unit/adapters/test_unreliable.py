@@ -37,6 +37,7 @@ from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.outbox import Outbox
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
 from odfabric.ports.removed_datasets import RemovedDatasets
+from odfabric.ports.sealing import KeyRotation, SealedStore
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 from odfabric.testing.conformance.examples import NOW, entry_of, hash_of, new_chain
 from odfabric.testing.conformance.jobs import new_job
@@ -44,7 +45,7 @@ from tests.support.quick_processes import quick_processes
 
 DATASET = entry_of("flights").id
 # Properties, and checks that ask nobody outside.
-NOT_CALLS = {"root", "check", "link"}
+NOT_CALLS = {"root", "check", "link", "is_plain"}
 
 
 @pytest.mark.parametrize(
@@ -68,6 +69,8 @@ NOT_CALLS = {"root", "check", "link"}
         (WebhookSender, interception.WEBHOOKS),
         (Engine, interception.ENGINE),
         (DatasetKeys, interception.KEYS),
+        (KeyRotation, interception.NODE_KEY),
+        (SealedStore, interception.SEALED_STORE),
         (HttpSource, interception.HTTP_SOURCE),
         (PollingFiles, interception.POLLING_FILES),
         (SourcePreparation, interception.PREPARATION),

@@ -44,6 +44,7 @@ from odfabric.model.data_schema import (
 )
 from odfabric.model.metadata import DatasetKind, SetDataSchema
 from odfabric.testing.chains import ChainBuilder, example_schema
+from tests.support.legacy_schemas import legacy
 
 
 def column(name: str, data_type: DataType, extra: str | None = None) -> DataField:
@@ -233,17 +234,6 @@ def test_a_schema_that_means_the_same_is_no_change(name: str) -> None:
     with pytest.raises(InvalidBlock, match="New schema is identical to the current") as refusal:
         evolve(*IDENTICAL[name])
     assert refusal.value.kind == "NoOpEvent"
-
-
-def legacy(*fields: pa.Field) -> SetDataSchema:
-    """A SetDataSchema in legacy form: the bare Schema table inside an IPC message."""
-    message = pa.schema(fields).serialize().to_pybytes()
-    header = 8 + int.from_bytes(message[8:12], "little")
-    vtable = header - int.from_bytes(message[header : header + 4], "little", signed=True)
-    slot = header + int.from_bytes(message[vtable + 8 : vtable + 10], "little")
-    schema_table = slot + int.from_bytes(message[slot : slot + 4], "little")
-    # A FlatBuffer may start anywhere before its root: four bytes that point to the table, then the message as it is.
-    return SetDataSchema(raw_arrow_schema=(schema_table + 8).to_bytes(4, "little") + bytes(4) + message)
 
 
 def test_the_first_upgrade_from_the_legacy_form_may_change_what_is_optional() -> None:

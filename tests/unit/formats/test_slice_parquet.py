@@ -1,4 +1,4 @@
-"""Slice files: what the writer makes, what readers take, what checks find."""
+"""Slice files: what the writer makes, what readers take."""
 
 from __future__ import annotations
 
@@ -15,24 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import IncompatibleSchema, InvalidData
-from odfabric.formats.arrow_schema import arrow_to_data_schema
 from odfabric.formats.logical_hash import LogicalHasher, logical_hash_of_parquet
 from odfabric.formats.physical_hash import physical_hash
 from odfabric.formats.slice_parquet import (
     ROW_GROUP_ROWS_MAX,
     SliceWriter,
-    check_slice_rows,
     open_slice,
 )
 from odfabric.formats.slice_schema import new_slice_schema
-from odfabric.model.instant import Instant
-from odfabric.model.metadata import OffsetInterval
 from odfabric.model.vocabulary import DatasetVocabulary
-from tests.support.arrow_strategies import tables
+from tests.support.arrow_strategies import parquet_can_hold, tables
 
 VOCABULARY = DatasetVocabulary()
 SYSTEM_TIME = datetime(2026, 1, 31, 12, tzinfo=UTC)
-INSTANT = Instant.from_datetime(SYSTEM_TIME)
 SCHEMA = new_slice_schema(
     [pa.field("city", pa.string()), pa.field("population", pa.int64(), False)], vocabulary=VOCABULARY
 )
@@ -49,10 +44,6 @@ def slice_table(first: int = 0, rows: int = 5, **changed: Any) -> pa.Table:
         "population": [index * 1000 for index in range(rows)],
     }
     return pa.table({**columns, **changed}, schema=SCHEMA if not changed else None)
-
-
-def interval(first: int = 0, rows: int = 5) -> OffsetInterval:
-    return OffsetInterval(start=first, end=first + rows - 1)
 
 
 def write_slice(path: Path, table: pa.Table) -> int:
@@ -137,7 +128,7 @@ class TestWriter:
 
     @given(tables(rows_max=30))
     def test_any_hashable_columns_keep_rows_and_hash(self, table: pa.Table) -> None:
-        table = _with_offsets(_parquet_can_hold(table))
+        table = _with_offsets(parquet_can_hold(table))
         hasher = LogicalHasher(table.schema)
         for batch in table.to_batches():
             hasher.update(batch)
@@ -275,108 +266,6 @@ class TestReader:
             assert reader.rows_at(skip=skip, limit=limit).equals(table.slice(skip, limit))
 
 
-class TestChecks:
-    DATA_SCHEMA = arrow_to_data_schema(SCHEMA)
-
-    def check(self, table: pa.Table, path: Path, declared: OffsetInterval | None = None) -> list[str]:
-        return check_slice_rows(
-            written(table, path), declared or interval(), VOCABULARY, self.DATA_SCHEMA, system_time=INSTANT
-        )
-
-    def test_a_good_slice_has_no_problems(self, tmp_path: Path) -> None:
-        path = tmp_path / "s"
-        write_slice(path, slice_table(first=7, rows=20_000))
-        assert check_slice_rows(path, interval(7, 20_000), VOCABULARY) == []
-        assert check_slice_rows(path, interval(7, 20_000), VOCABULARY, self.DATA_SCHEMA, system_time=INSTANT) == []
-
-    @pytest.mark.parametrize(
-        ("changed", "problem"),
-        [
-            ({"offset": [0, 1, 3, 2, 4]}, "row 3 has the offset 3, 2 is expected"),
-            ({"offset": [0, 1, 1, 2, 3]}, "row 3 has the offset 1, 2 is expected"),
-            ({"offset": [1, 2, 3, 4, 5]}, "row 1 has the offset 1, 0 is expected"),
-            ({"offset": pa.array([0, 1, None, 3, 4])}, "column `offset` has nulls"),
-            ({"op": pa.array([0, 1, 2, 3, 4], pa.int32())}, "row 5 has 4 as operation type, 0 to 3 are known"),
-            ({"op": pa.array([0, -1, 2, 3, 4], pa.int32())}, "row 2 has -1 as operation type, 0 to 3 are known"),
-            ({"op": pa.array([0, None, 2, 3, 0], pa.int32())}, "column `op` has nulls"),
-            (
-                {"system_time": pa.array([SYSTEM_TIME] * 4 + [None], pa.timestamp("ms", "UTC"))},
-                "column `system_time` has nulls",
-            ),
-            ({"system_time": [1] * 5}, "column `system_time` is int64, the dataset's schema says timestamp"),
-            (
-                {
-                    "system_time": pa.array(
-                        [SYSTEM_TIME] * 4 + [datetime(2026, 1, 1, tzinfo=UTC)], pa.timestamp("ms", "UTC")
-                    )
-                },
-                "row 5 has the system_time 2026-01-01T00:00:00Z, 2026-01-31T12:00:00Z is expected",
-            ),
-            (
-                {"event_time": pa.array([SYSTEM_TIME] * 4 + [None], pa.timestamp("ms", "UTC"))},
-                "Column `event_time` contains 1 null values while none were expected",
-            ),
-            ({"population": pa.array([1, None, 3, 4, None])}, "Column `population` contains 2 null values"),
-            ({"population": ["1"] * 5}, "column `population` is string, the dataset's schema says int64"),
-            ({"extra": [1] * 5}, "column `extra` is not in the dataset's schema"),
-        ],
-    )
-    def test_what_is_wrong_is_found(self, changed: dict[str, Any], problem: str, tmp_path: Path) -> None:
-        found = self.check(slice_table(**changed), tmp_path / "s")
-        assert any(text.startswith(problem) for text in found), found
-
-    def test_missing_columns(self, tmp_path: Path) -> None:
-        assert self.check(slice_table().drop_columns(["city"]), tmp_path / "s") == []
-        found = self.check(slice_table().drop_columns(["population"]), tmp_path / "s")
-        assert found == ["the slice has no column `population`"]
-        found = self.check(slice_table().drop_columns(["system_time"]), tmp_path / "s")
-        assert found == ["the slice has no column `system_time`"]
-
-    def test_a_system_time_of_another_type(self, tmp_path: Path) -> None:
-        path = written(slice_table(system_time=[1] * 5), tmp_path / "s")
-        assert check_slice_rows(path, interval(), VOCABULARY) == ["column `system_time` is int64, not a timestamp"]
-
-    def test_the_interval_is_the_number_of_rows(self, tmp_path: Path) -> None:
-        found = self.check(slice_table(), tmp_path / "s", interval(rows=6))
-        assert found == ["the slice has 5 rows, its interval [0, 5] means 6"]
-        assert self.check(slice_table(), tmp_path / "s", OffsetInterval(start=5, end=0)) != []
-
-    def test_the_block_names_the_system_time(self, tmp_path: Path) -> None:
-        path = written(slice_table(), tmp_path / "s")
-        later = Instant(INSTANT.epoch_ns + 1_999_999)
-        (problem,) = check_slice_rows(path, interval(), VOCABULARY, system_time=later)
-        assert problem == "row 1 has the system_time 2026-01-31T12:00:00Z, 2026-01-31T12:00:00.001Z is expected"
-        same_millisecond = Instant(INSTANT.epoch_ns + 999_999)
-        assert check_slice_rows(path, interval(), VOCABULARY, system_time=same_millisecond) == []
-
-    def test_the_last_row_of_a_long_slice_is_checked_too(self, tmp_path: Path) -> None:
-        rows = 150_000
-        table = slice_table(rows=rows).set_column(0, "offset", pa.array([*range(rows - 1), rows]))
-        assert self.check(table, tmp_path / "s", interval(rows=rows)) == [
-            "row 150000 has the offset 150000, 149999 is expected"
-        ]
-
-    def test_each_rule_is_reported_once(self, tmp_path: Path) -> None:
-        rows = 200_000
-        table = slice_table(rows=rows).set_column(1, "op", pa.array([9] * rows, pa.int32()))
-        assert len(self.check(table, tmp_path / "s", interval(rows=rows))) == 1
-
-    def test_unsigned_and_renamed_columns_of_others_pass(self, tmp_path: Path) -> None:
-        table = slice_table()
-        table = table.set_column(0, "offset", table["offset"].cast(pa.uint64()))
-        table = table.set_column(1, "op", table["op"].cast(pa.uint8()))
-        declared = arrow_to_data_schema(
-            pa.schema([field.with_type(pa.uint64()) if field.name == "offset" else field for field in SCHEMA])
-        )
-        assert check_slice_rows(written(table, tmp_path / "s"), interval(), VOCABULARY, declared) == []
-
-    def test_an_unreadable_file_is_an_error(self, tmp_path: Path) -> None:
-        path = tmp_path / "s"
-        path.write_bytes(b"PAR1 no slice")
-        with pytest.raises(InvalidData, match="Not a readable Parquet file"):
-            check_slice_rows(path, interval(), VOCABULARY)
-
-
 def _without_nulls(array: pa.StructArray) -> pa.StructArray:
     """The second row's members become those of the first."""
     members = [array.field(index).take([0, 0, 2]) for index in range(array.type.num_fields)]
@@ -393,13 +282,6 @@ def _folder() -> str:
     if not _FOLDERS:
         _FOLDERS.append(tempfile.TemporaryDirectory())
     return str(_FOLDERS[0].name)
-
-
-def _parquet_can_hold(table: pa.Table) -> pa.Table:
-    """Without columns that pyarrow's writer changes or refuses."""
-    refused = ("[s", "date64", "[0]", "decimal128(5, -2)")
-    kept = [index for index, field in enumerate(table.schema) if not any(bad in str(field.type) for bad in refused)]
-    return table.select(kept) if kept else pa.table({"c": pa.array([1] * table.num_rows, pa.int64())})
 
 
 def _with_offsets(table: pa.Table) -> pa.Table:

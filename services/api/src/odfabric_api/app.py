@@ -34,6 +34,7 @@ from odfabric_api.routes import (
     data,
     datasets,
     jobs,
+    oidc,
     platform,
     query,
     sign_in,
@@ -50,7 +51,7 @@ _log = logging.getLogger(__name__)
 ROUTERS = tuple(
     module.router
     for module in (
-        *(system, platform, sign_in, accounts, tokens, admin, datasets, jobs, query),
+        *(system, platform, sign_in, oidc, accounts, tokens, admin, datasets, jobs, query),
         *(data, state, transfer, subscriptions, cursors, collaborators),
     )
 )

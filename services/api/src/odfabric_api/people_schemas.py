@@ -6,8 +6,6 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from odfabric.model.account import Account, Grant, Membership
-from odfabric.model.credential import AccessToken, Invitation
 from odfabric_api.schemas import Answer
 
 
@@ -237,71 +235,3 @@ class RuntimeConfig(Answer):
     """Where the API is."""
 
     api_server_http_url: str
-
-
-_KINDS = {"pat": "personal", "svc": "service", "ses": "session", "ka": "reference"}
-
-
-def account_value(account: Account) -> dict[str, object]:
-    """As others see it."""
-    return {
-        "id": str(account.id),
-        "name": str(account.name),
-        "kind": account.kind.value,
-        "displayName": account.display_name,
-        "avatarLetter": account.avatar_letter,
-        "createdAt": str(account.created_at),
-    }
-
-
-def managed_value(account: Account) -> dict[str, object]:
-    """As it sees itself."""
-    limits = account.limits
-    return {
-        **account_value(account),
-        "email": account.email,
-        "isAdmin": account.is_admin,
-        "suspendedAt": str(account.suspended_at) if account.suspended_at else None,
-        "limits": {
-            "datasetsMax": limits.datasets_max,
-            "storedBytesMax": limits.stored_bytes_max,
-            "pushesPerMinuteMax": limits.pushes_per_minute_max,
-            "queriesAtOnceMax": limits.queries_at_once_max,
-        },
-        "version": account.version,
-    }
-
-
-def role_value(account: Account, relation: Membership | Grant) -> dict[str, object]:
-    """A member or collaborator."""
-    return {"account": account_value(account), "role": relation.role.value, "version": relation.version}
-
-
-def token_value(token: AccessToken, account: Account, state: str) -> dict[str, object]:
-    """Without its secret."""
-    return {
-        "id": token.id,
-        "account": str(account.name),
-        "kind": _KINDS[token.kind.value],
-        "name": token.name,
-        "scopes": sorted(scope.value for scope in token.scopes),
-        "datasets": None if token.datasets is None else sorted(map(str, token.datasets)),
-        "createdAt": str(token.created_at),
-        "expiresAt": str(token.expires_at) if token.expires_at else None,
-        "lastUsedAt": str(token.last_used_at) if token.last_used_at else None,
-        "revokedAt": str(token.revoked_at) if token.revoked_at else None,
-        "state": state,
-    }
-
-
-def invitation_value(invitation: Invitation, account: Account | None) -> dict[str, object]:
-    """Without its code."""
-    return {
-        "id": invitation.id,
-        "name": str(invitation.name) if invitation.name else None,
-        "account": str(account.name) if account else None,
-        "email": invitation.email,
-        "isAdmin": invitation.is_admin,
-        "createdAt": str(invitation.created_at),
-        "expiresAt": str(invitation.expires_at),
-    }

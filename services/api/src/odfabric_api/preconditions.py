@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from odfabric.errors import InvalidRequest, Place
 from odfabric.formats.multihash import parse_multihash
+from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
 
 _WAIT = re.compile(r"wait=(\d{1,6})", re.ASCII)
@@ -85,6 +86,22 @@ def range_of(request: Request, etag: str, size: int) -> tuple[int, int] | None:
         return None
     begin = int(first)
     return (begin, min(int(last) + 1, size) if last else size) if begin < size else (size, size)
+
+
+def instant_of(field: str, text: str) -> Instant:
+    """The time that a parameter, header or member names. Raises InvalidRequest naming `field`."""
+    try:
+        return Instant.parse(text)
+    except ValueError:
+        raise InvalidRequest(
+            f"not an RFC 3339 time: {text[:100]!r}", place=Place(field=field), hint="e.g. 2026-01-31T12:00:00Z"
+        ) from None
+
+
+def check_page_limit(limit: int, maximum: int) -> None:
+    """Raises InvalidRequest unless a page may have so many entries."""
+    if not 1 <= limit <= maximum:
+        raise InvalidRequest(f"limit is between 1 and {maximum}", place=Place(field="limit"), hint="use pages")
 
 
 def wait_s_of(request: Request, *, wait_s_max: float) -> float:

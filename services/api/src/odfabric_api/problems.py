@@ -124,6 +124,11 @@ def status_of(document: Mapping[str, object]) -> int:
     return HTTP_STATUS.get(code, 500)
 
 
+def problem_status(error: OdfError) -> int:
+    """Status of the answer to a request that failed with `error`."""
+    return status_of(problem_document(error))
+
+
 def plain_problem(
     status: int,
     code: str,

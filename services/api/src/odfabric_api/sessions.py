@@ -101,7 +101,7 @@ def _check_own_page(request: Request, session: str) -> None:
 
 
 def _on_loopback(request: Request) -> bool:
-    host = request.url.hostname or ""
+    host = urlsplit(public_origin(request)).hostname or ""
     if host == "localhost":
         return True
     try:

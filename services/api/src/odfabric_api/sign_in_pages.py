@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from html import escape
+from urllib.parse import quote
 
 from starlette.responses import HTMLResponse
 
@@ -31,7 +32,7 @@ def login_page(
 ) -> HTMLResponse:
     """Name and password; `then` is the page of this node that follows, `providers` are names and labels of others who vouch."""
     links = "".join(
-        f'<p><a href="/oidc/{escape(name)}/start?then={escape(then)}">Sign in with {escape(label)}</a></p>'
+        f'<p><a href="/oidc/{escape(name)}/start?then={escape(quote(then))}">Sign in with {escape(label)}</a></p>'
         for name, label in providers
     )
     form = (

@@ -38,7 +38,8 @@ from odfabric.formats.engine_contract import (
 )
 from odfabric.formats.grpc_target import grpc_target
 from odfabric.formats.parquet_reading import arrow_schema_of, open_parquet
-from odfabric.formats.slice_parquet import SliceWriter, check_slice_rows
+from odfabric.formats.slice_check import SliceRules, check_slice_rows
+from odfabric.formats.slice_parquet import SliceWriter
 from odfabric.formats.slice_schema import check_storable
 from odfabric.model import engine_contract as contract
 from odfabric.model.engine import (
@@ -219,10 +220,13 @@ class ContractEngine:
         if offsets is None:
             problems = [f"the slice has {rows} rows without an offset interval"] if rows else []
         else:
-            interval = offsets.to_wire()
-            expected = data_schema if request.data_schema is None else request.data_schema
-            system_time = request.system_time
-            problems = check_slice_rows(path, interval, request.vocabulary, expected, system_time=system_time)
+            rules = SliceRules(
+                interval=offsets.to_wire(),
+                vocabulary=request.vocabulary,
+                data_schema=data_schema if request.data_schema is None else request.data_schema,
+                system_time=request.system_time,
+            )
+            problems = check_slice_rows(path, rules)
         if problems:
             raise self._broken(f"wrote a slice that breaks the contract: {problems[0]}")
         # Engines of the reference do not say which build they are: what is known is what the transform asks for.

@@ -260,10 +260,25 @@ class Egress:
 
         Raises InvalidRequest, AccessDenied; Determinate if nothing was sent, Indeterminate if it may have arrived.
         """
+        with self._posted(url, headers, body, total_s_max) as (target, response):
+            return AnswerHead(target, response)
+
+    @contextmanager
+    def exchange(
+        self, url: str, *, headers: Mapping[str, str], body: bytes, total_s_max: float, limit: SizeLimit
+    ) -> Iterator[Answer]:
+        """POST with an answer that is read; otherwise like `post`."""
+        with self._posted(url, headers, body, total_s_max) as (target, response):
+            yield Answer(target, response, limit)
+
+    @contextmanager
+    def _posted(
+        self, url: str, headers: Mapping[str, str], body: bytes, total_s_max: float
+    ) -> Iterator[tuple[HttpUrl, httpcore.Response]]:
         target = self.check(url)
         sent = [*check_headers(tuple(headers.items())), ("Connection", "close"), ("Content-Length", str(len(body)))]
         with self._sent("POST", target, sent, monotonic() + total_s_max, body) as response:
-            return AnswerHead(target, response)
+            yield target, response
 
     @contextmanager
     def _sent(

@@ -267,7 +267,10 @@ def check_new_account(store: MemoryStore, account: Account) -> None:
 
 
 def replace_password(store: MemoryStore, account: AccountId, password_hash: str, *, at: Instant) -> Account:
-    """Store another hash and end the account's browser sessions. Raises NotFound. The lock must be held."""
+    """Store another hash and end the account's browser sessions. Raises NotFound.
+
+    The lock must be held.
+    """
     stored = hold_account(store, account)
     stored.password_hash = password_hash
     for token in list(store.tokens.values()):

@@ -79,7 +79,7 @@ class MemorySubscriptions:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
 
-    def create(self, subscription: Subscription, *, audit: Sequence[AuditEntry] = ()) -> None:
+    def create(self, subscription: Subscription, *, secret: bytes, audit: Sequence[AuditEntry] = ()) -> None:
         """See the port."""
         with self._store.lock:
             dataset = self._store.datasets.get(subscription.dataset_id)
@@ -89,7 +89,8 @@ class MemorySubscriptions:
                 raise AlreadyExists(f"subscription {subscription.id} exists already")
             if dataset.head.hash != subscription.created_at_head:
                 raise HeadMoved(expected=str(subscription.created_at_head), actual=str(dataset.head.hash))
-            self._store.subscriptions[subscription.id] = StoredSubscription(subscription, len(self._store.outbox))
+            stored = StoredSubscription(subscription, secret, len(self._store.outbox))
+            self._store.subscriptions[subscription.id] = stored
             self._store.log(*audit)
 
     def get(self, subscription_id: str) -> Subscription | None:
@@ -97,6 +98,12 @@ class MemorySubscriptions:
         with self._store.lock:
             stored = self._store.subscriptions.get(subscription_id)
             return stored.subscription if stored else None
+
+    def secret(self, subscription_id: str) -> bytes | None:
+        """See the port."""
+        with self._store.lock:
+            stored = self._store.subscriptions.get(subscription_id)
+            return stored.secret if stored else None
 
     def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Subscription]:
         """See the port."""

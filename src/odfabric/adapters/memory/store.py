@@ -1,4 +1,4 @@
-"""The rows of chains, catalog, outbox, subscriptions, deliveries, accounts and the audit log, behind one lock.
+"""The rows of datasets, subscriptions, accounts and the audit log, behind one lock.
 
 Owns the state that several ports share because they share transactions. Invariant: every change is made whole while the lock
 is held, so nobody sees half a transaction. Not here: what the changes are (`chains`, `deliveries`, `accounts`, ...).
@@ -48,9 +48,10 @@ class StoredMessage:
 
 @dataclass(slots=True)
 class StoredSubscription:
-    """A subscription, the last outbox message before it, and the number of its last delivery."""
+    """A subscription with its secret, the last outbox message before it, and the number of its last delivery."""
 
     subscription: Subscription
+    secret: bytes
     after_message: int
     sequence: int = 0
 
@@ -74,7 +75,7 @@ class StoredAccount:
 
 @dataclass(slots=True)
 class LoggedEntry:
-    """An entry of the audit log. `repeat_key` is there as long as the refusal is counted."""
+    """An audit entry. `repeat_key` is there as long as the refusal is counted."""
 
     stored: StoredAuditEntry
     repeat_key: tuple[str | None, ...] | None = None

@@ -187,9 +187,9 @@ class ObjectHeadChains:
                 self._intents.drop(intent.key)
 
     def settle(self, intent: CommitIntent) -> None:
-        """Find out what became of an intent by trying it once more: either it is carried out now, or it never will be.
+        """Find out what became of an intent, by trying a commit once more.
 
-        A removal is not tried again: what was asked for long ago may have become wrong.
+        It is carried out now, or it never will be. A removal is not tried again: what was asked for long ago may have become wrong.
         """
         dataset = intent.message.dataset_id
         if intent.closing is not None:

@@ -104,7 +104,10 @@ class LocalRows:
             self._local.remove(dataset, expected=local.hash, message=message, audit=audit)
 
     def _forget_closed(self, dataset: DatasetId, local: Head, text: str | None) -> None:
-        """Take out the rows of a dataset whose register was closed with `text`: by this node if it has such an intent."""
+        """Take out the rows of a dataset whose register was closed with `text`.
+
+        An intent of a removal with that text says that this node has closed it.
+        """
         ours = [intent for intent in self._intents.all() if intent.closing is not None and intent.closing == text]
         if not ours:
             self.forget(dataset, OutboxMessage(dataset, local.hash, None, local.system_time))

@@ -45,7 +45,10 @@ class HeadRefs:
         return self._objects.replace_ref(head_key(dataset), str(to), expected=before)
 
     def close(self, dataset: DatasetId, *, before: str | None, text: str | None = None) -> str | None:
-        """Refer to no block, by `text` or a new one, if the text is `before`: the text now, None if it was another."""
+        """Refer to no block, by `text` or a new one, if the text is `before`.
+
+        Returns the text that is there now, None if it was another.
+        """
         text = text or closing_text()
         return text if self._objects.replace_ref(head_key(dataset), text, expected=before) else None
 

@@ -52,7 +52,10 @@ def changeable_values(account: Account) -> Mapping[str, object]:
 
 
 def insert_account(connection: Connection, account: Account, *, password_hash: str | None = None) -> None:
-    """Insert a new account. Raises AlreadyExists for an id or a name that is taken; waits for whoever is taking it."""
+    """Insert a new account; waits for another one that takes its id or name.
+
+    Raises AlreadyExists.
+    """
     values = {
         "id": account.id,
         "name": str(account.name),
@@ -71,7 +74,10 @@ def insert_account(connection: Connection, account: Account, *, password_hash: s
 
 
 def hold_account(connection: Connection, account: AccountId, *, kind: AccountKind | None = None) -> None:
-    """Keep an account from being deleted until the transaction has ended. Raises NotFound; for one of another kind too."""
+    """Keep an account from being deleted until the transaction has ended.
+
+    Raises NotFound, also for an account of another kind.
+    """
     held = select(accounts.c.kind).where(accounts.c.id == account).with_for_update(read=True, key_share=True)
     found = connection.execute(held).scalar_one_or_none()
     if found is None or (kind is not None and found != kind.value):
@@ -79,13 +85,16 @@ def hold_account(connection: Connection, account: AccountId, *, kind: AccountKin
 
 
 def hold_name(connection: Connection, name: Name) -> None:
-    """Keep the account of a name, if there is one, from being deleted: it is about to own something."""
+    """Keep the account of a name, which is about to own something, from being deleted."""
     held = select(literal(1)).where(accounts.c.name_folded == name.folded)
     connection.execute(held.with_for_update(read=True, key_share=True))
 
 
 def replace_password(connection: Connection, account: AccountId, password_hash: str, *, at: Instant) -> Account:
-    """Store another hash and end the account's browser sessions; returns the account. Raises NotFound."""
+    """Store another hash and end the browser sessions; returns the account.
+
+    Raises NotFound.
+    """
     replaced = update(accounts).where(accounts.c.id == account).values(password_hash=password_hash).returning(accounts)
     row = connection.execute(replaced).one_or_none()
     if row is None:
@@ -98,10 +107,10 @@ def replace_password(connection: Connection, account: AccountId, password_hash: 
 
 
 def change_admins_alone(connection: Connection) -> None:
-    """Wait until no other transaction is changing who administers the node or an organisation, and keep others waiting.
+    """Run transactions that may take the last admin away one at a time.
 
-    The first statement of such a transaction. Each of two who leave at once would see the other one stay. On SQLite the transaction has
-    the write lock already.
+    The first statement of such a transaction: each of two admins who leave at once would see the other one stay. On SQLite the
+    transaction has the write lock already.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ADMIN_CHANGES})

@@ -114,7 +114,10 @@ class SqlAuditLog:
 
 
 def insert_audit(connection: Connection, entries: Iterable[AuditEntry]) -> None:
-    """Append entries in the transaction of what they tell of. The last thing that it does: readers of the log wait for it."""
+    """Append entries in the transaction of what they tell of.
+
+    The last thing that it does: readers of the log wait for it.
+    """
     values = [_values(entry) for entry in entries]
     if values:
         connection.execute(insert(audit_log), values)

@@ -93,7 +93,7 @@ class ScopesText(TypeDecorator[frozenset[Scope]]):
 
 
 class DatasetIdsText(TypeDecorator[frozenset[DatasetId]]):
-    """Identities of datasets, sorted, a space between two. No datasets are an empty text, not NULL."""
+    """Identities of datasets, sorted, a space between two. None of them is an empty text."""
 
     impl = Text
     cache_ok = True

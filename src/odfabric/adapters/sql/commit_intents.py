@@ -6,11 +6,11 @@ Owns the rows and the JSON of what has no column. The column `new_head` holds th
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Row, delete, select
+from sqlalchemy import Row, delete, select, update
 
 from odfabric.adapters.sql.database import Database, insert_all_new, insert_new
 from odfabric.adapters.sql.jobs import hold_uncancelled
@@ -26,6 +26,7 @@ from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import DatasetKind
 from odfabric.model.multihash import Multihash
+from odfabric.ports.sealing import SealedRow, dataset_key_context
 
 
 class SqlCommitIntents:
@@ -64,6 +65,56 @@ class SqlCommitIntents:
         return [_intent(row) for row in rows]
 
 
+class SqlIntentKeys:
+    """A SealedStore: private keys of datasets whose first commit is under way. All intents are read at once, for they are few."""
+
+    name = "dataset keys of commits under way"
+    may_be_plain = False
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def is_plain(self, data: bytes) -> bool:
+        """See the port."""
+        return False
+
+    def rows(self, *, unlike: bytes, after: str | None, limit: int) -> Sequence[SealedRow]:
+        """See the port."""
+        with self._database.read() as connection:
+            found = connection.execute(select(commit_intents.c.new_head, commit_intents.c.document)).all()
+        rows = [_sealed_row(str(key), document) for key, document in found]
+        wanted = [row for row in rows if row and not row.data.startswith(unlike) and row.key > (after or "")]
+        return sorted(wanted, key=lambda row: row.key)[:limit]
+
+    def replace(self, changes: Sequence[tuple[SealedRow, bytes]]) -> int:
+        """See the port."""
+        replaced = 0
+        if changes:
+            with self._database.write() as connection:
+                for row, data in changes:
+                    at = commit_intents.c.new_head == parse_multihash(row.key)
+                    document = connection.execute(
+                        select(commit_intents.c.document).where(at).with_for_update()
+                    ).scalar_one_or_none()
+                    if document is not None and _sealed_row(row.key, document) == row:
+                        value = json.loads(document)
+                        value["entry"]["sealedKey"] = data.hex()
+                        connection.execute(update(commit_intents).where(at).values(document=_text(value)))
+                        replaced += 1
+        return replaced
+
+
+def _sealed_row(key: str, document: str) -> SealedRow | None:
+    entry = json.loads(document)["entry"]
+    if not entry or entry["sealedKey"] is None:
+        return None
+    return SealedRow(key, dataset_key_context(parse_dataset_id(entry["id"])), bytes.fromhex(entry["sealedKey"]))
+
+
+def _text(value: Mapping[str, object]) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
 def _document(intent: CommitIntent) -> str:
     records = [
         {"key": record.key_hash.hex(), "body": record.body_digest.hex(), "block": str(record.block_hash)}
@@ -79,7 +130,7 @@ def _document(intent: CommitIntent) -> str:
         "audit": [_audit_value(told) for told in intent.audit],
         "closing": intent.closing,
     }
-    return json.dumps(value, sort_keys=True)
+    return _text(value)
 
 
 def _entry_value(entry: CatalogEntry) -> dict[str, object]:

@@ -61,7 +61,7 @@ class SqlSubscriptions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def create(self, subscription: Subscription, *, audit: Sequence[AuditEntry] = ()) -> None:
+    def create(self, subscription: Subscription, *, secret: bytes, audit: Sequence[AuditEntry] = ()) -> None:
         """See the port."""
         # The head's row lock keeps commits of the dataset away, so that the newest message is the one of this head.
         head = select(heads.c.hash).where(heads.c.dataset_id == subscription.dataset_id).with_for_update()
@@ -75,7 +75,7 @@ class SqlSubscriptions:
                 "dataset_id": subscription.dataset_id,
                 "account": subscription.account,
                 "url": subscription.url,
-                "secret": subscription.secret,
+                "secret": secret,
                 "created_at": subscription.created_at,
                 "created_at_head": subscription.created_at_head,
                 "after_message": connection.execute(newest).scalar_one(),
@@ -93,6 +93,12 @@ class SqlSubscriptions:
         with self._database.read() as connection:
             found = connection.execute(wanted).one_or_none()
         return _subscription(found) if found else None
+
+    def secret(self, subscription_id: str) -> bytes | None:
+        """See the port."""
+        wanted = select(subscriptions.c.secret).where(subscriptions.c.id == subscription_id)
+        with self._database.read() as connection:
+            return connection.execute(wanted).scalar_one_or_none()
 
     def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Subscription]:
         """See the port."""
@@ -254,7 +260,6 @@ def _subscription(row: Row[tuple[object, ...]]) -> Subscription:
         dataset_id=row.dataset_id,
         account=row.account,
         url=row.url,
-        secret=row.secret,
         created_at=row.created_at,
         created_at_head=row.created_at_head,
     )

@@ -167,7 +167,10 @@ def visible_to(viewer: Viewer) -> ColumnElement[bool]:
 
 
 def insert_grants(connection: Connection, grants: Iterable[Grant]) -> None:
-    """The first grants on a dataset, in the transaction that makes it; those to accounts that are gone are left out."""
+    """The first grants on a dataset, in the transaction that makes it.
+
+    Those to accounts that are gone are left out.
+    """
     for grant in grants:
         try:
             if grant.grantee != EVERYONE:
@@ -178,7 +181,7 @@ def insert_grants(connection: Connection, grants: Iterable[Grant]) -> None:
 
 
 def insert_founder(connection: Connection, organisation: AccountId, founder: AccountId) -> None:
-    """The first admin of an organisation, in the transaction that makes it. Raises NotFound."""
+    """Its first admin, in the transaction that makes an organisation. Raises NotFound."""
     hold_account(connection, founder, kind=AccountKind.USER)
     _change(connection, _organisation(organisation), founder, before=None, after=_ADMIN)
 
@@ -189,7 +192,7 @@ def remove_relations_of_dataset(connection: Connection, dataset: DatasetId) -> N
 
 
 def remove_relations_of_account(connection: Connection, account: AccountId) -> None:
-    """Take back what an account that goes away was given, and its memberships and members.
+    """Take back the grants, memberships and members of an account that goes away.
 
     Raises LastAdmin if it is the only admin of an organisation. No other transaction may change admins meanwhile.
     """
@@ -212,7 +215,10 @@ def check_has_admin(connection: Connection, organisation: AccountId) -> None:
 def _change(
     connection: Connection, of: str, subject: Grantee, *, before: tuple[str, int] | None, after: str | None
 ) -> int:
-    """The compare-and-set: from a role and its version, None for no relation, to another; returns its version. Raises Changed."""
+    """The compare-and-set of a relation; returns the new version. Raises Changed.
+
+    `before` is the role and its version, None for no relation; `after` None removes it.
+    """
     if before is None:
         values = {"object": of, "subject": str(subject), "role": after, "version": 1}
         if not insert_new(connection, relations, values):
@@ -236,7 +242,10 @@ def _hold_dataset(connection: Connection, dataset: DatasetId) -> None:
 
 
 def _granted_to(grantees: Iterable[Grantee]) -> ColumnElement[bool]:
-    """Ids that an index on subjects has in one stretch for each grantee: looked up once, not once for each dataset."""
+    """Whether a dataset is granted to one of them.
+
+    Their ids are one stretch of the index on subjects for each grantee, read once and not once for each dataset.
+    """
     granted = select(func.substr(relations.c.object, len(_DATASET) + 1)).where(
         relations.c.subject.in_(sorted(str(grantee) for grantee in grantees)),
         _is_below(_DATASET),
@@ -245,7 +254,7 @@ def _granted_to(grantees: Iterable[Grantee]) -> ColumnElement[bool]:
 
 
 def _is_below(kind: str) -> ColumnElement[bool]:
-    """Whether the object is of a kind: a stretch of the index, up to the sign after the colon."""
+    """Whether the object is of a kind: up to the character after the colon."""
     return (relations.c.object >= kind) & (relations.c.object < kind.replace(":", ";"))
 
 

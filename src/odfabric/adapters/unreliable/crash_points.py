@@ -22,6 +22,9 @@ T = TypeVar("T")
 
 _CALLS: Mapping[str, str] = {
     "keys.create": "making the key pair of a new dataset",
+    "node_key.begin": "making a new key of the node current",
+    "node_key.drop_old": "taking away the keys of the node before the current one, after a last look at all secrets",
+    "sealed.replace": "storing secrets that are sealed with the new key of the node",
     "object.info.put": "writing the alias of a new dataset beside its objects",
     "object.block.put": "storing a metadata block, before its commit",
     "object.data.put": "storing a data slice, before its commit",

@@ -29,6 +29,7 @@ from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.outbox import Outbox
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
 from odfabric.ports.removed_datasets import RemovedDatasets
+from odfabric.ports.sealing import KeyRotation, SealedStore
 from odfabric.ports.state_index import StateIndex
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 from odfabric.ports.usage import Usage
@@ -132,7 +133,7 @@ CURSORS = PortCalls(
 )
 SUBSCRIPTIONS = PortCalls(
     effects={"create": "subscription.create", "delete": "subscription.delete"},
-    reads={"get": "subscription.get", "of_dataset": "subscription.of_dataset"},
+    reads={name: f"subscription.{name}" for name in ("get", "secret", "of_dataset")},
 )
 DELIVERIES = PortCalls(
     effects={
@@ -196,6 +197,8 @@ ENGINE = PortCalls(
     reads={"info": "engine.info", "migrate_query": "engine.migrate"},
 )
 KEYS = PortCalls(effects={"create": "keys.create"})
+NODE_KEY = PortCalls(effects={"begin": "node_key.begin", "drop_old": "node_key.drop_old"})
+SEALED_STORE = PortCalls(effects={"replace": "sealed.replace"}, reads={"rows": "sealed.rows"})
 HTTP_SOURCE = PortCalls(reads={"fetch": "source.fetch"})
 POLLING_FILES = PortCalls(reads={"glob": "source.glob", "file": "source.file"})
 PREPARATION = PortCalls(
@@ -299,6 +302,14 @@ class Interceptor(ABC):
     def keys(self, port: DatasetKeys) -> DatasetKeys:
         """Key pairs."""
         return self.wrap(port, KEYS)
+
+    def node_key(self, port: KeyRotation) -> KeyRotation:
+        """Changes of the node's key."""
+        return self.wrap(port, NODE_KEY)
+
+    def sealed_store(self, port: SealedStore) -> SealedStore:
+        """One kind of sealed secrets."""
+        return self.wrap(port, SEALED_STORE)
 
     def http_source(self, port: HttpSource) -> HttpSource:
         """Polling over HTTP."""

@@ -235,7 +235,7 @@ class _Demo:
         def listen(progress: Mapping[str, object]) -> None:
             self._output.progress(f"  … {progress.get('stage', '')}")
 
-        return NodeBackend(node.url, token=node.token, account="local", listener=listen)
+        return NodeBackend(node.url, token=node.token, listener=listen)
 
     def _subscribe(self, node: RunningNode, name: str) -> str:
         answer = httpx.post(

@@ -5,11 +5,15 @@ events (C), then those in which we are stricter than the reference (X); the firs
 the reference's error name in `kind` and the rule's id in `place.rule`. Not here: whether stored bytes hash to the expected
 value (rule D1) and whether the head is still the same when it moves (F1): `usecases.commit`.
 
-| X1 | AddData only in root datasets                 | X6 | the first transaction over an input starts at its beginning |
-| X2 | ExecuteTransform only in derivative ones      | X7 | system time at most five minutes ahead of ours              |
-| X3 | SetTransform only in derivative ones          | X8 | column names stay once there are records                    |
-| X4 | sources only in root datasets                 | X9 | SetDataSchema has exactly one of its two forms              |
-| X5 | the first data block carries no previous offset |  |                                                             |
+| X1 | AddData only in root datasets                   | X8  | column names stay once there are records                |
+| X2 | ExecuteTransform only in derivative ones        | X9  | SetDataSchema has exactly one of its two forms          |
+| X3 | SetTransform only in derivative ones            | X10 | offsets and sizes fit signed 64-bit integers            |
+| X4 | sources only in root datasets                   | X11 | times are in the years 0001 to 9999                     |
+| X5 | the first data block carries no previous offset | X12 | the four system columns have four names, none empty     |
+| X6 | the first transaction over an input starts at its beginning | X13 | a schema decodes, and its names are distinct |
+| X7 | system time at most five minutes ahead of ours  | X14 | offsets of inputs do not go back                        |
+
+X10 to X14 are judged by `chain.bounds`.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from odfabric.domain.chain.bounds import check_bounds
 from odfabric.domain.chain.state import (
     ChainState,
     DataEvent,
@@ -68,13 +73,14 @@ def validate_append(
     """Judge whether `block` may follow the chain that `state` describes.
 
     `now` is given where blocks of others are received: system times more than `ahead_s_max` seconds later are refused.
-    Raises InvalidBlock; what comes out of upgrading a legacy schema is raised as it is.
+    Raises InvalidBlock.
     """
     _check_block(block)
     _check_link(state, block)
     _check_event(state, block.event)
     _check_kind(state, block.event)
     _check_not_ahead(block, now=now, ahead_s_max=ahead_s_max)
+    check_bounds(block)
 
 
 def _refused(rule: str, message: str, *, kind: str, hint: str | None = None) -> InvalidBlock:

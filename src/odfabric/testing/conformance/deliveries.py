@@ -24,21 +24,26 @@ from odfabric.testing.conformance.examples import (
 from odfabric.testing.conformance.together import THREADS, outcomes_of_threads
 
 LEASE_MS = 1000
+SECRET = bytes(range(224, 256))
 
 
-def subscribe(storage: StoragePorts, chain: GrowingChain, name: str = "s1") -> Subscription:
-    """A subscription from the present head on."""
+def subscription_of(chain: GrowingChain, name: str = "s1") -> Subscription:
+    """A subscription from the present head on, not stored yet."""
     assert chain.head is not None
-    subscription = Subscription(
+    return Subscription(
         id=name,
         dataset_id=chain.id,
         account="local",
         url="https://receiver.example/hook?a=1",
-        secret=b"\x00secret\xff",
         created_at=NOW,
         created_at_head=chain.head,
     )
-    storage.subscriptions.create(subscription)
+
+
+def subscribe(storage: StoragePorts, chain: GrowingChain, name: str = "s1") -> Subscription:
+    """The same, stored."""
+    subscription = subscription_of(chain, name)
+    storage.subscriptions.create(subscription, secret=SECRET)
     return subscription
 
 
@@ -66,6 +71,7 @@ class SubscriptionsContract:
         subscribe(storage, other, "other")
         assert storage.subscriptions.get("aa") == made[1]
         assert storage.subscriptions.get("nothing") is None
+        assert [storage.subscriptions.secret(name) for name in ("aa", "nothing")] == [SECRET, None]
         assert list(storage.subscriptions.of_dataset(chain.id, limit=10)) == made
         assert list(storage.subscriptions.of_dataset(chain.id, limit=2)) == made[:2]
         assert list(storage.subscriptions.of_dataset(entry_of("nothing").id, limit=2)) == []
@@ -74,12 +80,14 @@ class SubscriptionsContract:
         chain = new_chain(storage.chains)
         subscription = subscribe(storage, chain)
         with pytest.raises(AlreadyExists):
-            storage.subscriptions.create(replace(subscription, url="https://other.example"))
+            storage.subscriptions.create(replace(subscription, url="https://other.example"), secret=b"other" * 8)
         with pytest.raises(NotFound):
-            storage.subscriptions.create(replace(subscription, id="s2", dataset_id=entry_of("nothing").id))
+            storage.subscriptions.create(
+                replace(subscription, id="s2", dataset_id=entry_of("nothing").id), secret=SECRET
+            )
         chain.grow()
         with pytest.raises(HeadMoved) as moved:
-            storage.subscriptions.create(replace(subscription, id="s2"))
+            storage.subscriptions.create(replace(subscription, id="s2"), secret=SECRET)
         assert moved.value.actual == str(chain.head)
         assert list(storage.subscriptions.of_dataset(chain.id, limit=10)) == [subscription]
 
@@ -89,6 +97,7 @@ class SubscriptionsContract:
         assert storage.subscriptions.delete("s1")
         assert not storage.subscriptions.delete("s1")
         assert storage.subscriptions.get("s1") is None
+        assert storage.subscriptions.secret("s1") is None
         assert list(storage.subscriptions.of_dataset(chain.id, limit=10)) == []
 
     def test_each_move_after_the_subscription_is_delivered_once(self, storage: StoragePorts) -> None:

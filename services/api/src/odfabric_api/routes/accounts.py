@@ -10,21 +10,20 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.model.account import Account, OrganisationRole
+from odfabric.model.account import OrganisationRole
 from odfabric.usecases.people.accounts import change_account, delete_account, find_account
 from odfabric.usecases.people.organisations import create_organisation, list_members, set_member
 from odfabric.usecases.people.sign_in import change_password
+from odfabric.usecases.people.values import account_value, myself_value, role_value
 from odfabric_api.auth import Member, manages, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
+from odfabric_api.people_answers import managed_answer
 from odfabric_api.people_schemas import (
     AccountView,
     ManagedAccountView,
     MemberList,
     MemberView,
     Myself,
-    account_value,
-    managed_value,
-    role_value,
 )
 from odfabric_api.preconditions import VERSION_MATCH, header_parameters, version_of, version_tag
 from odfabric_api.schemas import answers
@@ -68,15 +67,7 @@ def get_myself(request: Request, caller: Member) -> Response:
     """Of the token or session that the request carries."""
     account = caller.account
     assert account is not None
-    value = {
-        "id": str(account.id),
-        "accountName": str(account.name),
-        "account": managed_value(account),
-        "organisations": [{"name": str(found.name), "role": role.value} for found, role in caller.organisations],
-        "scopes": sorted(scope.value for scope in caller.scopes),
-        "token": caller.token,
-    }
-    return JSONResponse(value)
+    return JSONResponse(myself_value(caller, account))
 
 
 @router.put(
@@ -100,7 +91,7 @@ def get_account(request: Request, caller: Member, name: AccountName) -> Response
     """With e-mail, limits and version for itself and its admins."""
     node = node_of(request)
     account = find_account(name, subject=caller, ports=node.people)
-    return _answer(account) if manages(request, caller, account) else JSONResponse(account_value(account))
+    return managed_answer(account) if manages(request, caller, account) else JSONResponse(account_value(account))
 
 
 @router.patch(
@@ -122,7 +113,7 @@ async def patch_account(request: Request, caller: Member, name: AccountName) -> 
         subject=caller,
         ports=node.people,
     )
-    return _answer(await to_thread.run_sync(change))
+    return managed_answer(await to_thread.run_sync(change))
 
 
 @router.delete("/accounts/{name}", status_code=204, summary="Delete an account", responses=answers(None, status=204))
@@ -152,7 +143,7 @@ async def post_organisation(request: Request, caller: Member) -> Response:
         ports=node.people,
     )
     made = await to_thread.run_sync(create)
-    return _answer(made, status=201, headers={"location": f"/accounts/{made.name}"})
+    return managed_answer(made, status=201, headers={"location": f"/accounts/{made.name}"})
 
 
 @router.get("/orgs/{name}/members", summary="Members", responses=answers(MemberList, text="All of them, by name"))
@@ -200,8 +191,3 @@ def delete_member(request: Request, caller: Member, name: AccountName, member: M
     """Members may leave by themselves; the last admin may not."""
     set_member(name, member, None, version=version_of(request), subject=caller, ports=node_of(request).people)
     return Response(status_code=204)
-
-
-def _answer(account: Account, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    sent = {**(headers or {}), "etag": version_tag(account.version)}
-    return JSONResponse(managed_value(account), status_code=status, headers=sent)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Annotated, Literal
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.errors import InvalidRequest, Place
 from odfabric.formats.references import parse_dataset_ref
-from odfabric.model.account import Account, AccountKind, AccountLimits
-from odfabric.model.audit import AuditOutcome, StoredAuditEntry
-from odfabric.model.instant import Instant
+from odfabric.model.account import AccountKind, AccountLimits
+from odfabric.model.audit import AuditOutcome
 from odfabric.usecases.people.accounts import (
     create_account,
     list_accounts,
@@ -32,8 +30,10 @@ from odfabric.usecases.people.invitations import (
     reset_password,
     revoke_invitation,
 )
+from odfabric.usecases.people.values import audit_value, invitation_url, invitation_value, managed_value
 from odfabric_api.auth import Admin, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
+from odfabric_api.people_answers import managed_answer
 from odfabric_api.people_schemas import (
     AccountPage,
     AuditPage,
@@ -41,10 +41,8 @@ from odfabric_api.people_schemas import (
     InvitationList,
     InvitationMade,
     ManagedAccountView,
-    invitation_value,
-    managed_value,
 )
-from odfabric_api.preconditions import VERSION_MATCH, header_parameters, version_of, version_tag
+from odfabric_api.preconditions import VERSION_MATCH, check_page_limit, header_parameters, instant_of, version_of
 from odfabric_api.schemas import answers
 from odfabric_api.sessions import public_origin
 
@@ -99,7 +97,7 @@ def get_accounts(
 ) -> Response:
     """In order of names."""
     node = node_of(request)
-    _check_limit(limit, node.settings.page_rows_max)
+    check_page_limit(limit, node.settings.page_rows_max)
     found = list_accounts(
         subject=caller, kind=AccountKind(kind) if kind else None, after=after, limit=limit, ports=node.people
     )
@@ -130,7 +128,7 @@ async def post_account(request: Request, caller: Admin) -> Response:
         ports=node.people,
     )
     made = await to_thread.run_sync(create)
-    return _answer(made, status=201, headers={"location": f"/accounts/{made.name}"})
+    return managed_answer(made, status=201, headers={"location": f"/accounts/{made.name}"})
 
 
 @router.patch(
@@ -151,7 +149,7 @@ async def patch_standing(request: Request, caller: Admin, name: AccountName) -> 
             version = None if version is None else account.version
         if body.is_suspended is not None:
             account = set_suspended(name, body.is_suspended, version=version, subject=caller, ports=node.people)
-        return _answer(account)
+        return managed_answer(account)
 
     return await to_thread.run_sync(change)
 
@@ -173,7 +171,7 @@ async def put_limits(request: Request, caller: Admin, name: AccountName) -> Resp
         queries_at_once_max=body.queries_at_once_max,
     )
     change = partial(set_limits, name, limits, version=version_of(request), subject=caller, ports=node.people)
-    return _answer(await to_thread.run_sync(change))
+    return managed_answer(await to_thread.run_sync(change))
 
 
 @router.post(
@@ -194,8 +192,7 @@ async def post_invitation(request: Request, caller: Admin) -> Response:
         return invite(name=body.name, email=body.email, is_admin=body.is_admin, subject=caller, ports=node.people)
 
     issued = await to_thread.run_sync(create)
-    url = f"{public_origin(request)}/setup?code={quote(issued.code)}"
-    value = {**_invitation(issued, body.reset_of), "url": url}
+    value = {**_invitation(issued, body.reset_of), "url": invitation_url(public_origin(request), issued.code)}
     return JSONResponse(value, status_code=201)
 
 
@@ -257,15 +254,15 @@ def get_audit(
 ) -> Response:
     """What was done to rights, accounts, tokens and datasets, and what was refused. All of it goes on into `system/audit`."""
     node = node_of(request)
-    _check_limit(limit, node.settings.page_rows_max)
+    check_page_limit(limit, node.settings.page_rows_max)
     found = node.ports.audit.page(
         after=after,
         kinds=frozenset(part.strip() for part in kind.split(",")) if kind else None,
         account=account,
         target=target,
         outcome=AuditOutcome(outcome) if outcome else None,
-        since=_instant("since", since),
-        until=_instant("until", until),
+        since=instant_of("since", since) if since is not None else None,
+        until=instant_of("until", until) if until is not None else None,
         limit=limit,
     )
     headers = {}
@@ -274,50 +271,8 @@ def get_audit(
         asked = {name: value for name, value in given.items() if value is not None}
         page = urlencode({"limit": limit, "after": found[-1].id, **asked})
         headers["link"] = f'</admin/audit?{page}>; rel="next"'
-    return JSONResponse({"entries": [_entry(each) for each in found]}, headers=headers)
-
-
-def _entry(stored: StoredAuditEntry) -> dict[str, object]:
-    entry = stored.entry
-    return {
-        "id": stored.id,
-        "kind": entry.kind.value,
-        "at": str(entry.at),
-        "lastAt": str(stored.last_at),
-        "count": stored.count,
-        "outcome": entry.outcome.value,
-        "actor": {
-            "account": entry.actor.account,
-            "name": entry.actor.name,
-            "token": entry.actor.token,
-            "address": entry.actor.address,
-        },
-        "target": entry.target,
-        "dataset": str(entry.dataset) if entry.dataset else None,
-        "detail": dict(entry.detail),
-    }
+    return JSONResponse({"entries": [audit_value(each) for each in found]}, headers=headers)
 
 
 def _invitation(issued: IssuedInvitation, account: str | None) -> dict[str, object]:
     return {**invitation_value(issued.invitation, None), "account": account}
-
-
-def _answer(account: Account, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    sent = {**(headers or {}), "etag": version_tag(account.version)}
-    return JSONResponse(managed_value(account), status_code=status, headers=sent)
-
-
-def _check_limit(limit: int, maximum: int) -> None:
-    if not 1 <= limit <= maximum:
-        raise InvalidRequest(f"limit is between 1 and {maximum}", place=Place(field="limit"), hint="use pages")
-
-
-def _instant(field: str, text: str | None) -> Instant | None:
-    if text is None:
-        return None
-    try:
-        return Instant.parse(text)
-    except ValueError:
-        raise InvalidRequest(
-            f"not an RFC 3339 time: {text!r}", place=Place(field=field), hint="e.g. 2026-01-31T12:00:00Z"
-        ) from None

@@ -10,7 +10,7 @@ from anyio import from_thread
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from odfabric.errors import InvalidRequest, LimitExceeded, Place
+from odfabric.errors import LimitExceeded
 from odfabric.model.instant import Instant
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.push_data import PushData
@@ -18,7 +18,14 @@ from odfabric.usecases.read_tail import ReadTail
 from odfabric_api.auth import Caller, PushableDataset, ReadableDataset, node_of
 from odfabric_api.capacity import Capacity
 from odfabric_api.jobs_answer import accepted, answer_when_done
-from odfabric_api.preconditions import IF_MATCH, header_parameters, if_match_of, media_type_of, wait_s_of
+from odfabric_api.preconditions import (
+    IF_MATCH,
+    header_parameters,
+    if_match_of,
+    instant_of,
+    media_type_of,
+    wait_s_of,
+)
 from odfabric_api.schemas import Accepted, Metadata, PushResult, Rows, answers
 
 router = APIRouter(tags=["data"])
@@ -121,16 +128,7 @@ def metadata(
 
 def _event_time(request: Request) -> Instant | None:
     text = request.headers.get("odf-event-time")
-    if text is None:
-        return None
-    try:
-        return Instant.parse(text)
-    except ValueError:
-        raise InvalidRequest(
-            f"not an RFC 3339 time: {text[:100]!r}",
-            place=Place(field="odf-event-time"),
-            hint="e.g. 2026-01-31T12:00:00Z",
-        ) from None
+    return None if text is None else instant_of("odf-event-time", text)
 
 
 def _chunks(request: Request, *, bytes_max: int) -> Iterator[bytes]:

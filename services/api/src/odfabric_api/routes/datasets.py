@@ -35,7 +35,7 @@ from odfabric_api.auth import (
 )
 from odfabric_api.contract import check_media_type
 from odfabric_api.json_body import read_body
-from odfabric_api.preconditions import IF_MATCH, header_parameters, if_match_of, media_type_of
+from odfabric_api.preconditions import IF_MATCH, check_page_limit, header_parameters, if_match_of, media_type_of
 from odfabric_api.schemas import DatasetCreated, DatasetFound, DatasetPage, SourcesChanged, TransformChanged, answers
 
 router = APIRouter(tags=["datasets"])
@@ -97,10 +97,7 @@ def list_datasets(
 ) -> Response:
     """A page in order of names; the Link header leads to the next one."""
     node = node_of(request)
-    if not 1 <= limit <= node.settings.page_rows_max:
-        raise InvalidRequest(
-            f"limit is between 1 and {node.settings.page_rows_max}", place=Place(field="limit"), hint="use pages"
-        )
+    check_page_limit(limit, node.settings.page_rows_max)
     start = node.seen_by(caller).local_alias(*_account_and_name(after)) if after is not None else None
     page = node.datasets(by=caller, after=start, limit=limit)
     headers = {}

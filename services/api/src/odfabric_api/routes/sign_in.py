@@ -16,12 +16,12 @@ from odfabric.usecases.people.devices import decide_device, look_at_device, show
 from odfabric.usecases.people.invitations import accept, look_at
 from odfabric.usecases.people.sign_in import check_password, open_session
 from odfabric.usecases.people.tokens import IssuedToken, revoke_token
-from odfabric.usecases.problem import problem_document
+from odfabric.usecases.people.values import managed_value
 from odfabric_api.auth import Member, Subject, node_of, page_visitor
 from odfabric_api.forms import read_form
 from odfabric_api.json_body import JsonModel, json_body, read_json
-from odfabric_api.people_schemas import SessionView, managed_value
-from odfabric_api.problems import status_of
+from odfabric_api.people_schemas import SessionView
+from odfabric_api.problems import problem_status
 from odfabric_api.schemas import answers
 from odfabric_api.sessions import close_cookie, cookie_of, csrf_token, open_cookie, public_origin
 from odfabric_api.sign_in_pages import device_page, login_page, message_page, setup_page
@@ -75,7 +75,7 @@ def delete_session(request: Request, caller: Member) -> Response:
 @router.get("/login", include_in_schema=False)
 def get_login(request: Request, then: Annotated[str, Query(max_length=500)] = START_PAGE) -> HTMLResponse:
     """The page for name and password."""
-    return login_page(then=own_page(then))
+    return login_page(then=own_page(then), providers=providers_of(request))
 
 
 @router.post("/login", include_in_schema=False)
@@ -89,7 +89,9 @@ async def post_login(request: Request) -> Response:
         _, issued = await to_thread.run_sync(lambda: _signed_in(request, name, password))
         return with_session(request, RedirectResponse(then, status_code=303), issued)
     except OdfError as error:
-        return login_page(then=then, problem=error.message, status=_status(error))
+        return login_page(
+            then=then, problem=error.message, providers=providers_of(request), status=problem_status(error)
+        )
 
 
 @router.get("/setup", include_in_schema=False)
@@ -111,7 +113,7 @@ def get_device(request: Request, code: Annotated[str | None, Query(max_length=50
     """The page on which a person approves a device; first they sign in."""
     visitor, session = page_visitor(request)
     if visitor.account is None or session is None:
-        return login_page(then=f"/device?code={code}" if code else "/device")
+        return login_page(then=f"/device?code={code}" if code else "/device", providers=providers_of(request))
     return _device_page(request, visitor, session, code)
 
 
@@ -120,6 +122,11 @@ async def post_device(request: Request) -> Response:
     """What the page sends."""
     form = await read_form(request, frozenset({"code", "csrf", "decision"}))
     return await to_thread.run_sync(lambda: _decided(request, form))
+
+
+def providers_of(request: Request) -> list[tuple[str, str]]:
+    """Names and labels of the identity providers by which people may sign in."""
+    return [(each.name, each.label) for each in node_of(request).ports.identities.providers()]
 
 
 def own_page(then: str) -> str:
@@ -185,7 +192,7 @@ def _setup_page(request: Request, code: str, *, problem: OdfError | None) -> HTM
         is_new=account is None,
         characters_min=people.password_rules.characters_min,
         problem=text,
-        status=200 if problem is None else _status(problem),
+        status=200 if problem is None else problem_status(problem),
     )
 
 
@@ -200,7 +207,7 @@ def _device_page(
             found = look_at_device(code, subject=visitor, ports=node_of(request).people)
             user_code, client = shown_user_code(found.user_code), found.client
         except OdfError as error:
-            problem, status = f"{error.message} ({error.hint})", _status(error)
+            problem, status = f"{error.message} ({error.hint})", problem_status(error)
     return device_page(
         user_code=user_code,
         client=client,
@@ -228,7 +235,3 @@ def _decided(request: Request, form: dict[str, str]) -> Response:
 
 def _address(request: Request) -> str | None:
     return request.client.host if request.client else None
-
-
-def _status(error: OdfError) -> int:
-    return status_of(problem_document(error))

@@ -7,12 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from odfabric.errors import InvalidRequest, Place
 from odfabric.formats.multihash import parse_multihash
-from odfabric.model.instant import Instant
 from odfabric.usecases.read_state import ReadState
 from odfabric_api.auth import Caller, ReadableDataset, node_of, querying
 from odfabric_api.capacity import Capacity
+from odfabric_api.preconditions import instant_of
 from odfabric_api.schemas import StateAnswer, answers
 
 router = APIRouter(tags=["data"])
@@ -49,7 +48,7 @@ async def state(
     `source` says whether the current-state index told them or a replay of the chain; the rows are the same.
     """
     asked = ReadState(
-        as_at=None if as_at is None else _instant(as_at),
+        as_at=None if as_at is None else instant_of("asAt", as_at),
         as_of_block=None if as_of_block is None else parse_multihash(as_of_block),
         skip=skip,
         limit=limit,
@@ -60,12 +59,3 @@ async def state(
     # A replay is as much work as a query, so it has a place among those.
     with querying(request, caller):
         return await capacity.run_query(lambda: JSONResponse(node_of(request).state(entry, asked)))
-
-
-def _instant(text: str) -> Instant:
-    try:
-        return Instant.parse(text)
-    except ValueError:
-        raise InvalidRequest(
-            f"not an RFC 3339 time: {text!r}", place=Place(field="asAt"), hint="e.g. 2026-01-31T12:00:00Z"
-        ) from None

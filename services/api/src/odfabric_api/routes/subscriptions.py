@@ -42,7 +42,7 @@ async def subscribe(request: Request, entry: FollowableDataset, caller: Caller) 
     body = await read_json(request, SubscriptionBody, bytes_max=node.settings.json_body_bytes_max)
     secret = parse_secret(body.secret) if body.secret is not None else None
     made = await to_thread.run_sync(lambda: node.subscribe(entry, by=caller, url=body.url, secret=secret))
-    return JSONResponse({**_value(made), "secret": secret_text(made.secret)}, status_code=201)
+    return JSONResponse({**_value(made.subscription), "secret": secret_text(made.secret)}, status_code=201)
 
 
 @router.get(

@@ -15,9 +15,9 @@ from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.account import Account
 from odfabric.model.credential import AccessToken, Scope, TokenKind
 from odfabric.model.identity import DatasetId
-from odfabric.model.instant import Instant
 from odfabric.usecases.people.tokens import (
     DATASETS_MAX,
+    LISTED_KINDS,
     NewToken,
     create_token,
     inspect_token,
@@ -25,10 +25,12 @@ from odfabric.usecases.people.tokens import (
     revoke_token,
     state_of,
 )
+from odfabric.usecases.people.values import KINDS_OF_TOKENS, token_value
 from odfabric.wiring import Node
 from odfabric_api.auth import Member, Subject, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
-from odfabric_api.people_schemas import TokenMade, TokenPage, TokenView, token_value
+from odfabric_api.people_schemas import TokenMade, TokenPage, TokenView
+from odfabric_api.preconditions import check_page_limit, instant_of
 from odfabric_api.schemas import answers
 
 router = APIRouter(tags=["tokens"])
@@ -36,7 +38,6 @@ router = APIRouter(tags=["tokens"])
 TokenId = Annotated[str, Path(description="Id of the token, as the answer 201 told it")]
 AccountQuery = Annotated[str | None, Query(description="Whose: an account that the caller manages; default: its own")]
 
-_KINDS = {"personal": TokenKind.PERSONAL, "service": TokenKind.SERVICE, "reference": TokenKind.REFERENCE}
 PAGE_ROWS_DEFAULT = 100
 
 
@@ -96,11 +97,8 @@ def get_tokens(
 ) -> Response:
     """Those that are not revoked, without their secrets."""
     node = node_of(request)
-    if not 1 <= limit <= node.settings.page_rows_max:
-        raise InvalidRequest(
-            f"limit is between 1 and {node.settings.page_rows_max}", place=Place(field="limit"), hint="use pages"
-        )
-    kinds = frozenset({TokenKind.SESSION}) if kind == "session" else frozenset(_KINDS.values())
+    check_page_limit(limit, node.settings.page_rows_max)
+    kinds = frozenset({TokenKind.SESSION}) if kind == "session" else LISTED_KINDS
     found = list_tokens(of=account, kinds=kinds, after=after, limit=limit, subject=caller, ports=node.people)
     headers = {}
     if len(found) == limit:
@@ -153,25 +151,16 @@ def _inspected(text: str, caller: Subject, node: Node) -> tuple[AccessToken, Acc
 def _wanted(body: TokenBody, caller: Subject, node: Node) -> NewToken:
     return NewToken(
         name=body.name,
-        kind=_KINDS[body.kind],
+        kind=KINDS_OF_TOKENS[body.kind],
         scopes=frozenset(map(Scope, body.scopes)),
         datasets=None if body.datasets is None else frozenset(_dataset(each, caller, node) for each in body.datasets),
-        expires_at=None if body.expires_at is None else _instant(body.expires_at),
+        expires_at=None if body.expires_at is None else instant_of("expiresAt", body.expires_at),
     )
 
 
 def _dataset(text: str, caller: Subject, node: Node) -> DatasetId:
     """The dataset of a name or an id that the caller may read. Raises NotFound, InvalidName."""
     return node.seen_by(caller).resolve(parse_dataset_ref(text)).id
-
-
-def _instant(text: str) -> Instant:
-    try:
-        return Instant.parse(text)
-    except ValueError:
-        raise InvalidRequest(
-            f"not an RFC 3339 time: {text!r}", place=Place(field="expiresAt"), hint="e.g. 2027-01-31T12:00:00Z"
-        ) from None
 
 
 def _value(token: AccessToken, account: Account, node: Node) -> dict[str, object]:

@@ -1,0 +1,132 @@
+"""Ports whose rows hold secrets, over those that store what they are given.
+
+Owns the moment at which a secret is sealed, and that nothing sealed is written, or read to be carried elsewhere, but within
+`Sealing.kept`: so a key that a rotation takes away is not the key of a row that is written later. Invariant: `local` never sees the
+secret of a subscription in the clear. Source: ADR 0048.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from odfabric.errors import Corrupt
+from odfabric.model.audit import AuditEntry
+from odfabric.model.commit import CatalogEntry, CommitIntent
+from odfabric.model.identity import DatasetId
+from odfabric.model.multihash import Multihash
+from odfabric.model.subscription import Subscription
+from odfabric.ports.chain_writer import ChainWriter
+from odfabric.ports.commit_intents import CommitIntents
+from odfabric.ports.sealing import (
+    Sealing,
+    dataset_key_context,
+    is_plain_webhook_secret,
+    renewed,
+    webhook_secret_context,
+)
+from odfabric.ports.subscriptions import Subscriptions
+
+_log = logging.getLogger(__name__)
+
+
+class SealedSubscriptions:
+    """A Subscriptions. Secrets that an older release has stored in the clear are read as they are."""
+
+    def __init__(self, local: Subscriptions, sealing: Sealing) -> None:
+        self._local = local
+        self._sealing = sealing
+
+    def create(self, subscription: Subscription, *, secret: bytes, audit: Sequence[AuditEntry] = ()) -> None:
+        """See the port."""
+        with self._sealing.kept():
+            sealed = self._sealing.seal(secret, context=webhook_secret_context(subscription.id))
+            self._local.create(subscription, secret=sealed, audit=audit)
+
+    def get(self, subscription_id: str) -> Subscription | None:
+        """See the port."""
+        return self._local.get(subscription_id)
+
+    def secret(self, subscription_id: str) -> bytes | None:
+        """See the port."""
+        with self._sealing.kept():
+            stored = self._local.secret(subscription_id)
+        if stored is None or is_plain_webhook_secret(stored):
+            return stored
+        return self._sealing.open(stored, context=webhook_secret_context(subscription_id))
+
+    def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Subscription]:
+        """See the port."""
+        return self._local.of_dataset(dataset, limit=limit)
+
+    def delete(self, subscription_id: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
+        """See the port."""
+        return self._local.delete(subscription_id, audit=audit)
+
+
+def sealed_chains(local: ChainWriter, sealing: Sealing) -> ChainWriter:
+    """The same; keys of new datasets are stored under the key of the node that is current then."""
+    return cast(ChainWriter, _SealedChains(local, sealing))
+
+
+class _SealedChains:
+    def __init__(self, local: ChainWriter, sealing: Sealing) -> None:
+        self._local = local
+        self._sealing = sealing
+
+    def append(self, dataset: DatasetId, *, entry: CatalogEntry | None = None, **others: Any) -> None:
+        """See the port."""
+        if entry is None or entry.sealed_key is None:
+            self._local.append(dataset, entry=entry, **others)
+            return
+        with self._sealing.kept():
+            self._local.append(dataset, entry=_with_current_key(entry, self._sealing), **others)
+
+    def adopt(self, dataset: DatasetId, *, entry: CatalogEntry | None = None, **others: Any) -> None:
+        """See the port."""
+        if entry is None or entry.sealed_key is None:
+            self._local.adopt(dataset, entry=entry, **others)
+            return
+        with self._sealing.kept():
+            self._local.adopt(dataset, entry=_with_current_key(entry, self._sealing), **others)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._local, name)
+
+
+class SealedIntents:
+    """A CommitIntents; what is read from it can be opened, and so be stored elsewhere, after the key that sealed it is gone."""
+
+    def __init__(self, local: CommitIntents, sealing: Sealing) -> None:
+        self._local = local
+        self._sealing = sealing
+
+    def add(self, intent: CommitIntent) -> None:
+        """See the port."""
+        if intent.entry is None or intent.entry.sealed_key is None:
+            self._local.add(intent)
+            return
+        with self._sealing.kept():
+            self._local.add(replace(intent, entry=_with_current_key(intent.entry, self._sealing)))
+
+    def drop(self, key: Multihash) -> None:
+        """See the port."""
+        self._local.drop(key)
+
+    def all(self) -> Sequence[CommitIntent]:
+        """See the port."""
+        with self._sealing.kept():
+            return self._local.all()
+
+
+def _with_current_key(entry: CatalogEntry, sealing: Sealing) -> CatalogEntry:
+    """A key that nothing opens is stored as it is: the dataset is of use without it."""
+    assert entry.sealed_key is not None
+    try:
+        sealed = renewed(sealing, entry.sealed_key, context=dataset_key_context(entry.id))
+    except Corrupt as error:
+        _log.warning("the private key of dataset %s: %s", entry.id, error)
+        return entry
+    return replace(entry, sealed_key=sealed)

@@ -1,0 +1,46 @@
+"""`odf system rotate-key`: give the node a new key for its secrets at rest."""
+
+from __future__ import annotations
+
+import typer
+
+from odfabric.cli.context import context_of
+from odfabric.cli.recovery_commands import settings_on_stores
+from odfabric.errors import NotFound
+
+REFUSED = 1
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to `odf system`."""
+    app.command("rotate-key")(rotate_key)
+
+
+def rotate_key(context: typer.Context) -> None:
+    """Make a new key, seal all secrets of the node with it, and remove the old one. Exit code 1 if a secret cannot be opened.
+
+    The node may run meanwhile. A rotation that was interrupted goes on when this is run again. Back up the key file before and after.
+    """
+    from odfabric.wiring import is_workspace, rotate_node_key
+
+    given = context_of(context)
+    output = given.output
+    settings = settings_on_stores(given)
+    if not is_workspace(settings):
+        raise NotFound("workspace", str(settings.workspace), hint="name it with --workspace")
+    done = rotate_node_key(settings, listener=lambda store, sealed: output.progress(f"{store}: {sealed}"))
+    output.clear()
+    if output.as_json:
+        output.document(done.to_value())
+    else:
+        if done.resumed:
+            output.say("an interrupted rotation goes on")
+        left = {one.store for one in done.unopened.values()}
+        for store, sealed in done.sealed.items():
+            says = f"{sealed} sealed with the new key" if sealed or store in left else "up to date"
+            output.result(None, f"{store}: {says}")
+        output.result(None, f"old keys removed: {done.keys_dropped}")
+        for one in done.unopened.values():
+            output.result(None, f"{one.store}, {one.key}: {one.problem}")
+    if done.unopened:
+        raise typer.Exit(REFUSED)
