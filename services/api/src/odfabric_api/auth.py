@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -217,13 +216,14 @@ def recheck(request: Request, entry: CatalogEntry) -> Callable[[], None]:
     """
     authentication: Authentication = request.app.state.authentication
     node = node_of(request)
-    checked_at = time.monotonic()
+    seconds: Callable[[], float] = request.app.state.monotonic
+    checked_at = seconds()
 
     def check() -> None:
         nonlocal checked_at
-        if time.monotonic() - checked_at >= RECHECK_S:
+        if (now := seconds()) - checked_at >= RECHECK_S:
             node.access.require(authentication.subject(request), Action.READ, entry)
-            checked_at = time.monotonic()
+            checked_at = now
 
     return check
 
