@@ -7,16 +7,15 @@ get one answer for the three; whoever has an account is told of the third that i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.formats.access_token import make
 from odfabric.formats.references import parse_dataset_alias
 from odfabric.model.account import DatasetRole
@@ -28,28 +27,16 @@ from odfabric.usecases.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
 from odfabric.wiring.node_ports import intercepted
 from tests.services.api.documented import ROUTES
+from tests.services.api.intercepting import Calls
 from tests.services.api.people import People, Scene
 from tests.services.api.rules import ANY_HASH, ANY_ID, RULES
 from tests.services.api.serving import Served, serving
 from tests.usecases.manifests import DERIVED, ROOT
 
-T = TypeVar("T")
 HIDDEN, ABSENT, IMPOSSIBLE = "hidden-one", "absent-one", "impos--ble"
 ABSENT_ID = DatasetId(bytes(range(32)))
 LONG = 20_000
 ROW = b'{"event_time":"2026-01-01T00:00:00Z","city":"A"}\n'
-
-
-class Calls(Interceptor):
-    """Names of calls of ports, but of the audit, which is written after the answer."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
-        if call != "audit.refuse":
-            self.seen.append(call)
-        return act()
 
 
 @dataclass(frozen=True, slots=True)
