@@ -21,7 +21,7 @@ from odfabric.domain.access import (
     refusal,
 )
 from odfabric.errors import AccountSuspended, InvalidName, NotFound
-from odfabric.formats.did import parse_account_id
+from odfabric.formats.did import parse_account_id, parse_dataset_id
 from odfabric.formats.references import parse_name
 from odfabric.model.account import Account, AccountKind, Grant, OrganisationRole
 from odfabric.model.commit import CatalogEntry
@@ -102,6 +102,16 @@ class Access:
         if not subject.has_scope(Scope.READ) or subject.datasets is not None:
             raise refusal(Verdict.OUT_OF_SCOPE, Action.READ, subject, shown=shown, what="node")
 
+    def find_by_id(self, subject: Subject, action: Action, dataset_id: str) -> CatalogEntry:
+        """The dataset of an identity, if the subject may do this to it. Raises as `find`."""
+        try:
+            identity = parse_dataset_id(dataset_id)
+        except InvalidName:
+            if subject.account is None:
+                raise hidden(subject, dataset_id) from None
+            raise
+        return self.visible(subject, action, identity, shown=dataset_id)
+
     def find(self, subject: Subject, action: Action, account: str, name: str) -> CatalogEntry:
         """The dataset of a path, if the subject may do this to it.
 
@@ -121,10 +131,14 @@ class Access:
         """The dataset of a reference that names its account or is an id. Raises as `find`."""
         entry = self.catalog.by_id(ref) if isinstance(ref, DatasetId) else self.catalog.by_alias(ref)
         if entry is None:
-            self.relations.granted([_NO_DATASET], subject.grantees)
+            self.look_in_vain(subject)
             raise hidden(subject, shown)
         self.require(subject, action, entry, shown=shown)
         return entry
+
+    def look_in_vain(self, subject: Subject) -> None:
+        """The look-ups that a dataset costs which is there and hidden, where there is none."""
+        self.relations.granted([_NO_DATASET], subject.grantees)
 
     def seen_by(self, subject: Subject) -> VisibleCatalog:
         """The catalog as the subject sees it."""
@@ -172,6 +186,7 @@ class VisibleCatalog:
         )
 
     def _if_visible(self, entry: CatalogEntry | None) -> CatalogEntry | None:
-        if entry is None or not self._access.allows(self._subject, Action.READ, entry):
+        if entry is None:
+            self._access.look_in_vain(self._subject)
             return None
-        return entry
+        return entry if self._access.allows(self._subject, Action.READ, entry) else None

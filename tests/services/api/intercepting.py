@@ -1,4 +1,4 @@
-"""What a test wants to happen around a call of a port."""
+"""What a test wants to happen around calls of ports, or to know of them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,18 @@ class Around(Interceptor):
         result = act()
         self.after.get(call, _nothing)()
         return result
+
+
+class Calls(Interceptor):
+    """Names of calls of ports, but of the audit, which is written after the answer."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def around(self, call: str, act: Callable[[], T], *, effect: bool) -> T:
+        if call != "audit.refuse":
+            self.seen.append(call)
+        return act()
 
 
 def _nothing() -> None:

@@ -8,8 +8,11 @@ import httpx
 import pytest
 
 from odfabric.model.credential import Scope
+from odfabric.wiring import Node
+from odfabric.wiring.node_ports import intercepted
 from odfabric_api.sessions import PLAIN_COOKIE, csrf_token
 from tests.services.api.documented import check_documented
+from tests.services.api.intercepting import Calls
 from tests.services.api.people import PASSWORD, People
 from tests.services.api.serving import Served, serving
 
@@ -20,8 +23,13 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> People:
 
 
 @pytest.fixture(scope="module")
-def served(people: People) -> Iterator[Served]:
-    with serving(people.node) as found:
+def calls() -> Calls:
+    return Calls()
+
+
+@pytest.fixture(scope="module")
+def served(people: People, calls: Calls) -> Iterator[Served]:
+    with serving(Node(intercepted(people.node.ports, calls), people.memory.settings)) as found:
         yield found
 
 
@@ -69,14 +77,15 @@ def test_a_token_that_is_looked_at_is_not_the_caller_s_credential(anybody: httpx
 
 
 def test_a_wrong_password_and_an_unknown_name_are_one_answer_and_one_work(
-    anybody: httpx.Client, people: People
+    anybody: httpx.Client, people: People, calls: Calls
 ) -> None:
-    """Over every door; what differs is the name in the page, which the caller has sent."""
+    """By every door: the same hashes of passwords, and the same look-ups for every name that could be one."""
     passwords = people.ports.passwords
     for door in ("session", "login", "platform"):
-        seen = set()
+        seen, looked_up = set(), set()
         for number, name in enumerate(("ann", "ANN", "nobody", "acme", "system", "no--name", "spare")):
             before = passwords.hashes  # type: ignore[attr-defined]
+            calls.seen.clear()
             given = {"login": name, "password": f"wrong password {number}"}
             if door == "session":
                 answer = anybody.post("/session", json=given)
@@ -91,7 +100,9 @@ def test_a_wrong_password_and_an_unknown_name_are_one_answer_and_one_work(
             headers = {key: value for key, value in answer.headers.items() if key != "date"}
             work = passwords.hashes - before  # type: ignore[attr-defined]
             seen.add((answer.status_code, str(headers), answer.text, work))
-        assert len(seen) == 1
+            if name != "no--name":
+                looked_up.add(tuple(calls.seen))
+        assert (len(seen), len(looked_up)) == (1, 1), looked_up
 
 
 def test_whoever_signs_in_gets_a_session_that_its_pages_can_use(anybody: httpx.Client, people: People) -> None:

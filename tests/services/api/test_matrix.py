@@ -116,9 +116,10 @@ def test_everybody_gets_the_answer_of_the_policy(world: World, method: str, rout
 
 
 def scenes_of(world: World, template: str) -> list[Scene]:
-    """All owners; every visibility where it makes a difference."""
-    matters = "{dataset" in template and not world.policy.anonymous_read
-    return [scene for scene in world.scenes if matters or not scene.is_public]
+    """All owners, and every visibility, where they make a difference."""
+    if world.policy.anonymous_read:
+        return [scene for scene in world.scenes if not scene.is_public] if "{dataset" in template else [world.scenes[0]]
+    return [scene for scene in world.scenes if "{dataset" in template or not scene.is_public]
 
 
 def asked(client: httpx.Client, method: str, template: str, rule: Rule, scene: Scene, actor: Actor) -> httpx.Response:

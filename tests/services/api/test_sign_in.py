@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
@@ -329,10 +330,40 @@ def test_a_provider_that_may_not_bring_people_in_lets_linked_ones_in(
     out = visitor.get("/oidc/closed/start?link=true")
     assert out.status_code == 401
     sign_in(visitor, ann)
-    assert "Linked" in go(visitor, provider, "9", path="/oidc/closed/start?link=true").text
+    assert "Linked" in go(visitor, provider, "9", path=confirmed(visitor, "/oidc/closed/start?link=true")).text
     visitor.cookies.clear()
     go(visitor, provider, "9", path="/oidc/closed/start")
     assert visitor.get("/accounts/me").json()["accountName"] == ann
+
+
+def confirmed(visitor: httpx.Client, path: str) -> str:
+    """Where the page leads that asks whether the identity is to be linked."""
+    page = visitor.get(path)
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    found = re.search(r'<a href="([^"]+)">', page.text)
+    assert found is not None
+    return unescape(found[1])
+
+
+def test_no_page_elsewhere_links_its_own_identity_to_its_visitor(
+    visitor: httpx.Client, provider: OidcServer, ann: str
+) -> None:
+    """Who has signed the visitor's browser in at the provider, as somebody else, could sign in as the visitor from then on."""
+    proof = sign_in(visitor, ann)["x-csrf-token"]
+    for path in (
+        "/oidc/corp/start?link=true",
+        f"/oidc/corp/start?link=true&csrf={proof[:-1]}",
+        "/oidc/corp/start?link=1&csrf=",
+    ):
+        out = visitor.get(path)
+        assert (out.status_code, "location" in out.headers, "odf-sign-in" in out.headers.get("set-cookie", "")) == (
+            200,
+            False,
+            False,
+        )
+        assert "Corp &lt;b&gt;" in out.text
+        assert ann in out.text
+    assert visitor.get(confirmed(visitor, "/oidc/corp/start?link=true")).status_code == 303
 
 
 def test_an_answer_counts_in_the_browser_that_asked_and_for_its_provider(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -88,6 +89,7 @@ def create_app(node: Node, *, token: str) -> FastAPI:
     app.state.capacity = Capacity(node.settings)
     app.state.contracts = contracts_of(app.openapi())
     app.state.closing = threading.Event()
+    app.state.monotonic = time.monotonic
     app.add_middleware(
         CORSMiddleware,
         allow_origins=["*"],

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -24,7 +23,6 @@ from fastapi.security.base import SecurityBase
 from odfabric.domain.access import STRANGER, Action, Verdict, owner_of, refusal
 from odfabric.domain.access import Subject as Subject
 from odfabric.errors import CredentialRefused, InvalidRequest, NotFound
-from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.references import parse_name
 from odfabric.model.account import Account
 from odfabric.model.commit import CatalogEntry
@@ -139,8 +137,7 @@ class RequiresDatasetById:
 
     def __call__(self, request: Request, caller: Caller, dataset_id: DatasetIdText) -> CatalogEntry:
         """The dataset. Raises as `RequiresDataset`."""
-        identity = parse_dataset_id(dataset_id)
-        return node_of(request).access.visible(caller, self.action, identity, shown=dataset_id)
+        return node_of(request).access.find_by_id(caller, self.action, dataset_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +216,14 @@ def recheck(request: Request, entry: CatalogEntry) -> Callable[[], None]:
     """
     authentication: Authentication = request.app.state.authentication
     node = node_of(request)
-    checked_at = time.monotonic()
+    seconds: Callable[[], float] = request.app.state.monotonic
+    checked_at = seconds()
 
     def check() -> None:
         nonlocal checked_at
-        if time.monotonic() - checked_at >= RECHECK_S:
+        if (now := seconds()) - checked_at >= RECHECK_S:
             node.access.require(authentication.subject(request), Action.READ, entry)
-            checked_at = time.monotonic()
+            checked_at = now
 
     return check
 

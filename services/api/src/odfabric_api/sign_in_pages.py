@@ -89,6 +89,15 @@ def device_page(
     return _page("Sign a device in", signed + _problem(problem) + form, status)
 
 
+def link_page(*, label: str, account: str, href: str) -> HTMLResponse:
+    """Ask whether somebody wants to sign in by a provider from now on; a page elsewhere may have led them here."""
+    text = (
+        f"<p>You are signed in as <strong>{escape(account)}</strong>. Whoever is signed in at {escape(label)} in this browser "
+        "can sign in as you from then on.</p>"
+    )
+    return _page("Link an identity", f'{text}<p><a href="{escape(href)}">Link it</a></p>', 200)
+
+
 def message_page(title: str, message: str, *, status: int = 200) -> HTMLResponse:
     """Nothing is left to do."""
     return _page(title, f"<p>{escape(message)}</p>", status)

@@ -21,12 +21,14 @@ from odfabric.formats.references import NAME_CHARACTERS_MAX, parse_name
 from odfabric.model.account import Account, AccountKind, ExternalIdentity
 from odfabric.model.audit import Actor, AuditKind, AuditOutcome
 from odfabric.model.credential import ALL_SCOPES, Scope, TokenKind
-from odfabric.model.identity import Name
+from odfabric.model.identity import KeyAccountId, Name
 from odfabric.usecases.people.accounts import new_account
 from odfabric.usecases.people.ports import PeoplePorts
 from odfabric.usecases.people.tokens import IssuedToken, NewToken, issue
 
 SESSION_NAME_CHARACTERS_MAX = 200
+_NOBODY = KeyAccountId(bytes(32))
+"""Asked for where there is no account, so that an unknown name takes as long as a known one."""
 SUFFIXES_MAX = 100
 """Names that are tried for a new account whose wish is taken."""
 
@@ -38,7 +40,7 @@ def check_password(login: str, password: str, *, address: str | None, ports: Peo
     """
     by_name = _take_attempt(login, address, ports)
     account = _user(login, ports)
-    stored = ports.accounts.password_hash(account.id) if account is not None else None
+    stored = ports.accounts.password_hash(account.id if account is not None else _NOBODY)
     if not ports.passwords.verify(password, stored) or account is None:
         refused_sign_in(login, "password", address=address, ports=ports)
         raise WrongCredentials("name or password is wrong", hint="an admin of the node can send a link for a new one")

@@ -6,13 +6,15 @@ answer of one is never taken for another's. Not here: the protocol (`ports.ident
 
 from __future__ import annotations
 
+import hmac
 from typing import Annotated
+from urllib.parse import urlencode
 
 from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from odfabric.errors import InvalidRequest, OdfError, Unauthenticated
+from odfabric.errors import InvalidRequest, NotFound, OdfError, Unauthenticated
 from odfabric.formats.pending_sign_in import seal, unseal
 from odfabric.model.account import Account, ExternalIdentity
 from odfabric.model.sign_in import VerifiedIdentity
@@ -21,8 +23,8 @@ from odfabric.usecases.people.tokens import IssuedToken
 from odfabric_api.auth import node_of, page_visitor
 from odfabric_api.problems import problem_status
 from odfabric_api.routes.sign_in import START_PAGE, own_page, providers_of, with_session
-from odfabric_api.sessions import is_secure, public_origin
-from odfabric_api.sign_in_pages import login_page, message_page
+from odfabric_api.sessions import csrf_token, is_secure, public_origin
+from odfabric_api.sign_in_pages import link_page, login_page, message_page
 
 router = APIRouter(tags=["sign in"])
 
@@ -39,16 +41,19 @@ async def start(
     provider: ProviderName,
     then: Annotated[str, Query(max_length=500)] = START_PAGE,
     link: Annotated[bool, Query(description="Add the identity to the account that is signed in")] = False,
+    csrf: Annotated[str, Query(description="CSRF token of the session, with `link`", max_length=100)] = "",
 ) -> Response:
-    """Send the browser to the provider."""
+    """Send the browser to the provider, once its person has said on the node's own page that an identity is to be linked."""
     node, path = node_of(request), own_page(then)
 
     def begin() -> Response:
         context = path
         if link:
-            visitor, _ = page_visitor(request)
-            if visitor.account is None:
+            visitor, session = page_visitor(request)
+            if visitor.account is None or session is None:
                 raise Unauthenticated("sign in first, then link the identity")
+            if not hmac.compare_digest(csrf.encode(), csrf_token(session).encode()):
+                return _link_page(request, provider, visitor.account, session)
             context = f"{LINK}:{visitor.account.id}"
         back = f"{public_origin(request)}/oidc/{provider}/callback"
         url, pending = node.ports.identities.begin(provider, back, context=context)
@@ -92,6 +97,14 @@ async def come_back(request: Request, provider: ProviderName) -> Response:
         answer = _failed(request, error, then=START_PAGE)
     answer.delete_cookie(COOKIE, path=f"/oidc/{provider}", secure=is_secure(request), httponly=True, samesite="lax")
     return answer
+
+
+def _link_page(request: Request, provider: str, account: Account, session: str) -> Response:
+    label = next((label for name, label in providers_of(request) if name == provider), None)
+    if label is None:
+        raise NotFound("provider", provider)
+    href = f"{request.url.path}?{urlencode({'link': 'true', 'csrf': csrf_token(session)})}"
+    return link_page(label=label, account=str(account.name), href=href)
 
 
 def _signed_in(request: Request, provider: str, identity: VerifiedIdentity) -> tuple[Account, IssuedToken]:

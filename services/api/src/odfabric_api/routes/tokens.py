@@ -141,8 +141,9 @@ def _inspected(text: str, caller: Subject, node: Node) -> tuple[AccessToken, Acc
     """
     try:
         return inspect_token(text, subject=caller, ports=node.people)
-    except TokenUnknown as error:
-        raise NotFound("token", "of this text", hint=error.hint) from None
+    except TokenUnknown:
+        hint = "it is another node's, or of an account that you do not manage"
+        raise NotFound("token", "of this text", hint=hint) from None
     except CredentialRefused as error:
         raise InvalidRequest(error.message, place=Place(field="token"), hint=error.hint) from None
 
