@@ -84,7 +84,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         passwords=ports.passwords,
         rate_limits=ports.rate_limits,
         identities=ports.identities,
-        usage=interceptor.usage(ports.usage),
+        usage=ports.usage,
         objects=interceptor.objects(ports.objects),
         jobs=interceptor.jobs(ports.jobs),
         outbox=interceptor.outbox(ports.outbox),

@@ -32,7 +32,6 @@ from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.sealing import KeyRotation, SealedStore
 from odfabric.ports.state_index import StateIndex
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
-from odfabric.ports.usage import Usage
 
 Port = TypeVar("Port")
 T = TypeVar("T")
@@ -182,10 +181,6 @@ AUDIT_LOG = PortCalls(
     effects={"add": "audit.add", "refused": "audit.refuse", "flushed": "audit.flush", "forget": "audit.forget"},
     reads={"page": "audit.page", "unflushed": "audit.unflushed"},
 )
-USAGE = PortCalls(
-    effects={"measured": "usage.measured"},
-    reads={"of_account": "usage.of_account", "unmeasured": "usage.unmeasured"},
-)
 WEBHOOKS = PortCalls(effects={"post": "webhook.post"})
 ENGINE = PortCalls(
     effects={
@@ -282,10 +277,6 @@ class Interceptor(ABC):
     def devices(self, port: DeviceAuthorisations) -> DeviceAuthorisations:
         """Devices that wait for a person."""
         return self.wrap(port, DEVICES)
-
-    def usage(self, port: Usage) -> Usage:
-        """How much accounts use."""
-        return self.wrap(port, USAGE)
 
     def audit_log(self, port: AuditLog) -> AuditLog:
         """The audit log."""
