@@ -334,9 +334,18 @@ class External(OdfError):
 
 
 class Determinate(External):
-    """It surely did not happen: safe to retry."""
+    """It surely did not happen: safe to retry.
+
+    `blameless` if it failed because of somebody else's work: such an attempt does not count.
+    """
 
     code = "unavailable"
+
+    def __init__(
+        self, message: str, *, place: Place | None = None, hint: str | None = None, blameless: bool = False
+    ) -> None:
+        super().__init__(message, place=place, hint=hint)
+        self.blameless = blameless
 
 
 class Indeterminate(External):

@@ -404,6 +404,15 @@ class Settings(BaseSettings):
     engine_validate_s_max: float = Field(
         60.0, gt=0, description="Longest judging of a query, and wait for what the engine says of itself"
     )
+    engine_return_s_max: float = Field(
+        60.0, ge=0, description="Longest wait of one call for an engine that went away to come back, in all"
+    )
+    engine_repeats_max: int = Field(
+        1,
+        ge=0,
+        description="How often a query or judgement is repeated when the engine broke down while it worked on it; "
+        "then it is refused",
+    )
     engine_compat_listen: str | None = Field(
         None,
         description="`host:port` where the workspace's engine serves coordinators of the reference (they expect 5544), "

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+from prometheus_client import generate_latest
 
 from odfabric.errors import Determinate
 from odfabric.model.engine import EngineInfo
+from odfabric.settings import Settings
+from odfabric.wiring import open_node, prepare_workspace
 from odfabric.wiring.metrics import EngineCollector
 
 INFO = EngineInfo(name="n", version="1", digest="d", spark_version="4", java_version="17", sandbox=("seccomp",))
@@ -29,3 +34,11 @@ def test_an_engine_that_does_not_run_tells_nothing() -> None:
 
     assert samples(None) == {}
     assert list(EngineCollector(away).collect()) == []
+
+
+def test_whoever_looks_at_the_metrics_of_a_workspace_starts_no_engine(tmp_path: Path) -> None:
+    settings = Settings(workspace=tmp_path / "workspace", engine_start_s_max=0.0)
+    prepare_workspace(settings)
+    with open_node(settings) as node:
+        assert b"odf_engine_sandbox{" not in generate_latest(node.registry)
+    assert not (settings.workspace / "engine.log").exists()

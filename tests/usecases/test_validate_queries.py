@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from odfabric.adapters.memory.engine import MemoryEngine
-from odfabric.errors import Determinate
+from odfabric.errors import Determinate, LimitExceeded, OdfError
 from odfabric.model.engine import QueryProblem, ValidateRequest, ValidateResult
 from odfabric.usecases.validate_queries import BatchLimits, lines_of, validate_lines
 
@@ -177,3 +177,50 @@ def test_an_engine_that_died_is_asked_once_more_and_then_its_failure_is_the_answ
     assert [answer["ok"] for answer in found] == [True, False, True]
     (error,) = found[1]["errors"]  # type: ignore[misc]
     assert error["rule"] == "unavailable"
+
+
+class CrowdedEngine(MemoryEngine):
+    """An engine that breaks down, under all that it has at the time, the first time that it is asked each query."""
+
+    def __init__(self, root: Path, error: OdfError) -> None:
+        super().__init__(root)
+        self.error = error
+        self.lock = threading.Lock()
+        self.asked: set[str] = set()
+        self.present = 0
+        self.repeated_among_others: list[str] = []
+
+    def validate_query(self, request: ValidateRequest) -> ValidateResult:
+        text = (request.transform.queries or ())[-1].query
+        with self.lock:
+            is_first = text not in self.asked
+            self.asked.add(text)
+            self.present += 1
+            if not is_first and self.present > 1:
+                self.repeated_among_others.append(text)
+        try:
+            if is_first:
+                raise self.error
+            return super().validate_query(request)
+        finally:
+            with self.lock:
+                self.present -= 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Determinate("the engine is busy"), LimitExceeded("it broke down", limit="engine_repeats_max", maximum=1)],
+    ids=["away", "broke down"],
+)
+def test_no_answer_is_lost_because_neighbours_were_expensive(tmp_path: Path, error: OdfError) -> None:
+    engine = CrowdedEngine(tmp_path, error)
+    found = answers(b"".join(line(number, query="select * from a" + " " * number) for number in range(40)), engine)
+    assert [answer["id"] for answer in found] == list(range(40))
+    assert all(answer["ok"] for answer in found), found
+    assert engine.repeated_among_others == []
+
+
+def test_a_limit_of_the_query_itself_is_its_answer_at_once(tmp_path: Path) -> None:
+    engine = CrowdedEngine(tmp_path, LimitExceeded("too slow", limit="engine_validate_s_max", maximum=60))
+    first, second = answers(line(1) + line(2), engine)
+    assert (first["ok"], second["ok"]) in [(False, True), (True, False)], "it was asked once"

@@ -79,7 +79,7 @@ def validate(
         raise InvalidRequest("name one of a manifest, --query and --batch")
     from odfabric.cli.query_judgements import is_accepted, show_judgements
     from odfabric.usecases.judge_transform import snapshot_request
-    from odfabric.usecases.validate_queries import BatchLimits, judge
+    from odfabric.usecases.validate_queries import BatchLimits
 
     with _engine(given) as (running, node, settings):
         running.info()  # an engine that cannot be had is told once, not at every line
@@ -101,7 +101,7 @@ def validate(
                 if manifest
                 else {"query": _request_of(query, described, dialect=engine)}
             )
-            judged = {name: judge(request, engine=running) for name, request in asked.items()}
+            judged = {name: running.validate_query(request) for name, request in asked.items()}
             show_judgements(given.output, judged, placed)
             accepted = all(is_accepted(result) for result in judged.values())
     if not accepted:

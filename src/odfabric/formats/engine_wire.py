@@ -70,6 +70,14 @@ MessageT = TypeVar("MessageT")
 
 BUG = "the engine failed; its log says why"
 """Details of the status INTERNAL when a bug of the engine ended a call."""
+LOST_TO_OTHERS = "the engine ends, but not because of this call"
+"""Details of the status UNAVAILABLE for calls that a dying engine takes with it though another call is why it dies."""
+BROKE_DOWN = "the engine broke down while it worked on this call"
+"""Details of the status UNAVAILABLE for calls of which any may be why the engine dies."""
+ENDS = "the engine ends"
+"""Details of the status UNAVAILABLE for calls that a dying engine does not take."""
+TAKEN = ("odf-call", "taken")
+"""Initial metadata of calls that an engine has taken: without them the call has never begun."""
 
 _PLAIN_FAILURES: dict[str, type[OdfError]] = {
     leaf.code: leaf

@@ -22,6 +22,8 @@ TRANSACTION_SIZE_LIMIT = "transform_bytes_max"
 """The limit that an engine names for a transaction which needs more in hand than its request allows."""
 COLUMN_SIZE_LIMIT = "column_bytes_max"
 """The limit that it names where one column has more in hand than the format of rows in memory can tell: 2 GiB."""
+REPEATS_LIMIT = "engine_repeats_max"
+"""The limit that is named where engines break down under one query again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

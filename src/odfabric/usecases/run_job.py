@@ -121,6 +121,10 @@ def _record_failure(
         # Given back for whoever comes next, which may be now; nothing was wrong with the job.
         jobs.retry(run.lease, now=now, due_at=now, error=None)
         return False
+    if isinstance(error, Determinate) and error.blameless:
+        _log.warning("job %s, attempt %d does not count: %s", job.id, job.attempts, error)
+        jobs.retry(run.lease, now=now, due_at=retry.due_at(job.attempts, now), error=None)
+        return False
     if _is_repeatable(job, error) and job.attempts < retry.attempts_max:
         _log.warning("job %s, attempt %d: %s", job.id, job.attempts, error)
         document = json.dumps(problem_document(error))

@@ -1,7 +1,8 @@
 """Judge queries without datasets: lines of JSON in, lines of JSON out.
 
 Owns the form of a line and of its answer. Invariant: every line has one answer, in the order of the lines; a line that cannot be read,
-a query that is refused and a failure of the engine at one query are answers, never the end of the run; memory holds a few lines.
+a query that is refused and a failure of the engine at one query are answers, never the end of the run; a line whose engine broke down
+is judged again while no other is; memory holds a few lines.
 Not here: what is wrong with a query (the engine), files and exit codes (`cli.engine_commands`).
 """
 
@@ -10,21 +11,19 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from odfabric.errors import Determinate, InvalidManifest, InvalidRequest, LimitExceeded, OdfError, Place
 from odfabric.formats.canonical_json import JsonValue, check_json_value, decode_json
 from odfabric.formats.manifest_events import data_schema_from_value, noun_to_value, transform_from_value
-from odfabric.model.engine import QueryInput, QueryProblem, ValidateRequest, ValidateResult
+from odfabric.model.engine import REPEATS_LIMIT, QueryInput, QueryProblem, ValidateRequest, ValidateResult
 from odfabric.model.metadata import TransformSql
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.engine import Engine
 
 ENGINE = "spark"
-_ATTEMPTS_MAX = 2
-"""An engine that died at one query is asked once more: perhaps another query killed it."""
 _DEPTH_MAX = 300
 """Deepest nesting of a line, in arrays and objects; a schema takes three for each level of its types."""
 _AHEAD = 2
@@ -72,28 +71,28 @@ def validate_lines(
     lines: Iterable[BatchLine], *, engine: Engine, limits: BatchLimits
 ) -> Iterator[Mapping[str, object]]:
     """The answer of each line, in order: `{id, ok, schema, operators, errors}`."""
-    waiting: deque[Future[Mapping[str, object]]] = deque()
+    waiting: deque[tuple[BatchLine, Future[Mapping[str, object]]]] = deque()
     with ThreadPoolExecutor(limits.at_once_max, thread_name_prefix="validate") as threads:
+
+        def first_answer() -> Mapping[str, object]:
+            line, answer = waiting.popleft()
+            try:
+                return answer.result()
+            except (Determinate, LimitExceeded):
+                # The engine may have broken down under a neighbour: asked alone, it is the query's own fault or none.
+                wait([each for _, each in waiting])
+                return _answer(line, engine, limits)
+
         try:
             for line in lines:
-                waiting.append(threads.submit(_answer, line, engine, limits))
+                waiting.append((line, threads.submit(_answer, line, engine, limits, among_others=True)))
                 if len(waiting) >= limits.at_once_max * (1 + _AHEAD):
-                    yield waiting.popleft().result()
+                    yield first_answer()
             while waiting:
-                yield waiting.popleft().result()
+                yield first_answer()
         finally:
-            for one in waiting:
+            for _, one in waiting:
                 one.cancel()
-
-
-def judge(request: ValidateRequest, *, engine: Engine) -> ValidateResult:
-    """What the engine says of a query. Raises Determinate if it is away twice."""
-    for _ in range(_ATTEMPTS_MAX - 1):
-        try:
-            return engine.validate_query(request)
-        except Determinate:
-            continue
-    return engine.validate_query(request)
 
 
 def judgement(result: ValidateResult) -> dict[str, object]:
@@ -152,19 +151,29 @@ def input_schema(value: JsonValue) -> tuple[JsonValue, str | None]:
             raise InvalidRequest("a schema is a list of fields, or an object with `fields` or `ddl`")
 
 
-def _answer(line: BatchLine, engine: Engine, limits: BatchLimits) -> Mapping[str, object]:
+def _answer(
+    line: BatchLine, engine: Engine, limits: BatchLimits, *, among_others: bool = False
+) -> Mapping[str, object]:
+    """The answer of a line. `among_others` it raises what they may be the reason for."""
     name: JsonValue = None
     try:
         members = _members(line, limits)
         name = _name(members.get("id"))
         _check(members)
-        result = judge(_request(members), engine=engine)
+        result = engine.validate_query(_request(members))
     except OdfError as error:
+        if among_others and _may_be_of_others(error):
+            raise
         return _failed(name, line, error)
     except RuntimeError as bug:
         # A bug that one query meets must not cost the answers of all others.
         return _failed(name, line, InvalidRequest(f"the engine failed: {bug}", hint="its log says why"))
     return {"id": name, **judgement(result)}
+
+
+def _may_be_of_others(error: OdfError) -> bool:
+    """Whether the engine was away or busy, or broke down again and again."""
+    return isinstance(error, Determinate) or (isinstance(error, LimitExceeded) and error.limit == REPEATS_LIMIT)
 
 
 def _members(line: BatchLine, limits: BatchLimits) -> dict[str, JsonValue]:

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from odfabric.adapters.engine_process.launcher import ENGINE_CRASH_POINTS, EngineLaunch, EngineLauncher
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
+from odfabric.adapters.grpc_engine.patient import Patience, PatientEngine
 from odfabric.adapters.http.egress import Egress, EgressLimits
 from odfabric.adapters.http.fetch import HttpFetch
 from odfabric.adapters.http.remote_dataset import HttpRemoteDatasets
@@ -192,7 +193,7 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         node = Node(ports, settings, follow_heads=follow_heads)
         node.token = token(settings)
         node.sign_in_secret = node_secret(settings, "sign in")
-        node.registry = registry_of(ports.jobs, PersistCollector(location.meter), EngineCollector(_engine_known(used)))
+        node.registry = registry_of(ports.jobs, PersistCollector(location.meter), EngineCollector(_engine_known(own)))
         node.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores, node))
         yield node
 
@@ -322,6 +323,7 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
 
 
 def _engine(settings: Settings, closing: ExitStack) -> Engine:
+    patience = Patience(return_s_max=settings.engine_return_s_max, repeats_max=settings.engine_repeats_max)
     if settings.engine_address is not None and settings.engine_token is not None:
         channel = EngineChannel(
             address=settings.engine_address,
@@ -329,11 +331,13 @@ def _engine(settings: Settings, closing: ExitStack) -> Engine:
             call_s_max=settings.engine_call_s_max,
             short_s_max=settings.engine_validate_s_max,
         )
-        return closing.enter_context(GrpcEngine(channel))
+        connection = closing.enter_context(GrpcEngine(channel))
+        return PatientEngine(lambda: connection, patience)
     engine = EngineOnDemand(
         engine_launcher(settings),
         call_s_max=settings.engine_call_s_max,
         short_s_max=settings.engine_validate_s_max,
+        patience=patience,
     )
     closing.callback(engine.close)
     return engine

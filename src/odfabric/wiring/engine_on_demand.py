@@ -1,64 +1,26 @@
-"""The engine of a workspace as a port: found or started when it is needed, found again when it has died."""
+"""The engine of a workspace: found or started when it is needed, found again when it has died."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import TypeVar
 
 from odfabric.adapters.engine_process.launcher import EngineLauncher, EngineProcess
 from odfabric.adapters.grpc_engine.engine import EngineChannel, GrpcEngine
-from odfabric.model.engine import (
-    EngineInfo,
-    IngestRequest,
-    IngestResult,
-    MigrateRequest,
-    QueryRequest,
-    QueryResult,
-    TransformRequest,
-    TransformResult,
-    ValidateRequest,
-    ValidateResult,
-)
-from odfabric.ports.engine import ProgressListener
-
-ResultT = TypeVar("ResultT")
+from odfabric.adapters.grpc_engine.patient import Patience, PatientEngine
+from odfabric.model.engine import EngineInfo
 
 
-class EngineOnDemand:
-    """An Engine that makes sure before each call that one runs. A call that loses its engine is Determinate, as of any."""
+class EngineOnDemand(PatientEngine):
+    """An Engine that makes sure before each call that one runs."""
 
-    def __init__(self, launcher: EngineLauncher, *, call_s_max: float, short_s_max: float) -> None:
+    def __init__(self, launcher: EngineLauncher, *, call_s_max: float, short_s_max: float, patience: Patience) -> None:
+        super().__init__(self._running, patience)
         self._launcher = launcher
         self._call_s_max = call_s_max
         self._short_s_max = short_s_max
         self._lock = threading.Lock()
         self._process: EngineProcess | None = None
         self._engine: GrpcEngine | None = None
-
-    def info(self) -> EngineInfo:
-        """See the port."""
-        return self._call(lambda engine: engine.info())
-
-    def ingest(self, request: IngestRequest, *, progress: ProgressListener) -> IngestResult:
-        """See the port."""
-        return self._call(lambda engine: engine.ingest(request, progress=progress))
-
-    def execute_transform(self, request: TransformRequest, *, progress: ProgressListener) -> TransformResult:
-        """See the port."""
-        return self._call(lambda engine: engine.execute_transform(request, progress=progress))
-
-    def validate_query(self, request: ValidateRequest) -> ValidateResult:
-        """See the port."""
-        return self._call(lambda engine: engine.validate_query(request))
-
-    def migrate_query(self, request: MigrateRequest, *, progress: ProgressListener) -> TransformResult:
-        """See the port."""
-        return self._call(lambda engine: engine.migrate_query(request, progress=progress))
-
-    def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
-        """See the port."""
-        return self._call(lambda engine: engine.query(request, progress=progress))
 
     def info_if_running(self) -> EngineInfo | None:
         """Who it is, without starting one."""
@@ -70,9 +32,6 @@ class EngineOnDemand:
             if self._engine is not None:
                 self._engine.close()
             self._engine = self._process = None
-
-    def _call(self, call: Callable[[GrpcEngine], ResultT]) -> ResultT:
-        return call(self._running())
 
     def _running(self) -> GrpcEngine:
         process = self._launcher.ensure()

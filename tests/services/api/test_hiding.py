@@ -307,7 +307,7 @@ def test_subscriptions_of_others_are_not_there(
 ) -> None:
     node, pia = world.people.node, world.people.bearer("pia")
     made = node.subscribe(node.resolve(shared), by=world.people.subject("ann"), url="https://a.example/", secret=None)
-    assert_alike(world, client, method, f"/{shared}{path}", pia, made.id, ANY_ID)
+    assert_alike(world, client, method, f"/{shared}{path}", pia, made.subscription.id, ANY_ID)
     listed = client.get(f"/{shared}/subscriptions", headers=pia)
     assert listed.json() == {"subscriptions": []}
 

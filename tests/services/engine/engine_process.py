@@ -34,13 +34,13 @@ class EngineUnderTest:
         self.exchange = self.folder / "exchange"
         self.exchange.mkdir(parents=True, exist_ok=True)
         (self.folder / "token").write_text(TOKEN)
-        self._ready = self.folder / "ready.json"
-        self._ready.unlink(missing_ok=True)
+        self.ready_file = self.folder / "ready.json"
+        self.ready_file.unlink(missing_ok=True)
         self.log = self.folder / "engine.log"
         command = [
             *(sys.executable, "-P", "-m", "odfabric_engine_spark", "--listen", "127.0.0.1:0"),
             *("--exchange", str(self.exchange), "--token-file", str(self.folder / "token")),
-            *("--ready-file", str(self._ready), "--memory-mib", "1024", f"--jvm-options={self.jvm_options}"),
+            *("--ready-file", str(self.ready_file), "--memory-mib", "1024", f"--jvm-options={self.jvm_options}"),
             *("--owner-pid", str(os.getpid()), *_archive_options(), *self.options),
         ]
         with self.log.open("ab") as log:
@@ -52,16 +52,16 @@ class EngineUnderTest:
         except AssertionError:
             self.process.kill()
             raise
-        self.address = str(json.loads(self._ready.read_text())["address"])
+        self.address = str(json.loads(self.ready_file.read_text())["address"])
 
     def _is_ready(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()[-2000:]
-        return self._ready.exists()
+        return self.ready_file.exists()
 
     @property
     def compat_address(self) -> str:
         """Where it offers `engine.Engine`."""
-        return str(json.loads(self._ready.read_text())["compat_address"])
+        return str(json.loads(self.ready_file.read_text())["compat_address"])
 
     def client(self, *, token: str = TOKEN, call_s_max: float | None = None) -> GrpcEngine:
         """A connection of its own."""

@@ -15,7 +15,9 @@ import pyarrow as pa
 import pytest
 
 from odfabric.errors import InvalidQuery, LimitExceeded, OdfError
-from odfabric.model.engine import QueryRequest, QueryResult
+from odfabric.model.engine import QueryInput, QueryRequest, QueryResult, ValidateRequest
+from odfabric.model.metadata import SqlQueryStep, TransformSql
+from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.calls import CallRunner, Finished
 from odfabric_engine_spark.exchange import ExchangeFolder
@@ -24,6 +26,7 @@ from odfabric_engine_spark.operations import run_query
 from odfabric_engine_spark.server import EXIT_JVM_DIED, EXIT_STUCK
 from odfabric_engine_spark.session import SparkProcess
 from odfabric_engine_spark.settings import EngineSettings
+from odfabric_engine_spark.validation import judge_query
 from tests.services.engine.engine_process import EngineUnderTest
 from tests.services.engine.transforming import A, Input, Requests, input_schema, written
 from tests.support.waiting import wait_until
@@ -283,6 +286,35 @@ def test_patience_ends_though_the_jvm_hangs(
     assert given_up.is_set()
     freed.set()
     wait_until(lambda: runner.idle_s > 0, what="the end of the call")
+    runner.close()
+
+
+def test_judging_that_asks_the_jvm_again_and_again_ends_at_its_limit(spark: SparkProcess, tmp_path: Path) -> None:
+    given_up: list[str] = []
+    runner = CallRunner(
+        spark.session,
+        settings=EngineSettings(exchange=tmp_path, grace_s=10, calls_at_once_max=1),
+        exchange=ExchangeFolder.at(tmp_path),
+        give_up=lambda: given_up.append("gave up"),
+        out_of_memory=lambda: False,
+    )
+    columns = "event_time TIMESTAMP, v BIGINT"
+    branches = " UNION ALL ".join(f"SELECT event_time, v + {number} AS v FROM a" for number in range(400))
+    request = ValidateRequest(
+        vocabulary=DatasetVocabulary(),
+        transform=TransformSql(engine="spark", queries=(SqlQueryStep(query=branches),)),
+        inputs=(QueryInput(alias="a", vocabulary=DatasetVocabulary(), data_schema=None, ddl=columns),),
+    )
+    *_, last = runner.run(
+        lambda call: judge_query(request, call),
+        output=None,
+        wall_s_max=3,
+        limit=lambda: LimitExceeded("too long", limit=BY_TIME, maximum=3),
+        caller_waits=lambda: True,
+    )
+    assert isinstance(last, Finished)
+    assert isinstance(last.error, LimitExceeded)
+    assert given_up == []
     runner.close()
 
 

@@ -54,5 +54,6 @@ def test_the_engine_of_a_workspace_is_known_by_its_real_path(tmp_path: Path) -> 
         engine.stdout.readline()  # until it runs, its command line is not to be seen
         known = EngineProcess("unix:", "token", engine.pid)
         (tmp_path / "real/w/engine.json").write_text(json.dumps(asdict(known)))
+        (tmp_path / "real/w/engine.ready").write_text(json.dumps({"address": known.address}))
         found = [engine_launcher(Settings(workspace=tmp_path / way / "w")).running() for way in ("real", "link")]
     assert found == [known, known]

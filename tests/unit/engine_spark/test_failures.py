@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JNetworkError
 
-from odfabric.errors import LimitExceeded
+from odfabric.errors import InvalidQuery, LimitExceeded
 from odfabric.model.engine import COLUMN_SIZE_LIMIT
-from odfabric_engine_spark.failures import as_odf_error
+from odfabric_engine_spark.failures import as_odf_error, is_silence
 from odfabric_engine_spark.task_failures import raise_told, told_failure
 
 
@@ -28,3 +29,25 @@ def test_what_is_a_bug_stays_one() -> None:
     assert as_odf_error(raised.value) is None
     with pytest.raises(pa.ArrowInvalid):
         told_failure(raised.value)
+
+
+def deep(levels: int) -> int:
+    return deep(levels - 1) + 1 if levels else 0
+
+
+def test_a_recursion_that_goes_too_deep_is_about_the_query_also_while_the_jvm_is_asked() -> None:
+    with pytest.raises(RecursionError) as caught:
+        deep(10**6)
+    try:
+        try:
+            raise caught.value
+        except RecursionError as cause:
+            raise Py4JNetworkError("Error while sending") from cause
+    except Py4JNetworkError as error:
+        asked = error
+    for error in (caught.value, asked):
+        found = as_odf_error(error)
+        assert isinstance(found, InvalidQuery)
+        assert found.place.rule == "too-deep"
+        assert not is_silence(error)
+    assert is_silence(Py4JNetworkError("Answer from Java side is empty"))

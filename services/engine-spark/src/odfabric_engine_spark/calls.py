@@ -2,7 +2,8 @@
 
 Owns the few threads on which operations run. Invariant: at a limit the work stops, not only the call: its Spark jobs are
 cancelled until thread and tasks are free again, and where that does not help in time the process gives itself up, so that
-the supervisor starts a healthy one. Not here: what operations do (`operations`), how they travel (`servicers`).
+the supervisor starts a healthy one. Calls that a dying process takes with it are told whether they may be the reason. Not here: what
+operations do (`operations`), how they travel (`servicers`).
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from odfabric.errors import Determinate, External, LimitExceeded, OdfError
+from odfabric.formats import engine_wire as wire
 from odfabric.model.engine import EngineProgress
 from odfabric_engine_spark.call import EngineCall, StopSignal
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.executors import Executors
 from odfabric_engine_spark.failures import as_odf_error, is_silence
+from odfabric_engine_spark.java_calls import interruptible
 from odfabric_engine_spark.kept_plans import KeptPlans
 from odfabric_engine_spark.leftover_tasks import has_leftover_tasks
 from odfabric_engine_spark.session import request_session
@@ -37,15 +40,21 @@ ResultT = TypeVar("ResultT")
 
 _PROGRESS_KEPT_MAX = 64
 _WATCH_S = 0.1
+_SILENCE = (Py4JError, OSError)
+"""What Py4J raises when the JVM does not answer, among others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[ResultT]):
-    """The end of a call: a result, the error that is its answer, or a bug of ours. `cause` is what the log should tell."""
+    """The end of a call: a result, the error that is its answer, a bug of ours, or `lost`: the process dies before it has a result.
+
+    `cause` is what the log should tell.
+    """
 
     result: ResultT | None = None
     error: OdfError | None = None
     bug: BaseException | None = None
+    lost: Determinate | None = None
     cause: BaseException | None = None
 
 
@@ -110,6 +119,9 @@ class CallRunner:
         self._lock = threading.Lock()
         self._present: set[str] = set()
         self._fallen = False
+        self._all_left = threading.Condition(self._lock)
+        self._ending = False
+        self._lost: Determinate | None = None
         self._idle_since = time.monotonic()
 
     @property
@@ -117,6 +129,27 @@ class CallRunner:
         """How long no call has been present; 0 while there is one."""
         with self._lock:
             return 0.0 if self._present else time.monotonic() - self._idle_since
+
+    @property
+    def ending(self) -> bool:
+        """Whether the process is about to end, so that it takes no more calls."""
+        return self._ending
+
+    def refuse(self) -> None:
+        """From now on no call is taken."""
+        self._ending = True
+
+    def await_calls(self, wait_s: float) -> None:
+        """Returns when no call is present, or after `wait_s`."""
+        with self._all_left:
+            self._all_left.wait_for(lambda: not self._present, wait_s)
+
+    def let_go(self, *, by_others: bool) -> None:
+        """Ends all calls without a result, for the process ends; those that are at a limit of theirs hear of that.
+
+        `by_others` says that none of the rest is why it ends.
+        """
+        self._lost = Determinate(wire.LOST_TO_OTHERS if by_others else wire.BROKE_DOWN, blameless=by_others)
 
     def let_go_of_removed_files(self) -> None:
         """Files that calls have kept mapped, and that are nowhere any more, take no more room."""
@@ -134,8 +167,10 @@ class CallRunner:
         """Runs `work` and yields its progress, last its end.
 
         `limit` makes the answer when `wall_s_max` has passed since now; the work is cancelled too when `caller_waits` turns
-        false. Raises Determinate if too many calls wait.
+        false. Raises Determinate if too many calls wait, or the process is about to end.
         """
+        if self._ending:
+            raise Determinate(wire.ENDS, blameless=True)
         call = RunningCall(id=uuid.uuid4().hex, work=work, output=output)
         self._enter(call.id)
         try:
@@ -161,6 +196,7 @@ class CallRunner:
         with self._lock:
             self._present.discard(call_id)
             self._idle_since = time.monotonic()
+            self._all_left.notify_all()
 
     def _follow(
         self,
@@ -182,6 +218,8 @@ class CallRunner:
                     call.stop.set(self._executors.missing())
                 if call.stop.reason is not None:
                     ended = self._end(call)
+                elif self._lost is not None and not call.done.is_set():
+                    ended = Finished(lost=self._lost)
         except GeneratorExit:
             call.stop.set(Determinate("the caller is gone"))
             self._end(call)
@@ -204,6 +242,8 @@ class CallRunner:
             if time.monotonic() >= patience_end:
                 self._give_up()
                 return Finished(error=call.stop.reason)
+            if self._lost is not None:
+                return Finished(error=call.stop.reason)
         # A result that came at the same moment counts: the work is done.
         return call.finished or Finished(error=call.stop.reason)
 
@@ -216,6 +256,9 @@ class CallRunner:
             if call.stop.reason is not None:
                 raise call.stop.reason
             call.finished = Finished(result=self._work(call))
+            # What a JVM does not answer may be read as a refusal on the way.
+            if not self._jvm_answers():
+                call.finished = self._silenced(None)
         except BaseException as error:  # noqa: BLE001 - the thread's outcome, whatever it is, belongs to the caller
             call.finished = self._failed(call, error)
             _let_go(error)
@@ -234,8 +277,19 @@ class CallRunner:
                     self._give_up()
                     return
                 time.sleep(_WATCH_S)
-        except Py4JError:
+        except _SILENCE as silence:
+            if call.stop.reason is None and (
+                call.finished is None or not isinstance(call.finished.error, LimitExceeded)
+            ):
+                call.finished = self._silenced(silence)
             self._give_up()  # a JVM that cannot be asked is not healthy
+
+    def _jvm_answers(self) -> bool:
+        try:
+            self._spark.sparkContext._jvm.java.lang.System.nanoTime()
+        except _SILENCE:
+            return False
+        return True
 
     def _work(self, call: RunningCall[ResultT]) -> ResultT:
         context = self._spark.sparkContext
@@ -245,6 +299,7 @@ class CallRunner:
             scratch = self._exchange.root
             if call.output is not None:
                 scratch = stack.enter_context(self._exchange.scratch(call.output))
+            stack.enter_context(interruptible(call.stop))
             return call.work(
                 EngineCall(
                     session=request_session(self._spark),
@@ -261,24 +316,29 @@ class CallRunner:
     def _failed(self, call: RunningCall[ResultT], error: BaseException) -> Finished[ResultT]:
         if call.stop.reason is not None:
             return Finished(error=call.stop.reason)
-        if is_silence(error) and self._out_of_memory():
-            return Finished(error=self._memory_exceeded(), cause=error)
+        if is_silence(error):
+            return self._silenced(error)
         known = as_odf_error(error)
         if known is None:
             return Finished(bug=error)
         # Errors of users are answered to them; failures of the world around are for the operator too.
         return Finished(error=known, cause=error if isinstance(known, External) and known is not error else None)
 
-    def _memory_exceeded(self) -> OdfError:
-        """The answer of a call in which memory ran out: its own fault only if it was alone, and not if it came after the fall."""
+    def _silenced(self, silence: BaseException | None) -> Finished[Any]:
+        """The end of a call to which the JVM does not answer any more."""
+        if not self._out_of_memory():
+            return Finished(lost=Determinate("the engine's JVM does not answer"), cause=silence)
+        # Its own fault only if it was alone, and not if it came after the fall.
         with self._lock:
             alone, self._fallen = len(self._present) == 1 and not self._fallen, True
         if alone:
             limit = self._settings.memory_mib
-            return LimitExceeded("the call needs more memory than the engine has", limit="memory_mib", maximum=limit)
-        return Determinate(
+            message = "the call needs more memory than the engine has"
+            return Finished(error=LimitExceeded(message, limit="memory_mib", maximum=limit), cause=silence)
+        several = Determinate(
             "the engine ran out of memory under several calls", hint="repeat it; memory_mib is too little"
         )
+        return Finished(lost=several, cause=silence)
 
 
 def _let_go(error: BaseException) -> None:

@@ -27,7 +27,7 @@ from odfabric.model.engine import EngineProgress
 from odfabric_engine_spark.contract_query import execute_contract_query
 from odfabric_engine_spark.contract_transform import execute_contract_transform
 from odfabric_engine_spark.crash_points import TRANSFORM_BEFORE_RESULT, crash_point
-from odfabric_engine_spark.servicers import Done, EngineServicer, Refused
+from odfabric_engine_spark.servicers import Done, EngineServicer, Lost, Refused
 from odfabric_engine_spark.settings import EngineSettings
 
 RequestT = TypeVar("RequestT")
@@ -69,7 +69,7 @@ class _ContractMethods:
                     value = result
                 case Refused(error=error) if _is_of_the_query(error):
                     value = contract.TransformResponseInvalidQuery(message=str(error))
-                case Refused(error=error):
+                case Refused(error=error) | Lost(error=error):
                     value = contract.TransformResponseInternalError(message=str(error))
                 case _:
                     value = contract.TransformResponseInternalError(message=wire.BUG)
@@ -85,7 +85,7 @@ class _ContractMethods:
                     value = result
                 case Refused(error=error) if _is_of_the_query(error):
                     value = contract.RawQueryResponseInvalidQuery(message=str(error))
-                case Refused(error=error):
+                case Refused(error=error) | Lost(error=error):
                     value = contract.RawQueryResponseInternalError(message=str(error))
                 case _:
                     value = contract.RawQueryResponseInternalError(message=wire.BUG)

@@ -105,6 +105,8 @@ def as_odf_error(error: BaseException) -> OdfError | None:
     """The error to answer with, None if it is a bug of ours."""
     if isinstance(error, OdfError):
         return error
+    if _of_recursion(error):
+        return _nested_too_deeply()
     if isinstance(error, OSError):
         return Determinate(f"the engine's machine failed: {error.strerror or type(error).__name__}")
     if isinstance(error, pa.ArrowException) and any(reason in str(error) for reason in _OF_LONG_COLUMNS):
@@ -157,19 +159,37 @@ def _too_deep(text: str) -> OdfError | None:
             hint="write [ab]* or (a|b)*+ for it, cut the text by left(..), or correct the row",
         )
     if overflow or _condition(text) is None:
-        return InvalidQuery(
-            "the query is nested too deeply",
-            place=Place(rule="too-deep"),
-            hint="make steps of it, or fewer relations of WITH in a row",
-        )
+        return _nested_too_deeply()
     return None
+
+
+def _nested_too_deeply() -> InvalidQuery:
+    return InvalidQuery(
+        "the query is nested too deeply",
+        place=Place(rule="too-deep"),
+        hint="make steps of it, or fewer relations of WITH and branches of UNION in a row",
+    )
 
 
 def is_silence(error: BaseException) -> bool:
     """Whether the JVM did not answer at all. One that answers that it has no such method tells a trace: a bug of ours."""
+    if _of_recursion(error):
+        return False
     if isinstance(error, ConnectionError | EOFError):
         return True
     return isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError) and "Trace:" not in str(error)
+
+
+def _of_recursion(error: BaseException) -> bool:
+    """Whether a recursion of ours went too deep, over the tree of a query, be it while a question to the JVM was asked."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, RecursionError):
+            return True
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def spark_text(error: BaseException) -> str:

@@ -12,8 +12,7 @@ import hmac
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +33,7 @@ from odfabric_engine_spark.digest import ENGINE_NAME, ENGINE_VERSION, engine_dig
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.frozen import FrozenWatch
 from odfabric_engine_spark.owner import lives
-from odfabric_engine_spark.ready_file import write_ready_file
+from odfabric_engine_spark.ready_file import remove_ready_file, write_ready_file
 from odfabric_engine_spark.reused_memory import give_back_freed_memory, reuse_freed_memory
 from odfabric_engine_spark.sandbox.layers import layers_around_us
 from odfabric_engine_spark.servicers import EngineServicer
@@ -48,8 +47,8 @@ EXIT_STUCK = 75
 """A call did not end in time after it was cancelled."""
 
 _LOOK_EVERY_S = 0.2
-_ANSWER_S = 0.5
-"""Time for the last answers to leave before the process gives itself up."""
+_ANSWER_S = 2.0
+"""Longest wait for the last answers to leave, before the process gives itself up and after the patience of an orderly end."""
 _REST_S = 1.0
 """Time without a call after which freed memory and files are given back: calls often follow one another."""
 _HEALTH_CALLS = 8
@@ -112,11 +111,15 @@ def serve(
     exchange = ExchangeFolder.at(settings.exchange)
     reuse_freed_memory()
     spark = start_spark(settings)
+
+    def give_up() -> None:
+        end.ask(EXIT_STUCK if spark.jvm.process.poll() is None else EXIT_JVM_DIED)
+
     runner = CallRunner(
         spark.session,
         settings=settings,
         exchange=exchange,
-        give_up=lambda: end.ask(EXIT_STUCK),
+        give_up=give_up,
         out_of_memory=spark.jvm.ran_out_of_memory,
         executors=spark.executors,
     )
@@ -141,18 +144,38 @@ def serve(
     if ready_file is not None:
         write_ready_file(ready_file, address, compat_address)
     _watch(end, settings=settings, spark=spark, runner=runner)
+    runner.refuse()
+    if ready_file is not None:
+        remove_ready_file(ready_file)
     if end.code:
-        # What hangs would hang the orderly end too. The JVM dies with us.
-        time.sleep(_ANSWER_S)
-        return end.code
-    for ending in [each.stop(settings.stop_s_max) for each in servers]:
-        ending.wait(settings.stop_s_max + 1)
+        _answer_the_last(end.code, servers, runner)
+        return end.code  # what hangs would hang the orderly end too; the JVM dies with us
+    _answer_in_order(servers, runner, settings)
     runner.close()
     if archive_making is not None:
         archive_making.kill()
         archive_making.wait()
     spark.stop()
     return 0
+
+
+def _answer_the_last(code: int, servers: Sequence[grpc.Server], runner: CallRunner) -> None:
+    """Tells those whose calls are under way, in a process that gives itself up."""
+    if code == EXIT_JVM_DIED:
+        runner.await_calls(_ANSWER_S)  # they fail by themselves, and know more than that the JVM is gone
+    endings = [each.stop(_ANSWER_S) for each in servers]
+    runner.let_go(by_others=code != EXIT_JVM_DIED)
+    for ending in endings:
+        ending.wait(_ANSWER_S)
+
+
+def _answer_in_order(servers: Sequence[grpc.Server], runner: CallRunner, settings: EngineSettings) -> None:
+    """Lets calls under way end by themselves for a while; those that do not are told that the end is none of their fault."""
+    endings = [each.stop(settings.stop_s_max + _ANSWER_S) for each in servers]
+    runner.await_calls(settings.stop_s_max)
+    runner.let_go(by_others=True)
+    for ending in endings:
+        ending.wait(_ANSWER_S)
 
 
 def engine_info(spark: SparkProcess) -> EngineInfo:

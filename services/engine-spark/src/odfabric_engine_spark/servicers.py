@@ -16,7 +16,7 @@ from typing import Generic, TypeVar, cast
 
 import grpc
 
-from odfabric.errors import LimitExceeded, OdfError
+from odfabric.errors import Determinate, LimitExceeded, OdfError
 from odfabric.formats import engine_wire as wire
 from odfabric.formats import judgement_wire
 from odfabric.generated.engine_v1 import engine_pb2 as pb
@@ -60,6 +60,18 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Lost:
+    """A call that a dying engine takes with it."""
+
+    error: Determinate
+
+    @property
+    def details(self) -> str:
+        """What the status of the call says."""
+        return wire.LOST_TO_OTHERS if self.error.blameless else wire.BROKE_DOWN
+
+
+@dataclass(frozen=True, slots=True)
 class Broken:
     """A call that a bug of ours has ended; the log says which."""
 
@@ -84,6 +96,8 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
 
     def GetInfo(self, request: pb.GetInfoRequest, context: grpc.ServicerContext) -> pb.GetInfoResponse:
         """Also the health check: it answers as long as the engine can take calls."""
+        if self._runner.ending:
+            context.abort(grpc.StatusCode.UNAVAILABLE, wire.ENDS)
         if self._executors is None:
             return wire.info_to_wire(self._info)
         return wire.info_to_wire(replace(self._info, executors=self._executors.count))
@@ -163,10 +177,15 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
         message: MessageT,
         context: grpc.ServicerContext,
     ) -> Iterator[EngineProgress | Refused | Done[ResultT]]:
-        """Progress, then the result or the error of a call; a bug of ours ends the call with INTERNAL."""
+        """Progress, then the result or the error of a call; a bug of ours ends the call with INTERNAL, a dying engine with UNAVAILABLE."""
+        if self._runner.ending:
+            context.abort(grpc.StatusCode.UNAVAILABLE, wire.ENDS)
+        context.send_initial_metadata((wire.TAKEN,))
         for event in self.events(decode, operation, message, context):
             if isinstance(event, Broken):
                 context.abort(grpc.StatusCode.INTERNAL, wire.BUG)
+            elif isinstance(event, Lost):
+                context.abort(grpc.StatusCode.UNAVAILABLE, event.details)
             else:
                 yield event
 
@@ -176,7 +195,7 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
         operation: Callable[[RequestT, EngineCall], ResultT],
         message: MessageT,
         context: grpc.ServicerContext,
-    ) -> Iterator[EngineProgress | Refused | Broken | Done[ResultT]]:
+    ) -> Iterator[EngineProgress | Refused | Lost | Broken | Done[ResultT]]:
         """Progress, then exactly one end of a call, for any form of messages."""
         try:
             request = decode(message)
@@ -197,6 +216,10 @@ class EngineServicer(engine_pb2_grpc.EngineServiceServicer):
             elif event.bug is not None:
                 report(event.bug)
                 yield Broken()
+            elif event.lost is not None:
+                if event.cause is not None:
+                    report(event.cause)
+                yield Lost(event.lost)
             elif event.error is not None:
                 if event.cause is not None:
                     report(event.cause)

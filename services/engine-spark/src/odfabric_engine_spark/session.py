@@ -20,6 +20,7 @@ from odfabric.errors import Determinate
 from odfabric_engine_spark.class_archive import ClassArchive
 from odfabric_engine_spark.cluster import await_master, cluster_conf, in_time
 from odfabric_engine_spark.executors import Executors
+from odfabric_engine_spark.java_calls import make_interruptible
 from odfabric_engine_spark.jvm import Jvm, find_java, spark_jars, start_jvm
 from odfabric_engine_spark.jvm_names import remember_names
 from odfabric_engine_spark.settings import EngineSettings
@@ -153,6 +154,7 @@ def attach(jvm: Jvm, settings: EngineSettings) -> SparkProcess:
     finally:
         for name in told:
             del os.environ[name]
+    make_interruptible(gateway)
     make_shared_nodes(gateway)
     remember_names(gateway)
     conf = spark_conf(settings, scratch=str(jvm.scratch))

@@ -24,6 +24,7 @@ from odfabric.model.metadata import SqlQueryStep, TransformSql
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.evolution.meaning import says_the_same
 from odfabric_engine_spark.evolution.verdict import changed_query, same_query
+from odfabric_engine_spark.failures import as_odf_error
 from odfabric_engine_spark.incremental.judge import accepted_query, refused_query, validate_query
 from odfabric_engine_spark.mending import Judge, all_problems
 from odfabric_engine_spark.validate.gate import ENGINE_NAME, steps_of
@@ -72,8 +73,10 @@ def _judged(request: ValidateRequest, call: EngineCall) -> ValidateResult:
         return _problems(*_with_windows_of_flink(problems, [step.query for step in steps], judge))
     except LimitExceeded:
         raise
-    except OdfError as error:
-        return _refused(error)
+    except (OdfError, RecursionError) as error:
+        known = as_odf_error(error)
+        assert known is not None
+        return _refused(known)
 
 
 def _with_windows_of_flink(

@@ -1,9 +1,9 @@
 """One engine a workspace: found if it runs, started if it does not.
 
 Owns `engine.json` (address, token, pid), its lock file and the starting of the process. Invariant: at most one engine that was
-started for a workspace runs at a time; whoever finds it dead starts the next one under the lock, and ends before what others
-began to start and could not record: both would tell their address by the same file. The engine itself ends when it was idle for
-long or when its owner process is gone. Not here: what is said to the engine (`adapters.grpc_engine`).
+started for a workspace runs at a time; whoever finds it dead, or about to end, starts the next one under the lock, and ends before
+what is left of it and what others began to start and could not record: both would tell their address by the same file. The engine
+itself ends when it was idle for long or when its owner process is gone. Not here: what is said to the engine (`adapters.grpc_engine`).
 Source: RULINGS 13, 51.
 """
 
@@ -83,6 +83,9 @@ class EngineLauncher:
         self._lock_file = launch.workspace / "engine.lock"
         self._log_file = launch.workspace / "engine.log"
         self._token_file = launch.workspace / "engine.token"
+        self._ready_file = launch.workspace / "engine.ready"
+        self._child: subprocess.Popen[bytes] | None = None
+        """The engine that this process started last."""
 
     def ensure(self) -> EngineProcess:
         """The running engine, started if need be. Raises Determinate if it does not come up in time."""
@@ -93,28 +96,48 @@ class EngineLauncher:
             return self.running() or self._start()
 
     def running(self) -> EngineProcess | None:
-        """The engine that the record names, if its process lives and is an engine of this workspace."""
+        """The engine that the record names, if its process lives, is an engine of this workspace and takes calls."""
+        process = self._recorded()
+        return process if process is not None and self._takes_calls(process) else None
+
+    def _recorded(self) -> EngineProcess | None:
+        """The engine that the record names, if its process lives; it may be about to end."""
         try:
             process = EngineProcess(**json.loads(self._record.read_text()))
         except (FileNotFoundError, ValueError, TypeError):
             return None
         return process if _is_engine(process.pid, self._launch.exchange) else None
 
+    def _takes_calls(self, process: EngineProcess) -> bool:
+        """Whether its ready file is there: an engine that ends removes it first."""
+        try:
+            ready = json.loads(self._ready_file.read_text())
+            return bool(ready["address"] == process.address)
+        except (FileNotFoundError, ValueError, TypeError, KeyError):
+            return False
+
     def stop(self) -> None:
         """End the engine if it runs, with SIGTERM first; returns when the process is gone."""
         with self._locked():
-            process = self.running()
+            process = self._recorded()
             if process is not None:
                 _end(process.pid)
             self._record.unlink(missing_ok=True)
+            self._reap()
+
+    def _reap(self) -> None:
+        """An engine of ours that has ended is no longer our child: a handle that is dropped before it knows this warns."""
+        if self._child is not None:
+            self._child.poll()
 
     def _start(self) -> EngineProcess:
         launch = self._launch
         for stray in _engines(launch.exchange, self._token_file):
             _end(stray)
+        self._reap()
         token = secrets.token_urlsafe(32)
         _write_private(self._token_file, token)
-        ready = launch.workspace / "engine.ready"
+        ready = self._ready_file
         ready.unlink(missing_ok=True)
         command = [
             *(sys.executable, "-P", "-m", "odfabric_engine_spark"),
@@ -162,6 +185,7 @@ class EngineLauncher:
             raise
         process = EngineProcess(address, token, child.pid)
         _write_private(self._record, json.dumps(asdict(process)))
+        self._child = child
         return process
 
     def _wait_until_ready(self, child: subprocess.Popen[bytes], ready: Path) -> str:

@@ -2,13 +2,14 @@
 
 Owns the channel, the token, deadlines, and what a broken connection means. Invariant: results are pure and commit nothing, so
 whatever breaks on the way is Determinate: the same request may be repeated on another engine. Not here: how an engine is
-found or started (`adapters.engine_process`), the forms of messages (`formats.engine_wire`).
+found or started (`adapters.engine_process`), who repeats a call (`patient`), the forms of messages (`formats.engine_wire`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import Enum, auto
 from types import TracebackType
 from typing import NoReturn, Protocol, TypeVar
 
@@ -53,6 +54,17 @@ class EngineChannel:
     short_s_max: float = 60.0
     grace_s: float = 12.0
     message_bytes_max: int = 16 * 1024 * 1024
+
+
+class Loss(Enum):
+    """How a call came to have no engine."""
+
+    AWAY = auto()
+    """It never came to an engine."""
+    OTHERS = auto()
+    """The engine that had it ended, but not because of this call."""
+    BROKE_DOWN = auto()
+    """The engine that had it, or the connection, broke down; the call may be the reason."""
 
 
 class _StreamMessage(Protocol[SuccessT]):
@@ -102,6 +114,15 @@ class GrpcEngine:
     def info(self) -> EngineInfo:
         """Name, version and digest."""
         return wire.info_from_wire(self._single(self._stub.GetInfo, pb.GetInfoRequest()))
+
+    def answers(self, *, wait_s: float) -> bool:
+        """Whether an engine takes calls, or does so within `wait_s`."""
+        try:
+            self._stub.GetInfo(pb.GetInfoRequest(), timeout=wait_s, metadata=self._metadata, wait_for_ready=True)
+        except grpc.RpcError as error:
+            # One that refuses our token takes calls; who makes one hears of the token.
+            return bool(error.code() == grpc.StatusCode.UNAUTHENTICATED)
+        return True
 
     def ingest(self, request: IngestRequest, *, progress: ProgressListener) -> IngestResult:
         """Read, preprocess, merge, write one slice."""
@@ -174,6 +195,17 @@ class EngineFailed(RuntimeError):
     """A bug of the engine: not an error of the closed tree, because nobody can act on it but its authors."""
 
 
+def loss_of(error: Determinate) -> Loss | None:
+    """How a call of GrpcEngine came to have no engine; None for other failures."""
+    cause = error.__cause__
+    if not isinstance(cause, grpc.RpcError) or cause.code() != grpc.StatusCode.UNAVAILABLE:
+        return None
+    if cause.details() == wire.LOST_TO_OTHERS:
+        return Loss.OTHERS
+    taken = wire.TAKEN in (tuple(each) for each in cause.initial_metadata() or ())
+    return Loss.BROKE_DOWN if taken else Loss.AWAY
+
+
 def _raise(error: grpc.RpcError, wall_s: float, message_bytes_max: int, *, limit: str) -> NoReturn:
     """`limit` is the setting that `wall_s` comes from."""
     code = error.code()
@@ -187,4 +219,7 @@ def _raise(error: grpc.RpcError, wall_s: float, message_bytes_max: int, *, limit
         raise LimitExceeded(
             "the call names too many files for one message", limit="message_bytes_max", maximum=message_bytes_max
         ) from error
+    if error.details() in (wire.LOST_TO_OTHERS, wire.BROKE_DOWN):
+        blameless = error.details() == wire.LOST_TO_OTHERS
+        raise Determinate(str(error.details()), hint="repeat it", blameless=blameless) from error
     raise Determinate(f"the engine is away ({code.name.lower()})") from error

@@ -23,7 +23,7 @@ from odfabric_engine_spark.contract_address import check_contract_address
 from odfabric_engine_spark.exchange import ExchangeFolder
 from odfabric_engine_spark.jvm import find_java
 from odfabric_engine_spark.owner import lives
-from odfabric_engine_spark.ready_file import write_ready_file
+from odfabric_engine_spark.ready_file import remove_ready_file, write_ready_file
 from odfabric_engine_spark.sandbox import landlock
 from odfabric_engine_spark.sandbox.enter import EXIT_NO_WALL, SIGNALLED, Plan
 from odfabric_engine_spark.sandbox.forwarder import Forwarder
@@ -214,16 +214,25 @@ def _watched(behind: subprocess.Popen[bytes], ready: Path, kept: Kept, doors: li
         while behind.poll() is None:
             if ended.wait(_LOOK_EVERY_S) or (owner and not lives(owner)):
                 return 0
-            if told or not ready.exists():
+            if told == ready.exists():
+                continue
+            if told:
+                _withdraw(kept.ready_file)  # it is about to end
                 continue
             told = True
             _open(doors, kept.ready_file)
             making = start_making_if_missing(kept.settings.cache) if kept.settings.cache else None
         return behind.returncode
     finally:
+        _withdraw(kept.ready_file)
         if making is not None:
             making.kill()
             making.wait()
+
+
+def _withdraw(ready_file: Path | None) -> None:
+    if ready_file is not None:
+        remove_ready_file(ready_file)
 
 
 def _open(doors: list[Door], ready_file: Path | None) -> None:
