@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from odfabric.errors import Corrupt, InvalidData, InvalidRequest, OdfError, Place
+from odfabric.errors import Corrupt, Determinate, InvalidData, InvalidRequest, OdfError, Place
 from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
 from odfabric.formats.slice_schema import TIMESTAMP_TYPE, check_compatible, check_storable, new_slice_schema
 from odfabric.model.engine import IngestRequest, IngestResult
@@ -40,7 +40,6 @@ from odfabric_engine_spark.slice_input import read_slices
 from odfabric_engine_spark.slice_output import SliceShape, write_slice
 from odfabric_engine_spark.spark_types import spark_type
 
-_UNREADABLE = "FAILED_READ_FILE"
 _MILLIS_PER_DAY = SECONDS_PER_DAY * 1000
 
 
@@ -92,13 +91,13 @@ class _Work:
         stopped = stopped_by(text)
         if stopped is not None:
             return self._of_kind(*stopped) or error
-        if _UNREADABLE in text:
-            for item in self.request.history:
-                name = item.path.rpartition("/")[2]
-                if name in text:
-                    return Corrupt("A data slice of the history is damaged", object_name=name)
-            return self._explained_by_reader() or error
         known = as_odf_error(error)
+        if isinstance(known, Corrupt):
+            # What is no slice of the history is a file that this ingest has made itself a moment ago.
+            names = {item.path.rpartition("/")[2] for item in self.request.history}
+            if known.object_name in names:
+                return Corrupt("A data slice of the history is damaged", object_name=known.object_name)
+            return Determinate("a scratch file of the engine could not be read")
         if isinstance(known, InvalidData) and self.request.preprocess is not None and self.prepared is not None:
             known = (self.prepared.explain() if self.prepared.explain is not None else None) or known
         return known or error

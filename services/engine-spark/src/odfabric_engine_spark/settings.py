@@ -114,13 +114,28 @@ class EngineSettings:
 
     # input data
     line_bytes_max: int = 16 * MIB
-    """Longest line of NDJSON, longest value of CSV and JSON."""
+    """Longest line of NDJSON, longest value of CSV and JSON, largest row of Parquet."""
     document_bytes_max: int = 128 * MIB
     """Largest JSON document that is not line by line."""
     depth_max: int = 100
     """Deepest nesting of JSON."""
     columns_max: int = 2_000
     """Most columns of an input."""
+    column_name_bytes_max: int = 1_024
+    """Longest name of a column of a new dataset, in UTF-8; the node's setting of the same name goes before."""
+    input_unpacked_bytes_max: int = 10 * GIB
+    """Largest unpacked size of the Parquet files of one ingest: of their pages, and again of their rows."""
+    parquet_page_bytes_max: int = 64 * MIB
+    """Largest page of a Parquet file, unpacked. Readers unpack a page as a whole."""
+    parquet_pages_max: int = 2_000_000
+    """Most pages of the Parquet files of one ingest."""
+    parquet_list_bytes_max: int = GIB
+    """Largest column of lists in one row group of a Parquet file, decoded. Readers may have to decode it as a whole."""
+    parquet_unchecked_bytes_max: int = 256 * MIB
+    """Largest column in one row group of a Parquet file whose pages carry no checksums, compressed: Spark, the second reader of such columns,
+    loads it as a whole. Columns whose pages all carry checksums may be larger."""
+    parquet_checksums_required: bool = False
+    """Whether Parquet files are refused whose pages carry no checksums: some damage shows by nothing else."""
     input_rows_max: int = 2_000_000_000
     """Most rows of one ingest."""
     infer_rows: int = 1_000
