@@ -43,10 +43,11 @@ def create_dataset(
     engine: Engine,
     exchange: Exchange,
     clock: Clock,
+    column_name_bytes_max: int,
 ) -> tuple[CatalogEntry, Multihash]:
     """The new entry and its head.
 
-    Raises InvalidManifest, IncompatibleSchema, InvalidQuery, AlreadyExists, AccessDenied, InvalidName, NotFound for an input that goes meanwhile.
+    Raises InvalidManifest, IncompatibleSchema, InvalidQuery, AlreadyExists, AccessDenied, InvalidName, LimitExceeded, NotFound for an input that goes meanwhile.
     """
     alias = DatasetAlias(snapshot.name.account or repository.account, snapshot.name.name)
     account = alias.account or repository.account
@@ -68,7 +69,7 @@ def create_dataset(
         snapshot, dataset_id=dataset_id, system_time=now, resolve=lambda text: _resolve_input(text, repository)
     )
     state = fold_blocks(ChainState.empty(), blocks)
-    check_sources(snapshot, state.vocabulary)
+    check_sources(snapshot, state.vocabulary, name_bytes_max=column_name_bytes_max)
     SourceJudge(state, now, engine, exchange).check_queries(snapshot)
     inputs = _check_transform(state, ExpectedColumns(repository, engine, exchange, now))
     entry = CatalogEntry(id=dataset_id, alias=alias, kind=snapshot.kind, created_at=now, sealed_key=key.sealed_private)

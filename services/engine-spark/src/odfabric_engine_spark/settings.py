@@ -123,6 +123,8 @@ class EngineSettings:
     """Most columns of an input."""
     column_name_bytes_max: int = 1_024
     """Longest name of a column of a new dataset, in UTF-8; the node's setting of the same name goes before."""
+    column_names_bytes_max: int = MIB
+    """Names of all columns of an input, and of members of structs, in UTF-8."""
     input_unpacked_bytes_max: int = 10 * GIB
     """Largest unpacked size of the Parquet files of one ingest: of their pages, and again of their rows."""
     parquet_page_bytes_max: int = 64 * MIB

@@ -37,6 +37,8 @@ from odfabric_engine_spark.read.staging import StagingWriter
 from odfabric_engine_spark.session import interpret
 from odfabric_engine_spark.spark_types import spark_schema
 
+_MAGIC = b"PAR1"
+
 
 @dataclass(frozen=True, slots=True)
 class _File:
@@ -96,6 +98,10 @@ class ParquetReader:
 
     def _examine(self, path: Path, name: str) -> None:
         settings = self.call.settings
+        with path.open("rb") as opened:
+            if opened.read(len(_MAGIC)) != _MAGIC:  # which Arrow does not look at
+                reason = "Not a readable Parquet file: it does not begin with PAR1"
+                raise InvalidData(reason, place=Place(file=name), hint=DAMAGED_HINT)
         try:
             with open_strangers(path) as file:
                 rows = file.metadata.num_rows
@@ -105,7 +111,7 @@ class ParquetReader:
                 raise
             reason = f"Not a readable Parquet file: {first_line(error)}"
             raise InvalidData(reason, place=Place(file=name), hint=DAMAGED_HINT) from None
-        check_names(found.names, columns_max=settings.columns_max, file=name)
+        check_names(found, settings=settings, file=name)
         before = self._files[-1].first_row + self._files[-1].rows if self._files else 0
         if before + rows > settings.input_rows_max:
             maximum = settings.input_rows_max
