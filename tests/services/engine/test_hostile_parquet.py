@@ -72,7 +72,7 @@ def test_bombs_are_refused_by_the_limit_that_they_exceed(engine_call: EngineCall
     assert limit_of(refusal(engine_call, ReadStepParquet(), lists)) == "line_bytes_max"
     numbers = list_bomb(100_000_000)
     assert len(numbers) < 1_000
-    assert limit_of(refusal(engine_call, ReadStepParquet(), numbers)) == "parquet_list_bytes_max"
+    assert limit_of(refusal(engine_call, ReadStepParquet(), numbers)) == "parquet_decoded_bytes_max"
     deltas = pa.table({"v": [("x" * 100_000) + str(number % 10) for number in range(2_000)]})
     prefixes = parquet(deltas, use_dictionary=False, column_encoding={"v": "DELTA_BYTE_ARRAY"}, write_statistics=False)
     assert len(prefixes) < 100_000
@@ -87,6 +87,14 @@ def claimed(table: pa.Table) -> int:
     )
 
 
+def pages(content: bytes, chunk: int = 0) -> list[Page]:
+    """The pages of a column of the first row group."""
+    found = pq.ParquetFile(io.BytesIO(content)).metadata.row_group(0).column(chunk)
+    start = found.dictionary_page_offset or found.data_page_offset
+    return list(pages_of_chunk(lambda at, count: content[at : at + count], start, start + found.total_compressed_size))
+
+
+LISTS = column([[1, 2, 3]] * 100, pa.list_(pa.int64()))
 TEXTS = [f"{number:04} {'x' * 100}" for number in range(1000)]
 
 
@@ -97,7 +105,8 @@ TEXTS = [f"{number:04} {'x' * 100}" for number in range(1000)]
         ("parquet_pages_max", column(list(range(1000)), pa.int64()), {"row_group_size": 100}, 10),
         ("input_unpacked_bytes_max", column(TEXTS), {}, claimed(column(TEXTS))),
         ("line_bytes_max", column(["a", "b" * 96, "c"]), {}, 100),
-        ("parquet_list_bytes_max", column([[1, 2, 3]] * 100, pa.list_(pa.int64())), {}, 4_800),
+        ("parquet_decoded_bytes_max", LISTS, {}, pages(parquet(LISTS, **PLAIN))[0].unpacked + 4_800 + 48),
+        ("parquet_footer_bytes_max", LISTS, {}, int.from_bytes(parquet(LISTS, **PLAIN)[-8:-4], "little")),
         ("parquet_unchecked_bytes_max", column(list(range(1000)), pa.int64()), {}, 3 * 8_007),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -127,10 +136,10 @@ def test_a_node_may_require_checksums(engine_call: EngineCall) -> None:
 
 def test_limits_count_over_all_files_of_an_ingest(engine_call: EngineCall) -> None:
     content = parquet(column(TEXTS), **PLAIN)
-    size = claimed(column(TEXTS))
-    two = limited(engine_call, input_unpacked_bytes_max=2 * size)
+    size = pages(content)[0].unpacked + claimed(column(TEXTS))
+    two = limited(engine_call, input_unpacked_bytes_max=size)
     assert len(values(two, ReadStepParquet(), content, content)) == 2000
-    one = limited(engine_call, input_unpacked_bytes_max=2 * size - 100)
+    one = limited(engine_call, input_unpacked_bytes_max=size - 1)
     error = refusal(one, ReadStepParquet(), content, content)
     assert isinstance(error, LimitExceeded)
     assert error.place.file == "f1"
@@ -216,13 +225,6 @@ def test_readers_that_disagree_are_told_with_column_and_row(engine_call: EngineC
         reader.check(rows, 500)
     assert (refused.value.place.row, refused.value.place.field) == (322, "b")
     assert "row group 2" in refused.value.message
-
-
-def pages(content: bytes, chunk: int = 0) -> list[Page]:
-    """The pages of a column of the first row group."""
-    found = pq.ParquetFile(io.BytesIO(content)).metadata.row_group(0).column(chunk)
-    start = found.dictionary_page_offset or found.data_page_offset
-    return list(pages_of_chunk(lambda at, count: content[at : at + count], start, start + found.total_compressed_size))
 
 
 def changed(content: bytes, position: int, new: bytes) -> bytes:

@@ -30,14 +30,12 @@ from odfabric_engine_spark.read.parquet_rows import (
     is_of_the_system,
     open_strangers,
 )
-from odfabric_engine_spark.read.parquet_survey import DAMAGED_HINT, Survey, survey
+from odfabric_engine_spark.read.parquet_survey import DAMAGED_HINT, Survey, check_ends, survey
 from odfabric_engine_spark.read.second_reader import SecondReader
 from odfabric_engine_spark.read.slice_types import exactly_castable, slice_field
 from odfabric_engine_spark.read.staging import StagingWriter
 from odfabric_engine_spark.session import interpret
 from odfabric_engine_spark.spark_types import spark_schema
-
-_MAGIC = b"PAR1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +96,7 @@ class ParquetReader:
 
     def _examine(self, path: Path, name: str) -> None:
         settings = self.call.settings
-        with path.open("rb") as opened:
-            if opened.read(len(_MAGIC)) != _MAGIC:  # which Arrow does not look at
-                reason = "Not a readable Parquet file: it does not begin with PAR1"
-                raise InvalidData(reason, place=Place(file=name), hint=DAMAGED_HINT)
+        check_ends(path, name, footer_bytes_max=settings.parquet_footer_bytes_max)
         try:
             with open_strangers(path) as file:
                 rows = file.metadata.num_rows

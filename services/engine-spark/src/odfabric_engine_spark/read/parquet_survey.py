@@ -35,6 +35,8 @@ _DELTA_TEXTS = (Encoding.DELTA_BYTE_ARRAY, Encoding.DELTA_LENGTH_BYTE_ARRAY)
 _CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd", "LZ4_RAW": "lz4_raw"}
 _UNCOMPRESSED = "UNCOMPRESSED"
 _LENGTH = struct.Struct("<I")
+_MAGIC = b"PAR1"
+_TAIL = struct.Struct("<I4s")
 _CHECK_EVERY_PAGES = 1024
 WORST_BATCHES = 8
 """So many times the usual size a batch may have whose rows turn out as large as pages allow."""
@@ -76,12 +78,13 @@ class Survey:
     unpacked: int
 
 
-def leaves_of(file: pq.ParquetFile) -> list[Leaf]:
+def leaves_of(file: pq.ParquetFile, name: str) -> list[Leaf]:
     """The leaves of all top-level columns, in the order of the file. Raises InvalidData if Arrow sees other columns than Parquet."""
     owners = [name for item in file.schema_arrow for name in [item.name] * _count(item.type)]
     columns = [file.schema.column(index) for index in range(len(file.schema))]
     if len(owners) != len(columns):
-        raise InvalidData("the schema that the writer added does not describe the columns of the file")
+        reason = "the schema that its writer added does not describe the columns of the file"
+        raise damaged(reason, file=name, column=None)
     return [
         Leaf(
             index=index,
@@ -94,6 +97,21 @@ def leaves_of(file: pq.ParquetFile) -> list[Leaf]:
     ]
 
 
+def check_ends(path: Path, name: str, *, footer_bytes_max: int) -> None:
+    """Looks at the begin of a file, which Arrow does not, and at the size of its footer. Raises InvalidData, LimitExceeded."""
+    with path.open("rb") as file:
+        begin = file.read(len(_MAGIC))
+        file.seek(max(0, path.stat().st_size - _TAIL.size))
+        end = file.read(_TAIL.size)
+    size, magic = _TAIL.unpack(end) if len(end) == _TAIL.size else (0, b"")
+    if begin != _MAGIC or magic != _MAGIC:
+        reason = "Not a readable Parquet file: it does not begin and end with PAR1"
+        raise InvalidData(reason, place=Place(file=name), hint=DAMAGED_HINT)
+    if size > footer_bytes_max:
+        limit = "parquet_footer_bytes_max"
+        raise LimitExceeded("The footer is too large", limit=limit, maximum=footer_bytes_max, place=Place(file=name))
+
+
 def survey(
     path: Path, name: str, file: pq.ParquetFile, columns: Sequence[str], call: EngineCall, *, unpacked: int = 0
 ) -> Survey:
@@ -102,7 +120,7 @@ def survey(
     Raises InvalidData with file, column and row group, LimitExceeded.
     """
     wanted = set(columns)
-    leaves = [leaf for leaf in leaves_of(file) if leaf.column in wanted]
+    leaves = [leaf for leaf in leaves_of(file, name) if leaf.column in wanted]
     descriptor = os.open(path, os.O_RDONLY)
     try:
         return _Surveyor(descriptor, name, file.metadata, leaves, call, unpacked=unpacked).run()
@@ -137,6 +155,7 @@ class _Chunk:
     """Most bytes of all values beside the dictionary."""
     delta: bool = False
     has_dictionary: bool = False
+    dictionary: int = 0
 
 
 @dataclass(slots=True)
@@ -229,14 +248,14 @@ class _Surveyor:
         if not check_crc(page, packed):
             raise InvalidData("a page does not match its checksum")
         found.unchecked |= page.crc is None
-        found.largest = max(found.largest, page.unpacked)
         found.packed += page.packed
         if page.kind is PageKind.DICTIONARY:
             if found.pages:
                 raise InvalidData("a dictionary behind other pages")
-            found.has_dictionary = True
+            found.has_dictionary, found.dictionary = True, page.unpacked
             found.longest = leaf.width if leaf.width is not None else _longest(page, packed, claim.compression)
         elif page.has_values:
+            found.largest = max(found.largest, page.unpacked)
             _add_values(page, found, claim, leaf)
         found.pages += 1
 
@@ -268,23 +287,26 @@ class _Surveyor:
         )
 
     def _sized(self, group: RowGroup, by_dictionary: set[int]) -> RowGroup:
-        row_bytes = 0
+        """The row group with the size of its rows. Raises LimitExceeded if a part of it that is held at once may be too large."""
+        row_bytes = held = 0
         for leaf in self.leaves:
             chunk = self.chunks[group.index, leaf.index]
             coded = _INDEX_BYTES if leaf.index in by_dictionary else chunk.longest
-            if not leaf.repeated:
+            held += chunk.largest + chunk.dictionary
+            if leaf.repeated:
+                # Nobody knows how many items a row has before the list is decoded.
+                grown = chunk.grown + chunk.coded * coded + chunk.values * (_LEVEL_BYTES + _INDEX_BYTES)
+                held += grown
+                row_bytes += grown // max(1, group.rows)
+            else:
                 row_bytes += max(coded, chunk.plain)
-                continue
-            grown = chunk.grown + chunk.coded * coded + chunk.values * (_LEVEL_BYTES + _INDEX_BYTES)
-            maximum = self.call.settings.parquet_list_bytes_max
-            if grown > maximum:
-                raise LimitExceeded(
-                    "The lists of a row group may be too large for memory: write smaller row groups",
-                    limit="parquet_list_bytes_max",
-                    maximum=maximum,
-                    place=Place(file=self.name, field=leaf.column, row=group.first_row + 1),
+            if held + row_bytes > self.call.settings.parquet_decoded_bytes_max:
+                raise self._too_much(
+                    f"Row group {group.index + 1} may take too much memory: write smaller pages or row groups",
+                    "parquet_decoded_bytes_max",
+                    self.call.settings.parquet_decoded_bytes_max,
+                    leaf,
                 )
-            row_bytes += grown // max(1, group.rows)
         return RowGroup(group.index, group.first_row, group.rows, max(1, row_bytes))
 
     def _unchecked(self, groups: Sequence[RowGroup]) -> dict[str, int]:
@@ -299,7 +321,7 @@ class _Surveyor:
             sizes: dict[str, int] = {}
             for leaf in self.leaves:
                 chunk = self.chunks[group.index, leaf.index]
-                sizes[leaf.column] = sizes.get(leaf.column, 0) + chunk.packed + 2 * chunk.largest
+                sizes[leaf.column] = sizes.get(leaf.column, 0) + chunk.packed + chunk.dictionary + 2 * chunk.largest
             for column in unchecked:
                 found[column] = max(found.get(column, 0), sizes[column])
         return found
