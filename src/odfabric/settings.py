@@ -281,6 +281,9 @@ class Settings(BaseSettings):
     push_group_bytes_max: int = Field(32 * MIB, description="Most bytes of their bodies")
     staged_lifetime_s: float = Field(24 * 3600.0, description="Age at which a staged upload without a job is collected")
     source_bytes_max: int = Field(64 * GIB, description="Largest file that a polling source fetches")
+    column_name_bytes_max: int = Field(
+        1024, ge=1, description="Longest name of a column of a new dataset, in UTF-8; existing datasets keep theirs"
+    )
     unpacked_bytes_max: int = Field(10 * GIB, description="Largest unpacked size of an archive entry")
     unpack_ratio_max: int = Field(1000, description="Largest ratio of unpacked to packed size")
     archive_entries_max: int = Field(10_000, description="Most entries of an archive")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import zipfile
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.acceptance.conftest import LocalWorkspace
@@ -199,6 +202,68 @@ def test_pushes(node: NodeProcess, strict: str, wrong: Wrong) -> None:
     assert (node.head(strict), node.tail(strict)) == (before, rows)
 
 
+def inferred(manifest: str) -> str:
+    """The manifest without the columns of its source."""
+    return re.sub(r"\n +schema:(\n {8}.*)+", "", manifest)
+
+
+PARQUET = "application/vnd.apache.parquet"
+
+
+def parquet(table: pa.Table, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+def test_damaged_parquet_and_bombs(node: NodeProcess) -> None:
+    node.create(inferred(root("numbers", read="kind: Parquet")))
+    whole = parquet(pa.table({"v": list(range(1000))}), write_page_checksum=True)
+    for position in (0, 40, 2000, len(whole) - 6):
+        bad = whole[:position] + bytes([whole[position] ^ 0x40]) + whole[position + 1 :]
+        answer = node.post("/local/numbers/ingest", bad, content_type=PARQUET)
+        assert problem_of(answer, 422, "invalid-data")["file"] == "body"
+    page = pa.table({"v": ["x" * (256 << 20)]})
+    bomb = parquet(page, compression="zstd", use_dictionary=False, write_statistics=False)
+    answer = node.post("/local/numbers/ingest", bomb, content_type=PARQUET)
+    problem = problem_of(answer, 413, "limit-exceeded")
+    assert (problem["limit"], problem["field"]) == ("parquet_page_bytes_max", "v")
+    pushed = node.post("/local/numbers/ingest", whole, content_type=PARQUET)
+    assert (pushed.status_code, pushed.json()["rows"]) == (200, 1000)
+
+
+def test_names_of_columns(node: NodeProcess, tmp_path: Path) -> None:
+    twice = root("named").replace("name: value", "name: CITY")
+    problem = problem_of(node.post("/datasets", twice, content_type="application/yaml"), 422, "invalid-manifest")
+    assert "differ in case only" in problem["detail"]
+    assert problem["field"] == "metadata[0].read.schema"
+    long = root("named").replace("name: value", f"name: {'v' * 1025}")
+    problem = problem_of(node.post("/datasets", long, content_type="application/yaml"), 413, "limit-exceeded")
+    assert problem["limit"] == "column_name_bytes_max"
+    (tmp_path / "named.yaml").write_text(twice)
+    odf = Odf(options=("--workspace", str(node.workspace)))
+    told = odf.refused("add", str(tmp_path / "named.yaml"))
+    assert told["file"] == str(tmp_path / "named.yaml")
+    node.create(inferred(root("named")))
+    answer = node.post("/local/named/ingest", b'{"a": 1, "A": 2}\n', content_type=NDJSON)
+    assert "preprocess" in problem_of(answer, 422, "invalid-data")["detail"]
+    assert node.http.get("/local/named/tail").json()["data"] == []
+
+
+def test_columns_that_are_renamed_are_told(node: NodeProcess, tmp_path: Path) -> None:
+    node.create(inferred(root("renaming")))
+    body = b'{"op": 7, "a": 1}\n'
+    first = node.post("/local/renaming/ingest", body, content_type=NDJSON, idempotency_key="one").json()
+    assert first["renamedColumns"] == [{"from": "op", "to": "_op"}]
+    again = node.post("/local/renaming/ingest", body, content_type=NDJSON, idempotency_key="one").json()
+    assert again == first
+    (tmp_path / "more.ndjson").write_bytes(body)
+    odf = Odf(options=("--workspace", str(node.workspace)))
+    told = odf.run("ingest", "renaming", str(tmp_path / "more.ndjson"))
+    assert "1 new row; stored `op` as `_op`, for system columns have these names" in told.out
+    assert [row["_op"] for row in node.tail("renaming")] == [7, 7]
+
+
 def test_the_refused_pushes_left_a_whole_dataset(node: NodeProcess, strict: str) -> None:
     assert node.verify(strict) == {"ok": True, "errors": []}
     assert [row["offset"] for row in node.tail(strict)] == [0]
@@ -216,7 +281,7 @@ def test_a_key_column_that_is_not_in_the_data(node: NodeProcess) -> None:
     manifest = root("keyless", merge=f"{{kind: Ledger, primaryKey: [town]}}\n    {query}")
     problem_of(node.post("/datasets", manifest, content_type="application/yaml"), 422, "invalid-manifest")
     # Only the data tell which columns there are.
-    node.create(re.sub(r"\n +schema:(\n {8}.*)+", "", manifest))
+    node.create(inferred(manifest))
     before = node.head("keyless")
     answer = node.post("/local/keyless/ingest", ndjson([reading(0)]), content_type=NDJSON)
     assert answer.status_code == 422, answer.text

@@ -28,7 +28,7 @@ from odfabric.adapters.sql.relations import SqlRelations
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.unreliable.faults import FaultPlan
 from odfabric.adapters.unreliable.interception import Interceptor
-from odfabric.domain.idempotency import IdempotencyEntry, sealed_extra, sealed_state
+from odfabric.domain.idempotency import IdempotencyEntry, as_extra, sealed_attributes, sealed_state
 from odfabric.errors import AlreadyExists, Corrupt, Determinate, HeadMoved, Indeterminate, NotFound, OdfError
 from odfabric.formats.dataset_layout import alias_key, block_key, head_key, name_key
 from odfabric.model.account import EVERYONE, DatasetRole, Grant
@@ -183,7 +183,7 @@ def keyed(chain: GrowingChain) -> EncodedBlock:
     """A block that seals a key, whatever else it may lack."""
     (like,) = chain.next_blocks()
     state = sealed_state([KEYED], source_name="default")
-    event = AddData(new_source_state=state, extra=sealed_extra([KEYED]))
+    event = AddData(new_source_state=state, extra=as_extra(sealed_attributes([KEYED])))
     return encoded(replace(like.block, event=event))
 
 

@@ -42,6 +42,7 @@ from odfabric.model.engine import (
     QueryRequest,
     QueryResult,
     QueryState,
+    RenamedColumn,
     SliceFile,
     TransformRequest,
     TransformRequestInput,
@@ -122,6 +123,7 @@ INGESTS = st.builds(
     event_time_fallback=INSTANTS,
     next_offset=OFFSETS,
     new_data_path=TEXTS,
+    known_columns=st.lists(TEXTS, max_size=2).map(tuple),
 )
 STEPS = st.builds(TransformStep, system_time=INSTANTS, last_offset=st.none() | OFFSETS, watermark=st.none() | INSTANTS)
 TRANSFORM_INPUTS = st.builds(
@@ -191,7 +193,8 @@ def test_queries(
 
 @given(offsets=st.none() | RANGES, schema=SCHEMAS, instant=st.none() | INSTANTS, count=OFFSETS)
 def test_results(offsets: OffsetRange | None, schema: DataSchema | None, instant: Instant | None, count: int) -> None:
-    ingested = IngestResult(offsets=offsets, data_schema=schema, max_event_time=instant)
+    renamed = (RenamedColumn(name="op", stored_as="_op"),) * (count % 3)
+    ingested = IngestResult(offsets=offsets, data_schema=schema, max_event_time=instant, renamed=renamed)
     assert wire.ingest_result_from_wire(again(wire.ingest_result_to_wire(ingested))) == ingested
     made_by = EngineIdentity(name="spark", version="1", digest="d") if count % 2 else None
     transformed = TransformResult(
@@ -338,3 +341,15 @@ def test_numbers_that_are_none_are_refused() -> None:
 def again(message: Any) -> Any:
     """As it arrives at the other side."""
     return type(message).FromString(message.SerializeToString())
+
+
+def test_texts_of_failures_fit_into_a_message() -> None:
+    long = "x" * (16 << 20)
+    error = InvalidData(long, place=Place(file=long, field=long), hint=long)
+    failure = wire.failure_to_wire(error)
+    assert failure.ByteSize() < 1 << 20
+    told = wire.failure_from_wire(failure)
+    assert isinstance(told, InvalidData)
+    assert told.message == "x" * (wire.TEXT_CHARACTERS_MAX - 2) + ".."
+    short = "y" * wire.TEXT_CHARACTERS_MAX
+    assert wire.failure_from_wire(wire.failure_to_wire(InvalidData(short))).message == short

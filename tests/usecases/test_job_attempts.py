@@ -37,7 +37,7 @@ class DyingEngine(MemoryEngine):
 def pushed(folder: Path, engine: DyingEngine) -> Job:
     memory = MemoryNode(folder)
     memory.use_engine(engine)
-    accepted = memory.node.accept_push(PushData(dataset=memory.add(ROOT).id, account="local", body=iter([ROWS])))
+    accepted = memory.node.accept_push(PushData(dataset=memory.add(ROOT).id, body=iter([ROWS])))
     assert isinstance(accepted, Job)
     return memory.finish(accepted)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odfabric.domain.schema_evolution import current_schema
-from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest, NotFound
+from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest, LimitExceeded, NotFound
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.job import Job, JobStatus
@@ -193,3 +193,50 @@ def test_a_polling_source_takes_the_place_of_its_own(tmp_path: Path) -> None:
     source = memory.node.repository.current(polled.id)[1].polling_source
     assert source is not None
     assert "more/*" in str(source.event.fetch)
+
+
+@pytest.mark.parametrize("maximum", [64, 65])
+def test_names_of_declared_columns_have_a_limit(tmp_path: Path, maximum: int) -> None:
+    memory = MemoryNode(tmp_path)
+    memory.use_database(memory.store, column_name_bytes_max=maximum)
+    long = ROOT.replace("name: value", f"name: {'v' * 65}")
+    if maximum == 65:
+        assert memory.add(long)
+        return
+    with pytest.raises(LimitExceeded) as refused:
+        memory.add(long)
+    assert refused.value.limit == "column_name_bytes_max"
+    assert refused.value.place.field == "metadata[0].read.schema"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "place"),
+    [
+        (ROOT.replace("name: value", "name: City"), "metadata[0].read.schema"),
+        (ROOT.replace("name: value", "name: Event_Time"), "metadata[0].read.schema"),
+        (ROOT.replace("name: value", r'name: "a\tb"'), "metadata[0].read.schema"),
+        (ROOT.replace("name: value", 'name: " "'), "metadata[0].read.schema"),
+        (POLLED.replace("name: city", "name: OP").replace(", city]", "]"), "metadata[0].read.schema"),
+        (f"{ROOT}  - {{kind: SetVocab, offsetColumn: t, eventTimeColumn: T}}\n", "metadata[1]"),
+    ],
+)
+def test_names_that_no_dataset_can_have_are_refused_in_a_manifest(tmp_path: Path, manifest: str, place: str) -> None:
+    with pytest.raises(InvalidManifest) as refused:
+        MemoryNode(tmp_path).add(manifest)
+    assert refused.value.place.field == place
+
+
+def test_names_that_a_dataset_has_stay(tmp_path: Path) -> None:
+    memory = MemoryNode(tmp_path)
+    long = ROOT.replace("name: value", f"name: {'v' * 100}")
+    readings = memory.add(long)
+    body = iter([json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": "Kyiv"}).encode()])
+    job = memory.node.accept_push(PushData(dataset=readings.id, account="local", body=body))
+    assert isinstance(job, Job)
+    assert memory.finish(job).status is JobStatus.SUCCEEDED
+    memory.use_database(memory.store, column_name_bytes_max=50)
+    (snapshot,) = parse_snapshots(long + SECOND.replace("name: value", f"name: {'v' * 100}"), file="test.yaml")
+    assert memory.node.set_source(snapshot, SUBJECT).sources == ("the source `other`",)
+    (snapshot,) = parse_snapshots(long.replace(f"{'v' * 100},", f"{'w' * 100},"), file="test.yaml")
+    with pytest.raises(LimitExceeded):
+        memory.node.set_source(snapshot, SUBJECT)

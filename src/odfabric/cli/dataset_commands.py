@@ -188,7 +188,7 @@ def ingest(
                 )
                 results.append(backend.push(ref, push))
             if not output.as_json:
-                output.result(None, f"{file}: {_new_rows(results[-1])}")
+                output.result(None, f"{file}: {_new_rows(results[-1])}{_renamed_columns(results[-1])}")
     if output.as_json:
         output.document(results[0] if len(results) == 1 else results)
 
@@ -222,7 +222,7 @@ def pull(
                 continue
             results.append(pulled)
             if not output.as_json:
-                what = "up to date" if pulled["upToDate"] else _new_rows(pulled) + _dropped_rows(pulled)
+                what = "up to date" if pulled["upToDate"] else _said_of(pulled)
                 output.result(None, f"{pulled['alias']}: {what}")
     if output.as_json and results:
         output.document(results[0] if len(refs) == 1 else results)
@@ -315,6 +315,18 @@ def delete(
                 output.result(None, f"deleted {deleted[-1]['alias']}")
     if output.as_json:
         output.document(deleted)
+
+
+def _said_of(result: Mapping[str, object]) -> str:
+    return _new_rows(result) + _dropped_rows(result) + _renamed_columns(result)
+
+
+def _renamed_columns(result: Mapping[str, object]) -> str:
+    renamed = result.get("renamedColumns")
+    if not isinstance(renamed, list):
+        return ""
+    listed = ", ".join(f"`{one['from']}` as `{one['to']}`" for one in renamed)
+    return f"; stored {listed}, for system columns have these names"
 
 
 def _new_rows(result: Mapping[str, object]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from odfabric.model.commit import IdempotencyRecord
@@ -62,10 +62,17 @@ def sealed_state(entries: Sequence[IdempotencyEntry], *, source_name: str) -> So
     return SourceState(source_name=source_name, kind=STATE_KIND, value=str(entries_digest(entries)))
 
 
-def sealed_extra(entries: Sequence[IdempotencyEntry]) -> ExtraAttributes:
-    """The attributes of a block that commits keyed pushes: compact JSON with sorted keys, as blocks hold it."""
+def sealed_attributes(entries: Sequence[IdempotencyEntry]) -> dict[str, object]:
+    """The attributes of a block that commits keyed pushes; none without keys."""
     listed = [{"body": entry.body_digest.hex(), "key": entry.key_hash.hex()} for entry in entries]
-    return ExtraAttributes(entries=json.dumps({ATTRIBUTE: listed}, separators=(",", ":"), sort_keys=True))
+    return {ATTRIBUTE: listed} if listed else {}
+
+
+def as_extra(attributes: Mapping[str, object]) -> ExtraAttributes | None:
+    """Attributes as blocks hold them, compact JSON with sorted keys; None without any."""
+    if not attributes:
+        return None
+    return ExtraAttributes(entries=json.dumps(attributes, separators=(",", ":"), sort_keys=True))
 
 
 def idempotency_records(block_hash: Multihash, block: MetadataBlock) -> tuple[IdempotencyRecord, ...]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odfabric.domain.chain.state import ChainState
-from odfabric.domain.idempotency import IdempotencyEntry, sealed_extra, sealed_state
+from odfabric.domain.idempotency import IdempotencyEntry, as_extra, sealed_attributes, sealed_state
 from odfabric.domain.media_types import best_effort_read_step
+from odfabric.domain.renamed_columns import renamed_attributes
 from odfabric.domain.schema_evolution import check_slice_schema, current_schema
 from odfabric.domain.watermark import ingest_watermark
 from odfabric.errors import SourceNotFound
 from odfabric.model.data_schema import DataSchema
+from odfabric.model.engine import RenamedColumn
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import (
     AddData,
@@ -84,6 +86,7 @@ def plan_add_data(
     source_state: SourceState | None = None,
     source_name: str = DEFAULT_SOURCE_NAME,
     idempotency: Sequence[IdempotencyEntry] = (),
+    renamed: Sequence[RenamedColumn] = (),
 ) -> list[MetadataEvent]:
     """Events of a finished ingest, oldest first; none if there is nothing new.
 
@@ -103,7 +106,7 @@ def plan_add_data(
         new_checkpoint=checkpoint,
         new_watermark=ingest_watermark(state.watermark, max_event_time=max_event_time, explicit=explicit_watermark),
         new_source_state=source_state or state.source_state,
-        extra=sealed_extra(idempotency) if idempotency else None,
+        extra=as_extra({**sealed_attributes(idempotency), **renamed_attributes(renamed)}),
     )
     advances = (
         new_data is not None

@@ -17,11 +17,12 @@ from odfabric.domain.schema_evolution import check_same_order, evolved_schema
 from odfabric.domain.snapshot import normalised
 from odfabric.domain.state_index import keys_of
 from odfabric.errors import IncompatibleSchema, InvalidManifest, InvalidRequest, Place
+from odfabric.formats.column_names import name_problems
 from odfabric.formats.ddl_schema import ddl_to_schema
 from odfabric.formats.slice_schema import check_storable
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.manifest import DatasetSnapshot
-from odfabric.model.metadata import AddPushSource, SetPollingSource
+from odfabric.model.metadata import AddPushSource, SetDataSchema, SetPollingSource, SetVocab
 from odfabric.model.vocabulary import DatasetVocabulary
 
 Source: TypeAlias = AddPushSource | SetPollingSource
@@ -57,8 +58,14 @@ def declared_columns(source: Source) -> DataSchema | None:
     return source.read.schema
 
 
-def check_sources(snapshot: DatasetSnapshot, vocabulary: DatasetVocabulary) -> None:
-    """Raises InvalidManifest, IncompatibleSchema for declared columns that cannot be stored, or lack a key."""
+def check_sources(
+    snapshot: DatasetSnapshot, vocabulary: DatasetVocabulary, *, name_bytes_max: int, known: Sequence[str] = ()
+) -> None:
+    """Raises InvalidManifest, IncompatibleSchema, LimitExceeded for declared columns that cannot be stored, or lack a key.
+
+    `known` are columns that the dataset has already; their names are not judged again.
+    """
+    _check_named(snapshot, vocabulary, name_bytes_max, known)
     for index, source in enumerate(snapshot.metadata):
         if not isinstance(source, AddPushSource | SetPollingSource):
             continue
@@ -66,6 +73,7 @@ def check_sources(snapshot: DatasetSnapshot, vocabulary: DatasetVocabulary) -> N
         if declared is None:
             continue
         check_storable(declared)
+        _check_names(source, declared, f"metadata[{index}].read.schema", vocabulary, name_bytes_max, known)
         names = {vocabulary.event_time, *(field.name for field in declared.fields)}
         missing = next((key for key in keys_of(source.merge) if key not in names), None)
         # A preprocess query may make the column.
@@ -74,6 +82,31 @@ def check_sources(snapshot: DatasetSnapshot, vocabulary: DatasetVocabulary) -> N
                 f"The primary key has the column `{missing}`, which the schema of the read step does not declare",
                 place=Place(field=f"metadata[{index}].merge"),
             )
+
+
+def _check_named(
+    snapshot: DatasetSnapshot, vocabulary: DatasetVocabulary, bytes_max: int, known: Sequence[str]
+) -> None:
+    """Names that a manifest gives to system columns, and to columns beside any source."""
+    for index, event in enumerate(snapshot.metadata):
+        if isinstance(event, SetVocab | SetDataSchema):
+            named = event.schema if isinstance(event, SetDataSchema) else None
+            for problem in name_problems(named or DataSchema(fields=()), vocabulary, bytes_max=bytes_max, known=known):
+                raise problem.error_of_manifest(f"metadata[{index}]", bytes_max=bytes_max)
+
+
+def _check_names(
+    source: Source,
+    declared: DataSchema,
+    place: str,
+    vocabulary: DatasetVocabulary,
+    bytes_max: int,
+    known: Sequence[str],
+) -> None:
+    """Declared names that a preprocess query may change are judged as what the query gives (the engine does that)."""
+    if source.preprocess is None:
+        for problem in name_problems(declared, vocabulary, bytes_max=bytes_max, known=known):
+            raise problem.error_of_manifest(place, bytes_max=bytes_max)
 
 
 def changed_sources(state: ChainState, snapshot: DatasetSnapshot) -> list[tuple[int, Source]]:

@@ -53,6 +53,7 @@ from odfabric.model.engine import (
     QueryInput,
     QueryRequest,
     QueryResult,
+    RenamedColumn,
     SliceFile,
     TransformRequest,
     TransformRequestInput,
@@ -78,6 +79,9 @@ ENDS = "the engine ends"
 """Details of the status UNAVAILABLE for calls that a dying engine does not take."""
 TAKEN = ("odf-call", "taken")
 """Initial metadata of calls that an engine has taken: without them the call has never begun."""
+
+TEXT_CHARACTERS_MAX = 64 * 1024
+"""Longest text of a failure: a name of megabytes in it would exceed what a message can hold."""
 
 _PLAIN_FAILURES: dict[str, type[OdfError]] = {
     leaf.code: leaf
@@ -110,12 +114,12 @@ def failure_to_wire(error: OdfError) -> pb.Failure:
     place = error.place
     failure = pb.Failure(
         code=error.code,
-        message=error.message,
-        hint="" if isinstance(error, LimitExceeded) else error.hint or "",
-        file=place.file or "",
+        message=_cut(error.message),
+        hint="" if isinstance(error, LimitExceeded) else _cut(error.hint or ""),
+        file=_cut(place.file or ""),
         line=place.line or 0,
         column=place.column or 0,
-        field=place.field or "",
+        field=_cut(place.field or ""),
         row=place.row or 0,
         rule=place.rule or "",
         query_line=place.query_line or 0,
@@ -126,6 +130,11 @@ def failure_to_wire(error: OdfError) -> pb.Failure:
     if isinstance(error, Corrupt):
         failure.object_name = error.object_name
     return failure
+
+
+def _cut(text: str) -> str:
+    """A text that a message can hold whatever of a user's it repeats."""
+    return text if len(text) <= TEXT_CHARACTERS_MAX else f"{text[: TEXT_CHARACTERS_MAX - 2]}.."
 
 
 def failure_from_wire(failure: pb.Failure) -> OdfError:
@@ -203,6 +212,7 @@ def ingest_request_to_wire(request: IngestRequest) -> pb.IngestRequest:
         event_time_fallback=_instant_to_wire(request.event_time_fallback),
         next_offset=request.next_offset,
         new_data_path=request.new_data_path,
+        known_columns=request.known_columns,
     )
 
 
@@ -223,6 +233,7 @@ def ingest_request_from_wire(message: pb.IngestRequest) -> IngestRequest:
         event_time_fallback=_instant_from_wire(message.event_time_fallback),
         next_offset=message.next_offset,
         new_data_path=message.new_data_path,
+        known_columns=tuple(message.known_columns),
     )
 
 
@@ -232,6 +243,7 @@ def ingest_result_to_wire(result: IngestResult) -> pb.IngestSuccess:
         offsets=_optional(result.offsets, _range_to_wire),
         data_schema_json=optional_schema(result.data_schema),
         max_event_time=_optional(result.max_event_time, _instant_to_wire),
+        renamed=[pb.RenamedColumn(name=one.name, stored_as=one.stored_as) for one in result.renamed],
     )
 
 
@@ -241,6 +253,7 @@ def ingest_result_from_wire(message: pb.IngestSuccess) -> IngestResult:
         offsets=_range_from_wire(message.offsets) if message.HasField("offsets") else None,
         data_schema=optional_schema_of(message),
         max_event_time=_instant_from_wire(message.max_event_time) if message.HasField("max_event_time") else None,
+        renamed=tuple(RenamedColumn(name=one.name, stored_as=one.stored_as) for one in message.renamed),
     )
 
 

@@ -72,7 +72,8 @@ class IngestRequest:
     `data_paths` are decompressed files of the format of `read`, in order; an empty file counts as described in the read
     rules. `data_schema` is the dataset's current schema (absent before the first slice). `history` is every earlier slice,
     oldest first; strategies that need no history ignore it. `event_time_fallback` fills null event times.
-    `file_names` are what users call the files, for error messages, one per data path.
+    `file_names` are what users call the files, for error messages, one per data path. `known_columns` are names that the dataset has
+    already where `data_schema` does not tell: they are not judged again.
     """
 
     vocabulary: DatasetVocabulary
@@ -87,6 +88,15 @@ class IngestRequest:
     event_time_fallback: Instant
     next_offset: int
     new_data_path: str
+    known_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenamedColumn:
+    """A column of the input that has the name of a system column, and the name under which it is stored."""
+
+    name: str
+    stored_as: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +105,13 @@ class IngestResult:
 
     `offsets` is None if no rows came out. `data_schema` is the schema of the result with explicit defaults and without
     encodings, None if there was no frame at all (empty input without a read schema). `max_event_time` of the new rows.
+    `renamed` are columns that are stored under another name than they came with.
     """
 
     offsets: OffsetRange | None
     data_schema: DataSchema | None
     max_event_time: Instant | None
+    renamed: tuple[RenamedColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odfabric.domain.chain.walk import walk
+from odfabric.domain.renamed_columns import renamed_columns
+from odfabric.model.engine import RenamedColumn
 from odfabric.model.metadata import AddData, DataSlice, ExecuteTransform, MetadataBlock, SetDataSchema
 from odfabric.model.multihash import Multihash
 from odfabric.usecases.commit import Committed
@@ -16,7 +18,8 @@ from odfabric.usecases.repository import StoredBlocks
 class CommitResult:
     """`blocks` oldest first, empty if there was nothing new; `start` and `end` are the closed interval of new records.
 
-    `late_rows_dropped` is how many rows of the inputs came later than a transform takes them.
+    `late_rows_dropped` is how many rows of the inputs came later than a transform takes them. `renamed` are columns that have been stored
+    under another name, for theirs is that of a system column.
     """
 
     head: Multihash
@@ -24,6 +27,7 @@ class CommitResult:
     start: int | None = None
     end: int | None = None
     late_rows_dropped: int = 0
+    renamed: tuple[RenamedColumn, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -31,14 +35,17 @@ class CommitResult:
         return 0 if self.start is None or self.end is None else self.end - self.start + 1
 
     def to_value(self) -> dict[str, object]:
-        """As JSON; of late rows nothing is said where there are none."""
+        """As JSON; of late rows and renamed columns nothing is said where there are none."""
         late = {"lateRowsDropped": self.late_rows_dropped} if self.late_rows_dropped else {}
+        listed = [{"from": one.name, "to": one.stored_as} for one in self.renamed]
+        renamed = {"renamedColumns": listed} if listed else {}
         return {
             "head": str(self.head),
             "blocks": [str(block) for block in self.blocks],
             "offsets": None if self.start is None else {"start": self.start, "end": self.end},
             "rows": self.rows,
             **late,
+            **renamed,
         }
 
 
@@ -76,6 +83,7 @@ def joined(first: CommitResult | None, second: CommitResult) -> CommitResult:
         blocks=first.blocks + second.blocks,
         start=second.start if first.start is None else first.start,
         end=first.end if second.end is None else second.end,
+        renamed=tuple(dict.fromkeys(first.renamed + second.renamed)),
     )
 
 
@@ -87,7 +95,12 @@ def _result(head: Multihash, blocks: Sequence[tuple[Multihash, MetadataBlock]]) 
         blocks=tuple(block_hash for block_hash, _ in blocks),
         start=slices[0].offset_interval.start if slices else None,
         end=slices[-1].offset_interval.end if slices else None,
+        renamed=tuple(dict.fromkeys(one for _, block in blocks for one in _renamed(block))),
     )
+
+
+def _renamed(block: MetadataBlock) -> tuple[RenamedColumn, ...]:
+    return renamed_columns(block.event.extra) if isinstance(block.event, AddData) else ()
 
 
 def _new_data(block: MetadataBlock) -> DataSlice | None:

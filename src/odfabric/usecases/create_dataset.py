@@ -47,6 +47,7 @@ def create_dataset(
     engine: Engine,
     exchange: Exchange,
     clock: Clock,
+    column_name_bytes_max: int,
 ) -> tuple[CatalogEntry, Multihash]:
     """The new entry and its head.
 
@@ -67,7 +68,7 @@ def create_dataset(
         snapshot, dataset_id=dataset_id, system_time=now, resolve=lambda text: _resolve_input(text, repository)
     )
     state = fold_blocks(ChainState.empty(), blocks)
-    check_sources(snapshot, state.vocabulary)
+    check_sources(snapshot, state.vocabulary, name_bytes_max=column_name_bytes_max)
     SourceJudge(state, now, engine, exchange).check_queries(snapshot)
     inputs = _check_transform(state, ExpectedColumns(repository, engine, exchange, now))
     entry = CatalogEntry(id=dataset_id, alias=alias, kind=snapshot.kind, created_at=now, sealed_key=key.sealed_private)

@@ -88,6 +88,7 @@ def plan_ingest(
         source_state=given.source_state,
         source_name=given.source_name,
         idempotency=given.idempotency,
+        renamed=result.renamed,
     )
     if not events:
         return None

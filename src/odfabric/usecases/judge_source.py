@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from odfabric.domain.chain.state import ChainState
+from odfabric.domain.schema_evolution import current_schema
 from odfabric.domain.source_evolution import Source, declared_columns, source_title
 from odfabric.errors import InvalidData, InvalidManifest, InvalidQuery
+from odfabric.formats.column_names import WRONG_COLUMNS
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import EngineProgress, IngestRequest
 from odfabric.model.instant import Instant
@@ -23,8 +25,6 @@ from odfabric.usecases.validate_queries import ENGINE
 
 NO_DATA = "no-data"
 """Name of an empty file: what a source gives is asked of the engine over no rows."""
-_WRONG_COLUMNS = "BadInputSchema"
-"""What the engine calls columns that cannot be those of the dataset, whatever rows have in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class SourceJudge:
                 try:
                     self.columns(event, index=index)
                 except InvalidManifest as refused:
-                    if refused.place.rule == _WRONG_COLUMNS:
+                    if refused.place.rule == WRONG_COLUMNS:
                         raise
 
     def columns(self, source: Source, *, index: int | None = None) -> DataSchema | None:
@@ -75,6 +75,7 @@ class SourceJudge:
                 event_time_fallback=self.system_time,
                 next_offset=self.state.next_offset,
                 new_data_path=f"{path}/new-data",
+                known_columns=self._known_columns(),
             )
             try:
                 return self.engine.ingest(request, progress=_unheard).data_schema
@@ -87,6 +88,10 @@ class SourceJudge:
                 # There are no data: it is about what the source says of them.
                 message = f"{source_title(source)}: {refused.message}"
                 raise InvalidManifest(message, place=refused.place, hint=refused.hint) from refused
+
+    def _known_columns(self) -> tuple[str, ...]:
+        current = current_schema(self.state)
+        return () if current is None else tuple(field.name for field in current.fields)
 
 
 def _unheard(progress: EngineProgress) -> None:

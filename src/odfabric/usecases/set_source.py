@@ -71,6 +71,7 @@ def set_source(
     engine: Engine,
     exchange: Exchange,
     clock: Clock,
+    column_name_bytes_max: int,
 ) -> ChangedSources:
     """Give the dataset of the manifest's name the manifest's sources; other events of the manifest are not looked at.
 
@@ -88,7 +89,9 @@ def set_source(
 
     def build(base: Head) -> PlannedCommit | None:
         state = repository.state(entry.id, base.hash)
-        check_sources(snapshot, state.vocabulary)
+        current = current_schema(state)
+        known = () if current is None else [field.name for field in current.fields]
+        check_sources(snapshot, state.vocabulary, name_bytes_max=column_name_bytes_max, known=known)
         changed = changed_sources(state, snapshot)
         if not changed:
             return None
@@ -96,7 +99,6 @@ def set_source(
         system_time = next_system_time(state, now=clock.now())
         blocks = link_events(state, changed, system_time=system_time)
         after = fold_blocks(state, blocks)
-        current = current_schema(state)
         sources = [source for _, source in changed]
         columns: tuple[str, ...] = ()
         judge = SourceJudge(after, system_time, engine, exchange)

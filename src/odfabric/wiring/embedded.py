@@ -128,6 +128,7 @@ def engine_launcher(settings: Settings, *, owner_pid: int | None = None) -> Engi
             start_s_max=settings.engine_start_s_max,
             call_s_max=settings.engine_call_s_max,
             query_text_bytes_max=settings.query_text_bytes_max,
+            column_name_bytes_max=settings.column_name_bytes_max,
             idle_s=0.0 if owner else settings.engine_idle_s,
             sandbox=settings.engine_sandbox,
             compat_listen=settings.engine_compat_listen,

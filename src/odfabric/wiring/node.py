@@ -184,6 +184,7 @@ class Node:
             engine=self.ports.engine,
             exchange=self.ports.exchange,
             clock=self.ports.clock,
+            column_name_bytes_max=self.settings.column_name_bytes_max,
         )
         self.ports.signals.send(Topic.OUTBOX)
         return created
@@ -219,6 +220,7 @@ class Node:
             engine=self.ports.engine,
             exchange=self.ports.exchange,
             clock=self.ports.clock,
+            column_name_bytes_max=self.settings.column_name_bytes_max,
         )
         self.ports.signals.send(Topic.OUTBOX)
         return changed
@@ -562,13 +564,9 @@ class Node:
 
     def remove_leftovers(self) -> int:
         """Remove abandoned uploads and what dead processes left behind (`sweepers`), once they are old enough; how many."""
-        ports = self.ports
+        ports, lifetime_s = self.ports, self.settings.staged_lifetime_s
         staged = collect_staged(
-            objects=ports.objects,
-            jobs=ports.jobs,
-            clock=ports.clock,
-            lifetime_s=self.settings.staged_lifetime_s,
-            part=ports.own_part,
+            objects=ports.objects, jobs=ports.jobs, clock=ports.clock, lifetime_s=lifetime_s, part=ports.own_part
         )
         return staged + sum(sweep() for sweep in self.sweepers)
 

@@ -15,10 +15,11 @@ from odfabric.domain.idempotency import (
     ATTRIBUTE,
     STATE_KIND,
     IdempotencyEntry,
+    as_extra,
     entries_digest,
     idempotency_key_hash,
     idempotency_records,
-    sealed_extra,
+    sealed_attributes,
     sealed_state,
 )
 from odfabric.domain.ingest_plan import (
@@ -29,10 +30,13 @@ from odfabric.domain.ingest_plan import (
     push_source,
 )
 from odfabric.domain.media_types import MEDIA_TYPES, best_effort_read_step, read_step_for
+from odfabric.domain.renamed_columns import ATTRIBUTE as RENAMED_ATTRIBUTE
+from odfabric.domain.renamed_columns import renamed_columns
 from odfabric.domain.watermark import ingest_watermark, transform_watermark
 from odfabric.errors import IncompatibleSchema, SourceNotFound, UnsupportedMediaType
 from odfabric.model.commit import IdempotencyRecord
 from odfabric.model.data_schema import ExtraAttributes
+from odfabric.model.engine import RenamedColumn
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import AddData, DatasetKind, MetadataBlock, SetDataSchema, SetInfo, SourceState
 from odfabric.model.source import (
@@ -350,6 +354,9 @@ def test_a_keyless_push_repeats_the_seal_but_not_the_keys() -> None:
     assert idempotency_records(keyless.hash, keyless.block) == ()
 
 
+RENAMED = st.builds(RenamedColumn, name=st.text(max_size=5), stored_as=st.text(max_size=5))
+
+
 @given(st.randoms(use_true_random=False), st.integers(min_value=1, max_value=15), st.data())
 def test_whatever_is_planned_the_chain_admits(chance: Random, blocks: int, data: st.DataObject) -> None:
     chain = random_chain(chance, kind=DatasetKind.ROOT, blocks=blocks)
@@ -357,6 +364,7 @@ def test_whatever_is_planned_the_chain_admits(chance: Random, blocks: int, data:
     rows = data.draw(st.integers(min_value=0, max_value=2))
     keys = data.draw(st.lists(st.binary(min_size=32, max_size=32), max_size=2, unique=True))
     entries = [IdempotencyEntry(key, key) for key in keys]
+    renamed = data.draw(st.lists(RENAMED, max_size=2).map(tuple))
     events = plan_add_data(
         chain.state,
         data_schema=schema,
@@ -365,6 +373,7 @@ def test_whatever_is_planned_the_chain_admits(chance: Random, blocks: int, data:
         explicit_watermark=data.draw(st.none() | st.sampled_from([START, LATER])),
         source_state=data.draw(st.none() | st.just(ETAG)),
         idempotency=entries,
+        renamed=renamed,
     )
     before = len(chain.blocks)
     chain.extend(events)
@@ -372,8 +381,29 @@ def test_whatever_is_planned_the_chain_admits(chance: Random, blocks: int, data:
         record for encoded in chain.blocks[before:] for record in idempotency_records(encoded.hash, encoded.block)
     ]
     assert [record.key_hash for record in sealed] == keys
+    told = [event.extra for event in events if isinstance(event, AddData)]
+    assert [renamed_columns(extra) for extra in told] == [renamed] * len(told)
     again = plan_add_data(chain.state, data_schema=schema, new_data=None, max_event_time=None)
     assert again == []
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        "",
+        "no JSON",
+        "[" * 5000,
+        "7",
+        "{}",
+        f'{{"{RENAMED_ATTRIBUTE}":7}}',
+        f'{{"{RENAMED_ATTRIBUTE}":[7]}}',
+        f'{{"{RENAMED_ATTRIBUTE}":[{{"from":"a"}}]}}',
+        f'{{"{RENAMED_ATTRIBUTE}":[{{"from":"a","to":"b"}},{{"from":1,"to":"b"}}]}}',
+    ],
+)
+def test_renamed_columns_of_another_form_say_nothing(entries: str) -> None:
+    assert renamed_columns(ExtraAttributes(entries=entries)) == ()
+    assert renamed_columns(None) == ()
 
 
 # --- idempotency ------------------------------------------------------------------------------------------------------
@@ -406,7 +436,9 @@ def block_of(event: AddData | SetInfo) -> MetadataBlock:
 
 def sealed(*entries: IdempotencyEntry) -> AddData:
     return AddData(
-        new_source_state=sealed_state(entries, source_name="default"), extra=sealed_extra(entries), new_watermark=NOON
+        new_source_state=sealed_state(entries, source_name="default"),
+        extra=as_extra(sealed_attributes(entries)),
+        new_watermark=NOON,
     )
 
 
@@ -424,8 +456,8 @@ def test_records_come_back_in_order() -> None:
         SetInfo(),
         AddData(new_watermark=NOON),
         replace(sealed(KEY), extra=None),
-        replace(sealed(KEY), extra=sealed_extra([OTHER_KEY])),
-        replace(sealed(KEY), extra=sealed_extra([])),
+        replace(sealed(KEY), extra=as_extra(sealed_attributes([OTHER_KEY]))),
+        replace(sealed(KEY), extra=as_extra({ATTRIBUTE: []})),
         replace(sealed(KEY), new_source_state=None),
         replace(sealed(KEY), new_source_state=replace(sealed_state([KEY], source_name="x"), kind="odf/etag")),
         *(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException
 
-from odfabric.errors import InvalidQuery, LimitExceeded
+from odfabric.errors import Corrupt, Determinate, InvalidQuery, LimitExceeded
 from odfabric.model.engine import COLUMN_SIZE_LIMIT
 from odfabric_engine_spark.failures import as_odf_error, is_silence
 from odfabric_engine_spark.task_failures import raise_told, told_failure
@@ -21,6 +22,16 @@ def test_more_text_than_a_column_takes_is_a_limit() -> None:
     assert known.limit == COLUMN_SIZE_LIMIT
     with pytest.raises(LimitExceeded, match="more than 2 GiB"):
         raise_told([told_failure(raised.value)])
+
+
+def test_an_unreadable_file_is_named_without_its_path() -> None:
+    said = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///var/odf/exchange/f1620abc. SQLSTATE: KD001"
+    known = as_odf_error(PySparkException(said))
+    assert isinstance(known, Corrupt)
+    assert known.object_name == "f1620abc"
+    assert "/var" not in str(known)
+    full = as_odf_error(PySparkException(f"{said}\nCaused by: java.io.IOException: No space left on device"))
+    assert isinstance(full, Determinate)
 
 
 def test_what_is_a_bug_stays_one() -> None:

@@ -24,9 +24,10 @@ from odfabric.formats.slice_parquet import SliceWriter
 from odfabric.model import engine_contract as contract
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import Catalyst, analysed
-from odfabric_engine_spark.failures import spark_text
+from odfabric_engine_spark.failures import UNREADABLE, spark_text
 from odfabric_engine_spark.preprocess import INPUT_TABLE
 from odfabric_engine_spark.read.exact_filters import with_exact_filters
+from odfabric_engine_spark.read.parquet_survey import survey
 from odfabric_engine_spark.read.slice_types import exactly_castable
 from odfabric_engine_spark.read.spark_path import spark_path
 from odfabric_engine_spark.result_rows import batches_of
@@ -34,9 +35,6 @@ from odfabric_engine_spark.spark_types import arrow_schema, spark_schema, spark_
 from odfabric_engine_spark.validate.failing_constants import at_failing_constant
 from odfabric_engine_spark.validate.gate import run_gated_steps
 from odfabric_engine_spark.validate.parsed import Mode
-
-_UNREADABLE = "FAILED_READ_FILE"
-"""Spark's condition for a file that it cannot read to the end."""
 
 
 def execute_contract_query(request: contract.RawQueryRequest, call: EngineCall) -> contract.RawQueryResponseSuccess:
@@ -65,7 +63,7 @@ def _input(paths: tuple[str, ...], call: EngineCall) -> DataFrame:
     if not paths:
         raise InvalidRequest("a raw query has at least one data path")
     files = [call.exchange.input(path) for path in paths]
-    schemas = [_schema(file, path) for file, path in zip(files, paths, strict=True)]
+    schemas = [_schema(file, path, call) for file, path in zip(files, paths, strict=True)]
     different = next(
         (path for path, schema in zip(paths, schemas, strict=True) if not _same_columns(schema, schemas[0])), None
     )
@@ -82,10 +80,11 @@ def _input(paths: tuple[str, ...], call: EngineCall) -> DataFrame:
     return result
 
 
-def _schema(file: Path, path: str) -> pa.Schema:
-    """The columns of a file. Raises InvalidData for one that Spark cannot read: the query cannot help it."""
+def _schema(file: Path, path: str, call: EngineCall) -> pa.Schema:
+    """The columns of a file. Raises InvalidData for one that Spark cannot read: the query cannot help it; LimitExceeded."""
     with open_parquet(file) as opened:
         schema = arrow_schema_of(opened)
+        survey(file, path, opened, opened.schema_arrow.names, call)
     try:
         spark_schema(schema)
     except IncompatibleSchema as error:
@@ -131,7 +130,7 @@ def _same_columns(one: pa.Schema, other: pa.Schema) -> bool:
 
 def _told(error: BaseException, call: EngineCall, frame: DataFrame) -> BaseException:
     """What failed: a file that Spark could not read to its end, or else the query, with the constant that is to blame."""
-    if _UNREADABLE in spark_text(error):
+    if UNREADABLE in spark_text(error):
         message = "a file is damaged, or has a column of a type that Spark does not read, such as a list of UInt64"
         return InvalidData(message, place=Place(rule="file-unreadable"))
     return at_failing_constant(error, Catalyst(call.session), analysed(frame))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from odfabric.errors import Determinate, InvalidData, InvalidQuery, LimitExceeded, OdfError, Place
+from odfabric.errors import Corrupt, Determinate, InvalidData, InvalidQuery, LimitExceeded, OdfError, Place
 from odfabric.model.engine import COLUMN_SIZE_LIMIT
 
 _OF_DATA = (
@@ -46,6 +46,10 @@ _OF_DATA = (
 """Error conditions of Spark that a row of the user's data causes, whatever the query; beside those whose state says so."""
 
 _SAME_MEMBERS = "DUPLICATED_FIELD_NAME_IN_ARROW_STRUCT"
+
+UNREADABLE = "FAILED_READ_FILE"
+"""Spark's condition for a file that it cannot read to the end. Files of users are never read by Spark alone: these are the node's own."""
+_FILE_NAME = re.compile(r"reading file \S*?([^/\s]+?)\.?(?:\s|$)")
 
 _STATES_OF_DATA = ("21", "22")
 """Classes of SQL states: too many rows for a value, and all that is wrong with one."""
@@ -131,6 +135,9 @@ def as_odf_error(error: BaseException) -> OdfError | None:
         found
     ):  # first, for such a message quotes values, which may read like anything below
         return InvalidData(_message(found), hint=_HINTS.get(found[1], _CORRECT))
+    if found is not None and found[1] == UNREADABLE and not any(reason in text for reason in _OF_THE_MACHINE):
+        name = _FILE_NAME.search(found[2])
+        return Corrupt("a file that Spark reads is damaged", object_name=name[1] if name else "unknown")
     if reason := next((reason for reason in _OF_THE_MACHINE if reason in text), None):
         return Determinate(f"the engine's machine failed: {reason}")
     if any(reason in text for reason in _OF_EXECUTORS):

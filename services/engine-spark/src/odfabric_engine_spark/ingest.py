@@ -16,8 +16,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from odfabric.errors import Corrupt, InvalidData, InvalidRequest, OdfError, Place
+from odfabric.errors import Corrupt, Determinate, InvalidData, InvalidRequest, OdfError, Place
 from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
+from odfabric.formats.column_names import WRONG_COLUMNS, name_problems
 from odfabric.formats.slice_schema import TIMESTAMP_TYPE, check_compatible, check_storable, new_slice_schema
 from odfabric.model.engine import IngestRequest, IngestResult
 from odfabric.model.instant import SECONDS_PER_DAY, Instant
@@ -40,7 +41,6 @@ from odfabric_engine_spark.slice_input import read_slices
 from odfabric_engine_spark.slice_output import SliceShape, write_slice
 from odfabric_engine_spark.spark_types import spark_type
 
-_UNREADABLE = "FAILED_READ_FILE"
 _MILLIS_PER_DAY = SECONDS_PER_DAY * 1000
 
 
@@ -92,13 +92,13 @@ class _Work:
         stopped = stopped_by(text)
         if stopped is not None:
             return self._of_kind(*stopped) or error
-        if _UNREADABLE in text:
-            for item in self.request.history:
-                name = item.path.rpartition("/")[2]
-                if name in text:
-                    return Corrupt("A data slice of the history is damaged", object_name=name)
-            return self._explained_by_reader() or error
         known = as_odf_error(error)
+        if isinstance(known, Corrupt):
+            # What is no slice of the history is a file that this ingest has made itself a moment ago.
+            names = {item.path.rpartition("/")[2] for item in self.request.history}
+            if known.object_name in names:
+                return Corrupt("A data slice of the history is damaged", object_name=known.object_name)
+            return Determinate("a scratch file of the engine could not be read")
         if isinstance(known, InvalidData) and self.request.preprocess is not None and self.prepared is not None:
             known = (self.prepared.explain() if self.prepared.explain is not None else None) or known
         return known or error
@@ -125,6 +125,8 @@ class _Work:
 def _merge_and_write(request: IngestRequest, prepared: Prepared, call: EngineCall) -> IngestResult:
     vocabulary = request.vocabulary
     check_input(prepared.rows.schema, request)
+    if request.data_schema is None:
+        _check_names(prepared.rows.schema, request, bytes_max=call.settings.column_name_bytes_max)
     rows = with_event_time(normalised(prepared.rows), request)
     schema = _slice_schema(rows.schema, request)
     call.progress("merge")
@@ -149,6 +151,7 @@ def _merge_and_write(request: IngestRequest, prepared: Prepared, call: EngineCal
         offsets=written.offsets,
         data_schema=arrow_to_data_schema(schema),
         max_event_time=written.max_event_time,
+        renamed=prepared.renamed,
     )
 
 
@@ -159,7 +162,7 @@ def check_input(schema: pa.Schema, request: IngestRequest) -> None:
         if name in schema.names:
             raise InvalidData(
                 f"Data contains a column that conflicts with the system column name `{name}`",
-                place=Place(field=name, rule="BadInputSchema"),
+                place=Place(field=name, rule=WRONG_COLUMNS),
                 hint="rename it in a preprocess query, or rename the system column by SetVocab",
             )
     index = schema.get_field_index(vocabulary.event_time)
@@ -168,9 +171,16 @@ def check_input(schema: pa.Schema, request: IngestRequest) -> None:
         if not (types.is_date(kind) or types.is_timestamp(kind)):
             raise InvalidData(
                 f"Event time column `{vocabulary.event_time}` must be a Date or Timestamp, but is {kind}",
-                place=Place(field=vocabulary.event_time, rule="BadInputSchema"),
+                place=Place(field=vocabulary.event_time, rule=WRONG_COLUMNS),
                 hint="declare it as Timestamp in the read schema, or cast it in a preprocess query",
             )
+
+
+def _check_names(schema: pa.Schema, request: IngestRequest, *, bytes_max: int) -> None:
+    """Refuses names that a new dataset cannot have: its first slice is the last moment. Raises InvalidData, LimitExceeded."""
+    columns = arrow_to_data_schema(schema)
+    for problem in name_problems(columns, request.vocabulary, bytes_max=bytes_max, known=request.known_columns):
+        raise problem.error(bytes_max=bytes_max)
 
 
 def normalised(rows: InputRows) -> InputRows:

@@ -9,7 +9,7 @@ else that of all columns. Source: specification facts, "Ingestion" 6.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 
 from odfabric.errors import InvalidData, OdfError, Place
 from odfabric.formats.slice_schema import TIMESTAMP_TYPE
+from odfabric.model.engine import RenamedColumn
 from odfabric.model.metadata import TransformSql
 from odfabric.model.source import MergeStrategy, MergeStrategyChangelogStream, MergeStrategyUpsertStream
 from odfabric.model.vocabulary import DatasetVocabulary
@@ -58,11 +59,15 @@ EVENT_TIME = "event-time"
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Rows to be merged; `ties` order rows that the strategy does not. `ordered`: in the order in which they were given."""
+    """Rows to be merged; `ties` order rows that the strategy does not. `ordered`: in the order in which they were given.
+
+    `renamed` are columns that do not have the name any more with which they came.
+    """
 
     rows: InputRows
     ties: tuple[Column, ...]
     ordered: bool
+    renamed: tuple[RenamedColumn, ...] = ()
 
 
 def prepare(
@@ -76,9 +81,12 @@ def prepare(
     """The rows after preprocessing. Raises InvalidQuery for SQL that is refused, InvalidData."""
     if transform is not None:
         return _by_sql(rows, transform, call)
-    if not rows.declared:
-        rows = _event_time_by_default(_renamed(rows, strategy, vocabulary), vocabulary)
-    return Prepared(rows, (F.col(ROW),), ordered=True)
+    if rows.declared:
+        return Prepared(rows, (F.col(ROW),), ordered=True)
+    names = _new_names(rows, strategy, vocabulary)
+    rows = _event_time_by_default(_renamed(rows, names), vocabulary)
+    renamed = tuple(RenamedColumn(name=name, stored_as=stored_as) for name, stored_as in names.items())
+    return Prepared(rows, (F.col(ROW),), ordered=True, renamed=renamed)
 
 
 def reserved_names(strategy: MergeStrategy, vocabulary: DatasetVocabulary) -> tuple[str, ...]:
@@ -184,7 +192,8 @@ def _keeps_order(frame: DataFrame) -> bool:
     return True
 
 
-def _renamed(rows: InputRows, strategy: MergeStrategy, vocabulary: DatasetVocabulary) -> InputRows:
+def _new_names(rows: InputRows, strategy: MergeStrategy, vocabulary: DatasetVocabulary) -> dict[str, str]:
+    """Columns with the names of system columns, and the names that they get, as in the reference. Raises InvalidData."""
     reserved = reserved_names(strategy, vocabulary)
     names = {name: f"_{name}" for name in rows.schema.names if name in reserved}
     for name, renamed in names.items():
@@ -194,6 +203,10 @@ def _renamed(rows: InputRows, strategy: MergeStrategy, vocabulary: DatasetVocabu
                 place=Place(field=name, rule="BadInputSchema"),
                 hint="declare a schema or a preprocess query that renames it",
             )
+    return names
+
+
+def _renamed(rows: InputRows, names: Mapping[str, str]) -> InputRows:
     if not names:
         return rows
     frame = rows.frame.select(*(column(item.name).alias(names.get(item.name, item.name)) for item in rows.schema), ROW)

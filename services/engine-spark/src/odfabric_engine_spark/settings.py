@@ -114,13 +114,33 @@ class EngineSettings:
 
     # input data
     line_bytes_max: int = 16 * MIB
-    """Longest line of NDJSON, longest value of CSV and JSON."""
+    """Longest line of NDJSON, longest value of CSV and JSON, largest row of Parquet."""
     document_bytes_max: int = 128 * MIB
     """Largest JSON document that is not line by line."""
     depth_max: int = 100
     """Deepest nesting of JSON."""
     columns_max: int = 2_000
     """Most columns of an input."""
+    column_name_bytes_max: int = 1_024
+    """Longest name of a column of a new dataset, in UTF-8; the node's setting of the same name goes before."""
+    column_names_bytes_max: int = MIB
+    """Names of all columns of an input, and of members of structs, in UTF-8."""
+    input_unpacked_bytes_max: int = 10 * GIB
+    """Largest unpacked size of the Parquet files of one ingest: of their pages, and again of their rows."""
+    parquet_page_bytes_max: int = 128 * MIB
+    """Largest page of a Parquet file, unpacked. Readers unpack a page as a whole."""
+    parquet_pages_max: int = 2_000_000
+    """Most pages of the Parquet files of one ingest."""
+    parquet_footer_bytes_max: int = 32 * MIB
+    """Largest footer of a Parquet file. Readers hold it in memory as a whole, and take several times its size for it."""
+    parquet_decoded_bytes_max: int = GIB
+    """Most that a reader may have to hold at once of a row group of a Parquet file: a page and a dictionary of each column, a row, and columns
+    of lists as a whole."""
+    parquet_unchecked_bytes_max: int = 384 * MIB
+    """Largest column in one row group of a Parquet file whose pages carry no checksums, compressed: Spark, the second reader of such columns,
+    loads it as a whole. Columns whose pages all carry checksums may be larger."""
+    parquet_checksums_required: bool = False
+    """Whether Parquet files are refused whose pages carry no checksums: some damage shows by nothing else."""
     input_rows_max: int = 2_000_000_000
     """Most rows of one ingest."""
     infer_rows: int = 1_000

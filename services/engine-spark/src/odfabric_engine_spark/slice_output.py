@@ -33,7 +33,7 @@ from odfabric_engine_spark.result_rows import batches_of
 
 _OFFSET_MAX = (1 << 63) - 1
 _TRANSFORM_LIMIT = "transform_output_bytes_max"
-_SINGLE_TASK_BYTES_MAX = 4 * 1024 * 1024
+SINGLE_TASK_BYTES_MAX = 4 * 1024 * 1024
 """Size up to which one task does all the work: a shuffle costs more than it saves."""
 
 
@@ -127,7 +127,7 @@ def _hidden(frame: DataFrame, shape: SliceShape) -> list[Column]:
 
 
 def _in_one_partition(rows: DataFrame, order: Sequence[Column], bytes_estimate: int) -> DataFrame:
-    single = rows.coalesce(1) if bytes_estimate <= _SINGLE_TASK_BYTES_MAX else rows.repartition(1)
+    single = rows.coalesce(1) if bytes_estimate <= SINGLE_TASK_BYTES_MAX else rows.repartition(1)
     return single.sortWithinPartitions(*order)
 
 

@@ -62,6 +62,7 @@ class EngineLaunch:
     start_s_max: float
     call_s_max: float
     query_text_bytes_max: int
+    column_name_bytes_max: int
     idle_s: float
     jvm_options: str = ""
     options: Mapping[str, float | bool] = field(default_factory=dict)
@@ -151,6 +152,7 @@ class EngineLauncher:
             *("--idle-s", str(launch.idle_s)),
             *("--call-s-max", str(launch.call_s_max)),
             *("--query-bytes-max", str(launch.query_text_bytes_max)),
+            *("--column-name-bytes-max", str(launch.column_name_bytes_max)),
         ]
         if launch.compat_listen is not None:
             command += ["--compat", "--compat-listen", launch.compat_listen]

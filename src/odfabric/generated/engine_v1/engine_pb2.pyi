@@ -107,7 +107,7 @@ class Failure(_message.Message):
     def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., field: _Optional[str] = ..., row: _Optional[int] = ..., rule: _Optional[str] = ..., limit: _Optional[str] = ..., maximum: _Optional[float] = ..., object_name: _Optional[str] = ..., query_line: _Optional[int] = ..., query_column: _Optional[int] = ...) -> None: ...
 
 class IngestRequest(_message.Message):
-    __slots__ = ("vocabulary", "data_paths", "file_names", "read_json", "preprocess_json", "merge_json", "data_schema_json", "history", "system_time", "event_time_fallback", "next_offset", "new_data_path")
+    __slots__ = ("vocabulary", "data_paths", "file_names", "read_json", "preprocess_json", "merge_json", "data_schema_json", "history", "system_time", "event_time_fallback", "next_offset", "new_data_path", "known_columns")
     VOCABULARY_FIELD_NUMBER: _ClassVar[int]
     DATA_PATHS_FIELD_NUMBER: _ClassVar[int]
     FILE_NAMES_FIELD_NUMBER: _ClassVar[int]
@@ -120,6 +120,7 @@ class IngestRequest(_message.Message):
     EVENT_TIME_FALLBACK_FIELD_NUMBER: _ClassVar[int]
     NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     NEW_DATA_PATH_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     vocabulary: Vocabulary
     data_paths: _containers.RepeatedScalarFieldContainer[str]
     file_names: _containers.RepeatedScalarFieldContainer[str]
@@ -132,17 +133,28 @@ class IngestRequest(_message.Message):
     event_time_fallback: Instant
     next_offset: int
     new_data_path: str
-    def __init__(self, vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., data_paths: _Optional[_Iterable[str]] = ..., file_names: _Optional[_Iterable[str]] = ..., read_json: _Optional[str] = ..., preprocess_json: _Optional[str] = ..., merge_json: _Optional[str] = ..., data_schema_json: _Optional[str] = ..., history: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ..., system_time: _Optional[_Union[Instant, _Mapping]] = ..., event_time_fallback: _Optional[_Union[Instant, _Mapping]] = ..., next_offset: _Optional[int] = ..., new_data_path: _Optional[str] = ...) -> None: ...
+    known_columns: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, vocabulary: _Optional[_Union[Vocabulary, _Mapping]] = ..., data_paths: _Optional[_Iterable[str]] = ..., file_names: _Optional[_Iterable[str]] = ..., read_json: _Optional[str] = ..., preprocess_json: _Optional[str] = ..., merge_json: _Optional[str] = ..., data_schema_json: _Optional[str] = ..., history: _Optional[_Iterable[_Union[SliceFile, _Mapping]]] = ..., system_time: _Optional[_Union[Instant, _Mapping]] = ..., event_time_fallback: _Optional[_Union[Instant, _Mapping]] = ..., next_offset: _Optional[int] = ..., new_data_path: _Optional[str] = ..., known_columns: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RenamedColumn(_message.Message):
+    __slots__ = ("name", "stored_as")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STORED_AS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    stored_as: str
+    def __init__(self, name: _Optional[str] = ..., stored_as: _Optional[str] = ...) -> None: ...
 
 class IngestSuccess(_message.Message):
-    __slots__ = ("offsets", "data_schema_json", "max_event_time")
+    __slots__ = ("offsets", "data_schema_json", "max_event_time", "renamed")
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     DATA_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     MAX_EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    RENAMED_FIELD_NUMBER: _ClassVar[int]
     offsets: OffsetRange
     data_schema_json: str
     max_event_time: Instant
-    def __init__(self, offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., max_event_time: _Optional[_Union[Instant, _Mapping]] = ...) -> None: ...
+    renamed: _containers.RepeatedCompositeFieldContainer[RenamedColumn]
+    def __init__(self, offsets: _Optional[_Union[OffsetRange, _Mapping]] = ..., data_schema_json: _Optional[str] = ..., max_event_time: _Optional[_Union[Instant, _Mapping]] = ..., renamed: _Optional[_Iterable[_Union[RenamedColumn, _Mapping]]] = ...) -> None: ...
 
 class IngestResponse(_message.Message):
     __slots__ = ("progress", "success", "failure")

@@ -13,6 +13,7 @@ from hashlib import sha3_256
 from pyspark.sql import SparkSession
 
 from odfabric.errors import LimitExceeded, OdfError
+from odfabric.formats.column_names import name_problems
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.engine import QueryProblem, ValidateRequest, ValidateResult
 from odfabric.model.metadata import SqlQueryStep, TransformSql
@@ -34,6 +35,7 @@ from odfabric_engine_spark.stages.query import StagedQuery
 from odfabric_engine_spark.validate.failing_constants import failing_constants
 from odfabric_engine_spark.validate.gate import GATE_CONF, gated_session, steps_of, temporal_tables_of
 from odfabric_engine_spark.validate.operators import operators_of
+from odfabric_engine_spark.validate.output_columns import ColumnProblem, refusals
 from odfabric_engine_spark.validate.parsed import Mode, ParsedGate
 from odfabric_engine_spark.validate.refusal import CASE_BEHIND, Refused, refusal, shown
 from odfabric_engine_spark.validate.unknown_names import in_another_case, quoted
@@ -187,6 +189,7 @@ def accepted_query(request: ValidateRequest, call: EngineCall) -> ValidateResult
         settings=call.settings,
         temporal_tables=temporal_tables_of(request.transform),
     )
+    _check_names(judged, request, steps, bytes_max=call.settings.column_name_bytes_max)
     query = judged.query
     name = "linear" if isinstance(query, LinearQuery) else query.operator_class
     keys = _keys(query)
@@ -200,6 +203,19 @@ def accepted_query(request: ValidateRequest, call: EngineCall) -> ValidateResult
         operators=operators_of(judged.plan, steps, operator_class=name),
         meaning=judged.meaning,
     )
+
+
+def _check_names(
+    judged: JudgedTransform, request: ValidateRequest, steps: Sequence[SqlQueryStep], *, bytes_max: int
+) -> None:
+    """Names that the dataset does not have yet; a transform that runs already is not asked again. Raises Refused, LimitExceeded."""
+    known = () if request.data_schema is None else [field.name for field in request.data_schema.fields]
+    found = list(name_problems(judged.shape.data_schema, request.vocabulary, bytes_max=bytes_max, known=known))
+    if found:
+        problems = [
+            ColumnProblem(one.name, "column-name", one.message, hint="name it otherwise with AS") for one in found
+        ]
+        raise Refused(refusals(problems, judged.plan), step=len(steps) - 1)
 
 
 def _judge_text(call: EngineCall, steps: Sequence[SqlQueryStep], aliases: Sequence[str]) -> None:

@@ -103,7 +103,7 @@ class CsvReader:
             if first is None:
                 continue
             found = [cell.text for cell in first] if self.options.header else _made_up(names, len(first))
-            check_names(found, columns_max=settings.columns_max, file=file.name)
+            check_names([pa.field(name, pa.string()) for name in found], settings=settings, file=file.name)
             names = names or found
             self._parts.append(_Part(cells, self._order(found, names, first[0], file)))
         return names

@@ -7,7 +7,7 @@ column `ROW`, the position of the row over all files, so that order and place su
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,8 +15,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from odfabric.errors import InvalidData, OdfError, Place
+from odfabric.errors import InvalidData, LimitExceeded, OdfError, Place
+from odfabric.formats.column_names import shown_name
 from odfabric_engine_spark.catalyst import OWN_PREFIX
+from odfabric_engine_spark.settings import EngineSettings
 
 ROW = f"{OWN_PREFIX}row"
 """Position of a row over all input files, from 0."""
@@ -73,18 +75,33 @@ def stopped_by(text: str) -> tuple[str, list[int]] | None:
     return (found[1], [int(number) for number in found[2].split("|")[1:]]) if found else None
 
 
-def check_names(names: list[str], *, columns_max: int, file: str | None) -> None:
-    """Refuse columns without a name, of one name, of the engine's own names, or too many. Raises InvalidData."""
-    if len(names) > columns_max:
-        raise InvalidData(f"{len(names)} columns are more than {columns_max}", place=Place(file=file))
+def check_names(columns: Iterable[pa.Field], *, settings: EngineSettings, file: str | None) -> None:
+    """Refuse columns without a name, of one name, of the engine's own names, too many, or with too much of a name.
+
+    A preprocess query may give them other names, so what a dataset can have is not judged here. Raises InvalidData, LimitExceeded.
+    """
+    fields = list(columns)
+    names = [item.name for item in fields]
+    if len(names) > settings.columns_max:
+        raise InvalidData(f"{len(names)} columns are more than {settings.columns_max}", place=Place(file=file))
+    maximum = settings.column_names_bytes_max
+    if sum(_names_bytes(item) for item in fields) > maximum:
+        message = "The names of the columns are too long"
+        raise LimitExceeded(message, limit="column_names_bytes_max", maximum=maximum, place=Place(file=file))
     seen: set[str] = set()
     for index, name in enumerate(names):
         problem = "has no name" if not name else "appears twice" if name in seen else None
         if name.startswith(OWN_PREFIX):
             problem = f"begins with {OWN_PREFIX}, which the engine uses itself"
         if problem:
-            raise InvalidData(f"Column {index + 1} `{name}` {problem}", place=Place(file=file, field=name or None))
+            called = shown_name(name)
+            raise InvalidData(f"Column {index + 1} `{called}` {problem}", place=Place(file=file, field=called or None))
         seen.add(name)
+
+
+def _names_bytes(item: pa.Field) -> int:
+    within = (item.type.field(index) for index in range(item.type.num_fields))
+    return len(item.name.encode("utf-8", "surrogatepass")) + sum(_names_bytes(each) for each in within)
 
 
 def shown(text: str) -> str:

@@ -70,7 +70,7 @@ class JsonReader:
                 return None
             schema = infer_json_schema([row.members for row in sample], file=sample[0].file)
             rows = chain(sample, rows)
-        check_names(schema.names, columns_max=self.call.settings.columns_max, file=files[0].name if files else None)
+        check_names(schema, settings=self.call.settings, file=files[0].name if files else None)
         staged_rows = _StagedRows(self.call, schema, self.formats, inferred=self.schema is None)
         for row in rows:
             staged_rows.add(row)

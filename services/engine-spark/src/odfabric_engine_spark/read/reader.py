@@ -82,7 +82,7 @@ def _schema(step: ReadStep, call: EngineCall) -> pa.Schema | None:
         return None
     check_storable(declared)
     schema = pa.schema([slice_field(field) for field in data_schema_to_arrow(declared, encodings=False)])
-    check_names(schema.names, columns_max=call.settings.columns_max, file=None)
+    check_names(schema, settings=call.settings, file=None)
     spark_schema(schema)  # refuses types that Spark would change
     return schema
 

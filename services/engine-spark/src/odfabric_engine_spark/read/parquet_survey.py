@@ -1,0 +1,414 @@
+"""What the pages of a Parquet file hold, looked at before any of them is decoded.
+
+Owns the limits on sizes of strangers' Parquet and the checks that need no values: every page lies inside its column chunk, counts add
+up to those of the footer, encodings are those that the footer lists, checksums match. Invariant: footers are claims; what a reader will
+allocate follows from page headers, which decoders hold pages to. Not here: decoding (`parquet_rows`), what values say (`second_reader`).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import types
+
+from odfabric.errors import InvalidData, LimitExceeded, Place
+from odfabric.formats.parquet_pages import Encoding, Page, PageKind, check_crc, pages_of_chunk
+from odfabric_engine_spark.call import EngineCall
+
+DAMAGED = "The file is damaged"
+DAMAGED_HINT = (
+    "write or send the file again; with page checksums (pyarrow: write_page_checksum=True) damage is found page by page"
+)
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+_INDEX_BYTES = 4
+_LEVEL_BYTES = 4
+"""Definition and repetition level of a value in Arrow's reader."""
+_BY_DICTIONARY = (Encoding.PLAIN_DICTIONARY, Encoding.RLE_DICTIONARY)
+_DELTA_TEXTS = (Encoding.DELTA_BYTE_ARRAY, Encoding.DELTA_LENGTH_BYTE_ARRAY)
+_CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd", "LZ4_RAW": "lz4_raw"}
+_UNCOMPRESSED = "UNCOMPRESSED"
+_LENGTH = struct.Struct("<I")
+_MAGIC = b"PAR1"
+_TAIL = struct.Struct("<I4s")
+_CHECK_EVERY_PAGES = 1024
+WORST_BATCHES = 8
+"""So many times the usual size a batch may have whose rows turn out as large as pages allow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """A column of primitive values below the top-level column `column`. `width` None means texts or bytes."""
+
+    index: int
+    path: str
+    column: str
+    width: int | None
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """A row group: its rows begin at `first_row` of the file; one has at most `row_bytes` when it is decoded."""
+
+    index: int
+    first_row: int
+    rows: int
+    row_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What decoding needs to know.
+
+    `leaves` are those of the columns that were looked at. `as_dictionaries` are paths of leaves whose values repeat too much to be decoded before they are counted. `unchecked` are the
+    columns of which a page carries no checksum, with the bytes that a reader takes for each.
+    """
+
+    groups: tuple[RowGroup, ...]
+    leaves: tuple[Leaf, ...]
+    as_dictionaries: tuple[str, ...]
+    unchecked: dict[str, int]
+    unpacked: int
+
+
+def leaves_of(file: pq.ParquetFile, name: str) -> list[Leaf]:
+    """The leaves of all top-level columns, in the order of the file. Raises InvalidData if Arrow sees other columns than Parquet."""
+    owners = [name for item in file.schema_arrow for name in [item.name] * _count(item.type)]
+    columns = [file.schema.column(index) for index in range(len(file.schema))]
+    if len(owners) != len(columns):
+        reason = "the schema that its writer added does not describe the columns of the file"
+        raise damaged(reason, file=name, column=None)
+    return [
+        Leaf(
+            index=index,
+            path=column.path,
+            column=owner,
+            width=_WIDTHS.get(column.physical_type, column.length if column.physical_type != "BYTE_ARRAY" else None),
+            repeated=column.max_repetition_level > 0,
+        )
+        for index, (column, owner) in enumerate(zip(columns, owners, strict=True))
+    ]
+
+
+def check_ends(path: Path, name: str, *, footer_bytes_max: int) -> None:
+    """Looks at the begin of a file, which Arrow does not, and at the size of its footer. Raises InvalidData, LimitExceeded."""
+    with path.open("rb") as file:
+        begin = file.read(len(_MAGIC))
+        file.seek(max(0, path.stat().st_size - _TAIL.size))
+        end = file.read(_TAIL.size)
+    size, magic = _TAIL.unpack(end) if len(end) == _TAIL.size else (0, b"")
+    if begin != _MAGIC or magic != _MAGIC:
+        reason = "Not a readable Parquet file: it does not begin and end with PAR1"
+        raise InvalidData(reason, place=Place(file=name), hint=DAMAGED_HINT)
+    if size > footer_bytes_max:
+        limit = "parquet_footer_bytes_max"
+        raise LimitExceeded("The footer is too large", limit=limit, maximum=footer_bytes_max, place=Place(file=name))
+
+
+def survey(
+    path: Path, name: str, file: pq.ParquetFile, columns: Sequence[str], call: EngineCall, *, unpacked: int = 0
+) -> Survey:
+    """Looks at every page of `columns`; files before it have taken `unpacked` bytes.
+
+    Raises InvalidData with file, column and row group, LimitExceeded.
+    """
+    wanted = set(columns)
+    leaves = [leaf for leaf in leaves_of(file, name) if leaf.column in wanted]
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return _Surveyor(descriptor, name, file.metadata, leaves, call, unpacked=unpacked).run()
+    finally:
+        os.close(descriptor)
+
+
+def damaged(reason: str, *, file: str, column: str | None, group: RowGroup | None = None) -> InvalidData:
+    """The refusal of a file that is not as its writer left it, or never was whole."""
+    at = "" if group is None else f" in row group {group.index + 1}"
+    return InvalidData(f"{DAMAGED}{at}: {reason}", place=Place(file=file, field=column), hint=DAMAGED_HINT)
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """What the pages of one leaf in one row group say."""
+
+    values: int = 0
+    rows: int = 0
+    tells_rows: bool = True
+    pages: int = 0
+    largest: int = 0
+    packed: int = 0
+    unchecked: bool = False
+    longest: int = 0
+    """Longest value of the dictionary."""
+    coded: int = 0
+    """Values that are numbers of dictionary entries."""
+    plain: int = 0
+    """Most bytes of one value beside the dictionary, on the average of its page."""
+    grown: int = 0
+    """Most bytes of all values beside the dictionary."""
+    delta: bool = False
+    has_dictionary: bool = False
+    dictionary: int = 0
+
+
+@dataclass(slots=True)
+class _Surveyor:
+    """One walk over a file."""
+
+    descriptor: int
+    name: str
+    metadata: pq.FileMetaData
+    leaves: Sequence[Leaf]
+    call: EngineCall
+    pages: int = 0
+    unpacked: int = 0
+    chunks: dict[tuple[int, int], _Chunk] = field(default_factory=dict)
+
+    def run(self) -> Survey:
+        """All row groups."""
+        settings = self.call.settings
+        metadata = self.metadata
+        if metadata.num_row_groups * max(1, len(self.leaves)) > settings.parquet_pages_max:
+            raise self._too_much("Too many column chunks", "parquet_pages_max", settings.parquet_pages_max, None)
+        starts = [0]
+        for index in range(metadata.num_row_groups):
+            rows = metadata.row_group(index).num_rows
+            if rows < 0:
+                raise damaged("a row group has a negative count of rows", file=self.name, column=None)
+            starts.append(starts[-1] + rows)
+        if starts[-1] != metadata.num_rows:
+            raise damaged(
+                f"its row groups have {starts[-1]} rows, its footer says {metadata.num_rows}",
+                file=self.name,
+                column=None,
+            )
+        bare = [RowGroup(index, starts[index], starts[index + 1] - starts[index]) for index in range(len(starts) - 1)]
+        self._check_claims(bare)
+        for group in bare:
+            for leaf in self.leaves:
+                self.chunks[group.index, leaf.index] = self._chunk(group, leaf)
+        by_dictionary = {leaf.index for leaf in self.leaves if self._is_by_dictionary(leaf, bare)}
+        return Survey(
+            groups=tuple(self._sized(group, by_dictionary) for group in bare),
+            leaves=tuple(self.leaves),
+            as_dictionaries=tuple(leaf.path for leaf in self.leaves if leaf.index in by_dictionary),
+            unchecked=self._unchecked(bare),
+            unpacked=self.unpacked,
+        )
+
+    def _check_claims(self, groups: Sequence[RowGroup]) -> None:
+        """What the footer itself calls too much is not looked at."""
+        maximum = self.call.settings.input_unpacked_bytes_max
+        claimed = self.unpacked
+        for group in groups:
+            chunks = self.metadata.row_group(group.index)
+            claimed += sum(max(0, chunks.column(leaf.index).total_uncompressed_size) for leaf in self.leaves)
+            if claimed > maximum:
+                raise self._too_much("Unpacked, the file is too large", "input_unpacked_bytes_max", maximum, None)
+
+    def _chunk(self, group: RowGroup, leaf: Leaf) -> _Chunk:
+        claim = self.metadata.row_group(group.index).column(leaf.index)
+        found = _Chunk()
+        if claim.file_path:
+            raise damaged("a column lies in another file", file=self.name, column=leaf.column, group=group)
+        if not group.rows and not claim.num_values:
+            return found  # writers differ in what such a chunk has, and no reader looks at it
+        start, size = _start(claim), claim.total_compressed_size
+        if start < 0 or size < 0:
+            raise damaged("a column lies nowhere", file=self.name, column=leaf.column, group=group)
+        try:
+            for page in pages_of_chunk(self._fetch, start, start + size):
+                self._page(page, found, claim, leaf)
+        except InvalidData as error:
+            if error.place.file is not None:
+                raise
+            reason = f"{error.message} (page {found.pages + 1} of the column)"
+            raise damaged(reason, file=self.name, column=leaf.column, group=group) from None
+        wrong = _contradiction(found, claim, group, leaf)
+        if wrong:
+            raise damaged(wrong, file=self.name, column=leaf.column, group=group)
+        return found
+
+    def _page(self, page: Page, found: _Chunk, claim: pq.ColumnChunkMetaData, leaf: Leaf) -> None:
+        self._count(page, leaf)
+        if (claim.compression == _UNCOMPRESSED or not page.compressed) and page.packed != page.unpacked:
+            raise InvalidData(f"a page of {page.packed} bytes is called {page.unpacked} bytes, and is not compressed")
+        packed = b""
+        if page.crc is not None or (page.kind is PageKind.DICTIONARY and leaf.width is None):
+            packed = self._fetch(page.start, page.packed)
+            if len(packed) < page.packed:
+                raise InvalidData("a page is cut off")
+        if not check_crc(page, packed):
+            raise InvalidData("a page does not match its checksum")
+        found.unchecked |= page.crc is None
+        found.packed += page.packed
+        if page.kind is PageKind.DICTIONARY:
+            if found.pages:
+                raise InvalidData("a dictionary behind other pages")
+            found.has_dictionary, found.dictionary = True, page.unpacked
+            found.longest = leaf.width if leaf.width is not None else _longest(page, packed, claim.compression)
+        elif page.has_values:
+            found.largest = max(found.largest, page.unpacked)
+            _add_values(page, found, claim, leaf)
+        found.pages += 1
+
+    def _count(self, page: Page, leaf: Leaf) -> None:
+        settings = self.call.settings
+        self.pages += 1
+        self.unpacked += page.unpacked
+        if self.pages % _CHECK_EVERY_PAGES == 0 or page.packed > settings.batch_bytes:
+            self.call.check()
+        if self.pages > settings.parquet_pages_max:
+            raise self._too_much("Too many pages", "parquet_pages_max", settings.parquet_pages_max, leaf)
+        if max(page.unpacked, page.packed) > settings.parquet_page_bytes_max:
+            maximum = settings.parquet_page_bytes_max
+            raise self._too_much("A page is too large", "parquet_page_bytes_max", maximum, leaf)
+        if self.unpacked > settings.input_unpacked_bytes_max:
+            maximum = settings.input_unpacked_bytes_max
+            raise self._too_much("Unpacked, the file is too large", "input_unpacked_bytes_max", maximum, leaf)
+
+    def _is_by_dictionary(self, leaf: Leaf, groups: Sequence[RowGroup]) -> bool:
+        """Whether values repeat so long ones that a batch of them might not fit into memory, and Arrow can keep them apart."""
+        settings = self.call.settings
+        chunks = [self.chunks[group.index, leaf.index] for group in groups]
+        if leaf.width is not None or any(chunk.delta for chunk in chunks):
+            return False
+        worst = WORST_BATCHES * settings.batch_bytes
+        return any(
+            chunk.longest * (chunk.coded if leaf.repeated else min(settings.batch_rows, chunk.coded)) > worst
+            for chunk in chunks
+        )
+
+    def _sized(self, group: RowGroup, by_dictionary: set[int]) -> RowGroup:
+        """The row group with the size of its rows. Raises LimitExceeded if a part of it that is held at once may be too large."""
+        row_bytes = held = 0
+        for leaf in self.leaves:
+            chunk = self.chunks[group.index, leaf.index]
+            coded = _INDEX_BYTES if leaf.index in by_dictionary else chunk.longest
+            held += chunk.largest + chunk.dictionary
+            if leaf.repeated:
+                # Nobody knows how many items a row has before the list is decoded.
+                grown = chunk.grown + chunk.coded * coded + chunk.values * (_LEVEL_BYTES + _INDEX_BYTES)
+                held += grown
+                row_bytes += grown // max(1, group.rows)
+            else:
+                row_bytes += max(coded, chunk.plain)
+            if held + row_bytes > self.call.settings.parquet_decoded_bytes_max:
+                raise self._too_much(
+                    f"Row group {group.index + 1} may take too much memory: write smaller pages or row groups",
+                    "parquet_decoded_bytes_max",
+                    self.call.settings.parquet_decoded_bytes_max,
+                    leaf,
+                )
+        return RowGroup(group.index, group.first_row, group.rows, max(1, row_bytes))
+
+    def _unchecked(self, groups: Sequence[RowGroup]) -> dict[str, int]:
+        """Top-level columns with a page that has no checksum, and what Spark holds of each at once."""
+        found: dict[str, int] = {}
+        unchecked = {
+            leaf.column
+            for leaf in self.leaves
+            if any(self.chunks[group.index, leaf.index].unchecked for group in groups)
+        }
+        for group in groups:
+            sizes: dict[str, int] = {}
+            for leaf in self.leaves:
+                chunk = self.chunks[group.index, leaf.index]
+                sizes[leaf.column] = sizes.get(leaf.column, 0) + chunk.packed + chunk.dictionary + 2 * chunk.largest
+            for column in unchecked:
+                found[column] = max(found.get(column, 0), sizes[column])
+        return found
+
+    def _fetch(self, position: int, count: int) -> bytes:
+        return os.pread(self.descriptor, count, position)
+
+    def _too_much(self, message: str, limit: str, maximum: int, leaf: Leaf | None) -> LimitExceeded:
+        place = Place(file=self.name, field=leaf.column if leaf else None)
+        return LimitExceeded(message, limit=limit, maximum=maximum, place=place)
+
+
+def _count(arrow: pa.DataType) -> int:
+    if isinstance(arrow, pa.BaseExtensionType):
+        return _count(arrow.storage_type)
+    return sum(_count(arrow.field(index).type) for index in range(arrow.num_fields)) if types.is_nested(arrow) else 1
+
+
+def _start(claim: pq.ColumnChunkMetaData) -> int:
+    first, dictionary = claim.data_page_offset, claim.dictionary_page_offset
+    has_dictionary = claim.has_dictionary_page and dictionary and 0 < dictionary < first
+    return int(dictionary if has_dictionary else first)
+
+
+def _contradiction(found: _Chunk, claim: pq.ColumnChunkMetaData, group: RowGroup, leaf: Leaf) -> str | None:
+    """What pages and footer say of one chunk that cannot both be true."""
+    if found.values != claim.num_values:
+        return f"the pages have {found.values} values, the footer says {claim.num_values}"
+    if not leaf.repeated and found.values != group.rows:
+        return f"the column has {found.values} values in {group.rows} rows"
+    if found.tells_rows and found.pages and found.rows != group.rows:
+        return f"the pages have {found.rows} rows, the row group has {group.rows}"
+    if found.coded and not found.has_dictionary:
+        return "values refer to a dictionary that is not there"
+    return None
+
+
+def _add_values(page: Page, found: _Chunk, claim: pq.ColumnChunkMetaData, leaf: Leaf) -> None:
+    encoding = page.encoding
+    assert encoding is not None
+    listed = claim.encodings
+    if encoding in _BY_DICTIONARY:
+        known = any(each.name in listed for each in _BY_DICTIONARY)
+        found.coded += page.values
+    else:
+        known = encoding.name in listed
+    if not known:
+        raise InvalidData(f"a page is encoded as {encoding.name}, which the footer does not list")
+    if any(each not in (Encoding.RLE, Encoding.BIT_PACKED) for each in page.level_encodings):
+        raise InvalidData("a page has levels of an unknown encoding")
+    found.values += page.values
+    if page.rows is None:
+        found.tells_rows = False
+    else:
+        found.rows += page.rows
+    if leaf.width is not None:
+        found.plain, each = leaf.width, leaf.width
+    elif encoding in _BY_DICTIONARY:
+        return
+    else:
+        found.delta |= encoding in _DELTA_TEXTS
+        # A value by DELTA_BYTE_ARRAY may repeat all that came before it in its page.
+        each = page.unpacked if encoding is Encoding.DELTA_BYTE_ARRAY else -(-page.unpacked // max(1, page.values))
+        found.plain = max(found.plain, each)
+    if encoding not in _BY_DICTIONARY:
+        found.grown += page.values * each
+
+
+def _longest(page: Page, packed: bytes, compression: str) -> int:
+    """The longest text of a dictionary. Raises InvalidData if it does not have the values that it should have."""
+    data = packed
+    if compression != _UNCOMPRESSED:
+        codec = _CODECS.get(compression)
+        if codec is None:
+            return page.unpacked
+        try:
+            data = pa.Codec(codec).decompress(packed, page.unpacked, asbytes=True)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise InvalidData(f"a dictionary cannot be unpacked: {str(error).splitlines()[0]}") from None
+    position = longest = 0
+    try:
+        for _ in range(page.values):
+            (length,) = _LENGTH.unpack_from(data, position)
+            position += _LENGTH.size + length
+            longest = max(longest, length)
+    except struct.error:
+        position = len(data) + 1
+    if position != len(data):
+        raise InvalidData("a dictionary does not have the values that its page should have")
+    return longest
