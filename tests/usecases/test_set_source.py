@@ -236,7 +236,7 @@ def test_names_that_a_dataset_has_stay(tmp_path: Path) -> None:
     assert memory.finish(job).status is JobStatus.SUCCEEDED
     memory.use_database(memory.store, column_name_bytes_max=50)
     (snapshot,) = parse_snapshots(long + SECOND.replace("name: value", f"name: {'v' * 100}"), file="test.yaml")
-    assert memory.node.set_source(snapshot, SUBJECT).sources == ("the source `other`",)
+    assert memory.node.set_source(snapshot, memory.node.operator).sources == ("the source `other`",)
     (snapshot,) = parse_snapshots(long.replace(f"{'v' * 100},", f"{'w' * 100},"), file="test.yaml")
     with pytest.raises(LimitExceeded):
-        memory.node.set_source(snapshot, SUBJECT)
+        memory.node.set_source(snapshot, memory.node.operator)
