@@ -306,7 +306,8 @@ def test_subscriptions_of_others_are_not_there(
     world: World, client: httpx.Client, shared: DatasetAlias, method: str, path: str
 ) -> None:
     node, pia = world.people.node, world.people.bearer("pia")
-    made = node.subscribe(node.resolve(shared), by=world.people.subject("ann"), url="https://a.example/", secret=None)
+    subscriber = world.people.subject("ann")
+    made = node.subscribe(node.resolve(shared), by=subscriber, url="https://a.example/", secret=None).subscription
     assert_alike(world, client, method, f"/{shared}{path}", pia, made.subscription.id, ANY_ID)
     listed = client.get(f"/{shared}/subscriptions", headers=pia)
     assert listed.json() == {"subscriptions": []}

@@ -67,7 +67,7 @@ def test_members_leave_by_themselves_and_change_nobody_else(people: People) -> N
 def test_a_token_that_only_reads_leaves_nothing(people: People) -> None:
     join(people, "bob", MEMBER)
     for bounds in ({"scopes": frozenset({Scope.READ})}, {"datasets": frozenset({people.add("bob").id})}):
-        narrow = replace(people.subject("bob"), **bounds)  # type: ignore[arg-type]
+        narrow = replace(people.subject("bob"), **bounds)
         with pytest.raises(AccessDenied):
             set_member("acme", "bob", None, subject=narrow, ports=people.ports)
     assert people.subject("bob").organisations != ()
@@ -76,7 +76,7 @@ def test_a_token_that_only_reads_leaves_nothing(people: People) -> None:
 def test_people_are_named_to_tokens_that_read(people: People) -> None:
     """One that pushes rows from a field station tells its finder nothing of accounts and members."""
     for bounds in ({"scopes": frozenset({Scope.PUSH})}, {"datasets": frozenset({people.add("ann").id})}):
-        narrow = replace(people.subject("ann"), **bounds)  # type: ignore[arg-type]
+        narrow = replace(people.subject("ann"), **bounds)
         with pytest.raises(AccessDenied):
             list_members("acme", subject=narrow, ports=people.ports)
         with pytest.raises(AccessDenied):

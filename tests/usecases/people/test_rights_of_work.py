@@ -92,7 +92,7 @@ def delete(shared: Shared) -> None:
     delete_account("bob", subject=shared.people.operator, ports=shared.people.ports)
 
 
-ENDS = {
+ENDS: dict[Callable[[Shared], None], str] = {
     withdraw: "not-found",
     suspend: "account-suspended",
     revoke: "token-revoked",

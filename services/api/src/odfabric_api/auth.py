@@ -22,7 +22,7 @@ from fastapi.security.base import SecurityBase
 
 from odfabric.domain.access import STRANGER, Action, Verdict, owner_of, refusal
 from odfabric.domain.access import Subject as Subject
-from odfabric.errors import CredentialRefused, InvalidRequest, NotFound
+from odfabric.errors import AccessDenied, CredentialRefused, InvalidRequest, NotFound
 from odfabric.formats.references import parse_name
 from odfabric.model.account import Account
 from odfabric.model.commit import CatalogEntry
@@ -119,6 +119,20 @@ class RequiresNode:
 
 
 @dataclass(frozen=True, slots=True)
+class _Required:
+    """What a request was allowed."""
+
+    action: Action
+    entry: CatalogEntry
+    shown: str
+
+
+def _required(request: Request, action: Action, entry: CatalogEntry, *, shown: str) -> CatalogEntry:
+    request.state.required = _Required(action, entry, shown)
+    return entry
+
+
+@dataclass(frozen=True, slots=True)
 class RequiresDataset:
     """Policy of a route that is about an existing dataset."""
 
@@ -126,7 +140,8 @@ class RequiresDataset:
 
     def __call__(self, request: Request, caller: Caller, account: AccountPath, dataset: DatasetPath) -> CatalogEntry:
         """The dataset. Raises NotFound if the caller may not read it, Unauthenticated, AccessDenied."""
-        return node_of(request).access.find(caller, self.action, account, dataset)
+        entry = node_of(request).access.find(caller, self.action, account, dataset)
+        return _required(request, self.action, entry, shown=f"{account}/{dataset}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +152,8 @@ class RequiresDatasetById:
 
     def __call__(self, request: Request, caller: Caller, dataset_id: DatasetIdText) -> CatalogEntry:
         """The dataset. Raises as `RequiresDataset`."""
-        return node_of(request).access.find_by_id(caller, self.action, dataset_id)
+        entry = node_of(request).access.find_by_id(caller, self.action, dataset_id)
+        return _required(request, self.action, entry, shown=dataset_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +166,8 @@ class RequiresPullable:
         """The alias, and the dataset if it is there. Raises NotFound, Unauthenticated, AccessDenied, InvalidName."""
         access, shown = node_of(request).access, f"{account}/{dataset}"
         try:
-            return (found := access.find(caller, Action.WRITE, account, dataset)).alias, found
+            found = access.find(caller, Action.WRITE, account, dataset)
+            return found.alias, _required(request, Action.WRITE, found, shown=shown)
         except NotFound as hidden:
             if caller.account is None:
                 raise
@@ -209,20 +226,36 @@ def owner_account(request: Request, entry: CatalogEntry) -> Account | None:
     return node_of(request).ports.accounts.by_name(owner_of(entry.alias))
 
 
-def recheck(request: Request, entry: CatalogEntry) -> Callable[[], None]:
+def look_again(request: Request, *, unchanged: bool = False) -> None:
+    """Find out again who asks, and whether they still may what the route requires; nothing for routes that are everybody's.
+
+    Raises as the policy did; with `unchanged` AccessDenied for whoever is not exactly who they were when the request began: verbs are
+    given the subject of that time.
+    """
+    caller: Subject | None = getattr(request.state, "subject", None)
+    if caller is None:
+        return
+    authentication: Authentication = request.app.state.authentication
+    now = authentication.subject(request)
+    required: _Required | None = getattr(request.state, "required", None)
+    if required is not None:
+        node_of(request).access.require(now, required.action, required.entry, shown=required.shown)
+    if unchanged and now != caller:
+        raise AccessDenied("your rights were changed while the request arrived", hint="send it again")
+
+
+def recheck(request: Request) -> Callable[[], None]:
     """To be called while an answer is being sent: at most every `RECHECK_S` it finds out again who asks, and whether they may.
 
-    It raises as the policy did, which ends the answer before its announced length.
+    It raises as `look_again`, which ends the answer before its announced length.
     """
-    authentication: Authentication = request.app.state.authentication
-    node = node_of(request)
     seconds: Callable[[], float] = request.app.state.monotonic
     checked_at = seconds()
 
     def check() -> None:
         nonlocal checked_at
         if (now := seconds()) - checked_at >= RECHECK_S:
-            node.access.require(authentication.subject(request), Action.READ, entry)
+            look_again(request)
             checked_at = now
 
     return check

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from anyio import to_thread
@@ -12,6 +13,7 @@ from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from odfabric.errors import InvalidRequest, LimitExceeded, Place
+from odfabric_api.auth import RECHECK_S, look_again
 from odfabric_api.contract import check_media_type
 
 DEPTH_MAX = 100
@@ -36,15 +38,21 @@ def json_body(model: type[JsonModel], *, required: bool) -> dict[str, Any]:
 
 
 async def read_body(request: Request, *, bytes_max: int, limit: str) -> bytes:
-    """The whole body. Raises LimitExceeded, before reading if the length is announced."""
+    """The whole body. Raises LimitExceeded, before reading if the length is announced.
+
+    Who takes long to send it does not keep rights that were withdrawn meanwhile. Raises as `auth.look_again`.
+    """
     announced = request.headers.get("content-length")
     if announced is not None and int(announced) > bytes_max:
         raise LimitExceeded("the body is too large", limit=limit, maximum=bytes_max)
-    body = bytearray()
+    seconds: Callable[[], float] = request.app.state.monotonic
+    body, began_at = bytearray(), seconds()
     async for chunk in request.stream():
         body += chunk
         if len(body) > bytes_max:
             raise LimitExceeded("the body is too large", limit=limit, maximum=bytes_max)
+    if seconds() - began_at >= RECHECK_S:
+        await to_thread.run_sync(partial(look_again, request, unchanged=True))
     return bytes(body)
 
 

@@ -121,7 +121,7 @@ def _object(request: Request, entry: CatalogEntry, folder: str, name: str) -> Re
         headers["content-length"] = str(end - begin)
         if asked is not None:
             headers["content-range"] = f"bytes {begin}-{end - 1}/{served.size}"
-        chunks = _read(served, begin, end, recheck(request, entry))
+        chunks = _read(served, begin, end, recheck(request))
         answer = StreamingResponse(chunks, 200 if asked is None else 206, headers=headers, media_type=OCTETS)
     return answer
 
