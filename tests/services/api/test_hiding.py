@@ -308,7 +308,7 @@ def test_subscriptions_of_others_are_not_there(
     node, pia = world.people.node, world.people.bearer("pia")
     subscriber = world.people.subject("ann")
     made = node.subscribe(node.resolve(shared), by=subscriber, url="https://a.example/", secret=None).subscription
-    assert_alike(world, client, method, f"/{shared}{path}", pia, made.subscription.id, ANY_ID)
+    assert_alike(world, client, method, f"/{shared}{path}", pia, made.id, ANY_ID)
     listed = client.get(f"/{shared}/subscriptions", headers=pia)
     assert listed.json() == {"subscriptions": []}
 
