@@ -336,16 +336,23 @@ class External(OdfError):
 class Determinate(External):
     """It surely did not happen: safe to retry.
 
-    `blameless` if it failed because of somebody else's work: such an attempt does not count.
+    `blameless` if it failed because of somebody else's work: such an attempt does not count. `retry_after_s` if whoever failed wants to be
+    left alone for so long.
     """
 
     code = "unavailable"
 
     def __init__(
-        self, message: str, *, place: Place | None = None, hint: str | None = None, blameless: bool = False
+        self,
+        message: str,
+        *,
+        place: Place | None = None,
+        hint: str | None = None,
+        blameless: bool = False,
+        retry_after_s: int | None = None,
     ) -> None:
         super().__init__(message, place=place, hint=hint)
-        self.blameless = blameless
+        self.blameless, self.retry_after_s = blameless, retry_after_s
 
 
 class Indeterminate(External):

@@ -358,6 +358,9 @@ class Settings(BaseSettings):
     job_attempts_max: int = Field(8, description="Attempts at a job that fails for outside reasons")
     job_retry_s: float = Field(0.5, description="First pause before another attempt; doubles")
     job_retry_s_max: float = Field(60.0, description="Longest pause before another attempt")
+    job_retry_after_s_max: float = Field(
+        600.0, ge=0, description="Longest pause before another attempt that a source or peer may ask for (Retry-After)"
+    )
     deliveries_at_once_max: int = Field(8, description="Webhook deliveries under way at once")
 
     # outgoing requests

@@ -29,7 +29,7 @@ def test_every_line_of_a_batch_has_its_own_answer(tmp_path: Path, engine_cache: 
     batch += "".join(line(f"good-{number}", plain) for number in range(6, 20))
     batch += line("expensive-1", f"{plain} WHERE {NEVER_LOOKS}")
     batch += "".join(line(f"good-{number}", plain) for number in range(20, 40))
-    limits = {"ODF_ENGINE_VALIDATE_S_MAX": "15", "ODF_ENGINE_OPTIONS": GRACE, "ODF_ENGINE_CACHE": str(engine_cache)}
+    limits = {"ODF_ENGINE_VALIDATE_S_MAX": "25", "ODF_ENGINE_OPTIONS": GRACE, "ODF_ENGINE_CACHE": str(engine_cache)}
     odf = Odf(options=("--workspace", str(tmp_path / "none")), environment=limits, folder=tmp_path)
     ran = odf.run("engine", "validate", "--batch", "-", stdin=batch.encode())
     answers = [json.loads(each) for each in ran.out.splitlines()]
@@ -37,7 +37,7 @@ def test_every_line_of_a_batch_has_its_own_answer(tmp_path: Path, engine_cache: 
     refused = {answer["id"]: answer["errors"][0] for answer in answers if not answer["ok"]}
     assert set(refused) == {"expensive-0", "expensive-1"}, refused
     for problem in refused.values():
-        assert (problem["rule"], problem["hint"]) == ("limit-exceeded", "limit engine_validate_s_max = 15")
+        assert (problem["rule"], problem["hint"]) == ("limit-exceeded", "limit engine_validate_s_max = 25")
 
 
 def ask(node: NodeProcess, query: str) -> tuple[int, str]:

@@ -48,13 +48,18 @@ class ServedSite:
         status: int = 200,
         etag: str | None = None,
         last_modified: str | None = None,
+        retry_after_s: int | None = None,
     ) -> None:
-        self.pages[path] = MemoryPage(body=body, status=status, etag=etag, last_modified=last_modified)
+        self.pages[path] = MemoryPage(
+            body=body, status=status, etag=etag, last_modified=last_modified, retry_after_s=retry_after_s
+        )
 
     def _respond(self, seen: Seen) -> bytes:
         page = self.pages.get(seen.target, MemoryPage(status=404))
         given = {"ETag": page.etag, "Last-Modified": page.last_modified}
         headers = {name: value for name, value in given.items() if value is not None}
+        if page.retry_after_s is not None:
+            headers["Retry-After"] = str(page.retry_after_s)
         if "if-none-match" in seen.headers:
             known = seen.headers["if-none-match"] == page.etag
         else:
@@ -96,8 +101,11 @@ class MemorySite:
         status: int = 200,
         etag: str | None = None,
         last_modified: str | None = None,
+        retry_after_s: int | None = None,
     ) -> None:
-        self.source.pages[self.url(path)] = MemoryPage(body=body, status=status, etag=etag, last_modified=last_modified)
+        self.source.pages[self.url(path)] = MemoryPage(
+            body=body, status=status, etag=etag, last_modified=last_modified, retry_after_s=retry_after_s
+        )
 
 
 class TestMemoryHttpSource(HttpSourceContract):

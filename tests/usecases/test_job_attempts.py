@@ -6,15 +6,21 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from odfabric.adapters.memory.egress import MemoryPage
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.errors import Determinate
 from odfabric.model.engine import IngestRequest, IngestResult
+from odfabric.model.instant import NANOS_PER_MILLI, Instant
 from odfabric.model.job import Job, JobStatus
 from odfabric.ports.engine import ProgressListener
-from odfabric.testing.memory_node import MemoryNode
+from odfabric.testing.memory_node import START, MemoryNode
+from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.push_data import PushData
-from tests.usecases.manifests import ROOT
+from odfabric.usecases.run_job import RetryRule
+from tests.usecases.manifests import POLLED, ROOT
 
 ROWS = b'{"event_time":"2026-01-01T00:00:00Z","city":"A","value":1}\n'
 
@@ -56,3 +62,75 @@ def test_other_deaths_do(tmp_path: Path) -> None:
     assert json.loads(job.error or "")["code"] == Determinate.code
     job = pushed(tmp_path / "few", DyingEngine(tmp_path / "few/exchange", deaths - 1, blameless=False))
     assert (job.status, job.attempts) == (JobStatus.SUCCEEDED, attempts_max)
+
+
+def later(moment: Instant, millis: int) -> Instant:
+    return Instant(moment.epoch_ns + millis * NANOS_PER_MILLI)
+
+
+PAGE = "https://site.example/rows.ndjson"
+FROM_PAGE = POLLED.replace("{kind: FilesGlob, path: 'arrivals/*.ndjson'}", f"{{kind: Url, url: '{PAGE}'}}")
+
+
+def polled(folder: Path, page: MemoryPage) -> tuple[MemoryNode, Job]:
+    memory = MemoryNode(folder)
+    memory.http.pages[PAGE] = page
+    entry = memory.add(FROM_PAGE)
+    return memory, memory.node.enqueue_pull(PullRequest(dataset=entry.id, alias=entry.alias))
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"),
+    [
+        ((408, 425, 429, 500, 503), "unavailable"),
+        ((401, 403), "access-denied"),
+        ((404, 410), "not-found"),
+        ((302, 400, 402, 409, 418, 451), "invalid-request"),
+    ],
+)
+def test_a_source_is_asked_again_only_if_its_answer_may_change(
+    tmp_path: Path, statuses: tuple[int, ...], code: str
+) -> None:
+    for status in statuses:
+        memory, job = polled(tmp_path / str(status), MemoryPage(status=status))
+        ended = memory.finish(job)
+        assert ended.status is JobStatus.FAILED
+        assert json.loads(ended.error or "")["code"] == code
+        expected = memory.settings.job_attempts_max if code == "unavailable" else 1
+        assert (ended.attempts, len(memory.http.requests)) == (expected, expected), status
+
+
+@pytest.mark.parametrize(
+    ("wished_s", "granted_s"), [(None, 0), (0, 0), (120, 120), (600, 600), (601, 600), (86_400, 600)]
+)
+def test_a_source_is_left_alone_as_long_as_it_wishes_within_a_limit(
+    tmp_path: Path, wished_s: int | None, granted_s: int
+) -> None:
+    memory, job = polled(tmp_path, MemoryPage(status=503, retry_after_s=wished_s))
+    assert memory.settings.job_retry_after_s_max == 600
+    run = memory.node.lease_job("test")
+    assert run is not None
+    memory.node.run_job(run)
+    failed_at = memory.node.job(job.id).updated_at
+    if granted_s:
+        memory.clock.set(later(failed_at, granted_s * 1000 - 100))
+        assert memory.node.lease_job("test") is None
+    memory.clock.set(later(failed_at, granted_s * 1000 + 100))
+    assert memory.node.lease_job("test") is not None
+
+
+@given(
+    attempts=st.integers(1, 60),
+    pause_s=st.floats(0, 100),
+    pause_s_max=st.floats(0, 1000),
+    wished_s=st.none() | st.integers(0, 10**7),
+    wished_pause_s_max=st.floats(0, 10_000),
+)
+def test_a_wish_postpones_and_never_hastens(
+    attempts: int, pause_s: float, pause_s_max: float, wished_s: int | None, wished_pause_s_max: float
+) -> None:
+    rule = RetryRule(attempts_max=8, pause_s=pause_s, pause_s_max=pause_s_max, wished_pause_s_max=wished_pause_s_max)
+    plain, wished = rule.due_at(attempts, START), rule.due_at(attempts, START, wished_s=wished_s)
+    assert plain <= wished <= max(plain, later(START, round(wished_pause_s_max * 1000) + 1))
+    if wished_s is not None and wished_s <= wished_pause_s_max:
+        assert wished >= later(START, wished_s * 1000)

@@ -1,8 +1,8 @@
 """Rows as JSON values, in the three shapes of the node API.
 
 Owns how every Arrow type looks in JSON: numbers as numbers (64-bit integers too), decimals as text, times as RFC 3339 with
-`Z` and the shortest exact fraction, dates as `YYYY-MM-DD`, binary as hexadecimal digits, NaN and infinities as null, lists,
-structs and maps as JSON. The values are plain Python ones that `json.dumps` takes as they are. Source: node API facts,
+`Z` and the shortest exact fraction, dates as `YYYY-MM-DD`, binary as hexadecimal digits, NaN and infinities as null (which a document of
+rows tells), lists, structs and maps as JSON. The values are plain Python ones that `json.dumps` takes as they are. Source: node API facts,
 "/query", JSON encoding; maps and durations, which the reference does not encode, are ours.
 """
 
@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
 from odfabric.errors import IncompatibleSchema, InvalidData, InvalidRequest, Place
@@ -71,6 +72,35 @@ def rows_to_json(table: pa.Table, data_format: DataFormat) -> JsonValue:
             if not names:
                 return [{} for _ in range(table.num_rows)]
             return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def rows_document(table: pa.Table, data_format: DataFormat) -> dict[str, JsonValue]:
+    """`{data, dataFormat, nonFiniteColumns?}`: rows, and the columns in which some null stands for NaN or an infinity. Raises like `rows_to_json`."""
+    document: dict[str, JsonValue] = {"data": rows_to_json(table, data_format), "dataFormat": data_format.value}
+    columns: list[JsonValue] = [
+        field.name
+        for column, field in zip(table.columns, table.schema, strict=True)
+        if any(_has_non_finite(chunk) for chunk in column.chunks)
+    ]
+    return document | ({"nonFiniteColumns": columns} if columns else {})
+
+
+def _has_non_finite(array: pa.Array) -> bool:
+    """Whether a value of an array, or within one, is NaN or an infinity."""
+    data_type = array.type
+    if isinstance(data_type, pa.BaseExtensionType):
+        return _has_non_finite(array.storage)
+    if types.is_dictionary(data_type):
+        return _has_non_finite(array.dictionary_decode())
+    if types.is_floating(data_type):
+        return bool(pc.all(pc.is_finite(array.cast(pa.float64()))).as_py() is False)
+    if types.is_struct(data_type):
+        return any(_has_non_finite(member) for member in array.flatten())
+    if types.is_map(data_type):
+        return _has_non_finite(array.cast(pa.list_(pa.struct([data_type.key_field, data_type.item_field]))))
+    if types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type):
+        return _has_non_finite(array.flatten())
+    return False
 
 
 def _check_names(names: list[str]) -> None:

@@ -1,7 +1,7 @@
 """Everything that leaves the node towards addresses that users choose: polling, webhooks, peers.
 
 One adapter implements all three behind one guard (security property S3). Raises InvalidRequest for URLs and headers that
-are refused by form, AccessDenied for places that the guard refuses (at the latest when connecting, also after a redirect),
+are refused by form, AccessDenied for places that the guard refuses (at the latest when connecting), both also after a redirect,
 Determinate if the request surely did not take effect (a failed GET never has one), Indeterminate otherwise.
 """
 
@@ -38,8 +38,9 @@ class HttpSource(Protocol):
         """GET into a new file, which is removed again if the answer breaks.
 
         Asks about `etag` (If-None-Match) if given, else about `last_modified` (If-Modified-Since, an HTTP date). Redirects
-        are followed; `headers` never reach another origin. Raises NotFound for 404, Determinate for every other failure
-        (statuses but 200 and 304, late, slow or broken answers), LimitExceeded for size and redirects, AccessDenied.
+        are followed; `headers` never reach another origin. Raises NotFound (404, 410), AccessDenied (401, 403), InvalidRequest (other statuses
+        and redirects that are final, see `domain.remote_answers`), LimitExceeded for size and redirects, Determinate for every other failure
+        (other statuses but 200 and 304, late, slow or broken answers).
         """
 
 
@@ -57,10 +58,10 @@ class RemoteDataset(Protocol):
     """A dataset elsewhere, read by the Simple Transfer Protocol. Nothing it returns is trusted or verified yet."""
 
     def head(self) -> Multihash:
-        """Its head. Raises NotFound, Unauthenticated, AccessDenied, CorruptedSource (not a hash), Determinate."""
+        """Its head. Raises NotFound, Unauthenticated, AccessDenied, InvalidRequest, CorruptedSource (not a hash), Determinate."""
 
     def block(self, block_hash: Multihash) -> bytes:
-        """Bytes served for a block. Raises NotFound, Unauthenticated, AccessDenied, LimitExceeded, Determinate."""
+        """Bytes served for a block. Raises NotFound, Unauthenticated, AccessDenied, InvalidRequest, LimitExceeded, Determinate."""
 
     def download(self, folder: str, object_hash: Multihash, *, size_max: int, into: Path) -> int:
         """Object of `data` or `checkpoints` into a new file; returns its size. Raises like `block`, leaving no file."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from odfabric.errors import InvalidRequest, Place
-from odfabric.formats.json_rows import parse_data_format, rows_to_json
+from odfabric.formats.json_rows import parse_data_format, rows_document
 from odfabric.formats.schema_rendering import parse_schema_format, render_schema
 from odfabric.usecases.query_data import QueryAnswer, QueryData
 
@@ -47,10 +47,7 @@ def query_document(request: QueryData, form: QueryForm, answer: QueryAnswer) -> 
     """`{input?, output: {data, dataFormat, schema?, schemaFormat?}}` of an answer whose session is open."""
     data_format = parse_data_format(form.data_format)
     with pa.memory_map(str(answer.path)) as source, pa.ipc.open_stream(source) as stream:
-        output: dict[str, object] = {
-            "data": rows_to_json(stream.read_all(), data_format),
-            "dataFormat": data_format.value,
-        }
+        output: dict[str, object] = {**rows_document(stream.read_all(), data_format)}
     if "Schema" in form.parts():
         schema_format = parse_schema_format(form.schema_format or DEFAULT_SCHEMA_FORMAT)
         output |= {"schema": render_schema(answer.data_schema, schema_format), "schemaFormat": schema_format.value}

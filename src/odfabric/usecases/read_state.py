@@ -17,7 +17,7 @@ from odfabric.domain.schema_evolution import current_schema
 from odfabric.domain.state_index import index_definition, not_addable, row_columns
 from odfabric.errors import Corrupt, External, InvalidRequest, LimitExceeded, NotFound, Place
 from odfabric.formats.arrow_schema import data_schema_to_arrow
-from odfabric.formats.json_rows import parse_data_format, rows_to_json
+from odfabric.formats.json_rows import parse_data_format, rows_document
 from odfabric.formats.schema_rendering import parse_schema_format, render_schema
 from odfabric.formats.state_rows import in_order, repeated
 from odfabric.model.commit import BlockRow, CatalogEntry
@@ -60,7 +60,7 @@ class StatePorts:
 
 
 def read_state(entry: CatalogEntry, asked: ReadState, *, ports: StatePorts) -> dict[str, object]:
-    """`{block, sequenceNumber, systemTime, source, rows, data, dataFormat, schema?, schemaFormat?}`, rows in order of key.
+    """`{block, sequenceNumber, systemTime, source, rows, data, dataFormat, nonFiniteColumns?, schema?, schemaFormat?}`, rows in order of key.
 
     Raises InvalidRequest, NotFound for a block that is not there or a time before the first, LimitExceeded, Corrupt.
     """
@@ -86,8 +86,7 @@ def read_state(entry: CatalogEntry, asked: ReadState, *, ports: StatePorts) -> d
         "systemTime": str(block.system_time),
         "source": source,
         "rows": rows.num_rows,
-        "data": rows_to_json(shown, data_format),
-        "dataFormat": data_format.value,
+        **rows_document(shown, data_format),
     }
     if schema_format is not None:
         answer |= {"schema": render_schema(schema, schema_format), "schemaFormat": schema_format.value}

@@ -17,7 +17,7 @@ from odfabric.domain.schema_evolution import current_schema
 from odfabric.errors import Corrupt, IncompatibleSchema, InvalidRequest, LimitExceeded, Place
 from odfabric.formats.arrow_schema import data_schema_to_arrow
 from odfabric.formats.dataset_layout import DATA
-from odfabric.formats.json_rows import parse_data_format, rows_to_json
+from odfabric.formats.json_rows import parse_data_format, rows_document
 from odfabric.formats.schema_rendering import parse_schema_format, render_schema
 from odfabric.formats.slice_parquet import open_slice
 from odfabric.model.commit import CatalogEntry, Head
@@ -41,7 +41,7 @@ class ReadTail:
 def read_tail(
     entry: CatalogEntry, asked: ReadTail, *, repository: Repository, exchange: Exchange, rows_max: int
 ) -> dict[str, object]:
-    """`{data, dataFormat, schema?, schemaFormat?}`, rows in order of offset. Raises InvalidRequest, LimitExceeded, Corrupt."""
+    """`{data, dataFormat, nonFiniteColumns?, schema?, schemaFormat?}`, rows in order of offset. Raises InvalidRequest, LimitExceeded, Corrupt."""
     data_format = parse_data_format(asked.data_format)
     schema_format = parse_schema_format(asked.schema_format) if asked.schema_format is not None else None
     if asked.skip < 0 or asked.limit < 0:
@@ -54,7 +54,7 @@ def read_tail(
         pieces = list(_newest(entry, head, state.vocabulary, asked, folder, repository))
     target = _target(schema, pieces)
     table = pa.concat_tables([_aligned(piece, target) for piece in pieces[::-1]] or [target.empty_table()])
-    answer: dict[str, object] = {"data": rows_to_json(table, data_format), "dataFormat": data_format.value}
+    answer: dict[str, object] = {**rows_document(table, data_format)}
     if schema_format is not None:
         answer |= {"schema": render_schema(schema, schema_format), "schemaFormat": schema_format.value}
     return answer

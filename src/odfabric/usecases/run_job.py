@@ -26,17 +26,19 @@ _log = logging.getLogger(__name__)
 JobVerb = Callable[[Job, LeasedRun], Mapping[str, object]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RetryRule:
-    """How often, and after which pauses in seconds, a job is tried again."""
+    """How often, and after which pauses in seconds, a job is tried again; `wished_pause_s_max` is granted to whoever failed."""
 
     attempts_max: int
     pause_s: float
     pause_s_max: float
+    wished_pause_s_max: float
 
-    def due_at(self, attempts: int, now: Instant) -> Instant:
-        """When the next attempt is due, doubling from `pause_s`."""
+    def due_at(self, attempts: int, now: Instant, *, wished_s: int | None = None) -> Instant:
+        """When the next attempt is due, doubling from `pause_s`; not before whoever failed wishes, within bounds."""
         pause = min(self.pause_s * 2 ** min(attempts - 1, 30), self.pause_s_max)
+        pause = max(pause, min(wished_s or 0, self.wished_pause_s_max))
         return Instant(now.epoch_ns + int(pause * NANOS_PER_SECOND))
 
 
@@ -128,7 +130,9 @@ def _record_failure(
     if _is_repeatable(job, error) and job.attempts < retry.attempts_max:
         _log.warning("job %s, attempt %d: %s", job.id, job.attempts, error)
         document = json.dumps(problem_document(error))
-        jobs.retry(run.lease, now=now, due_at=retry.due_at(job.attempts, now), error=document)
+        wished_s = error.retry_after_s if isinstance(error, Determinate) else None
+        due_at = retry.due_at(job.attempts, now, wished_s=wished_s)
+        jobs.retry(run.lease, now=now, due_at=due_at, error=document)
         return False
     result = committed(job)
     if result is not None:

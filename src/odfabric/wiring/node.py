@@ -453,9 +453,8 @@ class Node:
     def run_job(self, run: LeasedRun) -> None:
         """Run a leased job to its end, keeping the lease while the engine works in silence."""
         settings = self.settings
-        retry = RetryRule(
-            attempts_max=settings.job_attempts_max, pause_s=settings.job_retry_s, pause_s_max=settings.job_retry_s_max
-        )
+        pauses = (settings.job_retry_s, settings.job_retry_s_max, settings.job_retry_after_s_max)
+        retry = RetryRule(settings.job_attempts_max, *pauses)
         with heartbeats(run, every_s=settings.lease_s / 3):
             run_job(
                 run,

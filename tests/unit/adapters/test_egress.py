@@ -95,9 +95,11 @@ def test_redirects_to_inner_places_are_refused(serve: Serve, place: str, hops: i
             else place.format(trap=trap.port, good=f"127.0.0.1:{start.port}")
         )
     )
-    with Egress(allow=[start.place]) as egress, pytest.raises((AccessDenied, Determinate)) as refused:
+    with Egress(allow=[start.place]) as egress, pytest.raises((AccessDenied, InvalidRequest)) as refused:
         got(egress, start.url(f"/{hops}"))
     assert trap.connections == 0
+    assert start.url("/1") in str(refused.value), "who redirects"
+    assert refused.value.hint, "what to do"
     assert "secret" not in str(refused.value)
     assert len(start.seen) == hops
 

@@ -22,6 +22,8 @@ from odfabric.errors import (
     InvalidRequest,
     LimitExceeded,
     NotFound,
+    OdfError,
+    Unauthenticated,
 )
 from odfabric.model.multihash import SHA2_256, SHA3_256, Multihash
 from tests.support.loopback_http import LoopbackServer, Seen, reply
@@ -75,6 +77,20 @@ def test_not_modified_without_a_question_is_a_failure(tmp_path: Path) -> None:
         assert fetch(server, tmp_path / "a", etag='"v1"') == 304
         with pytest.raises(Determinate, match="304"):
             fetch(server, tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["http://user:secret@data.example/", "file:///secret", "http://256.1/secret", "http://a:0/secret", "\x01secret"],
+)
+def test_a_redirect_that_is_refused_is_final_and_told_without_its_secrets(tmp_path: Path, location: str) -> None:
+    answer = reply(302, b"", {"Location": location})
+    with LoopbackServer(lambda seen: answer).serving() as server, pytest.raises(InvalidRequest) as refused:
+        fetch(server, tmp_path / "a")
+    assert refused.value.message.startswith(f"{server.url('/a')} redirects to a URL that is refused: ")
+    assert refused.value.hint == "give the URL of the data itself"
+    assert "secret" not in str(refused.value)
+    assert len(server.seen) == 1
 
 
 def test_the_entity_tag_is_asked_about_and_else_the_date(tmp_path: Path) -> None:
@@ -214,13 +230,29 @@ def test_inner_peers_are_refused() -> None:
         HttpRemoteDatasets(egress, block_bytes_max=1000).open("odf+http://127.0.0.1/ds")
 
 
-@pytest.mark.parametrize("status", [204, 206, 304, 400, 410, 500, 503])
-def test_other_statuses_are_failures(servers: ExitStack, remotes: HttpRemoteDatasets, status: int) -> None:
-    node = servers.enter_context(
-        LoopbackServer(lambda seen: iter([f"HTTP/1.1 {status} No\r\n\r\n".encode()])).serving()
-    )
-    with pytest.raises(Determinate, match=str(status)):
+PEERS_FAILURES: dict[int, type[OdfError]] = {
+    **dict.fromkeys((204, 206, 304, 408, 425, 429, 500, 503), Determinate),
+    **dict.fromkeys((300, 400, 402, 405, 406, 409, 418, 451), InvalidRequest),
+    401: Unauthenticated,
+    403: AccessDenied,
+    404: NotFound,
+    410: NotFound,
+}
+
+
+@pytest.mark.parametrize(("status", "leaf"), PEERS_FAILURES.items())
+def test_other_statuses_are_failures(
+    servers: ExitStack, remotes: HttpRemoteDatasets, status: int, leaf: type[OdfError]
+) -> None:
+    answer = f"HTTP/1.1 {status} No\r\nRetry-After: 7\r\n\r\n".encode()
+    node = servers.enter_context(LoopbackServer(lambda seen: iter([answer])).serving())
+    with pytest.raises(leaf) as failed:
         remotes.open(node.url("/ds")).head()
+    assert type(failed.value) is leaf
+    assert node.url("/ds") in str(failed.value)
+    if isinstance(failed.value, Determinate):
+        assert str(status) in str(failed.value)
+        assert failed.value.retry_after_s == 7
 
 
 def test_only_objects_are_asked_for(remotes: HttpRemoteDatasets, tmp_path: Path) -> None:

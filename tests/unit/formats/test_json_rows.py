@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfabric.errors import IncompatibleSchema, InvalidData, InvalidRequest
-from odfabric.formats.json_rows import DataFormat, parse_data_format, rows_to_json
+from odfabric.formats.json_rows import DataFormat, parse_data_format, rows_document, rows_to_json
 from tests.support.arrow_strategies import tables
 
 UNION = pa.UnionArray.from_dense(pa.array([0], pa.int8()), pa.array([0], pa.int32()), [pa.array([1], pa.int8())])
@@ -158,3 +159,46 @@ class TestShapes:
             parse_data_format(text)
         assert caught.value.place.field == "dataFormat"
         assert caught.value.hint == "one of JsonAoS, JsonSoA, JsonAoA"
+
+
+def non_finite(value: object) -> bool:
+    """Whether a value of Python is, or has within, NaN or an infinity."""
+    match value:
+        case float():
+            return not math.isfinite(value)
+        case dict():
+            return any(non_finite(each) for each in value.values())
+        case list() | tuple():
+            return any(non_finite(each) for each in value)
+        case _:
+            return False
+
+
+@given(tables())
+def test_columns_in_which_nulls_stand_for_other_values_are_told(table: pa.Table) -> None:
+    document = rows_document(table, DataFormat.JSON_AOA)
+    assert document["data"] == rows_to_json(table, DataFormat.JSON_AOA)
+    told = [
+        name for name, column in zip(table.column_names, table.columns, strict=True) if non_finite(column.to_pylist())
+    ]
+    assert document.get("nonFiniteColumns", []) == told
+    assert ("nonFiniteColumns" in document) == bool(told)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([{"a": {"b": math.inf}}]),
+        pa.array([[("k", math.nan)]], pa.map_(pa.string(), pa.float64())),
+        pa.array([[-math.inf, 1.0]], pa.list_(pa.float64(), 2)),
+        pa.array([math.nan, math.nan]).dictionary_encode(),
+        pa.array([{"a": 1.0}, {"a": math.nan}]),
+    ],
+)
+def test_also_within_others(array: pa.Array) -> None:
+    assert rows_document(pa.table({"x": array}), DataFormat.JSON_AOS)["nonFiniteColumns"] == ["x"]
+
+
+def test_what_is_within_null_is_not_shown() -> None:
+    hidden = pa.StructArray.from_arrays([pa.array([math.nan])], ["a"], mask=pa.array([True]))
+    assert "nonFiniteColumns" not in rows_document(pa.table({"x": hidden}), DataFormat.JSON_AOS)

@@ -191,6 +191,9 @@ class Rows(Answer):
 
     data: list[Any] | dict[str, list[Any]]
     data_format: Literal["JsonAoS", "JsonSoA", "JsonAoA"]
+    non_finite_columns: list[str] | None = Field(
+        None, description="Columns in which some null stands for NaN or an infinity, for which JSON has no word"
+    )
     rows_schema: dict[str, Any] | str | None = Field(None, alias="schema")
     schema_format: str | None = None
 

@@ -318,7 +318,8 @@ class Egress:
             there = here.join(location)
             self._guard.check(there)
         except InvalidRequest as error:
-            raise Determinate(f"{here.shown} redirects to a URL that is refused: {error.message}") from None
+            message = f"{here.shown} redirects to a URL that is refused: {error.message}"
+            raise InvalidRequest(message, place=error.place, hint="give the URL of the data itself") from None
         except AccessDenied as error:
             raise AccessDenied(f"{here.shown} redirects elsewhere: {error.message}", hint=error.hint) from None
         if here.scheme == "https" and there.scheme == "http":

@@ -1,7 +1,7 @@
 """Polling of http and https sources: a conditional GET into a file.
 
-Owns the meaning of statuses for sources: 200 is data, 304 is nothing new, 404 is not found, everything else (other 2xx
-included) is a failure that names the status. Invariant: the file exists only if all of it has arrived. Not here: what a
+Owns which statuses are answers of a source: 200 is data, 304 is nothing new, everything else (other 2xx included) is a failure,
+of which `domain.remote_answers` says whether it is final. Invariant: the file exists only if all of it has arrived. Not here: what a
 source state is, and when a source is polled. Source: reference behaviour of ingest, section "Fetch kinds".
 """
 
@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from odfabric.adapters.http.egress import Answer, Egress, SizeLimit
+from odfabric.adapters.http.egress import Egress, SizeLimit
 from odfabric.adapters.http.new_file import write_new_file
-from odfabric.errors import Determinate, NotFound
+from odfabric.adapters.http.retry_after import retry_after_s
+from odfabric.domain.remote_answers import failed_answer
 from odfabric.ports.egress import FetchedFile
 
 
@@ -40,19 +41,17 @@ class HttpFetch:
                     size = write_new_file(answer.body(), into)
                 case 304 if conditions:
                     pass
-                case 404:
-                    raise NotFound("source", answer.url.shown)
                 case status:
-                    raise Determinate(_failed(status, answer))
+                    raise failed_answer(
+                        status,
+                        url=answer.url.shown,
+                        what="source",
+                        said=answer.excerpt(),
+                        retry_after_s=retry_after_s(answer),
+                    )
             return FetchedFile(
                 status=answer.status,
                 etag=answer.header("etag"),
                 last_modified=answer.header("last-modified"),
                 size=size,
             )
-
-
-def _failed(status: int, answer: Answer) -> str:
-    excerpt = answer.excerpt()
-    said = f", message: {excerpt}" if excerpt else ""
-    return f"{answer.url.shown}: HTTP request failed with status code {status}{said}"

@@ -1,6 +1,6 @@
 """Datasets of other nodes and of plain web folders, read by the Simple Transfer Protocol.
 
-Owns the mapping of its four GET paths and of statuses to errors. Invariant: a token is sent to the origin of the URL it
+Owns the mapping of its four GET paths and of statuses that tell about tokens; the others are those of `domain.remote_answers`. Invariant: a token is sent to the origin of the URL it
 was given with, and nowhere else. Nothing that comes back is trusted: hashes are checked by whoever asked. Source: transfer
 protocols of the reference, sections 1 to 3 (RFC-007).
 """
@@ -14,14 +14,14 @@ from pathlib import Path
 
 from odfabric.adapters.http.egress import Answer, Egress, SizeLimit
 from odfabric.adapters.http.new_file import write_new_file
+from odfabric.adapters.http.retry_after import retry_after_s
 from odfabric.adapters.http.url import HttpUrl
+from odfabric.domain.remote_answers import failed_answer
 from odfabric.errors import (
     AccessDenied,
     CorruptedSource,
-    Determinate,
     InvalidName,
     InvalidRequest,
-    NotFound,
     Place,
     Unauthenticated,
 )
@@ -92,11 +92,10 @@ class HttpRemoteDataset:
             match answer.status:
                 case 200:
                     yield answer
-                case 404:
-                    raise NotFound(what, name)
                 case 401:
                     raise Unauthenticated(f"{self._shown} wants a valid token", hint="log in there, or give its token")
                 case 403:
                     raise AccessDenied(f"{self._shown} refuses this account")
                 case status:
-                    raise Determinate(f"{answer.url.shown} answered with status {status}")
+                    wait_s = retry_after_s(answer)
+                    raise failed_answer(status, url=answer.url.shown, what=what, name=name, retry_after_s=wait_s)

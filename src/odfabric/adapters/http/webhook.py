@@ -7,15 +7,10 @@ signing (`formats.webhook_signature`) and what follows from the answer (`domain.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC
-from email.utils import parsedate_to_datetime
-from time import time
 
-from odfabric.adapters.http.egress import AnswerHead, Egress
+from odfabric.adapters.http.egress import Egress
+from odfabric.adapters.http.retry_after import retry_after_s
 from odfabric.model.subscription import WebhookResponse
-
-RETRY_AFTER_S_MAX = 31 * 24 * 3600
-"""A wish for later than this is not sensible."""
 
 
 class HttpWebhookSender:
@@ -33,26 +28,4 @@ class HttpWebhookSender:
     def post(self, url: str, *, headers: Mapping[str, str], body: bytes) -> WebhookResponse:
         """One attempt."""
         answer = self._egress.post(url, headers=headers, body=body, total_s_max=self._timeout_s)
-        return WebhookResponse(answer.status, _retry_after_s(answer))
-
-
-def _retry_after_s(answer: AnswerHead) -> int | None:
-    """Seconds, or a date against the receiver's own clock if it tells its time; None if absent or not sensible."""
-    text = (answer.header("retry-after") or "").strip()
-    seconds = int(text) if text.isdecimal() and len(text) <= 9 else _until(text, answer.header("date"))
-    return seconds if seconds is not None and 0 <= seconds <= RETRY_AFTER_S_MAX else None
-
-
-def _until(date_text: str, now_text: str | None) -> int | None:
-    until, now = _epoch_s(date_text), _epoch_s(now_text or "")
-    if until is None:
-        return None
-    return round(until - (time() if now is None else now))
-
-
-def _epoch_s(text: str) -> float | None:
-    try:
-        moment = parsedate_to_datetime(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
+        return WebhookResponse(answer.status, retry_after_s(answer))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from odfabric.domain.remote_answers import failed_answer
 from odfabric.errors import (
     AccessDenied,
     CorruptedSource,
@@ -42,6 +43,7 @@ class MemoryPage:
     status: int = 200
     etag: str | None = None
     last_modified: str | None = None
+    retry_after_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +79,8 @@ class MemoryHttpSource:
                 _write(page.body, into, limit="source_bytes_max", size_max=self._source_bytes_max)
             case 304:
                 pass
-            case 404:
-                raise NotFound("source", url)
             case _:
-                raise Determinate(f"{url}: HTTP request failed with status code {status}")
+                raise failed_answer(status, url=url, what="source", retry_after_s=page.retry_after_s)
         size = len(page.body) if status == 200 else 0
         return FetchedFile(status=status, etag=page.etag, last_modified=page.last_modified, size=size)
 

@@ -19,6 +19,7 @@ from odfabric.errors import (
     InvalidRequest,
     LimitExceeded,
     NotFound,
+    OdfError,
     Unauthenticated,
 )
 from odfabric.model.multihash import SHA3_256, Multihash
@@ -30,6 +31,14 @@ BLOCK_BYTES_MAX = 50_000
 ETAG = '"v1-\u00e9"'
 """An entity tag with a byte beyond ASCII, which RFC 9110 admits."""
 LAST_MODIFIED = "Wed, 21 Oct 2015 07:28:00 GMT"
+
+FAILURES: Sequence[tuple[Sequence[int], type[OdfError]]] = [
+    ((201, 202, 203, 204, 206, 408, 425, 429, 500, 501, 502, 503, 504, 507, 511, 599), Determinate),
+    ((300, 305, 306, 400, 402, 405, 406, 407, 409, 411, 412, 413, 414, 416, 418, 421, 422, 451, 499), InvalidRequest),
+    ((401, 403), AccessDenied),
+    ((404, 410), NotFound),
+]
+"""Statuses that are no answer of a source, and what is raised: only Determinate is worth a repetition."""
 
 
 class Site(Protocol):
@@ -46,6 +55,7 @@ class Site(Protocol):
         status: int = 200,
         etag: str | None = None,
         last_modified: str | None = None,
+        retry_after_s: int | None = None,
     ) -> None:
         """Answer this from now on; conditional requests are honoured for status 200."""
 
@@ -108,14 +118,26 @@ class HttpSourceContract:
             source.fetch(site.url("/nothing"), headers=[], etag=None, last_modified=None, into=tmp_path / "a")
         assert not (tmp_path / "a").exists()
 
-    @pytest.mark.parametrize("status", [201, 202, 203, 204, 206, 300, 400, 401, 403, 410, 418, 429, 500, 503])
+    @pytest.mark.parametrize(("statuses", "leaf"), FAILURES)
     def test_every_other_status_is_a_failure_that_names_it(
-        self, site: Site, source: HttpSource, tmp_path: Path, status: int
+        self, site: Site, source: HttpSource, tmp_path: Path, statuses: Sequence[int], leaf: type[OdfError]
     ) -> None:
-        site.put("/a", b"" if status == 204 else b"why", status=status)
-        with pytest.raises(Determinate, match=str(status)):
-            source.fetch(site.url("/a"), headers=[], etag=None, last_modified=None, into=tmp_path / "a")
+        for status in statuses:
+            site.put("/a", b"" if status == 204 else b"why", status=status)
+            with pytest.raises(leaf) as failed:
+                source.fetch(site.url("/a"), headers=[], etag=None, last_modified=None, into=tmp_path / "a")
+            assert type(failed.value) is leaf
+            assert str(status) in str(failed.value)
+            assert site.url("/a") in str(failed.value)
         assert not (tmp_path / "a").exists()
+
+    @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
+    def test_when_to_ask_again_is_told(self, site: Site, source: HttpSource, tmp_path: Path, status: int) -> None:
+        for wished_s in (None, 0, 120):
+            site.put("/a", b"later", status=status, retry_after_s=wished_s)
+            with pytest.raises(Determinate) as failed:
+                source.fetch(site.url("/a"), headers=[], etag=None, last_modified=None, into=tmp_path / "a")
+            assert failed.value.retry_after_s == wished_s
 
     def test_the_size_limit_holds_to_the_byte(self, site: Site, source: HttpSource, tmp_path: Path) -> None:
         site.put("/fits", b"x" * SOURCE_BYTES_MAX)
