@@ -1,8 +1,8 @@
 """Page headers of Parquet files: what a file holds, read without unpacking any of it.
 
-Owns the decoder of the Thrift compact protocol as far as page headers need it, and the walk from page to page of a column chunk.
+Owns the decoder of page headers, and the walk from page to page of a column chunk.
 Invariant: total and bounded for any bytes: a header, InvalidData or NeedsMore. Every page has exactly the bytes that its header
-says, inside its chunk. Not here: footers (pyarrow reads them), what sizes are allowed (the engine's reader).
+says, inside its chunk. Not here: footers (`parquet_footer`), what sizes are allowed (the engine's reader).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from odfabric.errors import InvalidData
+from odfabric.formats.thrift_compact import CompactReader, NeedsMore, Struct
 
 Fetch: TypeAlias = Callable[[int, int], bytes]
 """The bytes of a file from a position, at most so many; fewer at its end."""
@@ -23,16 +24,9 @@ HEADER_BYTES_MAX = 16 << 20
 
 _HEADER_BYTES = 256
 """Read at first; few headers have more."""
-_DEPTH_MAX = 16
 _VALUES_MAX = 10_000
 """Most values of one header; it has some twenty."""
-_VARINT_BYTES_MAX = 10
 _CRC_BITS = 0xFFFF_FFFF
-
-_STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
-_INTEGERS = (_I16, _I32, _I64)
-_BYTES_OF_DOUBLE = 8
-_LONG_LIST = 15
 
 
 class PageKind(IntEnum):
@@ -85,10 +79,6 @@ class Page:
         return self.kind in (PageKind.DATA, PageKind.DATA_V2)
 
 
-class NeedsMore(Exception):
-    """The header goes on behind the bytes that were given."""
-
-
 def pages_of_chunk(fetch: Fetch, start: int, end: int) -> Iterator[Page]:
     """The pages between two positions of a file. Raises InvalidData for what is no page, or reaches beyond `end`."""
     position = start
@@ -110,8 +100,8 @@ def read_header(data: bytes, start: int = 0) -> Page:
 
     Raises NeedsMore if `data` ends within the header, InvalidData if it is none.
     """
-    decoder = _Decoder(data)
-    found = decoder.struct(0)
+    decoder = CompactReader(data, "a page header", values_max=_VALUES_MAX)
+    found = decoder.struct()
     try:
         kind = PageKind(_number(found, 1))
     except ValueError:
@@ -141,7 +131,7 @@ def _page_at(fetch: Fetch, position: int, end: int) -> Page:
             size *= 4
 
 
-def _with_details(page: Page, found: _Struct) -> Page:
+def _with_details(page: Page, found: Struct) -> Page:
     match page.kind:
         case PageKind.INDEX:
             return page
@@ -167,25 +157,21 @@ def _with_details(page: Page, found: _Struct) -> Page:
             )
 
 
-_Struct: TypeAlias = "dict[int, int | _Struct | None]"
-"""Fields by number: integers and structs; None for what headers need not."""
-
-
-def _number(found: _Struct, number: int) -> int:
+def _number(found: Struct, number: int) -> int:
     value = found.get(number)
     if not isinstance(value, int):
         raise InvalidData("a page header lacks a field")
     return value
 
 
-def _count(found: _Struct, number: int, what: str) -> int:
+def _count(found: Struct, number: int, what: str) -> int:
     value = _number(found, number)
     if not 0 <= value < 1 << 31:
         raise InvalidData(f"a page header with a {what} of {value}")
     return value
 
 
-def _encoding(found: _Struct, number: int) -> Encoding:
+def _encoding(found: Struct, number: int) -> Encoding:
     value = _number(found, number)
     try:
         return Encoding(value)
@@ -193,85 +179,8 @@ def _encoding(found: _Struct, number: int) -> Encoding:
         raise InvalidData(f"a page of an unknown encoding, {value}") from None
 
 
-def _nested(found: _Struct, number: int) -> _Struct:
+def _nested(found: Struct, number: int) -> Struct:
     value = found.get(number)
     if not isinstance(value, dict):
         raise InvalidData("a page header lacks a field")
     return value
-
-
-class _Decoder:
-    """Reads structs of the compact protocol from the beginning of some bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._values = 0
-        self.position = 0
-
-    def struct(self, depth: int) -> _Struct:
-        """One struct with what is in it."""
-        fields: _Struct = {}
-        number = 0
-        while (head := self._byte()) & 0x0F != _STOP:
-            number = number + (head >> 4) if head >> 4 else self._zigzag()
-            if number in fields:
-                raise InvalidData("a page header has a field twice")
-            fields[number] = self._value(head & 0x0F, depth, in_struct=True)
-        return fields
-
-    def _value(self, kind: int, depth: int, *, in_struct: bool) -> int | _Struct | None:
-        """One value: integers, booleans and structs as such, others are passed over."""
-        self._values += 1
-        if self._values > _VALUES_MAX or depth > _DEPTH_MAX:
-            raise InvalidData("a page header holds too much")
-        if kind in (_TRUE, _FALSE):
-            return int(kind == _TRUE) if in_struct else self._byte()
-        if kind in _INTEGERS:
-            return self._zigzag()
-        if kind == _STRUCT:
-            return self.struct(depth + 1)
-        if kind == _BYTE:
-            self._skip(1)
-        elif kind == _DOUBLE:
-            self._skip(_BYTES_OF_DOUBLE)
-        elif kind == _BINARY:
-            self._skip(self._varint())
-        elif kind in (_LIST, _SET):
-            head = self._byte()
-            self._items((head & 0x0F,), head >> 4 if head >> 4 != _LONG_LIST else self._varint(), depth)
-        elif kind == _MAP:
-            count = self._varint()
-            kinds = self._byte() if count else 0
-            self._items((kinds >> 4, kinds & 0x0F), count, depth)
-        else:
-            raise InvalidData(f"a page header with a field of an unknown type, {kind}")
-        return None
-
-    def _items(self, kinds: tuple[int, ...], count: int, depth: int) -> None:
-        for _ in range(count):
-            for kind in kinds:
-                self._value(kind, depth + 1, in_struct=False)
-
-    def _zigzag(self) -> int:
-        value = self._varint()
-        return (value >> 1) ^ -(value & 1)
-
-    def _varint(self) -> int:
-        value = 0
-        for index in range(_VARINT_BYTES_MAX):
-            byte = self._byte()
-            value |= (byte & 0x7F) << (7 * index)
-            if not byte & 0x80:
-                return value
-        raise InvalidData("a page header with a number that is too long")
-
-    def _byte(self) -> int:
-        if self.position >= len(self._data):
-            raise NeedsMore
-        self.position += 1
-        return self._data[self.position - 1]
-
-    def _skip(self, count: int) -> None:
-        self.position += count
-        if self.position > len(self._data):
-            raise NeedsMore

@@ -79,20 +79,18 @@ def batches_of(
     if columns is not None:
         schema = pa.schema([field for field in schema if field.name in columns])
     groups = range(file.num_row_groups) if row_groups is None else row_groups
-    rows = BATCH_ROWS if bytes_max is None else _rows_within(file, schema.names, groups, bytes_max)
+    rows = BATCH_ROWS if bytes_max is None else _rows_within(file, groups, bytes_max)
     for batch in file.iter_batches(rows, row_groups=row_groups, columns=columns):
         yield batch.cast(schema)
 
 
-def _rows_within(file: pq.ParquetFile, columns: Sequence[str], groups: Sequence[int], bytes_max: int) -> int:
-    """How many rows have about so many bytes, where those of a row group are the largest."""
-    metadata, names = file.metadata, set(columns)
+def _rows_within(file: pq.ParquetFile, groups: Sequence[int], bytes_max: int) -> int:
+    """How many rows have about so many bytes, all columns counted, where those of a row group are the largest."""
     rows_max = BATCH_ROWS
-    for group in map(metadata.row_group, groups):
-        chunks = (group.column(at) for at in range(group.num_columns))
-        own = [each.total_uncompressed_size for each in chunks if each.path_in_schema.split(".")[0] in names]
-        if group.num_rows and sum(own):
-            rows_max = min(rows_max, max(bytes_max * group.num_rows // sum(own), 1))
+    # Metadata of single columns is not asked for: over footers of strangers pyarrow may end the process there.
+    for group in map(file.metadata.row_group, groups):
+        if group.num_rows > 0 and group.total_byte_size > 0:
+            rows_max = min(rows_max, max(bytes_max * group.num_rows // group.total_byte_size, 1))
     return rows_max
 
 

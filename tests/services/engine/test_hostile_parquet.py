@@ -22,7 +22,7 @@ from odfabric.formats.parquet_pages import Page, pages_of_chunk
 from odfabric.model.source import ReadStepParquet
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.parquet_rows import open_strangers
-from odfabric_engine_spark.read.parquet_survey import survey
+from odfabric_engine_spark.read.parquet_survey import footer_of, survey
 from odfabric_engine_spark.read.second_reader import SecondReader
 from odfabric_engine_spark.read.staging import StagingWriter
 from odfabric_engine_spark.settings import MIB
@@ -218,7 +218,7 @@ def test_readers_that_disagree_are_told_with_column_and_row(engine_call: EngineC
         writer.write(part.combine_chunks().to_batches()[0].columns)
     rows = writer.finish()
     with open_strangers(path) as file:
-        found = survey(path, "f0", file, table.schema.names, engine_call)
+        found = survey(path, "f0", file, footer_of(path, "f0", bytes_max=MIB), table.schema.names, engine_call)
     reader = SecondReader(engine_call, path, "f0", found, table.schema, table.schema)
     reader.check(rows, 0)
     with pytest.raises(InvalidData, match="two readers find different values in column `b`") as refused:
@@ -342,6 +342,25 @@ def test_no_flipped_bit_of_a_page_header_changes_rows(engine_call: EngineCall) -
                 found = outcome(engine_call, changed(content, position, bytes([content[position] ^ (1 << bit)])))
                 assert isinstance(found, InvalidData) or found == table.to_pylist(), (position, bit)
         begin = page.end
+
+
+def test_no_flipped_bit_of_a_footer_is_a_bug_or_ends_the_process(engine_call: EngineCall) -> None:
+    content = parquet(MIXED, row_group_size=300)
+    size = int.from_bytes(content[-8:-4], "little") + 8
+    chance = random.Random(11)
+    seen = set[str]()
+    for _ in range(150):
+        position = chance.randrange(len(content) - size, len(content))
+        try:
+            values(
+                engine_call,
+                ReadStepParquet(),
+                changed(content, position, bytes([content[position] ^ (1 << chance.randrange(8))])),
+            )
+            seen.add("read")
+        except OdfError as error:
+            seen.add(error.code if error.place.file == "f0" or error.place.field else "no place")
+    assert {"read", "invalid-data"} <= seen <= {"read", "invalid-data", "limit-exceeded", "incompatible-schema"}
 
 
 def test_a_column_in_another_file_is_refused(engine_call: EngineCall, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from odfabric_engine_spark.catalyst import Catalyst, analysed
 from odfabric_engine_spark.failures import UNREADABLE, spark_text
 from odfabric_engine_spark.preprocess import INPUT_TABLE
 from odfabric_engine_spark.read.exact_filters import with_exact_filters
-from odfabric_engine_spark.read.parquet_survey import survey
+from odfabric_engine_spark.read.parquet_survey import footer_of, survey
 from odfabric_engine_spark.read.slice_types import exactly_castable
 from odfabric_engine_spark.read.spark_path import spark_path
 from odfabric_engine_spark.result_rows import batches_of
@@ -84,7 +84,8 @@ def _schema(file: Path, path: str, call: EngineCall) -> pa.Schema:
     """The columns of a file. Raises InvalidData for one that Spark cannot read: the query cannot help it; LimitExceeded."""
     with open_parquet(file) as opened:
         schema = arrow_schema_of(opened)
-        survey(file, path, opened, opened.schema_arrow.names, call)
+        footer = footer_of(file, path, bytes_max=call.settings.parquet_footer_bytes_max)
+        survey(file, path, opened, footer, opened.schema_arrow.names, call)
     try:
         spark_schema(schema)
     except IncompatibleSchema as error:

@@ -18,6 +18,7 @@ from pyarrow import types
 
 from odfabric.errors import InvalidData, LimitExceeded, Place
 from odfabric.formats.arrow_cast import cast_array
+from odfabric.formats.parquet_footer import Footer
 from odfabric.formats.slice_schema import TIMESTAMP_TYPE
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.local_rows import loose
@@ -30,7 +31,7 @@ from odfabric_engine_spark.read.parquet_rows import (
     is_of_the_system,
     open_strangers,
 )
-from odfabric_engine_spark.read.parquet_survey import DAMAGED_HINT, Survey, check_ends, survey
+from odfabric_engine_spark.read.parquet_survey import DAMAGED_HINT, Survey, footer_of, survey
 from odfabric_engine_spark.read.second_reader import SecondReader
 from odfabric_engine_spark.read.slice_types import exactly_castable, slice_field
 from odfabric_engine_spark.read.staging import StagingWriter
@@ -44,6 +45,7 @@ class _File:
 
     path: Path
     name: str
+    footer: Footer
     schema: pa.Schema
     rows: int
     first_row: int
@@ -96,10 +98,10 @@ class ParquetReader:
 
     def _examine(self, path: Path, name: str) -> None:
         settings = self.call.settings
-        check_ends(path, name, footer_bytes_max=settings.parquet_footer_bytes_max)
+        footer = footer_of(path, name, bytes_max=settings.parquet_footer_bytes_max)
+        rows = footer.rows
         try:
             with open_strangers(path) as file:
-                rows = file.metadata.num_rows
                 found = file.schema_arrow.remove_metadata()
         except READ_ERRORS as error:
             if is_of_the_system(error):
@@ -111,7 +113,7 @@ class ParquetReader:
         if before + rows > settings.input_rows_max:
             maximum = settings.input_rows_max
             raise LimitExceeded("Too many rows", limit="input_rows_max", maximum=maximum, place=Place(file=name))
-        self._files.append(_File(path, name, found, rows, before))
+        self._files.append(_File(path, name, footer, found, rows, before))
 
     def _check_columns(self, file: _File, target: pa.Schema) -> None:
         """Columns are found by name; with a declared schema more columns are ignored, optional ones may be missing."""
@@ -132,7 +134,7 @@ class ParquetReader:
         """Writes the rows of one file, with nulls for columns that it does not have."""
         there = [item.name for item in target if item.name in file.schema.names]
         with open_strangers(file.path) as opened:
-            found = survey(file.path, file.name, opened, there, self.call, unpacked=self._unpacked)
+            found = survey(file.path, file.name, opened, file.footer, there, self.call, unpacked=self._unpacked)
         if found.unchecked and self.call.settings.parquet_checksums_required:
             raise InvalidData(
                 "The pages of the file carry no checksums, which this node requires",

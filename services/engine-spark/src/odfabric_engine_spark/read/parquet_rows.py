@@ -59,7 +59,7 @@ class ParquetRows:
     def _of_group(
         self, file: pq.ParquetFile, group: RowGroup, columns: list[str]
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        statistics = GroupStatistics(file, group.index, self.survey.leaves)
+        statistics = GroupStatistics(file.schema, self.survey.footer, group.index, self.survey.leaves)
         rows = 0
         for batch in self._decoded(file, group, columns):
             try:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
+from odfabric.formats.parquet_footer import ChunkClaim, Footer
 from odfabric_engine_spark.read.array_sizes import leaf_slots, leaf_values
 from odfabric_engine_spark.read.parquet_survey import Leaf
 
@@ -78,21 +79,18 @@ class _Column:
 class GroupStatistics:
     """Takes the values of one row group in, a batch at a time. `leaves` are those of the columns that are read."""
 
-    def __init__(self, file: pq.ParquetFile, group: int, leaves: Sequence[Leaf]) -> None:
-        chunks = file.metadata.row_group(group)
+    def __init__(self, schema: pq.ParquetSchema, footer: Footer, group: int, leaves: Sequence[Leaf]) -> None:
+        chunks = footer.groups[group].chunks
         self._columns: dict[str, _Column] = {}
         self._nested: dict[str, list[_Nested]] = {}
-        known = file.metadata.created_by.startswith(_COUNT_EVERY_GAP)
+        known = footer.created_by.startswith(_COUNT_EVERY_GAP)
         for leaf in leaves:
-            chunk, column = chunks.column(leaf.index), file.schema.column(leaf.index)
-            statistics = chunk.statistics
-            if leaf.path == column.name == leaf.column and statistics is not None:
-                self._columns[leaf.column] = _column(statistics, column)
-            elif leaf.path != leaf.column:
-                nulls = (
-                    statistics.null_count if known and statistics is not None and statistics.has_null_count else None
-                )
-                self._nested.setdefault(leaf.column, []).append(_Nested(chunk.num_values, nulls))
+            chunk, column = chunks[leaf.index], schema.column(leaf.index)
+            if leaf.path == column.name == leaf.column:
+                self._columns[leaf.column] = _column(chunk, column)
+            else:
+                nested = _Nested(chunk.values, chunk.nulls if known else None)
+                self._nested.setdefault(leaf.column, []).append(nested)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Looks at every value of every column."""
@@ -126,36 +124,41 @@ def _counted(array: pa.Array) -> tuple[list[int], list[int]]:
     return slots, leaf_values(array)
 
 
-def _column(statistics: pq.Statistics, column: pq.ColumnSchema) -> _Column:
-    nulls = statistics.null_count if statistics.has_null_count else None
-    form = _form(column)
-    if form is None or not statistics.has_min_max:
-        return _Column(nulls)
-    least, greatest = form.of_raw(statistics.min_raw), form.of_raw(statistics.max_raw)
-    usable = least is not None and greatest is not None and least <= greatest  # not NaN either
-    return _Column(nulls, form, (least, greatest) if usable else None)
+def _column(chunk: ChunkClaim, column: pq.ColumnSchema) -> _Column:
+    form = None if chunk.bounds is None else _form(column)
+    if form is None or chunk.bounds is None:
+        return _Column(chunk.nulls)
+    least, greatest = (form.of_raw(each) for each in chunk.bounds)
+    return _Column(chunk.nulls, form, (least, greatest) if least <= greatest else None)  # not NaN either
 
 
 def _form(column: pq.ColumnSchema) -> _Form | None:
     """None where the order of statistics is not certain."""
-    logical = json.loads(column.logical_type.to_json())
-    match column.physical_type, logical:
-        case (("INT32" | "INT64"), {"Type": "None" | "Date"} | {"Type": "Int", "isSigned": True}):
+    logical = column.logical_type
+    match column.physical_type, str(logical.type):
+        case (("INT32" | "INT64"), ("NONE" | "DATE")):
             return _Form(_whole)
-        case "INT64", {"Type": "Timestamp", "timeUnit": str(unit)}:
-            return _Form(lambda array: _ticks(array, _UNITS.get(unit)))
-        case (("FLOAT" | "DOUBLE"), {"Type": "None"}):
+        case (("INT32" | "INT64"), "INT"):
+            return _Form(_whole) if json.loads(logical.to_json())["isSigned"] else None
+        case "INT64", "TIMESTAMP":
+            unit = _UNITS.get(json.loads(logical.to_json())["timeUnit"])
+            return _Form(lambda array: _ticks(array, unit))
+        case (("FLOAT" | "DOUBLE"), "NONE"):
             return _Form(lambda array: array if types.is_floating(array.type) else None)
-        case "BYTE_ARRAY", {"Type": "None" | "String"}:
+        case "BYTE_ARRAY", ("NONE" | "STRING"):
             return _Form(_bytes)
-        case (("INT32" | "INT64" | "FIXED_LEN_BYTE_ARRAY"), {"Type": "Decimal", "scale": int(scale)}):
-            return _Form(
-                lambda array: array if types.is_decimal(array.type) and array.type.scale == scale else None,
-                of_value=lambda value: _unscaled(value, scale),
-                of_raw=lambda raw: int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw,
-            )
+        case (("INT32" | "INT64" | "FIXED_LEN_BYTE_ARRAY"), "DECIMAL"):
+            return _decimals(column.scale)
         case _:
             return None
+
+
+def _decimals(scale: int) -> _Form:
+    return _Form(
+        lambda array: array if types.is_decimal(array.type) and array.type.scale == scale else None,
+        of_value=lambda value: _unscaled(value, scale),
+        of_raw=lambda raw: int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw,
+    )
 
 
 def _whole(array: pa.Array) -> pa.Array | None:

@@ -11,6 +11,7 @@ import os
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from odfabric.errors import InvalidData, LimitExceeded, Place
+from odfabric.formats.parquet_footer import MAGIC, TAIL, ChunkClaim, Codec, Footer, Physical, read_footer
 from odfabric.formats.parquet_pages import Encoding, Page, PageKind, check_crc, pages_of_chunk
 from odfabric_engine_spark.call import EngineCall
 
@@ -26,17 +28,27 @@ DAMAGED_HINT = (
     "write or send the file again; with page checksums (pyarrow: write_page_checksum=True) damage is found page by page"
 )
 
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+_WIDTHS = {
+    Physical.BOOLEAN: 1,
+    Physical.INT32: 4,
+    Physical.INT64: 8,
+    Physical.INT96: 12,
+    Physical.FLOAT: 4,
+    Physical.DOUBLE: 8,
+}
 _INDEX_BYTES = 4
 _LEVEL_BYTES = 4
 """Definition and repetition level of a value in Arrow's reader."""
 _BY_DICTIONARY = (Encoding.PLAIN_DICTIONARY, Encoding.RLE_DICTIONARY)
 _DELTA_TEXTS = (Encoding.DELTA_BYTE_ARRAY, Encoding.DELTA_LENGTH_BYTE_ARRAY)
-_CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd", "LZ4_RAW": "lz4_raw"}
-_UNCOMPRESSED = "UNCOMPRESSED"
+_CODECS = {
+    Codec.SNAPPY: "snappy",
+    Codec.GZIP: "gzip",
+    Codec.BROTLI: "brotli",
+    Codec.ZSTD: "zstd",
+    Codec.LZ4_RAW: "lz4_raw",
+}
 _LENGTH = struct.Struct("<I")
-_MAGIC = b"PAR1"
-_TAIL = struct.Struct("<I4s")
 _CHECK_EVERY_PAGES = 1024
 WORST_BATCHES = 8
 """So many times the usual size a batch may have whose rows turn out as large as pages allow."""
@@ -49,6 +61,7 @@ class Leaf:
     index: int
     path: str
     column: str
+    physical: Physical
     width: int | None
     repeated: bool
 
@@ -71,6 +84,7 @@ class Survey:
     columns of which a page carries no checksum, with the bytes that a reader takes for each.
     """
 
+    footer: Footer
     groups: tuple[RowGroup, ...]
     leaves: tuple[Leaf, ...]
     as_dictionaries: tuple[str, ...]
@@ -90,40 +104,59 @@ def leaves_of(file: pq.ParquetFile, name: str) -> list[Leaf]:
             index=index,
             path=column.path,
             column=owner,
-            width=_WIDTHS.get(column.physical_type, column.length if column.physical_type != "BYTE_ARRAY" else None),
+            physical=(physical := Physical[column.physical_type]),
+            width=_WIDTHS.get(physical, column.length if physical is Physical.FIXED_LEN_BYTE_ARRAY else None),
             repeated=column.max_repetition_level > 0,
         )
         for index, (column, owner) in enumerate(zip(columns, owners, strict=True))
     ]
 
 
-def check_ends(path: Path, name: str, *, footer_bytes_max: int) -> None:
-    """Looks at the begin of a file, which Arrow does not, and at the size of its footer. Raises InvalidData, LimitExceeded."""
+def footer_of(path: Path, name: str, *, bytes_max: int) -> Footer:
+    """The footer of a file that begins and ends as one of Parquet. Raises InvalidData, LimitExceeded."""
     with path.open("rb") as file:
-        begin = file.read(len(_MAGIC))
-        file.seek(max(0, path.stat().st_size - _TAIL.size))
-        end = file.read(_TAIL.size)
-    size, magic = _TAIL.unpack(end) if len(end) == _TAIL.size else (0, b"")
-    if begin != _MAGIC or magic != _MAGIC:
-        reason = "Not a readable Parquet file: it does not begin and end with PAR1"
-        raise InvalidData(reason, place=Place(file=name), hint=DAMAGED_HINT)
-    if size > footer_bytes_max:
-        limit = "parquet_footer_bytes_max"
-        raise LimitExceeded("The footer is too large", limit=limit, maximum=footer_bytes_max, place=Place(file=name))
+        begin = file.read(len(MAGIC))
+        length = file.seek(0, os.SEEK_END)
+        file.seek(max(0, length - TAIL.size))
+        end = file.read(TAIL.size)
+        size, magic = TAIL.unpack(end) if len(end) == TAIL.size else (0, b"")
+        if begin != MAGIC or magic != MAGIC or size + TAIL.size + len(MAGIC) > length:
+            reason = "Not a readable Parquet file: it does not begin and end as one"
+            raise InvalidData(reason, place=Place(file=name), hint=DAMAGED_HINT)
+        if size > bytes_max:
+            limit = "parquet_footer_bytes_max"
+            raise LimitExceeded("The footer is too large", limit=limit, maximum=bytes_max, place=Place(file=name))
+        file.seek(length - TAIL.size - size)
+        try:
+            return read_footer(file.read(size))
+        except InvalidData as error:
+            raise damaged(error.message, file=name, column=None) from None
 
 
 def survey(
-    path: Path, name: str, file: pq.ParquetFile, columns: Sequence[str], call: EngineCall, *, unpacked: int = 0
+    path: Path,
+    name: str,
+    file: pq.ParquetFile,
+    footer: Footer,
+    columns: Sequence[str],
+    call: EngineCall,
+    *,
+    unpacked: int = 0,
 ) -> Survey:
     """Looks at every page of `columns`; files before it have taken `unpacked` bytes.
 
     Raises InvalidData with file, column and row group, LimitExceeded.
     """
     wanted = set(columns)
-    leaves = [leaf for leaf in leaves_of(file, name) if leaf.column in wanted]
+    leaves = leaves_of(file, name)
+    for number, group in enumerate(footer.groups, 1):
+        told = [(chunk.path, chunk.physical) for chunk in group.chunks]
+        if told != [(leaf.path, leaf.physical) for leaf in leaves]:
+            raise damaged(f"row group {number} has other columns than the schema", file=name, column=None)
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        return _Surveyor(descriptor, name, file.metadata, leaves, call, unpacked=unpacked).run()
+        chosen = [leaf for leaf in leaves if leaf.column in wanted]
+        return _Surveyor(descriptor, name, footer, chosen, call, unpacked=unpacked).run()
     finally:
         os.close(descriptor)
 
@@ -164,7 +197,7 @@ class _Surveyor:
 
     descriptor: int
     name: str
-    metadata: pq.FileMetaData
+    footer: Footer
     leaves: Sequence[Leaf]
     call: EngineCall
     pages: int = 0
@@ -173,29 +206,22 @@ class _Surveyor:
 
     def run(self) -> Survey:
         """All row groups."""
-        settings = self.call.settings
-        metadata = self.metadata
-        if metadata.num_row_groups * max(1, len(self.leaves)) > settings.parquet_pages_max:
-            raise self._too_much("Too many column chunks", "parquet_pages_max", settings.parquet_pages_max, None)
-        starts = [0]
-        for index in range(metadata.num_row_groups):
-            rows = metadata.row_group(index).num_rows
-            if rows < 0:
-                raise damaged("a row group has a negative count of rows", file=self.name, column=None)
-            starts.append(starts[-1] + rows)
-        if starts[-1] != metadata.num_rows:
-            raise damaged(
-                f"its row groups have {starts[-1]} rows, its footer says {metadata.num_rows}",
-                file=self.name,
-                column=None,
-            )
-        bare = [RowGroup(index, starts[index], starts[index + 1] - starts[index]) for index in range(len(starts) - 1)]
+        maximum = self.call.settings.parquet_pages_max
+        groups = self.footer.groups
+        if len(groups) * max(1, len(self.leaves)) > maximum:
+            raise self._too_much("Too many column chunks", "parquet_pages_max", maximum, None)
+        starts = list(accumulate((group.rows for group in groups), initial=0))
+        if starts[-1] != self.footer.rows:
+            reason = f"its row groups have {starts[-1]} rows, its footer says {self.footer.rows}"
+            raise damaged(reason, file=self.name, column=None)
+        bare = [RowGroup(index, starts[index], group.rows) for index, group in enumerate(groups)]
         self._check_claims(bare)
         for group in bare:
             for leaf in self.leaves:
                 self.chunks[group.index, leaf.index] = self._chunk(group, leaf)
         by_dictionary = {leaf.index for leaf in self.leaves if self._is_by_dictionary(leaf, bare)}
         return Survey(
+            footer=self.footer,
             groups=tuple(self._sized(group, by_dictionary) for group in bare),
             leaves=tuple(self.leaves),
             as_dictionaries=tuple(leaf.path for leaf in self.leaves if leaf.index in by_dictionary),
@@ -208,23 +234,22 @@ class _Surveyor:
         maximum = self.call.settings.input_unpacked_bytes_max
         claimed = self.unpacked
         for group in groups:
-            chunks = self.metadata.row_group(group.index)
-            claimed += sum(max(0, chunks.column(leaf.index).total_uncompressed_size) for leaf in self.leaves)
+            chunks = self.footer.groups[group.index].chunks
+            claimed += sum(chunks[leaf.index].unpacked for leaf in self.leaves)
             if claimed > maximum:
                 raise self._too_much("Unpacked, the file is too large", "input_unpacked_bytes_max", maximum, None)
 
     def _chunk(self, group: RowGroup, leaf: Leaf) -> _Chunk:
-        claim = self.metadata.row_group(group.index).column(leaf.index)
+        claim = self.footer.groups[group.index].chunks[leaf.index]
         found = _Chunk()
-        if claim.file_path:
-            raise damaged("a column lies in another file", file=self.name, column=leaf.column, group=group)
-        if not group.rows and not claim.num_values:
+        if claim.elsewhere:
+            raise damaged(
+                "a column is encrypted or lies in another file", file=self.name, column=leaf.column, group=group
+            )
+        if not group.rows and not claim.values:
             return found  # writers differ in what such a chunk has, and no reader looks at it
-        start, size = _start(claim), claim.total_compressed_size
-        if start < 0 or size < 0:
-            raise damaged("a column lies nowhere", file=self.name, column=leaf.column, group=group)
         try:
-            for page in pages_of_chunk(self._fetch, start, start + size):
+            for page in pages_of_chunk(self._fetch, claim.start, claim.start + claim.packed):
                 self._page(page, found, claim, leaf)
         except InvalidData as error:
             if error.place.file is not None:
@@ -236,9 +261,9 @@ class _Surveyor:
             raise damaged(wrong, file=self.name, column=leaf.column, group=group)
         return found
 
-    def _page(self, page: Page, found: _Chunk, claim: pq.ColumnChunkMetaData, leaf: Leaf) -> None:
+    def _page(self, page: Page, found: _Chunk, claim: ChunkClaim, leaf: Leaf) -> None:
         self._count(page, leaf)
-        if (claim.compression == _UNCOMPRESSED or not page.compressed) and page.packed != page.unpacked:
+        if (claim.codec is Codec.UNCOMPRESSED or not page.compressed) and page.packed != page.unpacked:
             raise InvalidData(f"a page of {page.packed} bytes is called {page.unpacked} bytes, and is not compressed")
         packed = b""
         if page.crc is not None or (page.kind is PageKind.DICTIONARY and leaf.width is None):
@@ -253,7 +278,7 @@ class _Surveyor:
             if found.pages:
                 raise InvalidData("a dictionary behind other pages")
             found.has_dictionary, found.dictionary = True, page.unpacked
-            found.longest = leaf.width if leaf.width is not None else _longest(page, packed, claim.compression)
+            found.longest = leaf.width if leaf.width is not None else _longest(page, packed, claim.codec)
         elif page.has_values:
             found.largest = max(found.largest, page.unpacked)
             _add_values(page, found, claim, leaf)
@@ -340,16 +365,10 @@ def _count(arrow: pa.DataType) -> int:
     return sum(_count(arrow.field(index).type) for index in range(arrow.num_fields)) if types.is_nested(arrow) else 1
 
 
-def _start(claim: pq.ColumnChunkMetaData) -> int:
-    first, dictionary = claim.data_page_offset, claim.dictionary_page_offset
-    has_dictionary = claim.has_dictionary_page and dictionary and 0 < dictionary < first
-    return int(dictionary if has_dictionary else first)
-
-
-def _contradiction(found: _Chunk, claim: pq.ColumnChunkMetaData, group: RowGroup, leaf: Leaf) -> str | None:
+def _contradiction(found: _Chunk, claim: ChunkClaim, group: RowGroup, leaf: Leaf) -> str | None:
     """What pages and footer say of one chunk that cannot both be true."""
-    if found.values != claim.num_values:
-        return f"the pages have {found.values} values, the footer says {claim.num_values}"
+    if found.values != claim.values:
+        return f"the pages have {found.values} values, the footer says {claim.values}"
     if not leaf.repeated and found.values != group.rows:
         return f"the column has {found.values} values in {group.rows} rows"
     if found.tells_rows and found.pages and found.rows != group.rows:
@@ -359,16 +378,12 @@ def _contradiction(found: _Chunk, claim: pq.ColumnChunkMetaData, group: RowGroup
     return None
 
 
-def _add_values(page: Page, found: _Chunk, claim: pq.ColumnChunkMetaData, leaf: Leaf) -> None:
+def _add_values(page: Page, found: _Chunk, claim: ChunkClaim, leaf: Leaf) -> None:
     encoding = page.encoding
     assert encoding is not None
-    listed = claim.encodings
-    if encoding in _BY_DICTIONARY:
-        known = any(each.name in listed for each in _BY_DICTIONARY)
-        found.coded += page.values
-    else:
-        known = encoding.name in listed
-    if not known:
+    same = _BY_DICTIONARY if encoding in _BY_DICTIONARY else (encoding,)
+    found.coded += page.values if encoding in _BY_DICTIONARY else 0
+    if claim.encodings.isdisjoint(same):
         raise InvalidData(f"a page is encoded as {encoding.name}, which the footer does not list")
     if any(each not in (Encoding.RLE, Encoding.BIT_PACKED) for each in page.level_encodings):
         raise InvalidData("a page has levels of an unknown encoding")
@@ -390,15 +405,15 @@ def _add_values(page: Page, found: _Chunk, claim: pq.ColumnChunkMetaData, leaf: 
         found.grown += page.values * each
 
 
-def _longest(page: Page, packed: bytes, compression: str) -> int:
+def _longest(page: Page, packed: bytes, codec: Codec) -> int:
     """The longest text of a dictionary. Raises InvalidData if it does not have the values that it should have."""
     data = packed
-    if compression != _UNCOMPRESSED:
-        codec = _CODECS.get(compression)
-        if codec is None:
+    if codec is not Codec.UNCOMPRESSED:
+        known = _CODECS.get(codec)
+        if known is None:
             return page.unpacked
         try:
-            data = pa.Codec(codec).decompress(packed, page.unpacked, asbytes=True)
+            data = pa.Codec(known).decompress(packed, page.unpacked, asbytes=True)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InvalidData(f"a dictionary cannot be unpacked: {str(error).splitlines()[0]}") from None
     position = longest = 0

@@ -1,0 +1,108 @@
+"""The Thrift compact protocol, as far as Parquet's headers and footers need it.
+
+Owns the decoder from bytes to structs of numbered fields. Invariant: total and bounded for any bytes: a struct, InvalidData or NeedsMore;
+work is proportional to the bytes. Doubles and maps are passed over. Not here: what the fields mean.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from odfabric.errors import InvalidData
+
+Value: TypeAlias = "int | bytes | list[Value] | Struct | None"
+Struct: TypeAlias = "dict[int, Value]"
+"""Fields by number: integers, booleans as 0 and 1, bytes, lists and structs; None for what was passed over."""
+
+_DEPTH_MAX = 16
+_VARINT_BYTES_MAX = 10
+
+_STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
+_INTEGERS = (_I16, _I32, _I64)
+_BYTES_OF_DOUBLE = 8
+_LONG_LIST = 15
+
+
+class NeedsMore(Exception):
+    """The struct goes on behind the bytes that were given."""
+
+
+class CompactReader:
+    """Reads structs from the beginning of some bytes; `what` names them in errors."""
+
+    def __init__(self, data: bytes, what: str, *, values_max: int) -> None:
+        self._data = data
+        self._what = what
+        self._left = values_max
+        self.position = 0
+
+    def struct(self, depth: int = 0) -> Struct:
+        """One struct with what is in it."""
+        fields: Struct = {}
+        number = 0
+        while (head := self._byte()) & 0x0F != _STOP:
+            number = number + (head >> 4) if head >> 4 else self._zigzag()
+            if number in fields:
+                raise InvalidData(f"{self._what} has a field twice")
+            kind = head & 0x0F
+            fields[number] = int(kind == _TRUE) if kind in (_TRUE, _FALSE) else self._value(kind, depth)
+        return fields
+
+    def _value(self, kind: int, depth: int) -> Value:
+        self._left -= 1
+        if self._left < 0 or depth > _DEPTH_MAX:
+            raise InvalidData(f"{self._what} holds too much")
+        if kind in _INTEGERS:
+            return self._zigzag()
+        if kind == _BINARY:
+            return self._take(self._varint())
+        if kind == _STRUCT:
+            return self.struct(depth + 1)
+        if kind in (_LIST, _SET):
+            return self._list(depth)
+        if kind in (_TRUE, _FALSE, _BYTE):  # of a list: in a struct the type is the value
+            return int(self._byte() == _TRUE)
+        if kind == _DOUBLE:
+            self._take(_BYTES_OF_DOUBLE)
+        elif kind == _MAP:
+            count = self._varint()
+            kinds = self._byte() if count else 0
+            for _ in range(count):
+                self._value(kinds >> 4, depth + 1)
+                self._value(kinds & 0x0F, depth + 1)
+        else:
+            raise InvalidData(f"{self._what} has a field of an unknown type, {kind}")
+        return None
+
+    def _list(self, depth: int) -> list[Value]:
+        head = self._byte()
+        count = head >> 4 if head >> 4 != _LONG_LIST else self._varint()
+        if count > len(self._data) - self.position:  # each takes a byte at least
+            raise NeedsMore
+        return [self._value(head & 0x0F, depth + 1) for _ in range(count)]
+
+    def _zigzag(self) -> int:
+        value = self._varint()
+        return (value >> 1) ^ -(value & 1)
+
+    def _varint(self) -> int:
+        value = 0
+        for index in range(_VARINT_BYTES_MAX):
+            byte = self._byte()
+            value |= (byte & 0x7F) << (7 * index)
+            if not byte & 0x80:
+                return value
+        raise InvalidData(f"{self._what} has a number that is too long")
+
+    def _byte(self) -> int:
+        if self.position >= len(self._data):
+            raise NeedsMore
+        self.position += 1
+        return self._data[self.position - 1]
+
+    def _take(self, count: int) -> bytes:
+        if count > len(self._data) - self.position:
+            self.position = len(self._data)
+            raise NeedsMore
+        self.position += count
+        return self._data[self.position - count : self.position]
