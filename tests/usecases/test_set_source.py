@@ -231,7 +231,7 @@ def test_names_that_a_dataset_has_stay(tmp_path: Path) -> None:
     long = ROOT.replace("name: value", f"name: {'v' * 100}")
     readings = memory.add(long)
     body = iter([json.dumps({"event_time": "2026-01-01T00:00:00Z", "city": "Kyiv"}).encode()])
-    job = memory.node.accept_push(PushData(dataset=readings.id, account="local", body=body))
+    job = memory.node.accept_push(PushData(dataset=readings.id, body=body))
     assert isinstance(job, Job)
     assert memory.finish(job).status is JobStatus.SUCCEEDED
     memory.use_database(memory.store, column_name_bytes_max=50)
