@@ -127,7 +127,8 @@ def credentials_of(people: PeoplePorts) -> dict[str, Callable[[AuditEntry], obje
 
 def check_people(people: PeoplePorts) -> None:
     """Every change has happened once and has one entry; nothing is left half."""
-    assert [str(account.name) for account in people.accounts.page(limit=99)] == ["alice", "bob", "erin", "lab"]
+    names = {str(account.name) for account in people.accounts.page(limit=99)}
+    assert names == {"local", "system", "alice", "bob", "erin", "lab"}
     alice, bob, lab = (people.accounts.by_id(account_id(name)) for name in ("alice", "bob", "lab"))
     assert alice is not None
     assert bob is not None
@@ -146,6 +147,7 @@ def check_people(people: PeoplePorts) -> None:
     assert people.devices.by_user_code("A") is None
     stored = people.audit.page(limit=999)
     *entries, refusal = [f"{each.entry.kind.value} {each.entry.target}" for each in stored]
-    assert entries == [*changes_of(people), *credentials_of(people)]
+    first = ["account.created local", "account.created system"]
+    assert entries == [*first, *changes_of(people), *credentials_of(people)]
     assert refusal == "access.refused lab/secret"
     assert people.audit.unflushed(counted_before=Instant(time.time_ns()), limit=9) == []

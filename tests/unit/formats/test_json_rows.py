@@ -161,6 +161,13 @@ class TestShapes:
         assert caught.value.hint == "one of JsonAoS, JsonSoA, JsonAoA"
 
 
+def holds_floats(data_type: pa.DataType) -> bool:
+    """Whether the innermost items of a type are floating: Python cannot show each date that others hold."""
+    while data_type.num_fields:
+        data_type = data_type.field(0).type
+    return bool(pa.types.is_floating(data_type))
+
+
 def non_finite(value: object) -> bool:
     """Whether a value of Python is, or has within, NaN or an infinity."""
     match value:
@@ -178,9 +185,8 @@ def non_finite(value: object) -> bool:
 def test_columns_in_which_nulls_stand_for_other_values_are_told(table: pa.Table) -> None:
     document = rows_document(table, DataFormat.JSON_AOA)
     assert document["data"] == rows_to_json(table, DataFormat.JSON_AOA)
-    told = [
-        name for name, column in zip(table.column_names, table.columns, strict=True) if non_finite(column.to_pylist())
-    ]
+    floats = {field.name: table[field.name].to_pylist() for field in table.schema if holds_floats(field.type)}
+    told = [name for name, values in floats.items() if non_finite(values)]
     assert document.get("nonFiniteColumns", []) == told
     assert ("nonFiniteColumns" in document) == bool(told)
 
