@@ -27,6 +27,7 @@ from odfabric.model.account import Account, AccountKind, Grant, OrganisationRole
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.credential import Scope
 from odfabric.model.identity import AccountName, DatasetAlias, DatasetId, DatasetRef, Name
+from odfabric.model.metadata import DatasetKind
 from odfabric.ports.accounts import Accounts, Relations
 from odfabric.ports.catalog import Catalog
 
@@ -176,14 +177,28 @@ class VisibleCatalog:
         self,
         *,
         account: Name | None = None,
+        kind: DatasetKind | None = None,
+        words: Sequence[str] = (),
         after: DatasetAlias | None = None,
         viewer: Viewer | None = None,
         limit: int,
     ) -> Sequence[CatalogEntry]:
         """See the port. Always as the subject sees it."""
-        return self._all.page(
-            account=account, after=after, viewer=self._access.policy.viewer(self._subject), limit=limit
-        )
+        viewer = self._access.policy.viewer(self._subject)
+        return self._all.page(account=account, kind=kind, words=words, after=after, viewer=viewer, limit=limit)
+
+    def newest(
+        self,
+        *,
+        account: Name | None = None,
+        kind: DatasetKind | None = None,
+        words: Sequence[str] = (),
+        viewer: Viewer | None = None,
+        limit: int,
+    ) -> Sequence[CatalogEntry]:
+        """See the port. Always as the subject sees it."""
+        viewer = self._access.policy.viewer(self._subject)
+        return self._all.newest(account=account, kind=kind, words=words, viewer=viewer, limit=limit)
 
     def _if_visible(self, entry: CatalogEntry | None) -> CatalogEntry | None:
         if entry is None:

@@ -5,9 +5,12 @@ Invariant: a token sees only what it could have asked for itself or may read, an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from odfabric.domain.access import Action, Subject, Verdict, refusal
 from odfabric.errors import NotFound
 from odfabric.model.credential import Scope
+from odfabric.model.identity import DatasetId
 from odfabric.model.job import Job, JobKind
 from odfabric.ports.jobs import Jobs
 from odfabric.usecases.access import Access
@@ -27,6 +30,11 @@ def seen_job(job_id: str, *, subject: Subject, access: Access, jobs: Jobs) -> Jo
     if found is None or not may_see_job(found, subject, access):
         raise NotFound("job", job_id)
     return found
+
+
+def seen_jobs(dataset: DatasetId | None, *, limit: int, subject: Subject, access: Access, jobs: Jobs) -> Sequence[Job]:
+    """Jobs newest first that the subject may see, of the last `limit` of a dataset or of the node."""
+    return [job for job in jobs.page(dataset=dataset, limit=limit) if may_see_job(job, subject, access)]
 
 
 def cancellable_job(job_id: str, *, subject: Subject, access: Access, jobs: Jobs) -> Job:

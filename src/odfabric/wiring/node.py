@@ -55,6 +55,7 @@ from odfabric.usecases.staging import collect_staged
 from odfabric.usecases.subscribe import NewSubscription, own_subscription, seen_subscriptions, subscribe, unsubscribe
 from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify
 from odfabric.wiring.audit import AuditVerbs
+from odfabric.wiring.browsing import BrowseVerbs
 from odfabric.wiring.cursors import cursor_verbs
 from odfabric.wiring.heartbeats import heartbeats
 from odfabric.wiring.indexes import IndexVerbs
@@ -129,6 +130,7 @@ class Node:
             commits=self.commits,
             accept_push=lambda push, by: self.accept_push(push, by=by),
         )
+        self.browsing = BrowseVerbs(access=self.access, jobs=ports.jobs, exchange=ports.exchange, seen_by=self.seen_by)
         self._verbs = JobWork(
             ports=ports,
             settings=settings,

@@ -25,6 +25,7 @@ from odfabric_api.contract import check_contract, contracts_of
 from odfabric_api.edge import EdgeLimits, EdgeMiddleware
 from odfabric_api.json_body import wrong_member
 from odfabric_api.openapi import ApiApplication
+from odfabric_api.page_route import is_page
 from odfabric_api.problems import document_response, plain_problem, problem_response, status_of
 from odfabric_api.refusals import audit_task
 from odfabric_api.routes import (
@@ -45,16 +46,23 @@ from odfabric_api.routes import (
     tokens,
     transfer,
 )
+from odfabric_api.web.assets import Assets
+from odfabric_api.web.problem_pages import plain_problem_page, problem_page
+from odfabric_api.web.routes import PAGES
 
 _log = logging.getLogger(__name__)
 
 # Fixed first parts come before `/{account}/{dataset}/...`; accounts cannot have those names.
-ROUTERS = tuple(
-    module.router
-    for module in (
-        *(system, platform, sign_in, oidc, accounts, tokens, admin, datasets, jobs, query),
-        *(data, state, transfer, subscriptions, cursors, collaborators),
-    )
+ROUTERS = (
+    *(
+        module.router
+        for module in (
+            *(system, platform, sign_in, oidc, accounts, tokens, admin, datasets, jobs, query),
+            *(data, state, transfer, subscriptions, cursors, collaborators),
+        )
+    ),
+    # `-` is no name of an account or a dataset, so pages and names never meet.
+    *PAGES,
 )
 # A page elsewhere may call the node with a token it was given: nothing here trusts cookies or the place of a caller.
 CORS_METHODS = ("GET", "POST")
@@ -89,6 +97,7 @@ def create_app(node: Node, *, token: str) -> FastAPI:
     app.state.capacity = Capacity(node.settings)
     app.state.contracts = contracts_of(app.openapi())
     app.state.closing = threading.Event()
+    app.state.assets = Assets.find()
     app.state.monotonic = time.monotonic
     app.add_middleware(
         CORSMiddleware,
@@ -105,6 +114,10 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, OdfError)
     if status_of(problem_document(error)) >= 500:
         _log.error("%s %s: %s", request.method, request.url.path, error)
+    if is_page(request):
+        shown = problem_page(request, error)
+        shown.background = audit_task(request, error)
+        return shown
     answer = problem_response(error, has_condition="if-match" in request.headers)
     answer.background = audit_task(request, error)
     return answer
@@ -114,6 +127,8 @@ async def _answer_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found = [wrong_member(one["loc"][1:], str(one["type"]), str(one["msg"])) for one in error.errors()]
     field, message = found[0]
+    if is_page(request):
+        return plain_problem_page(request, 400, InvalidRequest.code, f"{field}: {message}")
     document = problem_document(InvalidRequest(message, place=Place(field=field)))
     document["errors"] = [{"field": name, "message": text} for name, text in found]
     return document_response(document)

@@ -15,13 +15,13 @@ FORM_BYTES_MAX = 16 * 1024
 FIELDS_MAX = 20
 
 
-async def read_form(request: Request, fields: frozenset[str]) -> dict[str, str]:
+async def read_form(request: Request, fields: frozenset[str], *, bytes_max: int = FORM_BYTES_MAX) -> dict[str, str]:
     """The fields that were sent, of those that the form has.
 
     Raises InvalidRequest for an unknown or repeated field or a broken form, LimitExceeded, UnsupportedMediaType.
     """
     check_media_type(request, (FORM_MEDIA_TYPE,))
-    body = await read_body(request, bytes_max=FORM_BYTES_MAX, limit="form_bytes_max")
+    body = await read_body(request, bytes_max=bytes_max, limit="form_bytes_max")
     try:
         pairs = parse_qsl(
             body.decode("utf-8"),

@@ -1,8 +1,9 @@
 """Browser sessions: the cookie, and the proof that a request comes from the node's own pages.
 
 Owns name and attributes of the cookie and the CSRF token. Invariants: the cookie is `HttpOnly`, `SameSite=Lax` and `Secure` unless the node is
-reached by plain HTTP on the loopback; a request that changes something and is let in by the cookie carries the CSRF token of that session, and
-its Origin, if it has one, is the node's. Not here: what a session may do (it is an access token).
+reached by plain HTTP on the loopback; a request that changes something and is let in by the cookie carries the CSRF token of that session, or
+is one of which the browser says itself that a page of this node sent it (Fetch Metadata, which no page can forge); its Origin, if it has one,
+is the node's. Not here: what a session may do (it is an access token).
 """
 
 from __future__ import annotations
@@ -92,8 +93,11 @@ def _cookie_name(request: Request) -> str:
 def _check_own_page(request: Request, session: str) -> None:
     origin = request.headers.get("origin")
     given = request.headers.get(CSRF_HEADER, "")
-    foreign = origin is not None and origin != public_origin(request)
-    if foreign or not hmac.compare_digest(given.encode(), csrf_token(session).encode()):
+    own = public_origin(request)
+    is_form_of_ours = origin == own and request.headers.get("sec-fetch-site") == "same-origin"
+    foreign = origin is not None and origin != own
+    proven = is_form_of_ours or hmac.compare_digest(given.encode(), csrf_token(session).encode())
+    if foreign or not proven:
         raise AccessDenied(
             "the request does not come from a page of this node",
             hint=f"send the session's CSRF token in the header {CSRF_HEADER}, or use an access token",

@@ -26,6 +26,7 @@ from odfabric.model.commit import (
     OutboxMessage,
 )
 from odfabric.model.identity import DatasetAlias, DatasetId, Name
+from odfabric.model.metadata import DatasetKind
 from odfabric.model.multihash import Multihash
 from odfabric.ports.chain_writer import check_appendable, checked_pages
 
@@ -204,20 +205,42 @@ class MemoryCatalog:
         self,
         *,
         account: Name | None = None,
+        kind: DatasetKind | None = None,
+        words: Sequence[str] = (),
         after: DatasetAlias | None = None,
         viewer: Viewer | None = None,
         limit: int,
     ) -> Sequence[CatalogEntry]:
         """See the port."""
-        with self._store.lock:
-            entries = [
-                stored.entry
-                for stored in self._store.datasets.values()
-                if viewer is None or self._admits(viewer, stored.entry)
-            ]
-        entries = [entry for entry in entries if account is None or entry.alias.account == account]
+        entries = [entry for entry, _ in self._narrowed(account, kind, words, viewer)]
         entries = [entry for entry in entries if after is None or _order(entry.alias) > _order(after)]
         return sorted(entries, key=lambda entry: _order(entry.alias))[:limit]
+
+    def newest(
+        self,
+        *,
+        account: Name | None = None,
+        kind: DatasetKind | None = None,
+        words: Sequence[str] = (),
+        viewer: Viewer | None = None,
+        limit: int,
+    ) -> Sequence[CatalogEntry]:
+        """See the port."""
+        found = sorted(self._narrowed(account, kind, words, viewer), key=lambda each: _order(each[0].alias))
+        return [entry for entry, _ in sorted(found, key=lambda each: each[1].system_time, reverse=True)][:limit]
+
+    def _narrowed(
+        self, account: Name | None, kind: DatasetKind | None, words: Sequence[str], viewer: Viewer | None
+    ) -> list[tuple[CatalogEntry, Head]]:
+        with self._store.lock:
+            return [
+                (stored.entry, stored.head)
+                for stored in self._store.datasets.values()
+                if (account is None or stored.entry.alias.account == account)
+                and (kind is None or stored.entry.kind is kind)
+                and all(word.lower() in "/".join(_order(stored.entry.alias)) for word in words)
+                and (viewer is None or self._admits(viewer, stored.entry))
+            ]
 
     def _admits(self, viewer: Viewer, entry: CatalogEntry) -> bool:
         granted = [grant.grantee for grant in self._store.granted(entry.id)]

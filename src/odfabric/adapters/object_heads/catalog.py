@@ -9,6 +9,7 @@ from odfabric.domain.access import Viewer
 from odfabric.formats.dataset_layout import name_key
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId, Name
+from odfabric.model.metadata import DatasetKind
 from odfabric.ports.catalog import Catalog
 
 PAGE_ENTRIES = 1000
@@ -43,13 +44,28 @@ class ObjectHeadCatalog:
         self,
         *,
         account: Name | None = None,
+        kind: DatasetKind | None = None,
+        words: Sequence[str] = (),
         after: DatasetAlias | None = None,
         viewer: Viewer | None = None,
         limit: int,
     ) -> Sequence[CatalogEntry]:
         """See the port."""
         self.find_new()
-        return self._local.page(account=account, after=after, viewer=viewer, limit=limit)
+        return self._local.page(account=account, kind=kind, words=words, after=after, viewer=viewer, limit=limit)
+
+    def newest(
+        self,
+        *,
+        account: Name | None = None,
+        kind: DatasetKind | None = None,
+        words: Sequence[str] = (),
+        viewer: Viewer | None = None,
+        limit: int,
+    ) -> Sequence[CatalogEntry]:
+        """See the port."""
+        self.find_new()
+        return self._local.newest(account=account, kind=kind, words=words, viewer=viewer, limit=limit)
 
     def find_new(self) -> None:
         """Read what the objects have and the rows do not."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from sqlalchemy import Row, Select, select, tuple_
+from sqlalchemy import ColumnElement, Row, Select, select, tuple_
 
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.relations import visible_to
-from odfabric.adapters.sql.tables import datasets
+from odfabric.adapters.sql.tables import datasets, heads
 from odfabric.domain.access import Viewer
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId, Name
@@ -34,19 +34,34 @@ class SqlCatalog:
         self,
         *,
         account: Name | None = None,
+        kind: DatasetKind | None = None,
+        words: Sequence[str] = (),
         after: DatasetAlias | None = None,
         viewer: Viewer | None = None,
         limit: int,
     ) -> Sequence[CatalogEntry]:
         """See the port."""
         order = (datasets.c.account_folded, datasets.c.name_folded)
-        wanted = select(datasets).order_by(*order).limit(limit)
-        if account is not None:
-            wanted = wanted.where(datasets.c.account_folded == account.folded)
+        wanted = select(datasets).where(*_narrowed(account, kind, words, viewer)).order_by(*order).limit(limit)
         if after is not None:
             wanted = wanted.where(tuple_(*order) > tuple_(*_folded(after)))
-        if viewer is not None:
-            wanted = wanted.where(visible_to(viewer))
+        return self._all(wanted)
+
+    def newest(
+        self,
+        *,
+        account: Name | None = None,
+        kind: DatasetKind | None = None,
+        words: Sequence[str] = (),
+        viewer: Viewer | None = None,
+        limit: int,
+    ) -> Sequence[CatalogEntry]:
+        """See the port."""
+        moved = heads.c.system_time.desc(), datasets.c.account_folded, datasets.c.name_folded
+        wanted = select(datasets).join(heads, heads.c.dataset_id == datasets.c.id)
+        return self._all(wanted.where(*_narrowed(account, kind, words, viewer)).order_by(*moved).limit(limit))
+
+    def _all(self, wanted: Select[tuple[object, ...]]) -> Sequence[CatalogEntry]:
         with self._database.read() as connection:
             return [_entry(row) for row in connection.execute(wanted)]
 
@@ -54,6 +69,20 @@ class SqlCatalog:
         with self._database.read() as connection:
             found = connection.execute(wanted).one_or_none()
         return _entry(found) if found else None
+
+
+def _narrowed(
+    account: Name | None, kind: DatasetKind | None, words: Sequence[str], viewer: Viewer | None
+) -> Iterator[ColumnElement[bool]]:
+    if account is not None:
+        yield datasets.c.account_folded == account.folded
+    if kind is not None:
+        yield datasets.c.kind == kind.name.lower()
+    name = datasets.c.account_folded + "/" + datasets.c.name_folded
+    for word in words:
+        yield name.contains(word.lower(), autoescape=True)
+    if viewer is not None:
+        yield visible_to(viewer)
 
 
 def entry_values(entry: CatalogEntry) -> dict[str, object]:

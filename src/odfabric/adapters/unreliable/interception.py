@@ -74,7 +74,7 @@ CHAINS = PortCalls(
     effects={"append": "chain.append", "adopt": "chain.adopt", "remove": "chain.remove"},
     reads={name: f"chain.{name}" for name in ("head", "contains", "row", "rows_down", "idempotency", "commit_of_job")},
 )
-CATALOG = PortCalls(reads={name: f"catalog.{name}" for name in ("by_id", "by_alias", "page")})
+CATALOG = PortCalls(reads={name: f"catalog.{name}" for name in ("by_id", "by_alias", "page", "newest")})
 OBJECTS = PortCalls(
     effects={
         "put_bytes": "put",

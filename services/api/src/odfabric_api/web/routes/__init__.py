@@ -1,0 +1,8 @@
+"""Pages by screen. Each calls use cases as the REST routes do, and nothing else."""
+
+from __future__ import annotations
+
+from odfabric_api.web.routes import dataset, files, history, home, lineage, rows, sql
+
+PAGES = tuple(module.router for module in (files, home, sql, dataset, rows, history, lineage))
+"""Routers of all pages, those with fixed first parts before `/{account}`."""

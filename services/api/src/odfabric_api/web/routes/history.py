@@ -1,0 +1,70 @@
+"""The chain of a dataset as a timeline, and each of its blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response
+
+from odfabric.formats.manifest_yaml import block_to_manifest
+from odfabric.formats.multihash import parse_multihash
+from odfabric.formats.yaml_writer import dump_yaml
+from odfabric_api.auth import Caller, ReadableDataset, node_of
+from odfabric_api.page_route import PageRoute
+from odfabric_api.web.dataset_page import dataset_frame
+from odfabric_api.web.pages import page
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+PAGE_BLOCKS = 25
+EVENTS: Mapping[str, frozenset[str] | None] = {
+    "all": None,
+    "data": frozenset({"AddData", "ExecuteTransform"}),
+    "sources": frozenset(
+        {"SetPollingSource", "AddPushSource", "DisablePushSource", "DisablePollingSource", "SetTransform"}
+    ),
+    "schema": frozenset({"SetDataSchema", "SetVocab"}),
+    "words": frozenset({"SetInfo", "SetLicense", "SetAttachments"}),
+}
+"""Groups of events by which the timeline is filtered."""
+
+
+@router.get("/{account}/{dataset}/-/history")
+def get_history(
+    request: Request,
+    entry: ReadableDataset,
+    caller: Caller,
+    events: Annotated[str, Query(pattern="^(all|data|sources|schema|words)$")] = "all",
+    below: Annotated[int | None, Query(ge=0, description="Sequence number under which the page begins")] = None,
+) -> Response:
+    """Blocks newest first."""
+    found = node_of(request).browsing.blocks(
+        entry, below=below, event_types=EVENTS[events], limit=PAGE_BLOCKS + 1, by=caller
+    )
+    shown = found[:PAGE_BLOCKS]
+    values = {
+        "blocks": shown,
+        "events": events,
+        "event_groups": tuple(EVENTS),
+        "below": below,
+        "following": shown[-1].block.sequence_number if len(found) > PAGE_BLOCKS else None,
+    }
+    return page(request, "history.html", {**dataset_frame(request, entry, caller), **values, "tab": "history"})
+
+
+@router.get("/{account}/{dataset}/-/blocks/{block}")
+def get_block(
+    request: Request, entry: ReadableDataset, caller: Caller, block: Annotated[str, Path(max_length=200)]
+) -> Response:
+    """One block: its event as YAML, its neighbours, and how many rows it appends, retracts and corrects."""
+    node = node_of(request)
+    found = node.browsing.block(entry, parse_multihash(block), by=caller)
+    operations = node.browsing.operations(entry, found.data, by=caller) if found.data else None
+    values = {
+        "found": found,
+        "counted": operations,
+        "yaml": dump_yaml(block_to_manifest(found.block)),
+    }
+    return page(request, "block.html", {**dataset_frame(request, entry, caller), **values, "tab": "history"})

@@ -1,0 +1,136 @@
+"""The SQL workbench: a question to the datasets that the visitor may read, and its answer."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from odfabric.errors import InvalidQuery, OdfError
+from odfabric.usecases.problem import problem_document
+from odfabric.usecases.query_data import QueryData
+from odfabric.usecases.query_document import QueryForm
+from odfabric.wiring.browsing import Search
+from odfabric_api.auth import Anybody, Subject, node_of, querying
+from odfabric_api.capacity import Capacity
+from odfabric_api.forms import read_form
+from odfabric_api.page_route import PageRoute
+from odfabric_api.problems import problem_status
+from odfabric_api.web.pages import page
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+ROWS_SHOWN = 200
+ROWS_EXPORTED_MAX = 100_000
+DATASETS_COMPLETED = 100
+"""Datasets whose columns the editor knows, those that were changed last."""
+
+
+@router.get("/-/sql")
+def get_sql(request: Request, caller: Anybody, query: Annotated[str, Query(max_length=20_000)] = "") -> Response:
+    """The editor, with the question of a link. Nothing runs before somebody asks for it."""
+    return _workbench(request, caller, query)
+
+
+@router.post("/-/sql")
+async def post_sql(request: Request, caller: Anybody) -> Response:
+    """Run the question. `export` is empty for a page, or `csv` or `json` for a file."""
+    node = node_of(request)
+    form = await read_form(request, frozenset({"query", "export"}), bytes_max=node.settings.query_body_bytes_max)
+    query, export = form.get("query", ""), form.get("export", "")
+    limit = ROWS_EXPORTED_MAX if export else ROWS_SHOWN
+    capacity: Capacity = request.app.state.capacity
+
+    def run() -> Response:
+        try:
+            answer = _asked(request, caller, query, limit)
+        except OdfError as error:
+            return _workbench(request, caller, query, error=error, status=problem_status(error))
+        if export:
+            return _exported(answer, export)
+        return _workbench(request, caller, query, answer=answer)
+
+    if not query.strip():
+        return _workbench(request, caller, query)
+    with querying(request, caller):
+        return await capacity.run_query(run)
+
+
+def _asked(request: Request, caller: Subject, query: str, limit: int) -> dict[str, Any]:
+    clock = node_of(request).ports.clock
+    started = clock.now()
+    form = QueryForm(data_format="JsonAoA", include=("Input", "Schema"), schema_format="OdfJson")
+    asked = QueryData(sql=query, datasets=None, skip=0, limit=limit)
+    document: dict[str, Any] = node_of(request).query_document(asked, form, by=caller)
+    output = document["output"]
+    return {
+        "names": [field["name"] for field in output["schema"]["fields"]],
+        "rows": output["data"],
+        "inputs": document["input"]["datasets"],
+        "seconds": (clock.now().epoch_ns - started.epoch_ns) / 1e9,
+        "limit": limit,
+    }
+
+
+def _workbench(
+    request: Request,
+    caller: Subject,
+    query: str,
+    *,
+    answer: dict[str, Any] | None = None,
+    error: OdfError | None = None,
+    status: int = 200,
+) -> Response:
+    values = {
+        "query": query,
+        "answer": answer,
+        "problems": _problems(error),
+        "known": _known(request, caller),
+    }
+    return page(request, "sql.html", values, status=status, editor=True)
+
+
+def _problems(error: OdfError | None) -> list[dict[str, Any]]:
+    """All that is wrong, each with its place and what to write instead."""
+    if error is None:
+        return []
+    document = problem_document(error)
+    listed = document.get("errors") if isinstance(error, InvalidQuery) else None
+    found = [dict(each) for each in listed] if isinstance(listed, list) else [document]
+    return [
+        {
+            "line": each.get("queryLine", each.get("line")),
+            "column": each.get("queryColumn", each.get("column", 1)),
+            "message": each["message"],
+            "hint": each.get("hint"),
+            "suggestion": each.get("suggestion"),
+        }
+        for each in found
+    ]
+
+
+def _known(request: Request, caller: Subject) -> dict[str, list[str]]:
+    browsing = node_of(request).browsing
+    found = browsing.search(Search(newest=True, limit=DATASETS_COMPLETED), by=caller)
+    return {str(each.entry.alias): [] for each in found}
+
+
+def _exported(answer: dict[str, Any], export: str) -> Response:
+    names, rows = answer["names"], answer["rows"]
+    if export == "json":
+        text = json.dumps([dict(zip(names, row, strict=True)) for row in rows], ensure_ascii=False)
+        return _file(text, "application/json", "result.json")
+    written = io.StringIO()
+    writer = csv.writer(written)
+    writer.writerow(names)
+    writer.writerows(rows)
+    return _file(written.getvalue(), "text/csv; charset=utf-8", "result.csv")
+
+
+def _file(text: str, media_type: str, name: str) -> Response:
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return Response(text.encode(), media_type=media_type, headers=headers)

@@ -1,0 +1,80 @@
+"""One block of a chain for people: its event, its neighbours, and what its rows do.
+
+Invariant: what is said of rows is counted in the very slice that the block names, hashed on the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+
+import pyarrow.compute as pc
+
+from odfabric.errors import NotFound
+from odfabric.formats.dataset_layout import DATA
+from odfabric.formats.slice_parquet import open_slice
+from odfabric.model.commit import BlockRow, CatalogEntry
+from odfabric.model.metadata import AddData, DataSlice, ExecuteTransform, MetadataBlock
+from odfabric.model.multihash import Multihash
+from odfabric.ports.exchange import Exchange
+from odfabric.usecases.repository import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBlock:
+    """A block and where it stands. `following` is None at the head."""
+
+    hash: Multihash
+    block: MetadataBlock
+    following: BlockRow | None
+
+    @property
+    def data(self) -> DataSlice | None:
+        """The rows that came with it."""
+        event = self.block.event
+        return event.new_data if isinstance(event, AddData | ExecuteTransform) else None
+
+
+def read_block(entry: CatalogEntry, wanted: Multihash, *, repository: Repository) -> ReadBlock:
+    """A block of this very chain. Raises NotFound, Corrupt."""
+    row = repository.chains.row(entry.id, wanted)
+    if row is None:
+        raise NotFound("block", str(wanted), hint=f"it is not in the chain of {entry.alias}")
+    above = repository.chains.rows_down(entry.id, from_sequence=row.sequence_number + 1)
+    following = next(iter(above), None)
+    if following is not None and following.sequence_number == row.sequence_number:
+        following = None
+    return ReadBlock(wanted, repository.blocks(entry.id).get(wanted), following)
+
+
+def read_blocks(
+    entry: CatalogEntry,
+    *,
+    below: int | None,
+    event_types: frozenset[str] | None,
+    limit: int,
+    repository: Repository,
+) -> list[ReadBlock]:
+    """At most `limit` blocks newest first, of some events only, from under the sequence number `below`. Raises Corrupt."""
+    start = None if below is None else below - 1
+    if start is not None and start < 0:
+        return []
+    rows = repository.chains.rows_down(entry.id, from_sequence=start, event_types=event_types)
+    blocks = repository.blocks(entry.id)
+    return [ReadBlock(row.hash, blocks.get(row.hash), None) for row in islice(rows, limit)]
+
+
+def count_operations(
+    entry: CatalogEntry, data: DataSlice, *, repository: Repository, exchange: Exchange
+) -> dict[int, int]:
+    """How many rows of a slice have each value of `op`. Raises Corrupt."""
+    _, state = repository.current(entry.id)
+    with exchange.session() as folder:
+        path = folder / str(data.physical_hash)
+        repository.materialize(entry.id, DATA, data.physical_hash, path)
+        with open_slice(path, state.vocabulary) as reader:
+            counted: dict[int, int] = {}
+            for batch in reader.batches([state.vocabulary.operation_type]):
+                for each in pc.value_counts(batch.column(0)).to_pylist():
+                    counted[each["values"]] = counted.get(each["values"], 0) + each["counts"]
+    return counted

@@ -1,0 +1,112 @@
+"""Where a dataset comes from and what is made of it, as far as the reader may know.
+
+Invariant: a dataset that the reader may not read is no part of the answer, and neither is what only it would lead to. Owns the walk, bounded
+in depth and number; not here: how it is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from odfabric.errors import NotFound
+from odfabric.formats.references import parse_dataset_ref
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.identity import DatasetAlias, DatasetId
+from odfabric.model.metadata import DatasetKind
+from odfabric.usecases.describe_dataset import declared_inputs
+from odfabric.usecases.repository import Repository
+
+DATASETS_MAX = 200
+"""Most datasets of one answer."""
+PAGE_ENTRIES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LineageEdge:
+    """`source` is an input of `target`, which is computed by `query`."""
+
+    source: DatasetId
+    target: DatasetId
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Datasets by their distance from the one in the middle, inputs below zero; and how they hang together.
+
+    `hidden_inputs` is how many inputs of the dataset itself the reader may not read.
+    """
+
+    levels: dict[DatasetId, int]
+    entries: dict[DatasetId, CatalogEntry]
+    edges: tuple[LineageEdge, ...]
+    hidden_inputs: int
+    is_cut: bool
+
+
+def read_lineage(entry: CatalogEntry, *, depth: int, repository: Repository) -> Lineage:
+    """At most `depth` steps up and down. `repository` is as the reader sees it. Raises NotFound, Corrupt."""
+    entries = {entry.id: entry}
+    levels = {entry.id: 0}
+    edges: dict[tuple[DatasetId, DatasetId], LineageEdge] = {}
+    hidden = len(inputs_of(entry, repository)) - len(visible_inputs(entry, repository))
+    known = _readers(repository)
+    for direction in (-1, 1):
+        frontier = [entry]
+        for step in range(1, depth + 1):
+            following: list[CatalogEntry] = []
+            for each in frontier:
+                others = visible_inputs(each, repository) if direction < 0 else known.get(each.id, [])
+                for other in others:
+                    source, target = (other, each) if direction < 0 else (each, other)
+                    edges[source.id, target.id] = LineageEdge(source.id, target.id, query_of(target, repository))
+                    if other.id not in entries and len(entries) < DATASETS_MAX:
+                        entries[other.id] = other
+                        levels[other.id] = direction * step
+                        following.append(other)
+            frontier = following
+    kept = tuple(edge for edge in edges.values() if edge.source in entries and edge.target in entries)
+    return Lineage(levels, entries, kept, hidden, is_cut=len(kept) < len(edges))
+
+
+def inputs_of(entry: CatalogEntry, repository: Repository) -> tuple[DatasetId, ...]:
+    """The inputs that the transform in force declares, each once."""
+    _, state = repository.current(entry.id)
+    refs = (parse_dataset_ref(each.dataset_ref) for each in declared_inputs(state))
+    return tuple(dict.fromkeys(ref for ref in refs if isinstance(ref, DatasetId)))
+
+
+def visible_inputs(entry: CatalogEntry, repository: Repository) -> list[CatalogEntry]:
+    """Those of them that the reader may read."""
+    found = (repository.find(dataset) for dataset in inputs_of(entry, repository))
+    return [each for each in found if each is not None]
+
+
+def query_of(entry: CatalogEntry, repository: Repository) -> str:
+    """The SQL of the transform in force, its steps one after the other."""
+    _, state = repository.current(entry.id)
+    if state.transform is None:
+        return ""
+    steps = state.transform.event.transform.queries or ()
+    return "\n\n".join(f"-- {step.alias}\n{step.query}" if step.alias else step.query for step in steps)
+
+
+def _readers(repository: Repository) -> dict[DatasetId, list[CatalogEntry]]:
+    """By dataset, the derivative datasets that read it."""
+    found: dict[DatasetId, list[CatalogEntry]] = {}
+    for entry in _derivatives(repository):
+        try:
+            inputs = inputs_of(entry, repository)
+        except NotFound:
+            continue  # deleted meanwhile
+        for dataset in inputs:
+            found.setdefault(dataset, []).append(entry)
+    return found
+
+
+def _derivatives(repository: Repository) -> Iterator[CatalogEntry]:
+    after: DatasetAlias | None = None
+    while page := repository.catalog.page(kind=DatasetKind.DERIVATIVE, after=after, limit=PAGE_ENTRIES):
+        yield from page
+        after = page[-1].alias

@@ -1,0 +1,92 @@
+"""What people look at: listings, descriptions, blocks and lineage, bound to a node's ports.
+
+Owns the binding, like `node`, for one subject. Everything here is as its reader sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from odfabric.domain.access import Subject
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.identity import DatasetAlias, Name
+from odfabric.model.job import Job
+from odfabric.model.metadata import DatasetKind, DataSlice
+from odfabric.model.multihash import Multihash
+from odfabric.ports.catalog import Catalog
+from odfabric.ports.exchange import Exchange
+from odfabric.ports.jobs import Jobs
+from odfabric.usecases.access import Access
+from odfabric.usecases.describe_dataset import (
+    DatasetDescription,
+    DatasetSummary,
+    describe_dataset,
+    summarise_datasets,
+)
+from odfabric.usecases.jobs_of_subject import seen_jobs
+from odfabric.usecases.read_block import ReadBlock, count_operations, read_block, read_blocks
+from odfabric.usecases.read_lineage import Lineage, read_lineage
+from odfabric.usecases.repository import Repository
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What somebody looks for. `after` is the alias after which a page in order of names begins; `newest` orders by the last change."""
+
+    words: tuple[str, ...] = ()
+    account: Name | None = None
+    kind: DatasetKind | None = None
+    newest: bool = False
+    after: DatasetAlias | None = None
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrowseVerbs:
+    """Reading verbs of the console and of whatever else shows datasets to people."""
+
+    access: Access
+    jobs: Jobs
+    exchange: Exchange
+    seen_by: Callable[[Subject], Repository]
+
+    def search(self, asked: Search, *, by: Subject) -> Sequence[DatasetSummary]:
+        """Datasets that somebody looks for, of those that they may read."""
+        repository = self.seen_by(by)
+        return list(
+            summarise_datasets(self._found(asked, repository.catalog), repository=repository, access=self.access)
+        )
+
+    def _found(self, asked: Search, catalog: Catalog) -> Sequence[CatalogEntry]:
+        if asked.newest:
+            return catalog.newest(account=asked.account, kind=asked.kind, words=asked.words, limit=asked.limit)
+        return catalog.page(
+            account=asked.account, kind=asked.kind, words=asked.words, after=asked.after, limit=asked.limit
+        )
+
+    def describe(self, entry: CatalogEntry, *, by: Subject) -> DatasetDescription:
+        """A dataset at its head. Raises NotFound, Corrupt."""
+        return describe_dataset(entry, repository=self.seen_by(by), access=self.access)
+
+    def blocks(
+        self, entry: CatalogEntry, *, below: int | None, event_types: frozenset[str] | None, limit: int, by: Subject
+    ) -> Sequence[ReadBlock]:
+        """Blocks newest first, from under a sequence number. Raises Corrupt."""
+        return read_blocks(entry, below=below, event_types=event_types, limit=limit, repository=self.seen_by(by))
+
+    def block(self, entry: CatalogEntry, wanted: Multihash, *, by: Subject) -> ReadBlock:
+        """A block of this very chain. Raises NotFound, Corrupt."""
+        return read_block(entry, wanted, repository=self.seen_by(by))
+
+    def operations(self, entry: CatalogEntry, data: DataSlice, *, by: Subject) -> Mapping[int, int]:
+        """How many rows of a slice have each value of `op`. Raises Corrupt."""
+        return count_operations(entry, data, repository=self.seen_by(by), exchange=self.exchange)
+
+    def lineage(self, entry: CatalogEntry, *, depth: int, by: Subject) -> Lineage:
+        """Where a dataset comes from, and what is made of it."""
+        return read_lineage(entry, depth=depth, repository=self.seen_by(by))
+
+    def jobs_seen(self, entry: CatalogEntry | None, *, limit: int, by: Subject) -> Sequence[Job]:
+        """Jobs newest first, of one dataset or of all, that the subject may see."""
+        return seen_jobs(entry.id if entry else None, limit=limit, subject=by, access=self.access, jobs=self.jobs)
