@@ -368,5 +368,20 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("PUT", "/{account}/{dataset}/visibility"): rule(
         SHARE, status=400, code="invalid-request", json={"visibility": "secret"}
     ),
+    # Pages.
+    ("GET", "/-/assets/{name}"): Rule(needs=(), allowed=((404, "not-found"),), path={"name": "none.js"}),
+    ("GET", "/"): rule(ANYBODY),
+    ("GET", "/-/sql"): rule(ANYBODY),
+    ("POST", "/-/sql"): rule(
+        ANYBODY, status=400, body="query=select+nothing", headers={"content-type": "application/x-www-form-urlencoded"}
+    ),
+    ("GET", "/{account}"): Rule(needs=(ANYBODY,), allowed=((200, ""), MISSING)),
+    ("GET", "/{account}/{dataset}"): rule(READ),
+    ("GET", "/{account}/{dataset}/-/rows"): rule(READ),
+    ("GET", "/{account}/{dataset}/-/history"): rule(READ),
+    ("GET", "/{account}/{dataset}/-/blocks/{block}"): rule(
+        READ, status=404, code="not-found", path={"block": ANY_HASH}
+    ),
+    ("GET", "/{account}/{dataset}/-/lineage"): rule(READ),
 }
 """By method and path template. A route without an entry fails `test_matrix`."""

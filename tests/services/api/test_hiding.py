@@ -122,6 +122,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "a long key": {"headers": {"idempotency-key": "k" * 300}},
     "no time": {"headers": {"odf-event-time": "yesterday"}},
     "without waiting": {"headers": {"prefer": "respond-async"}},
+    "a browser": {"headers": {"accept": "text/html"}},
     "another page": {"headers": {"origin": "https://elsewhere.example"}},
 }
 ANY_VARIANT = ("stranger", "pia", "ann, another dataset")

@@ -25,7 +25,7 @@ from odfabric_api.contract import check_contract, contracts_of
 from odfabric_api.edge import EdgeLimits, EdgeMiddleware
 from odfabric_api.json_body import wrong_member
 from odfabric_api.openapi import ApiApplication
-from odfabric_api.page_route import is_page
+from odfabric_api.page_route import shows_page
 from odfabric_api.problems import document_response, plain_problem, problem_response, status_of
 from odfabric_api.refusals import audit_task
 from odfabric_api.routes import (
@@ -114,7 +114,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, OdfError)
     if status_of(problem_document(error)) >= 500:
         _log.error("%s %s: %s", request.method, request.url.path, error)
-    if is_page(request):
+    if shows_page(request):
         shown = problem_page(request, error)
         shown.background = audit_task(request, error)
         return shown
@@ -127,7 +127,7 @@ async def _answer_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found = [wrong_member(one["loc"][1:], str(one["type"]), str(one["msg"])) for one in error.errors()]
     field, message = found[0]
-    if is_page(request):
+    if shows_page(request):
         return plain_problem_page(request, 400, InvalidRequest.code, f"{field}: {message}")
     document = problem_document(InvalidRequest(message, place=Place(field=field)))
     document["errors"] = [{"field": name, "message": text} for name, text in found]

@@ -31,7 +31,7 @@ from odfabric.model.identity import DatasetAlias
 from odfabric.usecases.people.tokens import authenticate, authenticate_session
 from odfabric.wiring import Node
 from odfabric_api.capacity import Capacity
-from odfabric_api.page_route import is_page
+from odfabric_api.page_route import shows_page
 from odfabric_api.sessions import cookie_of, session_of
 
 RECHECK_S = 2.0
@@ -85,12 +85,12 @@ class BearerToken(SecurityBase):
         self.scheme_name = "token"
 
     def __call__(self, request: Request) -> Subject:
-        """See `Authentication.subject`. On a page somebody whose session does not count any more is a stranger."""
+        """See `Authentication.subject`. In a browser somebody whose session does not count any more is a stranger."""
         authentication: Authentication = request.app.state.authentication
         try:
             subject = authentication.subject(request)
         except CredentialRefused:
-            if not is_page(request) or "authorization" in request.headers:
+            if not shows_page(request) or "authorization" in request.headers:
                 raise
             request.state.session_ended = True
             subject = replace(STRANGER, address=request.client.host if request.client else None)

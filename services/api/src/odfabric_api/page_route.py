@@ -1,6 +1,7 @@
 """Routes that answer people with pages, not programs with data.
 
-A page has the same policies as any other route; only how refusals look differs (`web.problem_pages`).
+A page has the same policies as any other route, and refuses in the same words; only a browser, which asks for HTML, is shown them as a page
+(`web.problem_pages`). Programs are answered with the same problem document as everywhere.
 """
 
 from __future__ import annotations
@@ -13,6 +14,6 @@ class PageRoute(APIRoute):
     """A route whose answer is HTML. It is no part of the OpenAPI document."""
 
 
-def is_page(request: Request) -> bool:
-    """Whether the request was routed to a page."""
-    return isinstance(request.scope.get("route"), PageRoute)
+def shows_page(request: Request) -> bool:
+    """Whether a browser asked for a page, so that a refusal is shown as one."""
+    return isinstance(request.scope.get("route"), PageRoute) and "text/html" in request.headers.get("accept", "")
