@@ -153,6 +153,9 @@ class Settings(BaseSettings):
     invitation_s: float = Field(
         3 * 24 * 3600.0, gt=0, description="How long a link for a new account or password works"
     )
+    opening_link_s: float = Field(
+        600.0, gt=0, description="How long the link works by which `odf up` opens the console without a password"
+    )
     tokens_per_account_max: int = Field(1000, ge=1, description="Access tokens of one account that are not revoked")
     collaborators_max: int = Field(1000, ge=1, description="Accounts with a role on one dataset")
     members_max: int = Field(1000, ge=1, description="Members of one organisation")

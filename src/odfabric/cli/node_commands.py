@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import typer
 
@@ -33,6 +35,7 @@ def up(
     poll_folder: str = typer.Option("", help="Folder below which polling sources may read files"),
     egress_allow: list[str] = typer.Option([], help="Non-public host:port or network that requests may reach"),
     anonymous_read: bool = typer.Option(False, help="Let requests without a token read"),
+    open_console: bool = typer.Option(False, "--open", help="Open the console in the browser once the node serves"),
 ) -> None:
     """Run an embedded node in the foreground; Ctrl-C ends all of it."""
     from odfabric.cli.supervise import Supervisor
@@ -56,17 +59,24 @@ def up(
     supervisor.heed_signals()
     with supervisor.running() as node:
         setup = first_admin_link(settings, node.url)
-        told = {**node.to_value(), "setup": setup}
+        console = console_link(settings, node.url)
+        told = {**node.to_value(), "setup": setup, "console": console}
         if ready_file:
             path = Path(ready_file)
             pending = path.with_name(f".{path.name}.pending")
             pending.touch(mode=0o600)
             pending.write_text(json.dumps(told))
             pending.rename(path)
+        shown = (
+            f"  open:   {console}\n          (the console, signed in as you; works once, for minutes)\n"
+            if console
+            else ""
+        )
         invited = f"  setup:  {setup}\n          (makes the first admin's account, works once)\n" if setup else ""
         output.result(
             told,
             f"odfabric serves at {node.url}\n"
+            f"{shown}"
             f"  API:    {node.url}/docs  ({node.url}/openapi.json)\n"
             f"  token:  {node.token}\n"
             f"{invited}"
@@ -74,6 +84,8 @@ def up(
             f"  data:   {settings.workspace}\n"
             "Ctrl-C ends it.",
         )
+        if open_console and console:
+            webbrowser.open(console)
         code = supervisor.wait()
     raise typer.Exit(code)
 
@@ -112,6 +124,18 @@ def first_admin_link(settings: Settings, url: str) -> str | None:
     with open_node(settings) as node:
         issued = first_admin(ports=node.people)
     return invitation_url(origin_of(settings.public_url or url), issued.code) if issued else None
+
+
+def console_link(settings: Settings, url: str) -> str | None:
+    """The link that opens the console without a password, of a node that only this machine reaches."""
+    from odfabric.usecases.people.opening_link import issue_opening_link
+    from odfabric.wiring import open_node
+
+    if settings.public_url is not None or (urlsplit(url).hostname or "") not in ("127.0.0.1", "localhost", "::1"):
+        return None
+    with open_node(settings) as node:
+        code = issue_opening_link(ports=node.people)
+    return f"{url}/-/open?code={code}" if code else None
 
 
 def _folder(path: Path, *, option: str) -> Path:

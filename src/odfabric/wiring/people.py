@@ -47,6 +47,7 @@ def people_ports(ports: NodePorts, access: Access, settings: Settings) -> People
             device_interval_s=settings.device_interval_s,
             device_authorisations_max=settings.device_authorisations_max,
             invitation_s=settings.invitation_s,
+            opening_link_s=settings.opening_link_s,
             tokens_per_account_max=settings.tokens_per_account_max,
             collaborators_max=settings.collaborators_max,
             members_max=settings.members_max,

@@ -370,6 +370,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ),
     # Pages.
     ("GET", "/-/assets/{name}"): Rule(needs=(), allowed=((404, "not-found"),), path={"name": "none.js"}),
+    ("GET", "/-/open"): Rule(needs=(), allowed=(MISSING,)),
     ("GET", "/"): rule(ANYBODY),
     ("GET", "/-/sql"): rule(ANYBODY),
     ("POST", "/-/sql"): rule(

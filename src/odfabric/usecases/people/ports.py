@@ -28,6 +28,7 @@ class PeopleLimits:
     device_interval_s: int
     device_authorisations_max: int
     invitation_s: float
+    opening_link_s: float
     tokens_per_account_max: int
     collaborators_max: int
     members_max: int
