@@ -64,7 +64,7 @@ def test_a_description_has_the_words_of_the_publisher_and_the_columns(people: Pe
         ("offset", "BIGINT", False, True),
         ("op", "INT", False, True),
         ("system_time", "TIMESTAMP", False, True),
-        ("event_time", "TIMESTAMP", False, True),
+        ("event_time", "TIMESTAMP", False, False),
         ("city", "STRING", False, False),
         ("value", "BIGINT", True, False),
     ]

@@ -180,7 +180,7 @@ def _described(field: DataField) -> str | None:
 
 
 def _system_columns(vocabulary: DatasetVocabulary) -> frozenset[str]:
-    return frozenset({vocabulary.offset, vocabulary.operation_type, vocabulary.system_time, vocabulary.event_time})
+    return frozenset({vocabulary.offset, vocabulary.operation_type, vocabulary.system_time})
 
 
 def _data(dataset: DatasetId, repository: Repository) -> tuple[int, Instant | None]:

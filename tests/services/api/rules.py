@@ -379,6 +379,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/{account}"): Rule(needs=(ANYBODY,), allowed=((200, ""), MISSING)),
     ("GET", "/{account}/{dataset}"): rule(READ),
     ("GET", "/{account}/{dataset}/-/rows"): rule(READ),
+    ("GET", "/{account}/{dataset}/-/profile"): rule(READ),
     ("GET", "/{account}/{dataset}/-/history"): rule(READ),
     ("GET", "/{account}/{dataset}/-/blocks/{block}"): rule(
         READ, status=404, code="not-found", path={"block": ANY_HASH}

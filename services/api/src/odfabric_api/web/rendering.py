@@ -40,7 +40,7 @@ def environment() -> Environment:
     )
     translations = gettext.translation("console", ROOM / "locale", fallback=True)
     made.install_gettext_translations(translations, newstyle=True)  # type: ignore[attr-defined]
-    made.filters.update(number=number, size=size, when=when, short=short, cell=cell, markdown=markdown_html)
+    made.filters.update(number=number, size=size, when=when, at=at, short=short, cell=cell, markdown=markdown_html)
     made.globals.update(stylesheet=f"/-/assets/{stylesheet()[0]}", operations=OPERATIONS)
     return made
 
@@ -76,6 +76,14 @@ def when(moment: Instant | None, *, now: Instant) -> Markup:
     shown = f"{text[:16].replace('T', ' ')} UTC"
     words = _ago((now.epoch_ns - moment.epoch_ns) / 1e9)
     return Markup('<time datetime="{}" title="{}" data-local>{}</time>').format(text, shown, words)
+
+
+def at(moment: Instant | None) -> Markup:
+    """A time as such, in UTC: how far the data goes is no matter of how long ago."""
+    if moment is None:
+        return Markup("–")
+    text = str(moment)
+    return Markup('<time datetime="{}">{} UTC</time>').format(text, text[:16].replace("T", " "))
 
 
 def short(value: object) -> str:

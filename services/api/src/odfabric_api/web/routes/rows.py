@@ -1,21 +1,24 @@
-"""Rows of a dataset: the state as of a block, or the changelog as it was written."""
+"""Rows of a dataset: the changelog as it was written, filtered and sorted if asked, the state as of a block, and a profile of all rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from odfabric.errors import InvalidRequest, LimitExceeded
+from odfabric.errors import InvalidQuery, InvalidRequest, LimitExceeded
 from odfabric.formats.multihash import parse_multihash
 from odfabric.model.commit import CatalogEntry
-from odfabric.usecases.describe_dataset import DatasetDescription
+from odfabric.usecases.describe_dataset import Column, DatasetDescription
 from odfabric.usecases.read_state import ReadState
 from odfabric.usecases.read_tail import ReadTail
-from odfabric_api.auth import Caller, ReadableDataset, node_of, querying
+from odfabric.usecases.row_query import COMPARED, RowFilter, RowOrder, profile_query, rows_query
+from odfabric_api.auth import Caller, ReadableDataset, Subject, node_of, querying
 from odfabric_api.capacity import Capacity
 from odfabric_api.page_route import PageRoute
+from odfabric_api.web.asking import ask
 from odfabric_api.web.dataset_page import dataset_frame
 from odfabric_api.web.pages import page
 
@@ -23,6 +26,10 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 PAGE_ROWS = 50
 COLUMNS_SHOWN = 40
+PROFILED_MAX = 100
+"""Columns of one profile."""
+_UNORDERED = ("ARRAY", "MAP", "STRUCT", "BINARY", "VOID")
+_Found = dict[str, Any]
 
 
 @router.get("/{account}/{dataset}/-/rows")
@@ -34,55 +41,128 @@ async def get_rows(
     block: Annotated[str, Query(max_length=200, description="As of this block; default: the head")] = "",
     skip: Annotated[int, Query(ge=0)] = 0,
     columns: Annotated[int, Query(ge=0, description="Columns left out")] = 0,
+    column: Annotated[str, Query(max_length=300, description="Column of the filter")] = "",
+    operator: Annotated[str, Query(max_length=10)] = "=",
+    value: Annotated[str, Query(max_length=1000)] = "",
+    sort: Annotated[str, Query(max_length=300, description="Column by which the rows are sorted")] = "",
+    down: Annotated[bool, Query(description="Greatest first")] = False,
 ) -> Response:
-    """A page of rows; newest first in the changelog, in order of key in the state."""
+    """A page of rows. The changelog comes newest first, unless it is filtered or sorted, which the engine does; the state in order of key."""
+    asked = {"view": view, "block": block, "skip": skip, "column": column, "operator": operator, "value": value}
+    asked |= {"sort": sort, "down": down, "limit": PAGE_ROWS}
+    is_asked_for = view == "changelog" and bool(column or sort)
+
+    def find(about: DatasetDescription) -> _Found:
+        if view == "state":
+            return _state(request, entry, block=block, skip=skip)
+        if not is_asked_for:
+            return _changelog(request, entry, about, skip=skip)
+        filter_ = RowFilter(column, _type_of(about, column), operator, value) if column else None
+        if operator not in COMPARED:
+            raise InvalidRequest(f"unknown operator {operator!r}", hint=f"one of {', '.join(COMPARED)}")
+        order = RowOrder(sort, down) if sort and _type_of(about, sort) else None
+        return _filtered(request, caller, about, rows_query(str(entry.alias), filter_, order), skip=skip)
+
+    def values(about: DatasetDescription) -> _Found:
+        shown = {"names": [], "rows": [], "total": 0, "operation_at": None, "sql": None, "refusal": None}
+        try:
+            shown |= find(about)
+        except (InvalidQuery, InvalidRequest, LimitExceeded) as error:
+            shown["refusal"] = error
+        return {**asked, **shown, "first_column": columns, "columns_shown": COLUMNS_SHOWN, "operators": COMPARED}
+
+    return await _answered(request, entry, caller, "rows.html", values, is_query=is_asked_for or view == "state")
+
+
+@router.get("/{account}/{dataset}/-/profile")
+async def get_profile(request: Request, entry: ReadableDataset, caller: Caller) -> Response:
+    """For each column, over all records: how many are null, about how many differ, the least and the greatest."""
+
+    def values(about: DatasetDescription) -> _Found:
+        columns = about.columns[:PROFILED_MAX]
+        asked = [(each.name, not each.type.startswith(_UNORDERED)) for each in columns]
+        shown: _Found = {"profile": [], "records": 0, "seconds": 0.0, "refusal": None, "profiled_max": PROFILED_MAX}
+        if not columns or not about.rows:
+            return shown
+        try:
+            answer = ask(request, caller, profile_query(str(entry.alias), asked), limit=1)
+        except (InvalidQuery, LimitExceeded) as error:
+            return {**shown, "refusal": error}
+        found = dict(zip(answer["names"], answer["rows"][0], strict=True))
+        profile = [_profiled(each, position, found) for position, each in enumerate(columns)]
+        return {**shown, "profile": profile, "records": found["records"], "seconds": answer["seconds"]}
+
+    return await _answered(request, entry, caller, "profile.html", values, is_query=True)
+
+
+async def _answered(
+    request: Request,
+    entry: CatalogEntry,
+    caller: Subject,
+    template: str,
+    values: Callable[[DatasetDescription], _Found],
+    *,
+    is_query: bool,
+) -> Response:
+    """The page, made in a thread; one that takes as much work as a query has a place among those."""
     capacity: Capacity = request.app.state.capacity
 
     def render() -> Response:
         frame = dataset_frame(request, entry, caller)
-        try:
-            found = (
-                _state(request, entry, block=block, skip=skip)
-                if view == "state"
-                else _changelog(request, entry, frame["about"], skip=skip)
-            )
-        except (InvalidRequest, LimitExceeded) as error:
-            found = {"names": [], "rows": [], "total": 0, "refusal": error}
-        asked = {"view": view, "block": block, "skip": skip, "limit": PAGE_ROWS}
-        values = {**asked, **found, "first_column": columns, "columns_shown": COLUMNS_SHOWN}
-        return page(request, "rows.html", {**frame, **values, "tab": "rows"})
+        return page(request, template, {**frame, **values(frame["about"]), "tab": "rows"})
 
-    if view == "changelog":
+    if not is_query:
         return await capacity.run_query(render)
     with querying(request, caller):
         return await capacity.run_query(render)
 
 
-def _changelog(request: Request, entry: CatalogEntry, about: DatasetDescription, *, skip: int) -> dict[str, Any]:
+def _profiled(column: Column, position: int, found: _Found) -> _Found:
+    parts = ("nulls", "distinct", "min", "max")
+    return {"column": column, **{part: found.get(f"{part}_{position}") for part in parts}}
+
+
+def _type_of(about: DatasetDescription, column: str) -> str:
+    found = next((each.type for each in about.columns if each.name == column), None)
+    if found is None:
+        raise InvalidRequest(f"there is no column {column!r}", hint="choose one of the dataset's columns")
+    return found
+
+
+def _changelog(request: Request, entry: CatalogEntry, about: DatasetDescription, *, skip: int) -> _Found:
     asked = ReadTail(skip=skip, limit=PAGE_ROWS, data_format="JsonAoA", schema_format=None)
-    answer = node_of(request).tail(entry, asked)
-    rows = answer["data"]
+    rows = node_of(request).tail(entry, asked)["data"]
     assert isinstance(rows, list)
     names = [each.name for each in about.columns]
-    operation = about.state.vocabulary.operation_type
+    return {"names": names, "rows": rows[::-1], "total": about.rows, "operation_at": _operation_at(about, names)}
+
+
+def _filtered(request: Request, caller: Subject, about: DatasetDescription, sql: str, *, skip: int) -> _Found:
+    answer = ask(request, caller, sql, skip=skip, limit=PAGE_ROWS + 1)
+    rows, names = answer["rows"], answer["names"]
+    # How many there are in all is not counted: that would read everything for each page.
+    total = skip + len(rows)
     return {
         "names": names,
-        "rows": rows[::-1],
-        "total": about.rows,
-        "operation_at": names.index(operation) if operation in names else None,
-        "refusal": None,
+        "rows": rows[:PAGE_ROWS],
+        "total": total,
+        "operation_at": _operation_at(about, names),
+        "sql": sql,
     }
 
 
-def _state(request: Request, entry: CatalogEntry, *, block: str, skip: int) -> dict[str, Any]:
+def _operation_at(about: DatasetDescription, names: list[str]) -> int | None:
+    operation = about.state.vocabulary.operation_type
+    return names.index(operation) if operation in names else None
+
+
+def _state(request: Request, entry: CatalogEntry, *, block: str, skip: int) -> _Found:
     as_of = parse_multihash(block) if block else None
     asked = ReadState(as_of_block=as_of, skip=skip, limit=PAGE_ROWS, data_format="JsonAoA", schema_format="OdfJson")
-    answer: dict[str, Any] = node_of(request).state(entry, asked)
+    answer: _Found = node_of(request).state(entry, asked)
     return {
         "names": [field["name"] for field in answer["schema"]["fields"]],
         "rows": answer["data"],
         "total": answer["rows"],
-        "operation_at": None,
         "as_of": {"block": answer["block"], "sequence": answer["sequenceNumber"], "time": answer["systemTime"]},
-        "refusal": None,
     }

@@ -12,14 +12,13 @@ from starlette.responses import Response
 
 from odfabric.errors import InvalidQuery, OdfError
 from odfabric.usecases.problem import problem_document
-from odfabric.usecases.query_data import QueryData
-from odfabric.usecases.query_document import QueryForm
 from odfabric.wiring.browsing import Search
 from odfabric_api.auth import Anybody, Subject, node_of, querying
 from odfabric_api.capacity import Capacity
 from odfabric_api.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.problems import problem_status
+from odfabric_api.web.asking import ask
 from odfabric_api.web.pages import page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -47,7 +46,7 @@ async def post_sql(request: Request, caller: Anybody) -> Response:
 
     def run() -> Response:
         try:
-            answer = _asked(request, caller, query, limit)
+            answer = ask(request, caller, query, limit=limit)
         except OdfError as error:
             return _workbench(request, caller, query, error=error, status=problem_status(error))
         if export:
@@ -58,22 +57,6 @@ async def post_sql(request: Request, caller: Anybody) -> Response:
         return _workbench(request, caller, query)
     with querying(request, caller):
         return await capacity.run_query(run)
-
-
-def _asked(request: Request, caller: Subject, query: str, limit: int) -> dict[str, Any]:
-    clock = node_of(request).ports.clock
-    started = clock.now()
-    form = QueryForm(data_format="JsonAoA", include=("Input", "Schema"), schema_format="OdfJson")
-    asked = QueryData(sql=query, datasets=None, skip=0, limit=limit)
-    document: dict[str, Any] = node_of(request).query_document(asked, form, by=caller)
-    output = document["output"]
-    return {
-        "names": [field["name"] for field in output["schema"]["fields"]],
-        "rows": output["data"],
-        "inputs": document["input"]["datasets"],
-        "seconds": (clock.now().epoch_ns - started.epoch_ns) / 1e9,
-        "limit": limit,
-    }
 
 
 def _workbench(

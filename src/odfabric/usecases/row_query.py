@@ -1,0 +1,81 @@
+"""SQL that a person has not written: rows of a dataset filtered and sorted, and a profile of its columns.
+
+Invariant: whatever stands in a name or a value stays a name or a value. Names are quoted with backticks and values are string literals of
+Spark SQL, cast to the type of their column. Source: Spark SQL reference, "Identifiers", "Literals".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+OPERATORS = {"=": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+"""Comparisons by how they are written in addresses."""
+UNARY = {"null": "IS NULL", "not-null": "IS NOT NULL"}
+CONTAINS = "contains"
+COMPARED = (*OPERATORS, CONTAINS, *UNARY)
+"""All operators of a filter."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """A condition on one column of the SQL type `type`; `value` is text as somebody typed it."""
+
+    column: str
+    type: str
+    operator: str
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RowOrder:
+    """By which column rows are sorted."""
+
+    column: str
+    descending: bool = False
+
+
+def rows_query(dataset: str, filter_: RowFilter | None, order: RowOrder | None) -> str:
+    """`SELECT * FROM dataset`, filtered and sorted."""
+    lines = [f"SELECT * FROM {quoted(dataset)}"]
+    if filter_ is not None:
+        lines.append(f"WHERE {_condition(filter_)}")
+    if order is not None:
+        lines.append(f"ORDER BY {quoted(order.column)}{' DESC' if order.descending else ''}")
+    return "\n".join(lines)
+
+
+def profile_query(dataset: str, columns: Sequence[tuple[str, bool]]) -> str:
+    """One row: the number of records, then for each column how many are null, about how many differ, the least and the greatest.
+
+    `columns` are names, and whether values of the column can be compared; the others have nulls there. Their results are named by position.
+    """
+    asked = ["count(*) AS records"]
+    for position, (name, is_ordered) in enumerate(columns):
+        column = quoted(name)
+        asked.append(f"count(*) - count({column}) AS nulls_{position}")
+        if is_ordered:
+            asked.append(f"approx_count_distinct({column}) AS distinct_{position}")
+            asked += [f"CAST({each}({column}) AS STRING) AS {each}_{position}" for each in ("min", "max")]
+    return f"SELECT {', '.join(asked)} FROM {quoted(dataset)}"
+
+
+def quoted(name: str) -> str:
+    """A name in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A string literal; backslashes are escape signs in Spark SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _condition(filter_: RowFilter) -> str:
+    column = quoted(filter_.column)
+    if filter_.operator in UNARY:
+        return f"{column} {UNARY[filter_.operator]}"
+    if filter_.operator == CONTAINS:
+        return f"contains(lower(CAST({column} AS STRING)), lower({literal(filter_.value)}))"
+    value = literal(filter_.value)
+    typed = value if filter_.type == "STRING" else f"CAST({value} AS {filter_.type})"
+    return f"{column} {OPERATORS[filter_.operator]} {typed}"
