@@ -1,0 +1,271 @@
+"""Pages of datasets as their readers get them: what is there, for whom, and that texts of strangers stay texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from odfabric.model.account import DatasetRole
+from odfabric.model.audit import THE_NODE, AuditKind
+from odfabric.model.credential import TokenKind
+from odfabric.usecases.people.opening_link import issue_opening_link
+from odfabric_api.sessions import PLAIN_COOKIE
+from tests.services.api.people import People
+from tests.services.api.serving import Served, serving, working
+from tests.usecases.manifests import DERIVED, ROOT
+
+BROWSER = {"accept": "text/html,application/xhtml+xml"}
+HOSTILE = '<script>alert("1")</script>'
+DESCRIBED = f"""
+  - kind: SetInfo
+    description: '{HOSTILE}'
+    keywords: ['{HOSTILE}']
+  - kind: SetLicense
+    shortName: x
+    name: 'Free {HOSTILE}'
+    websiteUrl: 'javascript:alert(1)'
+  - kind: SetAttachments
+    attachments:
+      kind: Embedded
+      items:
+      - path: README.md
+        content: '# About {HOSTILE} [x](javascript:alert(1)) ![y](https://elsewhere.example/y.png) **bold**'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    people: People
+    served: Served
+
+    def browser(self, name: str | None) -> httpx.Client:
+        """A browser in which somebody is signed in, or nobody."""
+        cookies = {PLAIN_COOKIE: self.people.session(name)} if name else {}
+        headers = {**BROWSER, "origin": self.served.url, "sec-fetch-site": "same-origin"}
+        return httpx.Client(base_url=self.served.url, cookies=cookies, headers=headers, trust_env=False, timeout=20)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    people = People(tmp_path_factory.mktemp("node"))
+    cities = people.add("ann", "cities", manifest=ROOT + DESCRIBED)
+    people.grant(cities, "*", DatasetRole.READER)
+    people.add("ann", "private-one")
+    people.add(
+        "ann",
+        "copied.daily",
+        manifest=DERIVED.replace("datasetRef: readings", "datasetRef: ann/cities, alias: readings"),
+    )
+    with serving(people.node) as served, working(people.node):
+        rows = "".join(
+            f'{{"event_time":"2026-01-01T00:00:00Z","city":{name},"value":{value}}}\n'
+            for name, value in (('"Ulm"', "1"), ('"<b>x</b>"', "null"))
+        )
+        with served.client(people.bearer("ann")["authorization"].removeprefix("Bearer ")) as client:
+            assert client.post("/ann/cities/ingest", content=rows).status_code == 200
+        yield World(people, served)
+
+
+@pytest.fixture
+def ann(world: World) -> Iterator[httpx.Client]:
+    with world.browser("ann") as found:
+        yield found
+
+
+@pytest.fixture
+def stranger(world: World) -> Iterator[httpx.Client]:
+    with world.browser(None) as found:
+        yield found
+
+
+def text_of(answer: httpx.Response) -> str:
+    """What a reader sees, one space between words."""
+    without_tags = re.sub(r"<[^>]*>", " ", answer.text)
+    return " ".join(without_tags.split())
+
+
+def test_the_first_page_lists_what_the_visitor_may_read(ann: httpx.Client, stranger: httpx.Client) -> None:
+    own, public = text_of(ann.get("/")), text_of(stranger.get("/"))
+    for name in ("cities", "private-one", "copied.daily"):
+        assert name in own
+    assert "cities" in public
+    assert "private-one" not in public
+    assert "Sign in" in public
+    assert "Sign out" in own
+
+
+def test_the_search_is_in_the_address(ann: httpx.Client) -> None:
+    found = text_of(ann.get("/", params={"q": "daily", "kind": "derivative", "sort": "name"}))
+    assert "copied.daily" in found
+    assert "private-one" not in found
+    nothing = ann.get("/", params={"q": "nosuch"})
+    assert "No dataset that you may read fits." in text_of(nothing)
+
+
+def test_pages_go_on_in_order_of_names(world: World) -> None:
+    for number in range(27):
+        world.people.add("pia", f"many-{number:02}")
+    with world.browser("pia") as pia:
+        first = pia.get("/", params={"q": "many", "sort": "name"})
+        following = re.search(r'rel="next" href="([^"]+)"', first.text)
+        assert following is not None
+        second = pia.get(following[1].replace("&amp;", "&"))
+    names = re.findall(r"many-\d\d", re.sub(r"<[^>]*>", "", first.text + second.text))
+    assert sorted(set(names)) == [f"many-{number:02}" for number in range(27)]
+    assert len(names) == 27
+
+
+def test_an_account_page_shows_its_datasets_and_hides_accounts_that_show_none(
+    ann: httpx.Client, stranger: httpx.Client
+) -> None:
+    assert "private-one" in text_of(ann.get("/ann"))
+    assert "cities" in text_of(stranger.get("/ann"))
+    hidden, absent = stranger.get("/mats"), stranger.get("/nobody-there")
+    assert hidden.status_code == absent.status_code == 404
+    assert hidden.text.replace("mats", "NAME") == absent.text.replace("nobody-there", "NAME")
+
+
+def test_the_overview_tells_what_it_is(stranger: httpx.Client) -> None:
+    found = stranger.get("/ann/cities")
+    text = text_of(found)
+    for word in ("ann / cities", "public", "2 records", "event_time", "TIMESTAMP", "may be null", "bold"):
+        assert word in text
+    assert "<h1" in found.text
+    assert found.text.count("<h1") == 1
+
+
+def test_texts_of_strangers_stay_texts(ann: httpx.Client) -> None:
+    for path in ("/", "/ann/cities", "/ann/cities/-/rows", "/ann/cities/-/history"):
+        page = ann.get(path).text
+        assert "<script>alert" not in page
+        assert "<b>x</b>" not in page
+        assert 'href="javascript:' not in page
+        assert "<img" not in page
+    blocks = set(re.findall(r"/ann/cities/-/blocks/\w+", ann.get("/ann/cities/-/history").text))
+    for path in blocks:
+        assert "<script>alert" not in ann.get(path).text
+
+
+def test_rows_show_operations_as_words_and_nulls_as_such(stranger: httpx.Client) -> None:
+    found = stranger.get("/ann/cities/-/rows")
+    assert "append" in text_of(found)
+    assert '<span class="null">null</span>' in found.text
+    assert "1 to 2 of 2" in text_of(found)
+
+
+def test_the_state_is_that_of_a_block(stranger: httpx.Client) -> None:
+    state = stranger.get("/ann/cities/-/rows?view=state")
+    assert "As of block" in text_of(state)
+    wrong = stranger.get("/ann/cities/-/rows?view=state&block=nonsense")
+    assert wrong.status_code == 400
+    assert 'role="alert"' in wrong.text
+
+
+def test_a_column_that_is_not_there_is_refused_in_words(stranger: httpx.Client) -> None:
+    found = stranger.get("/ann/cities/-/rows", params={"column": "nosuch", "value": "1"})
+    assert "there is no column" in text_of(found)
+
+
+def test_history_has_every_event_and_each_block_its_page(stranger: httpx.Client) -> None:
+    history = stranger.get("/ann/cities/-/history")
+    events = ("Seed", "AddPushSource", "SetInfo", "SetDataSchema", "AddData")
+    assert all(event in text_of(history) for event in events)
+    only_data = text_of(stranger.get("/ann/cities/-/history?events=data"))
+    assert "AddData" in only_data
+    assert "AddPushSource" not in only_data
+    blocks = re.findall(r'/ann/cities/-/blocks/(\w+)">', history.text)
+    page = text_of(stranger.get(f"/ann/cities/-/blocks/{blocks[1]}"))
+    assert "AddData" in page
+    assert "append 2" in page
+
+
+def test_lineage_leads_both_ways(ann: httpx.Client, stranger: httpx.Client) -> None:
+    assert "ann/cities → ann/copied.daily" in text_of(ann.get("/ann/cities/-/lineage"))
+    assert "copied.daily" not in stranger.get("/ann/cities/-/lineage").text
+
+
+def test_a_question_is_answered_or_refused_at_its_place(ann: httpx.Client) -> None:
+    answer = ann.post("/-/sql", data={"query": "SELECT * FROM `ann/cities`"})
+    assert answer.status_code == 200
+    assert "2 rows" in text_of(answer)
+    wrong = ann.post("/-/sql", data={"query": "SELECT nothing"})
+    assert wrong.status_code == 400
+    assert "Line 1, column 1:" in text_of(wrong)
+    assert "SELECT nothing</textarea>" in wrong.text
+
+
+@pytest.mark.parametrize(("form", "media_type"), [("csv", "text/csv"), ("json", "application/json")])
+def test_an_answer_can_be_had_as_a_file(ann: httpx.Client, form: str, media_type: str) -> None:
+    answer = ann.post("/-/sql", data={"query": "SELECT * FROM `ann/cities`", "export": form})
+    assert answer.headers["content-type"].startswith(media_type)
+    assert answer.headers["content-disposition"].startswith("attachment")
+    assert "Ulm" in answer.text
+
+
+def test_a_form_from_elsewhere_is_refused(world: World, ann: httpx.Client) -> None:
+    for headers in (
+        {"origin": "https://elsewhere.example", "sec-fetch-site": "cross-site"},
+        {"origin": world.served.url, "sec-fetch-site": "same-site"},
+        {"origin": "null", "sec-fetch-site": "same-origin"},
+    ):
+        answer = ann.post("/-/sql", data={"query": "SELECT 1"}, headers=headers)
+        assert answer.status_code == 403
+        assert "You may not do this" in text_of(answer)
+
+
+def test_whoever_must_sign_in_is_led_there_and_back(world: World, stranger: httpx.Client) -> None:
+    hidden = stranger.get("/ann/private-one")
+    assert hidden.status_code == 404
+    assert "It may be private." in text_of(hidden)
+    assert "/login?then=%2Fann%2Fprivate-one" in hidden.text
+
+
+def test_a_session_that_ended_leaves_the_public_pages(world: World) -> None:
+    token, text = world.people.issue("rita", kind=TokenKind.SESSION)
+    with world.browser(None) as rita:
+        rita.cookies.set(PLAIN_COOKIE, text)
+        assert "Sign out" in rita.get("/ann/cities").text
+        audit = world.people.ports.entry(AuditKind.TOKEN_REVOKED, THE_NODE)
+        world.people.ports.tokens.revoke(token.id, now=world.people.memory.clock.now(), audit=audit)
+        page = rita.get("/ann/cities")
+    assert page.status_code == 200
+    assert "Your session has ended." in text_of(page)
+
+
+def test_every_page_has_a_strict_policy(stranger: httpx.Client) -> None:
+    for path in ("/", "/ann/cities", "/-/sql", "/ann/nothing"):
+        policy = stranger.get(path).headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self';" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+
+
+def test_programs_get_problem_documents(world: World) -> None:
+    with world.served.client(None) as client:
+        answer = client.get("/ann/private-one")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["code"] == "not-found"
+
+
+def test_the_stylesheet_is_kept_by_browsers(stranger: httpx.Client) -> None:
+    address = re.search(r'href="(/-/assets/console-\w+\.css)"', stranger.get("/").text)
+    assert address is not None
+    style = stranger.get(address[1])
+    assert style.headers["content-type"].startswith("text/css")
+    assert "immutable" in style.headers["cache-control"]
+    assert stranger.get("/-/assets/none.js").status_code == 404
+
+
+def test_the_opening_link_signs_the_browser_in_once(world: World, stranger: httpx.Client, tmp_path: Path) -> None:
+    code = issue_opening_link(ports=world.people.ports)
+    first = stranger.get("/-/open", params={"code": code})
+    assert (first.status_code, first.headers["location"]) == (303, "/")
+    assert "Sign out" in stranger.get("/").text
+    with world.browser(None) as another:
+        assert another.get("/-/open", params={"code": code}).status_code == 404
