@@ -11,6 +11,7 @@ COPY --chown=odf:odf locks locks
 ENV PATH=/app/.odf/venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1
 
 FROM base AS node
+COPY --chown=odf:odf services/api/web services/api/web
 RUN python3 -I locks/install.py /app boot node
 COPY --chown=odf:odf src src
 COPY --chown=odf:odf services services

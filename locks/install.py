@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 SOURCES = ("src", "services/api/src", "services/worker/src", "services/engine-spark/src")
+NO_PACKAGES = 3  # exit code of services/api/web/make.py
 PIP = ("-m", "pip", "--disable-pip-version-check", "-qq")  # errors only: a first call says nothing that is not needed
 
 
@@ -26,19 +27,22 @@ def main(root: Path, groups: list[str]) -> None:
         if "test.lock" in installed and "test" not in groups:
             groups = [*groups, "test"]  # installation is exact: it would take the test tools away again
         wanted = stamp(root, groups)
-        if installed.startswith(wanted) and (home / "venv/bin/python").exists():
+        web = root / "services/api/web/make.py" if "node" in groups else None
+        has_web = web is None or not web.exists() or (home / "web/manifest.json").exists()
+        if installed.startswith(wanted) and (home / "venv/bin/python").exists() and has_web:
             return
         print(f"odf: making the environment in {home} (about a minute when nothing is cached)", file=sys.stderr)
         stamp_file.unlink(missing_ok=True)
         make_environment(home / "venv", [root / "locks" / f"{group}.lock" for group in groups])
         add_own_packages(home / "venv", root)
+        if web is not None and web.exists():
+            build_scripts(home, web)
         stamp_file.write_text(wanted)  # last of all, so that an interrupted installation is repeated
 
 
 def stamp(root: Path, groups: list[str]) -> str:
-    """What `odf` compares, in its own words: the folder, then a checksum line for each lock."""
-    sums = [subprocess.check_output(["cksum", f"{group}.lock"], cwd=root / "locks", text=True) for group in groups]
-    return "\n".join([str(root), *(line.strip() for line in sums)])
+    """What `odf` compares, from the same script."""
+    return subprocess.check_output(["sh", str(root / "locks/stamp"), str(root), *groups], text=True).strip()
 
 
 def make_environment(venv: Path, locks: list[Path]) -> None:
@@ -96,6 +100,18 @@ def add_own_packages(venv: Path, root: Path) -> None:
     """Own packages are importable where they lie: nothing to build, nothing to reinstall after an edit."""
     (site_packages,) = venv.glob("lib/python3.*/site-packages")
     (site_packages / "odfabric.pth").write_text("".join(f"{root / source}\n" for source in SOURCES))
+
+
+def build_scripts(home: Path, maker: Path) -> None:
+    """Builds the console's scripts into `.odf/web`. Without npm's packages everything else works, so that is no failure."""
+    built = home / "web"
+    command = [str(home / "venv/bin/python"), "-I", str(maker), str(built)]
+    made = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if made.returncode == 0:
+        return
+    shutil.rmtree(built, ignore_errors=True)  # older scripts do not fit the pages of today
+    reason = next(iter(made.stderr.splitlines()), "") if made.returncode == NO_PACKAGES else made.stderr
+    print(f"odf: the web console works without its scripts until they can be built: {reason}", file=sys.stderr)
 
 
 def run(command: list[str], env: dict[str, str] | None = None) -> None:

@@ -97,7 +97,7 @@ def create_app(node: Node, *, token: str) -> FastAPI:
     app.state.capacity = Capacity(node.settings)
     app.state.contracts = contracts_of(app.openapi())
     app.state.closing = threading.Event()
-    app.state.assets = Assets.find()
+    app.state.assets = Assets.load()
     app.state.monotonic = time.monotonic
     app.add_middleware(
         CORSMiddleware,

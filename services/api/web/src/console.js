@@ -1,0 +1,7 @@
+// Entry `console`: what every page of the console loads.
+
+import "./htmx.js";
+import "./confirm.js";
+import "./copy.js";
+import "./theme.js";
+import "./upload.js";

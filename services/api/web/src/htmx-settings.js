@@ -1,0 +1,8 @@
+// htmx reads its settings when its module runs, so this module is imported before it. A page's own settings win.
+
+if (!document.querySelector('meta[name="htmx-config"]')) {
+  const settings = document.createElement("meta");
+  settings.name = "htmx-config";
+  settings.content = JSON.stringify({ includeIndicatorCSS: false });
+  document.head.append(settings);
+}

@@ -1,0 +1,33 @@
+"""A browser for each file of tests, and pages that must have no fault at the end of a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.chromium import Chromium, chromium
+from tests.browser.pages import Pages, running
+
+
+@pytest.fixture(scope="session")
+def chromium_files() -> Chromium:
+    """The unpacked browser."""
+    return chromium()
+
+
+@pytest.fixture(scope="module")
+def browser(chromium_files: Chromium) -> Iterator[Browser]:
+    """Ends with its file: while Playwright runs, its thread has a running event loop, and `asyncio.run` of other tests would fail."""
+    with running(chromium_files) as found:
+        yield found
+
+
+@pytest.fixture
+def pages(browser: Browser, chromium_files: Chromium) -> Iterator[Pages]:
+    """Opens pages; a fault on any of them fails the test."""
+    found = Pages(browser, chromium_files.axe_source)
+    yield found
+    found.close()
+    assert found.faults() == []
