@@ -3,5 +3,6 @@
 import "./htmx.js";
 import "./confirm.js";
 import "./copy.js";
+import "./shown.js";
 import "./theme.js";
 import "./upload.js";

@@ -1,0 +1,212 @@
+"""The console in a real browser: every screen in both themes and on a phone, by keyboard, without scripts, and with hostile texts.
+
+Screenshots are kept in the folder that ODF_TEST_SCREENSHOTS names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from odfabric.model.account import DatasetRole
+from odfabric_api.sessions import PLAIN_COOKIE
+from tests.browser.pages import Pages
+from tests.services.api.people import People
+from tests.services.api.serving import Served, serving, working
+from tests.usecases.manifests import DERIVED, ROOT
+
+PAYLOADS = (
+    "<script>document.title='hacked'</script>",
+    "<img src=x onerror=\"document.title='hacked'\">",
+    "\"><svg onload=document.title='hacked'>",
+    "javascript:document.title='hacked'",
+    "{{ 7 * 7 }}{% raw %}",
+    "</textarea></title><h1>hacked</h1>",
+    "' onmouseover='document.title=1",
+    "\u202eabc\u2066 \x1b[31mred",
+)
+"""Texts that try to be more than texts."""
+
+SCREENS = {
+    "home": "/",
+    "account": "/ann",
+    "overview": "/ann/cities",
+    "rows": "/ann/cities/-/rows",
+    "state": "/ann/cities/-/rows?view=state",
+    "history": "/ann/cities/-/history",
+    "lineage": "/ann/cities/-/lineage",
+    "sql": "/-/sql?query=SELECT%20*%20FROM%20%60ann/cities%60",
+    "missing": "/ann/nothing-here",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    people: People
+    served: Served
+    pages: Pages
+
+    def page(self, name: str | None, **options: Any) -> Page:
+        """A page of a browser in which somebody is signed in, or nobody."""
+        page = self.pages(base_url=self.served.url, **options)
+        if name is not None:
+            cookie = {"name": PLAIN_COOKIE, "value": self.people.session(name), "url": self.served.url}
+            page.context.add_cookies([cookie])  # type: ignore[list-item]
+        return page
+
+
+def described(payload: str) -> str:
+    text = json.dumps(payload)
+    return f"""
+  - kind: SetInfo
+    description: {text}
+    keywords: [{text}]
+  - kind: SetAttachments
+    attachments: {{kind: Embedded, items: [{{path: README.md, content: {text}}}]}}
+"""
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[People, Served]]:
+    people = People(tmp_path_factory.mktemp("node"))
+    with serving(people.node) as served, working(people.node):
+        cities = people.add("ann", "cities", manifest=ROOT + described("Temperatures of **cities**"))
+        people.grant(cities, "*", DatasetRole.READER)
+        derived = DERIVED.replace("datasetRef: readings", "datasetRef: ann/cities, alias: readings")
+        people.add("ann", "cities.hourly", manifest=derived)
+        with served.client(people.bearer("ann")["authorization"].removeprefix("Bearer ")) as client:
+            for day in (1, 2):
+                lines = [
+                    json.dumps({"event_time": f"2026-01-0{day}T00:00:00Z", "city": city, "value": value})
+                    for value, city in enumerate(("Ulm", "Bonn", *PAYLOADS))
+                ]
+                assert client.post("/ann/cities/ingest", content="\n".join(lines)).status_code == 200
+        yield people, served
+
+
+@pytest.fixture
+def world(node: tuple[People, Served], pages: Pages) -> World:
+    return World(*node, pages)
+
+
+def keep(page: Page, name: str) -> None:
+    """A screenshot for whoever looks at them."""
+    folder = os.environ.get("ODF_TEST_SCREENSHOTS")
+    if folder:
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_screen_keeps_the_rules_of_accessibility(world: World, scheme: Any) -> None:
+    page = world.page("ann", color_scheme=scheme, viewport={"width": 1200, "height": 800})
+    world.pages.expect("404")
+    found = {}
+    for name, path in SCREENS.items():
+        page.goto(path)
+        expect(page.locator("h1")).to_have_count(1)
+        keep(page, f"{name}-{scheme}")
+        found[name] = world.pages.axe(page)
+    assert {name: broken for name, broken in found.items() if broken} == {}
+
+
+def test_every_screen_fits_a_phone(world: World) -> None:
+    page = world.page("ann", viewport={"width": 320, "height": 640})
+    world.pages.expect("404")
+    too_wide = {}
+    for name, path in SCREENS.items():
+        page.goto(path)
+        width = page.evaluate("document.documentElement.scrollWidth")
+        keep(page, f"{name}-phone")
+        if width > 320:
+            too_wide[name] = width
+    assert too_wide == {}
+
+
+def test_the_way_from_search_to_rows_by_keyboard(world: World) -> None:
+    page = world.page("ann")
+    page.goto("/")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    page.get_by_role("searchbox", name="Search datasets").focus()
+    page.keyboard.type("hourly")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/?q=hourly")
+    page.get_by_role("link", name="ann/cities.hourly").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/ann/cities.hourly")
+    page.get_by_role("link", name="Lineage").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("listitem").filter(has_text="ann/cities → ann/cities.hourly")).to_be_visible()
+
+
+def test_the_same_without_scripts(world: World) -> None:
+    page = world.page("ann", java_script_enabled=False)
+    page.goto("/-/sql")
+    page.get_by_label("A question in Spark SQL").fill("SELECT * FROM `ann/cities`")
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_role("table", name="Answer")).to_be_visible()
+    expect(page.get_by_role("cell", name="Bonn").first).to_be_visible()
+
+
+def test_a_question_is_edited_run_and_refused_at_its_place(world: World) -> None:
+    page = world.page("ann")
+    world.pages.expect("400")
+    page.goto("/-/sql?query=SELECT")
+    editor = page.get_by_role("textbox", name="A question in Spark SQL")
+    editor.click()
+    page.keyboard.type(" nothing")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("alert")).to_contain_text("Line 1, column 1:")
+    assert "SELECT nothing" in page.locator("textarea[name=query]").input_value()
+    keep(page, "sql-refused")
+
+
+def test_what_is_shown_to_a_stranger_is_public(world: World) -> None:
+    page = world.page(None)
+    page.goto("/")
+    expect(page.get_by_role("link", name="ann/cities", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="ann/cities.hourly")).to_have_count(0)
+    page.get_by_role("link", name="Sign in").click()
+    page.wait_for_url("**/login?then=*")
+
+
+def test_a_link_opens_the_page_of_a_block(world: World) -> None:
+    page = world.page("ann")
+    page.goto("/ann/cities/-/history?events=data")
+    page.get_by_role("row").nth(1).get_by_role("link").click()
+    expect(page.get_by_role("heading", level=2)).to_contain_text("AddData")
+    expect(page.get_by_text(f"append {2 + len(PAYLOADS)}")).to_be_visible()
+    assert world.pages.axe(page) == []
+    page.get_by_role("link", name="State after this block").click()
+    page.wait_for_url(re.compile("view=state&block="))
+    keep(page, "state-of-a-block")
+
+
+@pytest.mark.parametrize("number", range(len(PAYLOADS)))
+def test_hostile_texts_are_shown_as_they_are(world: World, number: int) -> None:
+    payload = PAYLOADS[number]
+    shown = payload.replace("\x1b", "")  # no YAML holds it
+    world.people.add("pia", f"hostile-{number}", manifest=ROOT + described(shown))
+    page = world.page("pia")
+    for path in ("/", "/?q=" + "hostile", f"/pia/hostile-{number}", f"/pia/hostile-{number}/-/history"):
+        page.goto(path)
+        assert "hacked" not in page.title()
+        assert page.locator("h1").count() == 1
+        assert page.locator("[onerror], [onload], [onmouseover], img").count() == 0
+    page.goto(f"/pia/hostile-{number}")
+    assert shown in (page.locator("p.lead").text_content() or "")
+    cities = world.page("ann")
+    cities.goto("/ann/cities/-/rows")
+    assert payload in (cities.locator("tbody").text_content() or "")
+    for hostile in (payload, f"`{payload}`"):
+        cities.goto("/-/sql?" + urlencode({"query": hostile}))
+        assert "hacked" not in cities.title()
