@@ -6,14 +6,15 @@ Owns the binding, like `node`, for one subject. Everything here is as its reader
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from odfabric.domain.access import Subject
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.identity import DatasetAlias, Name
+from odfabric.model.identity import DatasetAlias, DatasetId, Name
 from odfabric.model.job import Job
 from odfabric.model.metadata import DatasetKind, DataSlice
 from odfabric.model.multihash import Multihash
+from odfabric.model.remembered import Remembered
 from odfabric.ports.catalog import Catalog
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.jobs import Jobs
@@ -21,6 +22,7 @@ from odfabric.usecases.access import Access
 from odfabric.usecases.describe_dataset import (
     DatasetDescription,
     DatasetSummary,
+    SummarisedHead,
     describe_dataset,
     summarise_datasets,
 )
@@ -28,6 +30,9 @@ from odfabric.usecases.jobs_of_subject import seen_jobs
 from odfabric.usecases.read_block import ReadBlock, count_operations, read_block, read_blocks
 from odfabric.usecases.read_lineage import Lineage, read_lineage
 from odfabric.usecases.repository import Repository
+
+SUMMARIES_MAX = 20_000
+"""Datasets of which a process remembers what listings say; some hundred bytes each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +55,15 @@ class BrowseVerbs:
     jobs: Jobs
     exchange: Exchange
     seen_by: Callable[[Subject], Repository]
+    summaries: Remembered[DatasetId, SummarisedHead] = field(default_factory=lambda: Remembered(SUMMARIES_MAX))
 
     def search(self, asked: Search, *, by: Subject) -> Sequence[DatasetSummary]:
         """Datasets that somebody looks for, of those that they may read."""
         repository = self.seen_by(by)
         return list(
-            summarise_datasets(self._found(asked, repository.catalog), repository=repository, access=self.access)
+            summarise_datasets(
+                self._found(asked, repository.catalog), repository=repository, access=self.access, known=self.summaries
+            )
         )
 
     def _found(self, asked: Search, catalog: Catalog) -> Sequence[CatalogEntry]:
