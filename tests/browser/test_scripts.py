@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from starlette.responses import HTMLResponse, JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from tests.browser.pages import Pages
 from tests.browser.workshop import TOKEN, Workshop
@@ -128,6 +128,12 @@ def test_htmx_swaps_and_sends_the_token_and_adds_no_style(page: Page, site: Work
     ((_, headers, _),) = site.got
     assert headers["x-csrf-token"] == TOKEN
     assert page.evaluate("document.adoptedStyleSheets.length") == 0
+
+
+def test_a_stream_of_the_server_is_shown_as_it_comes(page: Page, site: Workshop) -> None:
+    site.answers["stream"] = Response("id: 1\ndata: <p>live</p>\n\n", media_type="text/event-stream")
+    page.goto(site.page("live", '<div hx-sse:connect="/stream">waiting</div>'))
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
 
 
 def test_code_in_attributes_is_refused(pages: Pages, page: Page, site: Workshop) -> None:
