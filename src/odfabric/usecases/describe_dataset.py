@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from odfabric.domain.chain.state import ChainState, last_offset_of
+from odfabric.domain.chain.state import ChainState, last_offset_of, state_of_block
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.errors import NotFound
 from odfabric.formats.canonical_json import parse_json_object
@@ -23,6 +23,7 @@ from odfabric.model.metadata import (
     AddData,
     AttachmentEmbedded,
     ExecuteTransform,
+    SetDataSchema,
     SetInfo,
     SetLicense,
     TransformInput,
@@ -33,6 +34,7 @@ from odfabric.usecases.access import Access
 from odfabric.usecases.repository import Repository
 
 _DATA_EVENTS = frozenset({AddData.__name__, ExecuteTransform.__name__})
+_SCHEMA_EVENTS = frozenset({SetDataSchema.__name__})
 _INFO_EVENTS = frozenset({SetInfo.__name__})
 README = "readme.md"
 DESCRIPTION_ATTRIBUTE = "opendatafabric.org/description"
@@ -181,6 +183,15 @@ def _summarised(
     found = SummarisedHead(head, rows, watermark, description, keywords)
     known.put(entry.id, found)
     return found
+
+
+def column_names(entry: CatalogEntry, *, repository: Repository) -> list[str]:
+    """Names of the columns in force, none before data came; reads one block, however long the chain is. Raises Corrupt."""
+    row = next(iter(repository.rows_down(entry.id, event_types=_SCHEMA_EVENTS)), None)
+    if row is None:
+        return []
+    schema = current_schema(state_of_block(row.hash, repository.blocks(entry.id).get(row.hash)))
+    return [field.name for field in schema.fields] if schema else []
 
 
 def declared_inputs(state: ChainState) -> tuple[TransformInput, ...]:

@@ -23,11 +23,19 @@ from odfabric.usecases.describe_dataset import (
     DatasetDescription,
     DatasetSummary,
     SummarisedHead,
+    column_names,
     describe_dataset,
     summarise_datasets,
 )
 from odfabric.usecases.jobs_of_subject import seen_jobs
-from odfabric.usecases.read_block import ReadBlock, count_operations, read_block, read_blocks
+from odfabric.usecases.read_block import (
+    Comparison,
+    ReadBlock,
+    compare_blocks,
+    count_operations,
+    read_block,
+    read_blocks,
+)
 from odfabric.usecases.read_lineage import Lineage, read_lineage
 from odfabric.usecases.repository import Repository
 
@@ -77,6 +85,10 @@ class BrowseVerbs:
         """A dataset at its head. Raises NotFound, Corrupt."""
         return describe_dataset(entry, repository=self.seen_by(by), access=self.access)
 
+    def column_names(self, entry: CatalogEntry, *, by: Subject) -> list[str]:
+        """Names of its columns, none before data came. Raises Corrupt."""
+        return column_names(entry, repository=self.seen_by(by))
+
     def blocks(
         self, entry: CatalogEntry, *, below: int | None, event_types: frozenset[str] | None, limit: int, by: Subject
     ) -> Sequence[ReadBlock]:
@@ -90,6 +102,10 @@ class BrowseVerbs:
     def operations(self, entry: CatalogEntry, data: DataSlice, *, by: Subject) -> Mapping[int, int]:
         """How many rows of a slice have each value of `op`. Raises Corrupt."""
         return count_operations(entry, data, repository=self.seen_by(by), exchange=self.exchange)
+
+    def compare(self, entry: CatalogEntry, one: Multihash, another: Multihash, *, by: Subject) -> Comparison:
+        """What came between two blocks. Raises NotFound, LimitExceeded, Corrupt."""
+        return compare_blocks(entry, one, another, repository=self.seen_by(by), exchange=self.exchange)
 
     def lineage(self, entry: CatalogEntry, *, depth: int, by: Subject) -> Lineage:
         """Where a dataset comes from, and what is made of it."""

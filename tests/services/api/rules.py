@@ -384,6 +384,9 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/{account}/{dataset}/-/blocks/{block}"): rule(
         READ, status=404, code="not-found", path={"block": ANY_HASH}
     ),
+    ("GET", "/{account}/{dataset}/-/compare"): rule(
+        READ, status=404, code="not-found", params={"older": ANY_HASH, "newer": ANY_HASH}
+    ),
     ("GET", "/{account}/{dataset}/-/lineage"): rule(READ),
 }
 """By method and path template. A route without an entry fails `test_matrix`."""
