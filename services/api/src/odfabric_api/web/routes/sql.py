@@ -19,6 +19,7 @@ from odfabric_api.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.problems import problem_status
 from odfabric_api.web.asking import ask, pins_of
+from odfabric_api.web.charts import KINDS, draw_chart, numeric_columns
 from odfabric_api.web.pages import page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -45,10 +46,11 @@ async def post_sql(request: Request, caller: Anybody) -> Response:
     """Run the question. `export` is empty for a page, or `csv` or `json` for a file."""
     node = node_of(request)
     form = await read_form(
-        request, frozenset({"query", "export", "pins"}), bytes_max=node.settings.query_body_bytes_max
+        request, frozenset({"query", "export", "pins", "chart", "x", "y"}), bytes_max=node.settings.query_body_bytes_max
     )
     query, export, pins = (form.get(name, "") for name in ("query", "export", "pins"))
     limit = ROWS_EXPORTED_MAX if export else ROWS_SHOWN
+    chart = {name: form.get(field, "") for name, field in (("kind", "chart"), ("x", "x"), ("y", "y"))}
     capacity: Capacity = request.app.state.capacity
 
     def run() -> Response:
@@ -58,7 +60,7 @@ async def post_sql(request: Request, caller: Anybody) -> Response:
             return _workbench(request, caller, query, pins=pins, error=error, status=problem_status(error))
         if export:
             return _exported(answer, export)
-        return _workbench(request, caller, query, pins=pins, answer=answer)
+        return _workbench(request, caller, query, pins=pins, answer=answer, chart=chart)
 
     if not query.strip():
         return _workbench(request, caller, query, pins=pins)
@@ -73,6 +75,7 @@ def _workbench(
     *,
     pins: str = "",
     answer: dict[str, Any] | None = None,
+    chart: dict[str, str] | None = None,
     error: OdfError | None = None,
     status: int = 200,
 ) -> Response:
@@ -80,6 +83,10 @@ def _workbench(
         "query": query,
         "pins": pins,
         "answer": answer,
+        "chart": draw_chart(answer["names"], answer["rows"], **(chart or {})) if answer else None,
+        "numeric": numeric_columns(answer["names"], answer["rows"]) if answer else [],
+        "chart_kinds": KINDS,
+        "chart_asked": bool(chart and chart["kind"]),
         "problems": _problems(error),
         "known": _known(request, caller),
     }
