@@ -10,6 +10,7 @@ import functools
 import gettext
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ ROOM = Path(__file__).parent
 OPERATIONS = {0: "append", 1: "retract", 2: "correct from", 3: "correct to"}
 """Words for the values of the column `op`."""
 
+_UNSEEN = re.compile("([\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff])")
+"""Control signs, and those that turn the direction of text or have no width: a cell could look like another one."""
 _UNITS = ("KB", "MB", "GB", "TB", "PB")
 _SPANS = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))
 
@@ -93,14 +96,26 @@ def short(value: object) -> str:
 
 
 def cell(value: object) -> Markup:
-    """A value of a row: null is not the empty text, and nested values are JSON."""
+    """A value of a row: null is not the empty text, nested values are JSON, and signs that nobody sees, or that turn text, are named."""
     if value is None:
         return Markup('<span class="null">null</span>')
     if isinstance(value, bool):
         return escape("true" if value else "false")
     if isinstance(value, dict | list):
-        return escape(_json_text(value))
-    return escape(str(value))
+        return _named_signs(_json_text(value))
+    return _named_signs(str(value))
+
+
+def _named_signs(text: str) -> Markup:
+    if not _UNSEEN.search(text):
+        return escape(text)
+    pieces = (
+        Markup('<span class="sign">U+{}</span>').format(f"{ord(piece):04X}")
+        if _UNSEEN.fullmatch(piece)
+        else escape(piece)
+        for piece in _UNSEEN.split(text)
+    )
+    return Markup("").join(pieces)
 
 
 def _json_text(value: Any) -> str:
