@@ -217,6 +217,8 @@ MEMBER, READER = Member(), Reader()
 
 INVALID, MISSING, NAME = (400, "invalid-request"), (404, "not-found"), (400, "invalid-name")
 TYPES = {"content-type": "application/yaml"}
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+STALE = (409, "changed")
 
 RULES: Mapping[tuple[str, str], Rule] = {
     # Everybody's: they tell nothing of anybody, or are the way in.
@@ -385,5 +387,46 @@ RULES: Mapping[tuple[str, str], Rule] = {
         READ, status=404, code="not-found", path={"block": ANY_HASH}
     ),
     ("GET", "/{account}/{dataset}/-/lineage"): rule(READ),
+    # Pages of one's own account and of organisations.
+    ("POST", "/-/sign-out"): rule(ANYBODY, status=303, headers=FORM),
+    ("GET", "/-/account"): rule(SIGNED_IN),
+    ("POST", "/-/account"): Rule(needs=(SIGNED_IN, MANAGE_OWN), allowed=(STALE,), body="version=999", headers=FORM),
+    ("POST", "/-/account/password"): Rule(
+        needs=(SIGNED_IN, MANAGE_OWN),
+        allowed=(INVALID, (403, "access-denied")),
+        body=f"old={PASSWORD.replace(' ', '+')}&new=short",
+        headers=FORM,
+    ),
+    ("GET", "/-/account/sessions"): rule(SIGNED_IN, MANAGE_OWN),
+    ("POST", "/-/account/sessions"): Rule(needs=(SIGNED_IN,), allowed=(MISSING,), body=f"id={ANY_ID}", headers=FORM),
+    ("GET", "/-/account/tokens"): rule(SIGNED_IN, MANAGE_OWN),
+    ("POST", "/-/account/tokens"): Rule(
+        needs=(SIGNED_IN, MANAGE_OWN), allowed=(INVALID,), body="name=without+scopes", headers=FORM
+    ),
+    ("POST", "/-/account/tokens/revoke"): Rule(
+        needs=(SIGNED_IN,), allowed=(MISSING,), body=f"id={ANY_ID}", headers=FORM
+    ),
+    ("GET", "/-/account/organisations"): rule(SIGNED_IN),
+    ("POST", "/-/account/organisations"): Rule(
+        needs=(SIGNED_IN, MANAGE_OWN), allowed=(NAME, INVALID), body="name=jobs", headers=FORM
+    ),
+    ("GET", "/-/orgs/{name}"): rule(SIGNED_IN, MEMBER, READER, path={"name": _owner}),
+    ("POST", "/-/orgs/{name}"): Rule(
+        needs=(SIGNED_IN, MEMBER, MANAGE), allowed=(STALE,), path={"name": _owner}, body="version=999", headers=FORM
+    ),
+    ("POST", "/-/orgs/{name}/members"): Rule(
+        needs=(SIGNED_IN, MEMBER, MANAGE),
+        allowed=(STALE,),
+        path={"name": _owner},
+        body="member=spare&role=admin&version=9",
+        headers=FORM,
+    ),
+    ("POST", "/-/orgs/{name}/delete"): Rule(
+        needs=(SIGNED_IN, MEMBER, MANAGE),
+        allowed=((409, "in-use"),),
+        path={"name": _owner},
+        body=lambda scene: f"confirm={scene.account}",
+        headers=FORM,
+    ),
 }
 """By method and path template. A route without an entry fails `test_matrix`."""
