@@ -428,5 +428,12 @@ RULES: Mapping[tuple[str, str], Rule] = {
         body=lambda scene: f"confirm={scene.account}",
         headers=FORM,
     ),
+    ("GET", "/{account}/{dataset}/-/sharing"): rule(SHARE),
+    ("POST", "/{account}/{dataset}/-/sharing/visibility"): Rule(
+        needs=(SHARE,), allowed=(INVALID,), body="visibility=secret", headers=FORM
+    ),
+    ("POST", "/{account}/{dataset}/-/sharing/collaborators"): Rule(
+        needs=(SHARE,), allowed=(STALE,), body="name=spare&role=reader&version=9", headers=FORM
+    ),
 }
 """By method and path template. A route without an entry fails `test_matrix`."""

@@ -13,6 +13,7 @@ from odfabric_api.web.routes import (
     opening,
     organisations,
     rows,
+    sharing,
     sql,
 )
 
@@ -20,7 +21,7 @@ PAGES = tuple(
     module.router
     for module in (
         *(files, opening, home, sql, account, account_tokens, organisations),
-        *(dataset, rows, history, lineage),
+        *(dataset, rows, history, lineage, sharing),
     )
 )
 """Routers of all pages, those with fixed first parts before `/{account}`."""
