@@ -435,5 +435,31 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("POST", "/{account}/{dataset}/-/sharing/collaborators"): Rule(
         needs=(SHARE,), allowed=(STALE,), body="name=spare&role=reader&version=9", headers=FORM
     ),
+    # Pages of the node's admins.
+    ("GET", "/-/admin"): rule(ADMIN),
+    ("GET", "/-/admin/settings"): rule(ADMIN),
+    ("GET", "/-/admin/rights"): rule(ADMIN, params={"dataset": lambda scene: scene.shown}),
+    ("GET", "/-/admin/tokens"): rule(ADMIN),
+    ("POST", "/-/admin/tokens"): Rule(needs=(ADMIN,), allowed=(INVALID,), body="token=nonsense", headers=FORM),
+    ("POST", "/-/admin/tokens/revoke"): Rule(needs=(ADMIN,), allowed=(MISSING,), body=f"id={ANY_ID}", headers=FORM),
+    ("GET", "/-/admin/audit"): rule(ADMIN),
+    ("GET", "/-/admin/audit.csv"): rule(ADMIN, params={"target": "nothing"}),
+    ("GET", "/-/admin/accounts"): rule(ADMIN),
+    ("POST", "/-/admin/invitations"): Rule(needs=(ADMIN,), allowed=(NAME,), body="name=jobs", headers=FORM),
+    ("POST", "/-/admin/invitations/revoke"): Rule(
+        needs=(ADMIN,), allowed=(MISSING,), body=f"id={ANY_ID}", headers=FORM
+    ),
+    ("GET", "/-/admin/accounts/{name}"): rule(ADMIN, path={"name": "spare"}),
+    **{
+        ("POST", f"/-/admin/accounts/{{name}}/{what}"): Rule(
+            needs=(ADMIN,), allowed=allowed, path={"name": name}, body=body, headers=FORM
+        )
+        for what, name, body, allowed in (
+            ("standing", "spare", "change=suspend&version=999", (STALE,)),
+            ("limits", "spare", "version=999", (STALE,)),
+            ("reset", "acme", "", (INVALID,)),
+            ("delete", "spare", "confirm=another", (INVALID,)),
+        )
+    },
 }
 """By method and path template. A route without an entry fails `test_matrix`."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 from odfabric_api.web.routes import (
     account,
     account_tokens,
+    admin,
+    admin_accounts,
+    admin_audit,
+    admin_tokens,
     dataset,
     files,
     history,
@@ -21,6 +25,7 @@ PAGES = tuple(
     module.router
     for module in (
         *(files, opening, home, sql, account, account_tokens, organisations),
+        *(admin, admin_accounts, admin_audit, admin_tokens),
         *(dataset, rows, history, lineage, sharing),
     )
 )
