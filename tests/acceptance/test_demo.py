@@ -6,9 +6,10 @@ import json
 import subprocess
 from pathlib import Path
 
+import httpx
 import pytest
 
-from tests.support.node_process import ODF, clean_environment
+from tests.support.node_process import ODF, clean_environment, node_process
 from tests.support.process_tree import alive, descendants, marked
 from tests.support.waiting import wait_until
 
@@ -49,3 +50,18 @@ def test_demo_shows_everything_and_leaves_nothing_running(tmp_path: Path) -> Non
     assert [step for step in summary["steps"] if "late" in step["step"]]
     assert not alive(started)
     assert not marked(str(keep))
+    assert_seen_in_the_console(keep / "first")
+
+
+def assert_seen_in_the_console(workspace: Path) -> None:
+    """Whoever opens the kept workspace sees the demo's datasets, signed in by the link alone."""
+    with (
+        node_process(workspace) as node,
+        httpx.Client(base_url=node.url, trust_env=False, follow_redirects=True, timeout=60) as browser,
+    ):
+        first = browser.get(node.console)
+        assert first.status_code == 200
+        for name in ("flights", "weather", "planes", "flights.hourly", "flights.daily"):
+            assert f'href="/local/{name}"' in first.text
+        assert "/local/flights.daily" in browser.get("/local/flights.hourly/-/lineage").text
+        assert "correct from" in browser.get("/local/planes/-/rows").text

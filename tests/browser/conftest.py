@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
+from odfabric.settings import Settings
 from tests.browser.chromium import Chromium, chromium
 from tests.browser.pages import Pages, running
+from tests.browser.workshop import Workshop, workshop
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +33,10 @@ def pages(browser: Browser, chromium_files: Chromium) -> Iterator[Pages]:
     yield found
     found.close()
     assert found.faults() == []
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    """A site to try scripts on; each test makes its own pages."""
+    with workshop(Settings(workspace=tmp_path_factory.mktemp("node"))) as found:
+        yield found

@@ -170,6 +170,21 @@ def test_a_question_is_edited_run_and_refused_at_its_place(world: World) -> None
     keep(page, "sql-refused")
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_answer_is_a_table_and_a_chart(world: World, scheme: Any) -> None:
+    page = world.page("ann", color_scheme=scheme)
+    page.goto("/-/sql?" + urlencode({"query": "SELECT * FROM `ann/cities`"}))
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_text("Chart", exact=True).click()
+    page.get_by_label("Kind").select_option("line")
+    page.get_by_label("Across").select_option("city")
+    page.get_by_role("button", name="Draw").click()
+    expect(page.get_by_role("img", name="value over city")).to_be_visible()
+    expect(page.get_by_role("table", name="Answer")).to_be_visible()
+    keep(page, f"chart-{scheme}")
+    assert world.pages.axe(page) == []
+
+
 def test_what_is_shown_to_a_stranger_is_public(world: World) -> None:
     page = world.page(None)
     page.goto("/")

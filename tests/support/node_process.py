@@ -110,6 +110,7 @@ class NodeProcess:
     engine: str
     http: httpx.Client
     log: Path
+    console: str
 
     def post(self, path: str, content: bytes | str = b"", **headers: str) -> httpx.Response:
         """POST; names of headers with underscores for hyphens."""
@@ -208,7 +209,9 @@ def node_process(workspace: Path, *options: str, **environment: str) -> Iterator
         assert told["pid"] == process.pid
         headers = {"authorization": f"Bearer {told['token']}"}
         with httpx.Client(base_url=told["url"], headers=headers, timeout=PUSH_S_MAX + 20, trust_env=False) as http:
-            yield NodeProcess(process, workspace, told["url"], told["token"], told["engine"], http, log)
+            yield NodeProcess(
+                process, workspace, told["url"], told["token"], told["engine"], http, log, told["console"]
+            )
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)

@@ -1,6 +1,7 @@
 """Rules of the house that no linter has."""
 
 import ast
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = sorted((ROOT / "locks").glob("*.lock"))
+NPM_LOCKS = ["services/api/web/package-lock.json", "tests/browser/package-lock.json"]
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 600
 
@@ -38,6 +40,17 @@ def test_locks_pin_hashes_and_name_no_address(lock: Path) -> None:
         if not line.startswith("#")
     )
     assert pins(lock)
+
+
+@pytest.mark.parametrize("lock", NPM_LOCKS)
+def test_npm_locks_pin_versions_with_hashes_and_name_no_address(lock: str) -> None:
+    text = (ROOT / lock).read_text()
+    own, *others = json.loads(text)["packages"].values()
+    assert "://" not in re.sub(r'"url": "[^"]*"', "", text)  # where their authors ask for money
+    assert all(re.match(r"sha512-[\w+/]{86}==$", package["integrity"]) for package in others)
+    assert all(
+        re.match(r"\d+(\.\d+)*$", one) for one in {**own["dependencies"], **own.get("devDependencies", {})}.values()
+    )
 
 
 def test_locks_fit_one_environment() -> None:

@@ -24,6 +24,8 @@ NPM = NODE.parent.parent / "lib/node_modules/npm/bin/npm-cli.js"  # `bin/npm` of
 NPM_CI = (
     "ci",
     "--ignore-scripts",
+    "--include=dev",  # esbuild, also where the user's configuration is for production
+    "--include=optional",  # its binary for this machine
     "--prefer-offline",
     "--no-audit",
     "--no-fund",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ def up(
     host: str = typer.Option("127.0.0.1", help="Address to listen on"),
     port: int = typer.Option(8080, min=0, max=65535, help="Port to listen on; 0 takes a free one"),
     ready_file: str = typer.Option(
-        "", help="File that gets {url, token, engine, pid, setup} as JSON once the node serves"
+        "", help="File that gets {url, token, engine, pid, setup, console} as JSON once the node serves"
     ),
     poll_folder: str = typer.Option("", help="Folder below which polling sources may read files"),
     egress_allow: list[str] = typer.Option([], help="Non-public host:port or network that requests may reach"),
@@ -92,7 +93,9 @@ def up(
 
 def demo(
     context: typer.Context,
-    keep: str = typer.Option("", help="Folder in which to keep the demo's workspaces"),
+    keep: str = typer.Option(
+        "", help="Folder in which to keep the demo's workspaces; at a terminal its node serves on for you to look at"
+    ),
     polled: str = typer.Option("", help="With --node: the folder from which that node may poll"),
 ) -> None:
     """Show everything on real data, in a few minutes.
@@ -111,7 +114,9 @@ def demo(
                 "a demo on a node needs its token and the folder that it polls", hint="--token, --polled"
             )
         node = DemoNode(url=given.node.rstrip("/"), token=given.token, polled=folder)
-    raise typer.Exit(run_demo(given.output, keep=Path(keep).absolute() if keep else None, node=node))
+    # Nobody would end a node that serves on for a program.
+    console = console_link if sys.stdout.isatty() and not given.output.as_json else None
+    raise typer.Exit(run_demo(given.output, keep=Path(keep).absolute() if keep else None, node=node, console=console))
 
 
 def first_admin_link(settings: Settings, url: str) -> str | None:

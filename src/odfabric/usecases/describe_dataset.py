@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from odfabric.domain.chain.state import ChainState, last_offset_of
+from odfabric.domain.chain.state import ChainState, last_offset_of, state_of_block
 from odfabric.domain.schema_evolution import current_schema
 from odfabric.errors import NotFound
 from odfabric.formats.canonical_json import parse_json_object
@@ -23,15 +23,18 @@ from odfabric.model.metadata import (
     AddData,
     AttachmentEmbedded,
     ExecuteTransform,
+    SetDataSchema,
     SetInfo,
     SetLicense,
     TransformInput,
 )
+from odfabric.model.remembered import Remembered
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.usecases.access import Access
 from odfabric.usecases.repository import Repository
 
 _DATA_EVENTS = frozenset({AddData.__name__, ExecuteTransform.__name__})
+_SCHEMA_EVENTS = frozenset({SetDataSchema.__name__})
 _INFO_EVENTS = frozenset({SetInfo.__name__})
 README = "readme.md"
 DESCRIPTION_ATTRIBUTE = "opendatafabric.org/description"
@@ -114,6 +117,17 @@ class DatasetSummary:
     is_public: bool
 
 
+@dataclass(frozen=True, slots=True)
+class SummarisedHead:
+    """What a listing says of a dataset, as of a head."""
+
+    head: Head
+    rows: int
+    watermark: Instant | None
+    description: str | None
+    keywords: tuple[str, ...]
+
+
 def describe_dataset(entry: CatalogEntry, *, repository: Repository, access: Access) -> DatasetDescription:
     """Everything at the head. `repository` is as the reader sees it. Raises NotFound, Corrupt."""
     head, state = repository.current(entry.id)
@@ -129,26 +143,55 @@ def describe_dataset(entry: CatalogEntry, *, repository: Repository, access: Acc
 
 
 def summarise_datasets(
-    entries: Sequence[CatalogEntry], *, repository: Repository, access: Access
+    entries: Sequence[CatalogEntry],
+    *,
+    repository: Repository,
+    access: Access,
+    known: Remembered[DatasetId, SummarisedHead],
 ) -> Iterator[DatasetSummary]:
-    """A few words of each, in order; one that was deleted since is left out. Reads at most two blocks of each."""
+    """A few words of each, in order; one that was deleted since is left out.
+
+    Reads at most two blocks of each, and none of those whose head is `known`.
+    """
     public = _public([entry.id for entry in entries], access)
     for entry in entries:
         try:
-            head = repository.head(entry.id)
-            rows, watermark = _data(entry.id, repository)
-            info = _info(entry.id, repository)
+            found = _summarised(entry, repository, known)
         except NotFound:
             continue
         yield DatasetSummary(
             entry=entry,
-            head=head,
-            rows=rows,
-            watermark=watermark,
-            description=info.description if info else None,
-            keywords=(info.keywords or ()) if info else (),
+            head=found.head,
+            rows=found.rows,
+            watermark=found.watermark,
+            description=found.description,
+            keywords=found.keywords,
             is_public=entry.id in public,
         )
+
+
+def _summarised(
+    entry: CatalogEntry, repository: Repository, known: Remembered[DatasetId, SummarisedHead]
+) -> SummarisedHead:
+    head = repository.head(entry.id)
+    remembered = known.get(entry.id)
+    if remembered is not None and remembered.head == head:
+        return remembered
+    rows, watermark = _data(entry.id, repository)
+    info = _info(entry.id, repository)
+    description, keywords = (info.description, info.keywords or ()) if info else (None, ())
+    found = SummarisedHead(head, rows, watermark, description, keywords)
+    known.put(entry.id, found)
+    return found
+
+
+def column_names(entry: CatalogEntry, *, repository: Repository) -> list[str]:
+    """Names of the columns in force, none before data came; reads one block, however long the chain is. Raises Corrupt."""
+    row = next(iter(repository.rows_down(entry.id, event_types=_SCHEMA_EVENTS)), None)
+    if row is None:
+        return []
+    schema = current_schema(state_of_block(row.hash, repository.blocks(entry.id).get(row.hash)))
+    return [field.name for field in schema.fields] if schema else []
 
 
 def declared_inputs(state: ChainState) -> tuple[TransformInput, ...]:

@@ -10,7 +10,7 @@ from itertools import islice
 
 import pyarrow.compute as pc
 
-from odfabric.errors import NotFound
+from odfabric.errors import LimitExceeded, NotFound
 from odfabric.formats.dataset_layout import DATA
 from odfabric.formats.slice_parquet import open_slice
 from odfabric.model.commit import BlockRow, CatalogEntry
@@ -18,6 +18,9 @@ from odfabric.model.metadata import AddData, DataSlice, ExecuteTransform, Metada
 from odfabric.model.multihash import Multihash
 from odfabric.ports.exchange import Exchange
 from odfabric.usecases.repository import Repository
+
+COMPARED_BLOCKS_MAX = 1000
+"""Most blocks between two that are compared: the slices of all of them are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,39 @@ def read_blocks(
     rows = repository.chains.rows_down(entry.id, from_sequence=start, event_types=event_types)
     blocks = repository.blocks(entry.id)
     return [ReadBlock(row.hash, blocks.get(row.hash), None) for row in islice(rows, limit)]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What came between two blocks of one chain: blocks newest first, and how many rows have each value of `op`."""
+
+    older: ReadBlock
+    newer: ReadBlock
+    blocks: tuple[ReadBlock, ...]
+    operations: dict[int, int]
+
+
+def compare_blocks(
+    entry: CatalogEntry, one: Multihash, another: Multihash, *, repository: Repository, exchange: Exchange
+) -> Comparison:
+    """The changes after the older block up to and with the newer one. Raises NotFound, LimitExceeded, Corrupt."""
+    found = (read_block(entry, wanted, repository=repository) for wanted in (one, another))
+    older, newer = sorted(found, key=lambda each: each.block.sequence_number)
+    count = newer.block.sequence_number - older.block.sequence_number
+    if count > COMPARED_BLOCKS_MAX:
+        raise LimitExceeded(
+            f"there are {count} blocks between the two: choose blocks that are nearer to each other",
+            limit="compared_blocks_max",
+            maximum=COMPARED_BLOCKS_MAX,
+        )
+    top = newer.block.sequence_number + 1
+    blocks = read_blocks(entry, below=top, event_types=None, limit=count, repository=repository)
+    operations: dict[int, int] = {}
+    for each in blocks:
+        if each.data is not None:
+            for op, rows in count_operations(entry, each.data, repository=repository, exchange=exchange).items():
+                operations[op] = operations.get(op, 0) + rows
+    return Comparison(older, newer, tuple(blocks), operations)
 
 
 def count_operations(

@@ -6,14 +6,15 @@ Owns the binding, like `node`, for one subject. Everything here is as its reader
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from odfabric.domain.access import Subject
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.identity import DatasetAlias, Name
+from odfabric.model.identity import DatasetAlias, DatasetId, Name
 from odfabric.model.job import Job
 from odfabric.model.metadata import DatasetKind, DataSlice
 from odfabric.model.multihash import Multihash
+from odfabric.model.remembered import Remembered
 from odfabric.ports.catalog import Catalog
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.jobs import Jobs
@@ -21,13 +22,25 @@ from odfabric.usecases.access import Access
 from odfabric.usecases.describe_dataset import (
     DatasetDescription,
     DatasetSummary,
+    SummarisedHead,
+    column_names,
     describe_dataset,
     summarise_datasets,
 )
 from odfabric.usecases.jobs_of_subject import seen_jobs
-from odfabric.usecases.read_block import ReadBlock, count_operations, read_block, read_blocks
+from odfabric.usecases.read_block import (
+    Comparison,
+    ReadBlock,
+    compare_blocks,
+    count_operations,
+    read_block,
+    read_blocks,
+)
 from odfabric.usecases.read_lineage import Lineage, read_lineage
 from odfabric.usecases.repository import Repository
+
+SUMMARIES_MAX = 20_000
+"""Datasets of which a process remembers what listings say; some hundred bytes each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +63,15 @@ class BrowseVerbs:
     jobs: Jobs
     exchange: Exchange
     seen_by: Callable[[Subject], Repository]
+    summaries: Remembered[DatasetId, SummarisedHead] = field(default_factory=lambda: Remembered(SUMMARIES_MAX))
 
     def search(self, asked: Search, *, by: Subject) -> Sequence[DatasetSummary]:
         """Datasets that somebody looks for, of those that they may read."""
         repository = self.seen_by(by)
         return list(
-            summarise_datasets(self._found(asked, repository.catalog), repository=repository, access=self.access)
+            summarise_datasets(
+                self._found(asked, repository.catalog), repository=repository, access=self.access, known=self.summaries
+            )
         )
 
     def _found(self, asked: Search, catalog: Catalog) -> Sequence[CatalogEntry]:
@@ -68,6 +84,10 @@ class BrowseVerbs:
     def describe(self, entry: CatalogEntry, *, by: Subject) -> DatasetDescription:
         """A dataset at its head. Raises NotFound, Corrupt."""
         return describe_dataset(entry, repository=self.seen_by(by), access=self.access)
+
+    def column_names(self, entry: CatalogEntry, *, by: Subject) -> list[str]:
+        """Names of its columns, none before data came. Raises Corrupt."""
+        return column_names(entry, repository=self.seen_by(by))
 
     def blocks(
         self, entry: CatalogEntry, *, below: int | None, event_types: frozenset[str] | None, limit: int, by: Subject
@@ -82,6 +102,10 @@ class BrowseVerbs:
     def operations(self, entry: CatalogEntry, data: DataSlice, *, by: Subject) -> Mapping[int, int]:
         """How many rows of a slice have each value of `op`. Raises Corrupt."""
         return count_operations(entry, data, repository=self.seen_by(by), exchange=self.exchange)
+
+    def compare(self, entry: CatalogEntry, one: Multihash, another: Multihash, *, by: Subject) -> Comparison:
+        """What came between two blocks. Raises NotFound, LimitExceeded, Corrupt."""
+        return compare_blocks(entry, one, another, repository=self.seen_by(by), exchange=self.exchange)
 
     def lineage(self, entry: CatalogEntry, *, depth: int, by: Subject) -> Lineage:
         """Where a dataset comes from, and what is made of it."""

@@ -386,6 +386,9 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/{account}/{dataset}/-/blocks/{block}"): rule(
         READ, status=404, code="not-found", path={"block": ANY_HASH}
     ),
+    ("GET", "/{account}/{dataset}/-/compare"): rule(
+        READ, status=404, code="not-found", params={"older": ANY_HASH, "newer": ANY_HASH}
+    ),
     ("GET", "/{account}/{dataset}/-/lineage"): rule(READ),
     # Pages of one's own account and of organisations.
     ("POST", "/-/sign-out"): rule(ANYBODY, status=303, headers=FORM),

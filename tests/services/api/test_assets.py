@@ -1,11 +1,13 @@
 """Scripts of the console: found by logical name, served by exact file name, absent without harm."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
 
 from odfabric_api.web.assets import Assets, built_folder
+from services.api.web import make
 
 
 @pytest.fixture
@@ -62,3 +64,27 @@ def test_this_installation_has_every_entry_with_the_licences() -> None:
     assert licences is not None
     assert b"htmx.org" in licences[0]
     assert b"@codemirror/view" in licences[0]
+
+
+def test_two_builds_give_the_same_bytes(tmp_path: Path) -> None:
+    assert make.main(tmp_path / "web") == 0
+    current = built_folder()
+    assert current is not None
+    assert contents(tmp_path / "web") == contents(current)
+
+
+def test_without_packages_the_older_build_is_kept(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents(folder)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nobody = closed.getsockname()[1]
+    monkeypatch.setenv("npm_config_registry", f"http://127.0.0.1:{nobody}/")
+    monkeypatch.setenv("npm_config_cache", str(tmp_path / "cache"))
+    assert make.main(folder) == make.NO_PACKAGES
+    assert contents(folder) == before
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["built", "cache", "outside.js"]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -205,6 +206,40 @@ def test_an_answer_can_be_had_as_a_file(ann: httpx.Client, form: str, media_type
     assert answer.headers["content-type"].startswith(media_type)
     assert answer.headers["content-disposition"].startswith("attachment")
     assert "Ulm" in answer.text
+
+
+def test_an_answer_can_be_asked_again_as_of_its_blocks(world: World, ann: httpx.Client) -> None:
+    entry = world.people.add("ann", "growing")
+    with world.served.client(world.people.bearer("ann")["authorization"].removeprefix("Bearer ")) as client:
+
+        def push(day: int) -> None:
+            row = f'{{"event_time":"2026-01-0{day}T00:00:00Z","city":"X"}}\n'
+            assert client.post("/ann/growing/ingest", content=row).status_code == 200
+
+        push(1)
+        query = {"query": "SELECT * FROM `ann/growing`"}
+        answer = ann.post("/-/sql", data=query)
+        assert "1 row " in text_of(answer)
+        link = re.search(r"pins=([^\"]+)", answer.text)
+        assert link is not None
+        pins = unquote(link[1])
+        assert pins == f"ann/growing@{world.people.node.head(entry).hash}"
+        push(2)
+    assert "2 rows" in text_of(ann.post("/-/sql", data=query))
+    again = ann.get("/-/sql", params={**query, "pins": pins})
+    assert "as they were at these blocks" in text_of(again)
+    assert "1 row " in text_of(ann.post("/-/sql", data={**query, "pins": pins}))
+    assert ann.post("/-/sql", data={**query, "pins": "ann/private-two@" + pins.rpartition("@")[2]}).status_code == 404
+
+
+def test_two_blocks_are_compared_by_what_their_rows_do(stranger: httpx.Client) -> None:
+    blocks = re.findall(r'/ann/cities/-/blocks/(\w+)">', stranger.get("/ann/cities/-/history").text)
+    head, seed = blocks[1], blocks[-1]
+    found = text_of(stranger.get("/ann/cities/-/compare", params={"older": head, "newer": seed}))
+    assert "From block 0 to block" in found
+    assert "append 2 records" in found
+    same = text_of(stranger.get("/ann/cities/-/compare", params={"older": seed, "newer": seed}))
+    assert "No records came between the two." in same
 
 
 def test_a_form_from_elsewhere_is_refused(world: World, ann: httpx.Client) -> None:

@@ -20,6 +20,7 @@ from odfabric.errors import LimitExceeded
 from odfabric.settings import Settings
 from odfabric_api.capacity import RETRY_AFTER_S
 from odfabric_api.problems import SECURITY_HEADERS, plain_problem, problem_response
+from odfabric_api.web.broken_page import broken_page
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +92,8 @@ class EdgeMiddleware:
         except Exception:  # noqa: BLE001  # a bug of ours: the client learns that, and nothing else
             _log.exception("%s %s", scope["method"], scope["path"])
             if not exchange.answering:
-                answer = plain_problem(500, "internal-error", "Internal error")
+                is_browser = b"text/html" in dict(scope["headers"]).get(b"accept", b"")
+                answer = broken_page() if is_browser else plain_problem(500, "internal-error", "Internal error")
                 await answer(scope, exchange.receive, exchange.send)
 
 

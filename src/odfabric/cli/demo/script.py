@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -52,23 +53,37 @@ class DemoNode:
     polled: Path
 
 
-def run_demo(output: Output, *, keep: Path | None, node: DemoNode | None = None) -> int:
+def run_demo(
+    output: Output,
+    *,
+    keep: Path | None,
+    node: DemoNode | None = None,
+    console: Callable[[Settings, str], str | None] | None = None,
+) -> int:
     """Run it, on a node of its own if none is given; the exit code.
 
-    Workspaces are removed at the end unless `keep` names a folder for them.
+    Workspaces are removed at the end unless `keep` names a folder for them. With `console`, which makes the link that opens the console of
+    the node with these settings and this address, the node serves on until somebody interrupts it.
     """
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
-        return _Demo(keep, output, node).run()
+        return _Demo(keep, output, node, console).run()
     with tempfile.TemporaryDirectory(prefix="odfabric-demo-") as folder:
-        return _Demo(Path(folder), output, node).run()
+        return _Demo(Path(folder), output, node, None).run()
 
 
 class _Demo:
     """One run: where it lies, what it counted, how long steps took."""
 
-    def __init__(self, folder: Path, output: Output, given: DemoNode | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        output: Output,
+        given: DemoNode | None,
+        console: Callable[[Settings, str], str | None] | None,
+    ) -> None:
         self._folder = folder
+        self._console = console
         self._output = output
         self._given = given
         self._polled = given.polled if given else folder / "polled"
@@ -91,6 +106,8 @@ class _Demo:
             self._verify_all(client)
             self._share(node, client, ending)
             self._summary(client, time.monotonic() - started)
+            if self._console is not None and self._given is None:
+                self._look_around(node, self._console)
         self._say(f"Done in {time.monotonic() - started:.0f} s; nothing is left running.")
         return 0
 
@@ -199,9 +216,22 @@ class _Demo:
             self._output.stored_rows(rows, title=f"Last rows of {name}")
         self._output.rows(self._steps, title="Time")
         self._say(
-            "Try next: `./odf up` for a node of your own (its page lists the API), `./odf init` and `./odf add` for a workspace, "
-            "`./odf demo --keep DIR` and then `ODF_WORKSPACE=DIR/first ./odf sql 'SELECT * FROM `flights.daily`'`."
+            "Try next: `./odf up` for a node of your own (its console is at that address), `./odf init` and `./odf add` for a workspace, "
+            "`./odf demo --keep DIR` and then `ODF_WORKSPACE=DIR/first ./odf up --open` to look at all this in a browser."
         )
+
+    def _look_around(self, node: RunningNode, console: Callable[[Settings, str], str | None]) -> None:
+        """Serve on, so that somebody can look at the datasets in a browser."""
+        link = console(Settings(workspace=self._folder / "first", **EMBEDDED), node.url)
+        self._say(
+            f"\nLook at it: {link or node.url}\n"
+            "  flights.hourly, Lineage: which datasets it comes from, and the SQL between them.\n"
+            "  flights.hourly, Rows: the late flights came out as corrections; Profile of columns counts over all records.\n"
+            "  planes, History: open the newest block to see what it corrects and retracts.\n"
+            "Ctrl-C ends the node; what it stores is kept."
+        )
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
 
     @contextmanager
     def _given_node(self) -> Iterator[RunningNode]:

@@ -6,20 +6,48 @@ from typing import Any
 
 from fastapi import Request
 
-from odfabric.usecases.query_data import QueryData
+from odfabric.domain.access import Action
+from odfabric.errors import InvalidRequest
+from odfabric.formats.multihash import parse_multihash
+from odfabric.usecases.query_data import PinnedDataset, QueryData
 from odfabric.usecases.query_document import QueryForm
 from odfabric_api.auth import Subject, node_of
 
 
-def ask(request: Request, caller: Subject, query: str, *, skip: int = 0, limit: int) -> dict[str, Any]:
-    """`{names, rows, inputs, seconds, limit}`. Raises InvalidQuery, LimitExceeded, Unavailable."""
+def pins_of(request: Request, caller: Subject, text: str) -> tuple[PinnedDataset, ...] | None:
+    """`alias@hash alias@hash` as datasets that the visitor may read; None for an empty text. Raises InvalidRequest, NotFound."""
+    found = []
+    for pin in text.split():
+        alias, _, block = pin.rpartition("@")
+        account, _, name = alias.partition("/")
+        if not name:
+            raise InvalidRequest(f"{pin!r} is no dataset at a block", hint="write account/name@hash")
+        entry = node_of(request).access.find(caller, Action.READ, account, name)
+        found.append(PinnedDataset(id=entry.id, alias=alias, block_hash=parse_multihash(block)))
+    return tuple(found) or None
+
+
+def ask(
+    request: Request,
+    caller: Subject,
+    query: str,
+    *,
+    skip: int = 0,
+    limit: int,
+    pins: tuple[PinnedDataset, ...] | None = None,
+) -> dict[str, Any]:
+    """`{names, rows, inputs, seconds, limit}`; with `pins` only those datasets exist, up to their blocks.
+
+    Raises InvalidQuery, NotFound, LimitExceeded, Unavailable.
+    """
     clock = node_of(request).ports.clock
     started = clock.now()
     form = QueryForm(data_format="JsonAoA", include=("Input", "Schema"), schema_format="OdfJson")
-    asked = QueryData(sql=query, datasets=None, skip=skip, limit=limit)
+    asked = QueryData(sql=query, datasets=pins, skip=skip, limit=limit)
     document: dict[str, Any] = node_of(request).query_document(asked, form, by=caller)
     output = document["output"]
     return {
+        "pins": " ".join(f"{each['alias']}@{each['blockHash']}" for each in document["input"]["datasets"]),
         "names": [field["name"] for field in output["schema"]["fields"]],
         "rows": output["data"],
         "inputs": document["input"]["datasets"],

@@ -11,7 +11,8 @@ from starlette.responses import Response
 from odfabric.formats.manifest_yaml import block_to_manifest
 from odfabric.formats.multihash import parse_multihash
 from odfabric.formats.yaml_writer import dump_yaml
-from odfabric_api.auth import Caller, ReadableDataset, node_of
+from odfabric_api.auth import Caller, ReadableDataset, node_of, querying
+from odfabric_api.capacity import Capacity
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.dataset_page import dataset_frame
 from odfabric_api.web.pages import page
@@ -52,6 +53,28 @@ def get_history(
         "following": shown[-1].block.sequence_number if len(found) > PAGE_BLOCKS else None,
     }
     return page(request, "history.html", {**dataset_frame(request, entry, caller), **values, "tab": "history"})
+
+
+@router.get("/{account}/{dataset}/-/compare")
+async def get_comparison(
+    request: Request,
+    entry: ReadableDataset,
+    caller: Caller,
+    older: Annotated[str, Query(max_length=200)],
+    newer: Annotated[str, Query(max_length=200)],
+) -> Response:
+    """What came between two blocks: how many rows were appended, retracted and corrected, and by which blocks."""
+    capacity: Capacity = request.app.state.capacity
+
+    def render() -> Response:
+        browsing = node_of(request).browsing
+        found = browsing.compare(entry, parse_multihash(older), parse_multihash(newer), by=caller)
+        return page(
+            request, "compare.html", {**dataset_frame(request, entry, caller), "found": found, "tab": "history"}
+        )
+
+    with querying(request, caller):
+        return await capacity.run_query(render)
 
 
 @router.get("/{account}/{dataset}/-/blocks/{block}")

@@ -18,43 +18,52 @@ from odfabric_api.capacity import Capacity
 from odfabric_api.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.problems import problem_status
-from odfabric_api.web.asking import ask
+from odfabric_api.web.asking import ask, pins_of
+from odfabric_api.web.charts import KINDS, draw_chart, numeric_columns
 from odfabric_api.web.pages import page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 ROWS_SHOWN = 200
 ROWS_EXPORTED_MAX = 100_000
-DATASETS_COMPLETED = 100
-"""Datasets whose columns the editor knows, those that were changed last."""
+DATASETS_COMPLETED, COLUMNS_OF_MAX = 100, 30
+"""Datasets whose names the editor completes, those that were changed last, and those of which it knows columns too."""
 
 
 @router.get("/-/sql")
-def get_sql(request: Request, caller: Anybody, query: Annotated[str, Query(max_length=20_000)] = "") -> Response:
+def get_sql(
+    request: Request,
+    caller: Anybody,
+    query: Annotated[str, Query(max_length=20_000)] = "",
+    pins: Annotated[str, Query(max_length=10_000, description="Datasets at blocks, as `account/name@hash`")] = "",
+) -> Response:
     """The editor, with the question of a link. Nothing runs before somebody asks for it."""
-    return _workbench(request, caller, query)
+    return _workbench(request, caller, query, pins=pins)
 
 
 @router.post("/-/sql")
 async def post_sql(request: Request, caller: Anybody) -> Response:
     """Run the question. `export` is empty for a page, or `csv` or `json` for a file."""
     node = node_of(request)
-    form = await read_form(request, frozenset({"query", "export"}), bytes_max=node.settings.query_body_bytes_max)
-    query, export = form.get("query", ""), form.get("export", "")
+    form = await read_form(
+        request, frozenset({"query", "export", "pins", "chart", "x", "y"}), bytes_max=node.settings.query_body_bytes_max
+    )
+    query, export, pins = (form.get(name, "") for name in ("query", "export", "pins"))
     limit = ROWS_EXPORTED_MAX if export else ROWS_SHOWN
+    chart = {name: form.get(field, "") for name, field in (("kind", "chart"), ("x", "x"), ("y", "y"))}
     capacity: Capacity = request.app.state.capacity
 
     def run() -> Response:
         try:
-            answer = ask(request, caller, query, limit=limit)
+            answer = ask(request, caller, query, limit=limit, pins=pins_of(request, caller, pins))
         except OdfError as error:
-            return _workbench(request, caller, query, error=error, status=problem_status(error))
+            return _workbench(request, caller, query, pins=pins, error=error, status=problem_status(error))
         if export:
             return _exported(answer, export)
-        return _workbench(request, caller, query, answer=answer)
+        return _workbench(request, caller, query, pins=pins, answer=answer, chart=chart)
 
     if not query.strip():
-        return _workbench(request, caller, query)
+        return _workbench(request, caller, query, pins=pins)
     with querying(request, caller):
         return await capacity.run_query(run)
 
@@ -64,13 +73,20 @@ def _workbench(
     caller: Subject,
     query: str,
     *,
+    pins: str = "",
     answer: dict[str, Any] | None = None,
+    chart: dict[str, str] | None = None,
     error: OdfError | None = None,
     status: int = 200,
 ) -> Response:
     values = {
         "query": query,
+        "pins": pins,
         "answer": answer,
+        "chart": draw_chart(answer["names"], answer["rows"], **(chart or {})) if answer else None,
+        "numeric": numeric_columns(answer["names"], answer["rows"]) if answer else [],
+        "chart_kinds": KINDS,
+        "chart_asked": bool(chart and chart["kind"]),
         "problems": _problems(error),
         "known": _known(request, caller),
     }
@@ -99,7 +115,8 @@ def _problems(error: OdfError | None) -> list[dict[str, Any]]:
 def _known(request: Request, caller: Subject) -> dict[str, list[str]]:
     browsing = node_of(request).browsing
     found = browsing.search(Search(newest=True, limit=DATASETS_COMPLETED), by=caller)
-    return {str(each.entry.alias): [] for each in found}
+    columns = {str(each.entry.alias): browsing.column_names(each.entry, by=caller) for each in found[:COLUMNS_OF_MAX]}
+    return {str(each.entry.alias): columns.get(str(each.entry.alias), []) for each in found}
 
 
 def _exported(answer: dict[str, Any], export: str) -> Response:
