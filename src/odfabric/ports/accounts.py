@@ -38,8 +38,13 @@ class Accounts(Protocol):
     def identities(self, account: AccountId) -> Sequence[ExternalIdentity]:
         """Identities of an account, in order of issuer and subject."""
 
-    def page(self, *, kind: AccountKind | None = None, after: Name | None = None, limit: int) -> Sequence[Account]:
-        """At most `limit` accounts in order of their folded names, strictly after `after`."""
+    def page(
+        self, *, kind: AccountKind | None = None, containing: str = "", after: Name | None = None, limit: int
+    ) -> Sequence[Account]:
+        """At most `limit` accounts in order of their folded names, strictly after `after`.
+
+        `containing` is part of the name or of the e-mail address, in any case of ASCII letters.
+        """
 
     def admins(self, *, limit: int) -> Sequence[Account]:
         """Node admins that are not suspended, in order of their folded names."""

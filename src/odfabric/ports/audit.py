@@ -37,9 +37,11 @@ class AuditLog(Protocol):
         outcome: AuditOutcome | None = None,
         since: Instant | None = None,
         until: Instant | None = None,
+        before: int | None = None,
+        newest_first: bool = False,
         limit: int,
     ) -> Sequence[StoredAuditEntry]:
-        """At most `limit` entries that fit, oldest first, with ids greater than `after`.
+        """At most `limit` entries that fit, oldest first unless `newest_first`, with ids greater than `after` and less than `before`.
 
         `kinds` are values of AuditKind, `account` and `target` texts of the entry. They happened at `since` or later and before `until`.
         """

@@ -194,7 +194,8 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         node = Node(ports, settings, follow_heads=follow_heads)
         node.token = token(settings)
         node.sign_in_secret = node_secret(settings, "sign in")
-        node.registry = registry_of(ports.jobs, PersistCollector(location.meter), EngineCollector(_engine_known(own)))
+        node.engine_known = _engine_known(own)
+        node.registry = registry_of(ports.jobs, PersistCollector(location.meter), EngineCollector(node.engine_known))
         node.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores, node))
         yield node
 

@@ -17,7 +17,7 @@ from odfabric.errors import NotFound, OdfError
 from odfabric.formats.yaml_documents import TextLimits
 from odfabric.model.account import Visibility
 from odfabric.model.commit import CatalogEntry, Head
-from odfabric.model.engine import EngineProgress
+from odfabric.model.engine import EngineInfo, EngineProgress
 from odfabric.model.identity import DatasetAlias, DatasetRef
 from odfabric.model.job import Job, JobKind
 from odfabric.model.manifest import DatasetSnapshot
@@ -81,6 +81,7 @@ class Node:
         # Of this process alone, unless it is one of several.
         self.sign_in_secret = secrets.token_bytes(32)
         self.registry = registry_of(ports.jobs)
+        self.engine_known: Callable[[], EngineInfo | None] = lambda: None
         self.sweepers: Sequence[Callable[[], int]] = ()
         self.access = Access(
             policy=AccessPolicy(anonymous_read=settings.anonymous_read),

@@ -217,6 +217,8 @@ MEMBER, READER = Member(), Reader()
 
 INVALID, MISSING, NAME = (400, "invalid-request"), (404, "not-found"), (400, "invalid-name")
 TYPES = {"content-type": "application/yaml"}
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+STALE = (409, "changed")
 
 RULES: Mapping[tuple[str, str], Rule] = {
     # Everybody's: they tell nothing of anybody, or are the way in.
@@ -388,5 +390,79 @@ RULES: Mapping[tuple[str, str], Rule] = {
         READ, status=404, code="not-found", params={"older": ANY_HASH, "newer": ANY_HASH}
     ),
     ("GET", "/{account}/{dataset}/-/lineage"): rule(READ),
+    # Pages of one's own account and of organisations.
+    ("POST", "/-/sign-out"): rule(ANYBODY, status=303, headers=FORM),
+    ("GET", "/-/account"): rule(SIGNED_IN),
+    ("POST", "/-/account"): Rule(needs=(SIGNED_IN, MANAGE_OWN), allowed=(STALE,), body="version=999", headers=FORM),
+    ("POST", "/-/account/password"): Rule(
+        needs=(SIGNED_IN, MANAGE_OWN),
+        allowed=(INVALID, (403, "access-denied")),
+        body=f"old={PASSWORD.replace(' ', '+')}&new=short",
+        headers=FORM,
+    ),
+    ("GET", "/-/account/sessions"): rule(SIGNED_IN, MANAGE_OWN),
+    ("POST", "/-/account/sessions"): Rule(needs=(SIGNED_IN,), allowed=(MISSING,), body=f"id={ANY_ID}", headers=FORM),
+    ("GET", "/-/account/tokens"): rule(SIGNED_IN, MANAGE_OWN),
+    ("POST", "/-/account/tokens"): Rule(
+        needs=(SIGNED_IN, MANAGE_OWN), allowed=(INVALID,), body="name=without+scopes", headers=FORM
+    ),
+    ("POST", "/-/account/tokens/revoke"): Rule(
+        needs=(SIGNED_IN,), allowed=(MISSING,), body=f"id={ANY_ID}", headers=FORM
+    ),
+    ("GET", "/-/account/organisations"): rule(SIGNED_IN),
+    ("POST", "/-/account/organisations"): Rule(
+        needs=(SIGNED_IN, MANAGE_OWN), allowed=(NAME, INVALID), body="name=jobs", headers=FORM
+    ),
+    ("GET", "/-/orgs/{name}"): rule(SIGNED_IN, MEMBER, READER, path={"name": _owner}),
+    ("POST", "/-/orgs/{name}"): Rule(
+        needs=(SIGNED_IN, MEMBER, MANAGE), allowed=(STALE,), path={"name": _owner}, body="version=999", headers=FORM
+    ),
+    ("POST", "/-/orgs/{name}/members"): Rule(
+        needs=(SIGNED_IN, MEMBER, MANAGE),
+        allowed=(STALE,),
+        path={"name": _owner},
+        body="member=spare&role=admin&version=9",
+        headers=FORM,
+    ),
+    ("POST", "/-/orgs/{name}/delete"): Rule(
+        needs=(SIGNED_IN, MEMBER, MANAGE),
+        allowed=((409, "in-use"),),
+        path={"name": _owner},
+        body=lambda scene: f"confirm={scene.account}",
+        headers=FORM,
+    ),
+    ("GET", "/{account}/{dataset}/-/sharing"): rule(SHARE),
+    ("POST", "/{account}/{dataset}/-/sharing/visibility"): Rule(
+        needs=(SHARE,), allowed=(INVALID,), body="visibility=secret", headers=FORM
+    ),
+    ("POST", "/{account}/{dataset}/-/sharing/collaborators"): Rule(
+        needs=(SHARE,), allowed=(STALE,), body="name=spare&role=reader&version=9", headers=FORM
+    ),
+    # Pages of the node's admins.
+    ("GET", "/-/admin"): rule(ADMIN),
+    ("GET", "/-/admin/settings"): rule(ADMIN),
+    ("GET", "/-/admin/rights"): rule(ADMIN, params={"dataset": lambda scene: scene.shown}),
+    ("GET", "/-/admin/tokens"): rule(ADMIN),
+    ("POST", "/-/admin/tokens"): Rule(needs=(ADMIN,), allowed=(INVALID,), body="token=nonsense", headers=FORM),
+    ("POST", "/-/admin/tokens/revoke"): Rule(needs=(ADMIN,), allowed=(MISSING,), body=f"id={ANY_ID}", headers=FORM),
+    ("GET", "/-/admin/audit"): rule(ADMIN),
+    ("GET", "/-/admin/audit.csv"): rule(ADMIN, params={"target": "nothing"}),
+    ("GET", "/-/admin/accounts"): rule(ADMIN),
+    ("POST", "/-/admin/invitations"): Rule(needs=(ADMIN,), allowed=(NAME,), body="name=jobs", headers=FORM),
+    ("POST", "/-/admin/invitations/revoke"): Rule(
+        needs=(ADMIN,), allowed=(MISSING,), body=f"id={ANY_ID}", headers=FORM
+    ),
+    ("GET", "/-/admin/accounts/{name}"): rule(ADMIN, path={"name": "spare"}),
+    **{
+        ("POST", f"/-/admin/accounts/{{name}}/{what}"): Rule(
+            needs=(ADMIN,), allowed=allowed, path={"name": name}, body=body, headers=FORM
+        )
+        for what, name, body, allowed in (
+            ("standing", "spare", "change=suspend&version=999", (STALE,)),
+            ("limits", "spare", "version=999", (STALE,)),
+            ("reset", "acme", "", (INVALID,)),
+            ("delete", "spare", "confirm=another", (INVALID,)),
+        )
+    },
 }
 """By method and path template. A route without an entry fails `test_matrix`."""

@@ -227,14 +227,15 @@ def test_texts_of_strangers_are_shown_literally(browser: httpx.Client, payload: 
         browser.post("/login", data={"login": payload, "password": payload, "then": payload}),
     ):
         assert payload not in answer.text
-        assert "script-src" not in answer.headers["content-security-policy"]
+        assert "script-src 'self';" in answer.headers["content-security-policy"]
         assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+        assert "form-action 'self'" in answer.headers["content-security-policy"]
 
 
 @pytest.mark.parametrize("then", ["//evil.example", "https://evil.example", "/\\evil.example", "evil", "/a b", "/\n"])
 def test_nobody_is_sent_elsewhere_after_signing_in(browser: httpx.Client, ann: str, then: str) -> None:
     answer = browser.post("/login", data={"login": ann, "password": PASSWORD, "then": then})
-    assert (answer.status_code, answer.headers["location"]) == (303, "/docs")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
 
 
 @pytest.mark.parametrize("path", ["/login", "/setup", "/session"])
@@ -340,7 +341,7 @@ def confirmed(visitor: httpx.Client, path: str) -> str:
     """Where the page leads that asks whether the identity is to be linked."""
     page = visitor.get(path)
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    found = re.search(r'<a href="([^"]+)">', page.text)
+    found = re.search(r'<a class="button main" href="([^"]+)">Link it</a>', page.text)
     assert found is not None
     return unescape(found[1])
 
@@ -385,3 +386,17 @@ def test_somebody_who_refuses_is_not_signed_in(visitor: httpx.Client, provider: 
     assert back.status_code == 401
     assert visitor.get("/accounts/me").status_code == 401
     assert visitor.get("/oidc/nobody/start").status_code == 404
+
+
+@pytest.mark.usefixtures("ann")
+def test_a_refused_form_keeps_what_was_typed_but_no_password(browser: httpx.Client, client: httpx.Client) -> None:
+    refused = browser.post("/login", data={"login": "ann", "password": "wrong one", "then": "/-/sql"})
+    assert (refused.status_code, 'role="alert"' in refused.text) == (401, True)
+    assert 'value="ann"' in refused.text
+    assert hidden(refused.text)["then"] == "/-/sql"
+    assert "wrong one" not in refused.text
+    code = parse_qs(urlsplit(client.post("/admin/invitations", json={}).json()["url"]).query)["code"][0]
+    typed = {"code": code, "name": "ann", "displayName": "Another Ann", "password": PASSWORD}
+    refused = browser.post("/setup", data=typed)
+    assert (refused.status_code, "is taken" in refused.text, 'value="Another Ann"' in refused.text) == (409, True, True)
+    assert PASSWORD not in refused.text

@@ -210,7 +210,9 @@ def page_visitor(request: Request) -> tuple[Subject, str | None]:
     address = request.client.host if request.client else None
     if session is not None:
         try:
-            return replace(authenticate_session(session, ports=node_of(request).people), address=address), session
+            visitor = replace(authenticate_session(session, ports=node_of(request).people), address=address)
+            request.state.subject = visitor
+            return visitor, session
         except CredentialRefused:
             pass
     return replace(STRANGER, address=address), None

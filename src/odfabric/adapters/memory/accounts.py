@@ -69,12 +69,16 @@ class MemoryAccounts:
             found = [identity for identity, owner in self._store.identities.items() if owner == account]
         return sorted(found, key=lambda identity: (identity.issuer, identity.subject))
 
-    def page(self, *, kind: AccountKind | None = None, after: Name | None = None, limit: int) -> Sequence[Account]:
+    def page(
+        self, *, kind: AccountKind | None = None, containing: str = "", after: Name | None = None, limit: int
+    ) -> Sequence[Account]:
         """See the port."""
         return [
             account
             for account in self._by_name()
-            if (kind is None or account.kind is kind) and (after is None or account.name.folded > after.folded)
+            if (kind is None or account.kind is kind)
+            and (after is None or account.name.folded > after.folded)
+            and any(containing.lower() in text for text in (account.name.folded, (account.email or "").lower()))
         ][:limit]
 
     def admins(self, *, limit: int) -> Sequence[Account]:

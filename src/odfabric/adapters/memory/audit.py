@@ -48,6 +48,8 @@ class MemoryAuditLog:
         outcome: AuditOutcome | None = None,
         since: Instant | None = None,
         until: Instant | None = None,
+        before: int | None = None,
+        newest_first: bool = False,
         limit: int,
     ) -> Sequence[StoredAuditEntry]:
         """See the port."""
@@ -56,6 +58,7 @@ class MemoryAuditLog:
             entry = stored.entry
             return (
                 stored.id > after
+                and (before is None or stored.id < before)
                 and (kinds is None or entry.kind.value in kinds)
                 and (account is None or entry.actor.account == storable_text(account))
                 and (target is None or entry.target == storable_text(target))
@@ -65,7 +68,8 @@ class MemoryAuditLog:
             )
 
         with self._store.lock:
-            return [logged.stored for logged in self._store.audit_log if fits(logged.stored)][:limit]
+            found = [logged.stored for logged in self._store.audit_log if fits(logged.stored)]
+        return found[::-1][:limit] if newest_first else found[:limit]
 
     def unflushed(self, *, counted_before: Instant, limit: int) -> Sequence[StoredAuditEntry]:
         """See the port."""

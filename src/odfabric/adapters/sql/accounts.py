@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, literal, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, func, literal, or_, select, update
 
 from odfabric.adapters.sql.account_rows import (
     account_of,
@@ -34,6 +34,7 @@ from odfabric.ports.accounts import (
     identity_taken,
     last_admin_of_node,
 )
+from odfabric.ports.audit import storable_text
 
 _IS_ADMIN = accounts.c.is_admin & accounts.c.suspended_at.is_(None)
 
@@ -63,11 +64,17 @@ class SqlAccounts:
             rows = connection.execute(wanted.order_by(identities.c.issuer, identities.c.subject)).all()
         return [ExternalIdentity(issuer=row.issuer, subject=row.subject) for row in rows]
 
-    def page(self, *, kind: AccountKind | None = None, after: Name | None = None, limit: int) -> Sequence[Account]:
+    def page(
+        self, *, kind: AccountKind | None = None, containing: str = "", after: Name | None = None, limit: int
+    ) -> Sequence[Account]:
         """See the port."""
         wanted = select(accounts)
         if kind is not None:
             wanted = wanted.where(accounts.c.kind == kind.value)
+        if containing:
+            text = storable_text(containing).lower()
+            is_named = accounts.c.name_folded.contains(text, autoescape=True)
+            wanted = wanted.where(or_(is_named, func.lower(accounts.c.email).contains(text, autoescape=True)))
         if after is not None:
             wanted = wanted.where(accounts.c.name_folded > after.folded)
         return self._by_name(wanted, limit)

@@ -64,6 +64,8 @@ class SqlAuditLog:
         outcome: AuditOutcome | None = None,
         since: Instant | None = None,
         until: Instant | None = None,
+        before: int | None = None,
+        newest_first: bool = False,
         limit: int,
     ) -> Sequence[StoredAuditEntry]:
         """See the port."""
@@ -80,8 +82,11 @@ class SqlAuditLog:
             wanted = wanted.where(audit_log.c.at >= since)
         if until is not None:
             wanted = wanted.where(audit_log.c.at < until)
+        if before is not None:
+            wanted = wanted.where(audit_log.c.position < before)
+        order = audit_log.c.position.desc() if newest_first else audit_log.c.position
         with self._database.read() as connection:
-            return [_stored(row) for row in connection.execute(_oldest(wanted, limit))]
+            return [_stored(row) for row in connection.execute(wanted.order_by(order).limit(limit))]
 
     def unflushed(self, *, counted_before: Instant, limit: int) -> Sequence[StoredAuditEntry]:
         """See the port."""

@@ -132,6 +132,16 @@ class AccountsContract:
         assert names(people.accounts.page(kind=AccountKind.ORGANISATION, limit=9)) == ["Lab"]
         assert names(people.accounts.page(kind=AccountKind.USER, after=Name("b"), limit=9)) == ["B-2", "bob", "zoe"]
 
+    def test_pages_of_what_was_searched(self, people: PeoplePorts) -> None:
+        with_users(people, "bob", "Alice", "a-1")
+        people.accounts.create(user("zoe", email="Zoe_Z@Liverpool.example"), audit=CREATED)
+        assert names(people.accounts.page(containing="LI", limit=9)) == ["Alice", "zoe"]
+        assert names(people.accounts.page(containing="li", after=Name("alice"), limit=9)) == ["zoe"]
+        assert names(people.accounts.page(containing="_z@", limit=9)) == ["zoe"]
+        for text in ("%", "a_1", "ali%", "\\", "nobody", "'\0"):
+            assert people.accounts.page(containing=text, limit=9) == []
+        assert people.accounts.page(containing="li", kind=AccountKind.ORGANISATION, limit=9) == []
+
     def test_admins_are_those_who_are_not_suspended(self, people: PeoplePorts) -> None:
         _, bob, _ = with_users(people, "zoe", "Bob", "alice", admins=("zoe", "Bob"))
         assert names(people.accounts.admins(limit=10)) == ["Bob", "zoe"]

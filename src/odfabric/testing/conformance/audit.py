@@ -128,6 +128,10 @@ class AuditLogContract:
         assert page(since=later(3)) == [1, 3, 4]
         assert page(until=later(3)) == [0, 2]
         assert page(since=later(2), until=later(4), after=ids[1]) == [2]
+        assert page(before=ids[2]) == [0, 1]
+        assert page(newest_first=True) == [4, 3, 2, 1, 0]
+        assert page(newest_first=True, before=ids[3], limit=2) == [2, 1]
+        assert page(newest_first=True, before=ids[3], target="a", limit=1) == [2]
 
     def test_a_repeated_refusal_is_counted(self, people: PeoplePorts) -> None:
         refuse(people, refusal(), refusal(millis=5, detail={"x": "y"}, dataset=FULL.dataset), refusal(millis=3))

@@ -37,12 +37,21 @@ def named_account(name: str, *, ports: PeoplePorts) -> Account:
 
 
 def list_accounts(
-    *, subject: Subject, kind: AccountKind | None, after: str | None, limit: int, ports: PeoplePorts
+    *,
+    subject: Subject,
+    kind: AccountKind | None,
+    containing: str = "",
+    after: str | None,
+    limit: int,
+    ports: PeoplePorts,
 ) -> Sequence[Account]:
-    """A page of all accounts, for admins of the node. Raises Unauthenticated, AccessDenied."""
+    """A page of all accounts, or of those that have a text in their name or e-mail address. For admins of the node.
+
+    Raises Unauthenticated, AccessDenied, InvalidName.
+    """
     ports.access.require_here(subject, Action.ADMINISTER, shown="this node")
     start = parse_name(after, type_name="AccountName") if after is not None else None
-    return ports.accounts.page(kind=kind, after=start, limit=limit)
+    return ports.accounts.page(kind=kind, containing=containing, after=start, limit=limit)
 
 
 def new_account(

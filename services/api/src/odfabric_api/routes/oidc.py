@@ -24,7 +24,7 @@ from odfabric_api.auth import node_of, page_visitor
 from odfabric_api.problems import problem_status
 from odfabric_api.routes.sign_in import START_PAGE, own_page, providers_of, with_session
 from odfabric_api.sessions import csrf_token, is_secure, public_origin
-from odfabric_api.sign_in_pages import link_page, login_page, message_page
+from odfabric_api.web.sign_in_pages import link_page, login_page, message_page
 
 router = APIRouter(tags=["sign in"])
 
@@ -104,7 +104,7 @@ def _link_page(request: Request, provider: str, account: Account, session: str) 
     if label is None:
         raise NotFound("provider", provider)
     href = f"{request.url.path}?{urlencode({'link': 'true', 'csrf': csrf_token(session)})}"
-    return link_page(label=label, account=str(account.name), href=href)
+    return link_page(request, label=label, account=str(account.name), href=href)
 
 
 def _signed_in(request: Request, provider: str, identity: VerifiedIdentity) -> tuple[Account, IssuedToken]:
@@ -129,7 +129,8 @@ def _linked(request: Request, identity: VerifiedIdentity, *, account: str) -> Re
     if visitor.account is None or str(visitor.account.id) != account:
         raise InvalidRequest("somebody else is signed in by now", hint="begin again")
     link_identity(_external(identity), subject=visitor, ports=node_of(request).people)
-    return message_page("Linked", f"You can sign in as {visitor.account.name} this way from now on.")
+    text = f"You can sign in as {visitor.account.name} this way from now on."
+    return message_page(request, "Linked", text, following=("/-/account", "Your account"))
 
 
 def _external(identity: VerifiedIdentity) -> ExternalIdentity:
@@ -138,4 +139,4 @@ def _external(identity: VerifiedIdentity) -> ExternalIdentity:
 
 def _failed(request: Request, error: OdfError, *, then: str) -> Response:
     text = f"{error.message} ({error.hint})" if error.hint else error.message
-    return login_page(then=then, problem=text, providers=providers_of(request), status=problem_status(error))
+    return login_page(request, then=then, problem=text, providers=providers_of(request), status=problem_status(error))

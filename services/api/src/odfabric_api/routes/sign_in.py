@@ -24,11 +24,11 @@ from odfabric_api.people_schemas import SessionView
 from odfabric_api.problems import problem_status
 from odfabric_api.schemas import answers
 from odfabric_api.sessions import close_cookie, cookie_of, csrf_token, open_cookie, public_origin
-from odfabric_api.sign_in_pages import device_page, login_page, message_page, setup_page
+from odfabric_api.web.sign_in_pages import device_page, login_page, message_page, setup_page
 
 router = APIRouter(tags=["sign in"])
 
-START_PAGE = "/docs"
+START_PAGE = "/"
 
 
 class SessionBody(JsonModel):
@@ -75,7 +75,7 @@ def delete_session(request: Request, caller: Member) -> Response:
 @router.get("/login", include_in_schema=False)
 def get_login(request: Request, then: Annotated[str, Query(max_length=500)] = START_PAGE) -> HTMLResponse:
     """The page for name and password."""
-    return login_page(then=own_page(then), providers=providers_of(request))
+    return login_page(request, then=own_page(then), providers=providers_of(request))
 
 
 @router.post("/login", include_in_schema=False)
@@ -90,7 +90,12 @@ async def post_login(request: Request) -> Response:
         return with_session(request, RedirectResponse(then, status_code=303), issued)
     except OdfError as error:
         return login_page(
-            then=then, problem=error.message, providers=providers_of(request), status=problem_status(error)
+            request,
+            then=then,
+            login=form.get("login", "")[:100],
+            problem=error.message,
+            providers=providers_of(request),
+            status=problem_status(error),
         )
 
 
@@ -113,7 +118,7 @@ def get_device(request: Request, code: Annotated[str | None, Query(max_length=50
     """The page on which a person approves a device; first they sign in."""
     visitor, session = page_visitor(request)
     if visitor.account is None or session is None:
-        return login_page(then=f"/device?code={code}" if code else "/device", providers=providers_of(request))
+        return login_page(request, then=f"/device?code={code}" if code else "/device", providers=providers_of(request))
     return _device_page(request, visitor, session, code)
 
 
@@ -169,28 +174,36 @@ def _accepted(request: Request, form: dict[str, str]) -> Response:
             ports=people,
         )
     except OdfError as error:
-        return _setup_page(request, code, problem=error)
+        return _setup_page(request, code, problem=error, typed=(form.get("name", ""), form.get("displayName", "")))
+    request.state.subject = people.access.subject(account)
     device = request.headers.get("user-agent", "")
     issued = open_session(account, how="invitation", device=device, address=address, ports=people)
     page = message_page(
-        "Welcome", f"You are signed in as {account.name}. At a command line: odf login {public_origin(request)}"
+        request,
+        "Welcome",
+        f"You are signed in as {account.name}. At a command line: odf login {public_origin(request)}",
+        following=(START_PAGE, "Go to the datasets"),
     )
     return with_session(request, page, issued)
 
 
-def _setup_page(request: Request, code: str, *, problem: OdfError | None) -> HTMLResponse:
+def _setup_page(
+    request: Request, code: str, *, problem: OdfError | None, typed: tuple[str, str] = ("", "")
+) -> HTMLResponse:
     people = node_of(request).people
     try:
         invitation, account = look_at(code, ports=people)
     except NotFound as error:
-        return message_page("This link does not work", error.hint or error.message, status=404)
+        return message_page(request, "This link does not work", error.hint or error.message, status=404)
     name = str(account.name) if account is not None else str(invitation.name) if invitation.name else None
     text = None if problem is None else f"{problem.message} ({problem.hint})" if problem.hint else problem.message
     return setup_page(
+        request,
         code=code,
         name=name,
         is_new=account is None,
         characters_min=people.password_rules.characters_min,
+        typed=typed,
         problem=text,
         status=200 if problem is None else problem_status(problem),
     )
@@ -209,6 +222,7 @@ def _device_page(
         except OdfError as error:
             problem, status = f"{error.message} ({error.hint})", problem_status(error)
     return device_page(
+        request,
         user_code=user_code,
         client=client,
         account=account,
@@ -222,15 +236,15 @@ def _decided(request: Request, form: dict[str, str]) -> Response:
     visitor, session = page_visitor(request)
     code, approve = form.get("code", ""), form.get("decision") == "approve"
     if session is None:
-        return login_page(then=f"/device?code={code}", status=401)
+        return login_page(request, then=f"/device?code={code}", status=401)
     if not hmac.compare_digest(form.get("csrf", "").encode(), csrf_token(session).encode()):
-        return message_page("This page is too old", "Open it again and repeat.", status=403)
+        return message_page(request, "This page is too old", "Open it again and repeat.", status=403)
     try:
         decide_device(code, approve=approve, subject=visitor, ports=node_of(request).people)
     except OdfError as error:
         return _device_page(request, visitor, session, None, problem=f"{error.message} ({error.hint})")
     message = "You can close this page and go back to the command." if approve else "The device gets no access."
-    return message_page("Approved" if approve else "Denied", message)
+    return message_page(request, "Approved" if approve else "Denied", message)
 
 
 def _address(request: Request) -> str | None:

@@ -12,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from odfabric_api.auth import Admin, node_of
-from odfabric_api.capacity import Capacity
+from odfabric_api.health import health_report
 from odfabric_api.schemas import Health, NodeInfo, answers
 
 router = APIRouter(tags=["node"])
@@ -31,11 +31,7 @@ PAGE_HEADERS = {
 )
 async def health(request: Request) -> Response:
     """200 if database and objects answer in time, else 503 with the part that does not."""
-    capacity: Capacity = request.app.state.capacity
-    try:
-        report = await capacity.run_health(node_of(request).health)
-    except TimeoutError:
-        report = {"ok": False, "parts": {"database": False, "objects": False}}
+    report = await health_report(request)
     return JSONResponse(report, status_code=200 if report["ok"] else 503)
 
 

@@ -10,17 +10,13 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.errors import CredentialRefused, InvalidRequest, NotFound, Place, TokenUnknown
-from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.account import Account
 from odfabric.model.credential import AccessToken, Scope, TokenKind
-from odfabric.model.identity import DatasetId
 from odfabric.usecases.people.tokens import (
     DATASETS_MAX,
     LISTED_KINDS,
     NewToken,
     create_token,
-    inspect_token,
     list_tokens,
     revoke_token,
     state_of,
@@ -32,6 +28,7 @@ from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.people_schemas import TokenMade, TokenPage, TokenView
 from odfabric_api.preconditions import check_page_limit, instant_of
 from odfabric_api.schemas import answers
+from odfabric_api.token_requests import dataset_of, inspected
 
 router = APIRouter(tags=["tokens"])
 
@@ -121,7 +118,7 @@ async def post_inspect(request: Request, caller: Member) -> Response:
     body = await read_json(request, InspectBody, bytes_max=node.settings.json_body_bytes_max)
 
     def inspect() -> Response:
-        token, account = _inspected(body.token, caller, node)
+        token, account = inspected(body.token, caller, node)
         return JSONResponse(_value(token, account, node))
 
     return await to_thread.run_sync(inspect)
@@ -134,33 +131,14 @@ def delete_token(request: Request, caller: Member, token_id: TokenId) -> Respons
     return Response(status_code=204)
 
 
-def _inspected(text: str, caller: Subject, node: Node) -> tuple[AccessToken, Account]:
-    """A token that is no credential of this request: 401 would say that the caller's own does not count.
-
-    Raises InvalidRequest for what is no token, NotFound for one that the caller may not know of.
-    """
-    try:
-        return inspect_token(text, subject=caller, ports=node.people)
-    except TokenUnknown:
-        hint = "it is another node's, or of an account that you do not manage"
-        raise NotFound("token", "of this text", hint=hint) from None
-    except CredentialRefused as error:
-        raise InvalidRequest(error.message, place=Place(field="token"), hint=error.hint) from None
-
-
 def _wanted(body: TokenBody, caller: Subject, node: Node) -> NewToken:
     return NewToken(
         name=body.name,
         kind=KINDS_OF_TOKENS[body.kind],
         scopes=frozenset(map(Scope, body.scopes)),
-        datasets=None if body.datasets is None else frozenset(_dataset(each, caller, node) for each in body.datasets),
+        datasets=None if body.datasets is None else frozenset(dataset_of(each, caller, node) for each in body.datasets),
         expires_at=None if body.expires_at is None else instant_of("expiresAt", body.expires_at),
     )
-
-
-def _dataset(text: str, caller: Subject, node: Node) -> DatasetId:
-    """The dataset of a name or an id that the caller may read. Raises NotFound, InvalidName."""
-    return node.seen_by(caller).resolve(parse_dataset_ref(text)).id
 
 
 def _value(token: AccessToken, account: Account, node: Node) -> dict[str, object]:

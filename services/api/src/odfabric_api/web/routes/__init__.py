@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
-from odfabric_api.web.routes import dataset, files, history, home, lineage, opening, rows, sql
+from odfabric_api.web.routes import (
+    account,
+    account_tokens,
+    admin,
+    admin_accounts,
+    admin_audit,
+    admin_tokens,
+    dataset,
+    files,
+    history,
+    home,
+    lineage,
+    opening,
+    organisations,
+    rows,
+    sharing,
+    sql,
+)
 
-PAGES = tuple(module.router for module in (files, opening, home, sql, dataset, rows, history, lineage))
+PAGES = tuple(
+    module.router
+    for module in (
+        *(files, opening, home, sql, account, account_tokens, organisations),
+        *(admin, admin_accounts, admin_audit, admin_tokens),
+        *(dataset, rows, history, lineage, sharing),
+    )
+)
 """Routers of all pages, those with fixed first parts before `/{account}`."""

@@ -1,0 +1,82 @@
+"""The node for its admins: what there is and how it fares, the settings in force, and who may do what and why."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from anyio import to_thread
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from odfabric import __version__
+from odfabric.errors import OdfError
+from odfabric.formats.references import parse_dataset_ref
+from odfabric.model.engine import EngineInfo
+from odfabric.usecases.people.explain import Explained, explain
+from odfabric.wiring.overview import COUNTED_MAX, overview
+from odfabric.wiring.settings_in_force import settings_in_force
+from odfabric_api.auth import Admin, node_of
+from odfabric_api.health import engine_report, health_report
+from odfabric_api.page_route import PageRoute
+from odfabric_api.web.pages import page
+from odfabric_api.web.submitted import answered
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/-/admin")
+async def get_overview(request: Request, caller: Admin) -> Response:
+    """Numbers, and whether every part answers; a part that does not is said not to, and the page comes."""
+    health = await health_report(request)
+    engine: EngineInfo | None = None
+    engine_answers = True
+    try:
+        engine = await engine_report(request)
+    except (OdfError, TimeoutError):
+        engine_answers = False
+    counts = await to_thread.run_sync(lambda: overview(node_of(request).ports)) if health["ok"] else None
+    values: dict[str, Any] = {
+        "health": health,
+        "counts": counts,
+        "counted_max": COUNTED_MAX,
+        "engine": engine,
+        "engine_answers": engine_answers,
+        "version": __version__,
+        "tab": "overview",
+    }
+    return page(request, "admin/overview.html", values)
+
+
+@router.get("/-/admin/settings")
+def get_settings(
+    request: Request, caller: Admin, q: Annotated[str, Query(max_length=100, description="Part of a name")] = ""
+) -> Response:
+    """Settings of this process, without secrets."""
+    found = settings_in_force(node_of(request).settings)
+    words = q.lower().split()
+    shown = [each for each in found if all(word in f"{each.variable} {each.description}".lower() for word in words)]
+    return page(request, "admin/settings.html", {"settings": shown, "q": q, "tab": "settings"})
+
+
+@router.get("/-/admin/rights")
+def get_rights(
+    request: Request,
+    caller: Admin,
+    account: Annotated[str, Query(max_length=100, description="Name; empty: a stranger")] = "",
+    dataset: Annotated[str, Query(max_length=250, description="`account/name` or id")] = "",
+) -> Response:
+    """What an account may do with a dataset, and why, by the same policy that decides requests."""
+
+    def shown(found: Explained | None, refusal: OdfError | None = None, status: int = 200) -> Response:
+        asked = {"account": account, "dataset": dataset}
+        values = {**asked, "found": found, "refusal": refusal, "tab": "rights"}
+        return page(request, "admin/rights.html", values, status=status)
+
+    def ask() -> Response:
+        if not dataset:
+            return shown(None)
+        node = node_of(request)
+        entry = node.resolve(parse_dataset_ref(dataset.strip()))
+        return shown(explain(entry, account.strip() or None, subject=caller, ports=node.people))
+
+    return answered(request, ask, lambda error, status: shown(None, error, status))
