@@ -36,7 +36,21 @@ PAYLOADS = (
 )
 """Texts that try to be more than texts."""
 
+ADMIN_SCREENS = {
+    "admin": "/-/admin",
+    "admin-accounts": "/-/admin/accounts",
+    "admin-account": "/-/admin/accounts/ann",
+    "admin-rights": "/-/admin/rights?account=ann&dataset=ann/cities",
+    "admin-tokens": "/-/admin/tokens",
+    "admin-audit": "/-/admin/audit",
+    "admin-settings": "/-/admin/settings",
+}
 SCREENS = {
+    "profile": "/-/account",
+    "sessions": "/-/account/sessions",
+    "tokens": "/-/account/tokens",
+    "organisations": "/-/account/organisations",
+    "sharing": "/ann/cities/-/sharing",
     "home": "/",
     "account": "/ann",
     "overview": "/ann/cities",
@@ -98,6 +112,12 @@ def world(node: tuple[People, Served], pages: Pages) -> World:
     return World(*node, pages)
 
 
+def screens() -> Iterator[tuple[str, str, str]]:
+    """Who looks at each screen, its name, its address."""
+    yield from (("ann", name, path) for name, path in SCREENS.items())
+    yield from (("root", name, path) for name, path in ADMIN_SCREENS.items())
+
+
 def keep(page: Page, name: str) -> None:
     """A screenshot for whoever looks at them."""
     folder = os.environ.get("ODF_TEST_SCREENSHOTS")
@@ -107,10 +127,13 @@ def keep(page: Page, name: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_screen_keeps_the_rules_of_accessibility(world: World, scheme: Any) -> None:
-    page = world.page("ann", color_scheme=scheme, viewport={"width": 1200, "height": 800})
     world.pages.expect("404")
     found = {}
-    for name, path in SCREENS.items():
+    people = {
+        who: world.page(who, color_scheme=scheme, viewport={"width": 1200, "height": 800}) for who in ("ann", "root")
+    }
+    for who, name, path in screens():
+        page = people[who]
         page.goto(path)
         expect(page.locator("h1")).to_have_count(1)
         keep(page, f"{name}-{scheme}")
@@ -119,10 +142,11 @@ def test_every_screen_keeps_the_rules_of_accessibility(world: World, scheme: Any
 
 
 def test_every_screen_fits_a_phone(world: World) -> None:
-    page = world.page("ann", viewport={"width": 320, "height": 640})
     world.pages.expect("404")
     too_wide = {}
-    for name, path in SCREENS.items():
+    people = {who: world.page(who, viewport={"width": 320, "height": 640}) for who in ("ann", "root")}
+    for who, name, path in screens():
+        page = people[who]
         page.goto(path)
         width = page.evaluate("document.documentElement.scrollWidth")
         keep(page, f"{name}-phone")
