@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from odfabric.domain.access import AccessPolicy, Action, Subject, Verdict, owner_of
 from odfabric.model.account import EVERYONE
@@ -204,6 +204,11 @@ def _manifest(template: str) -> Callable[[Scene], str]:
     return text
 
 
+def form(**fields: str) -> dict[str, Any]:
+    """Body and headers of a web form."""
+    return {"body": urlencode(fields), "headers": {"content-type": "application/x-www-form-urlencoded"}}
+
+
 def _owner(scene: Scene) -> str:
     return scene.account
 
@@ -373,9 +378,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/-/open"): Rule(needs=(), allowed=(MISSING,)),
     ("GET", "/"): rule(ANYBODY),
     ("GET", "/-/sql"): rule(ANYBODY),
-    ("POST", "/-/sql"): rule(
-        ANYBODY, status=400, body="query=select+nothing", headers={"content-type": "application/x-www-form-urlencoded"}
-    ),
+    ("POST", "/-/sql"): rule(ANYBODY, status=400, **form(query="select nothing")),
     ("GET", "/{account}"): Rule(needs=(ANYBODY,), allowed=((200, ""), MISSING)),
     ("GET", "/{account}/{dataset}"): rule(READ),
     ("GET", "/{account}/{dataset}/-/rows"): rule(READ),
@@ -385,5 +388,13 @@ RULES: Mapping[tuple[str, str], Rule] = {
         READ, status=404, code="not-found", path={"block": ANY_HASH}
     ),
     ("GET", "/{account}/{dataset}/-/lineage"): rule(READ),
+    ("GET", "/-/jobs"): rule(SIGNED_IN),
+    ("GET", "/-/jobs/{job_id}"): rule(SIGNED_IN, status=404, code="not-found", path={"job_id": ANY_ID}),
+    ("POST", "/-/jobs/{job_id}/cancel"): rule(
+        SIGNED_IN, status=404, code="not-found", path={"job_id": ANY_ID}, **form()
+    ),
+    ("GET", "/{account}/{dataset}/-/jobs"): rule(FOLLOW),
+    ("POST", "/{account}/{dataset}/-/pull"): rule(WRITE, status=303, **form()),
+    ("POST", "/{account}/{dataset}/-/verify"): rule(FOLLOW, status=303, **form()),
 }
 """By method and path template. A route without an entry fails `test_matrix`."""
