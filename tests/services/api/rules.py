@@ -25,6 +25,7 @@ ANY_ID = "0" * 32
 FENCE = {"fence": "0" * 32}
 JSON = "application/json"
 CHANGED = {"if-match": '"v9"'}
+FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,7 @@ def _manifest(template: str) -> Callable[[Scene], str]:
 
 def form(**fields: str) -> dict[str, Any]:
     """Body and headers of a web form."""
-    return {"body": urlencode(fields), "headers": {"content-type": "application/x-www-form-urlencoded"}}
+    return {"body": urlencode(fields), "headers": FORM}
 
 
 def _owner(scene: Scene) -> str:
@@ -388,6 +389,15 @@ RULES: Mapping[tuple[str, str], Rule] = {
         READ, status=404, code="not-found", path={"block": ANY_HASH}
     ),
     ("GET", "/{account}/{dataset}/-/lineage"): rule(READ),
+    ("GET", "/-/new"): rule(SIGNED_IN),
+    ("GET", "/-/new/manifest"): rule(SIGNED_IN),
+    # Whoever may not make it is told so on the form.
+    ("POST", "/-/new/manifest"): Rule(
+        needs=(SIGNED_IN,),
+        allowed=((409, ""), (403, "")),
+        body=lambda scene: urlencode({"manifest": _manifest(ROOT)(scene)}),
+        headers=FORM,
+    ),
     ("GET", "/-/jobs"): rule(SIGNED_IN),
     ("GET", "/-/jobs/{job_id}"): rule(SIGNED_IN, status=404, code="not-found", path={"job_id": ANY_ID}),
     ("POST", "/-/jobs/{job_id}/cancel"): rule(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odfabric_api.web.routes import dataset, files, history, home, jobs, lineage, opening, rows, sql
+from odfabric_api.web.routes import dataset, files, history, home, jobs, lineage, new, opening, rows, sql
 
-PAGES = tuple(module.router for module in (files, opening, home, sql, jobs, dataset, rows, history, lineage))
+PAGES = tuple(module.router for module in (files, opening, home, sql, jobs, new, dataset, rows, history, lineage))
 """Routers of all pages, those with fixed first parts before `/{account}`."""
