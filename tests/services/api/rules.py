@@ -406,5 +406,20 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/{account}/{dataset}/-/jobs"): rule(FOLLOW),
     ("POST", "/{account}/{dataset}/-/pull"): rule(WRITE, status=303, **form()),
     ("POST", "/{account}/{dataset}/-/verify"): rule(FOLLOW, status=303, **form()),
+    ("GET", "/{account}/{dataset}/-/push"): rule(PUSH),
+    ("POST", "/{account}/{dataset}/-/push"): rule(PUSH, status=415, **form(rows="x", media_type="image/png")),
+    ("GET", "/{account}/{dataset}/-/subscriptions"): rule(FOLLOW),
+    ("POST", "/{account}/{dataset}/-/subscriptions"): rule(
+        FOLLOW, status=400, **form(url="https://a.example/x", secret="weak")
+    ),
+    ("GET", "/{account}/{dataset}/-/subscriptions/{subscription_id}"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}
+    ),
+    ("POST", "/{account}/{dataset}/-/subscriptions/{subscription_id}/remove"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}, **form()
+    ),
+    ("GET", "/{account}/{dataset}/-/settings"): rule(WRITE),
+    ("POST", "/{account}/{dataset}/-/settings"): rule(WRITE, status=422, **form(manifest="kind: Other")),
+    ("POST", "/{account}/{dataset}/-/delete"): rule(OnDataset(Action.DELETE), status=400, **form(name="another/name")),
 }
 """By method and path template. A route without an entry fails `test_matrix`."""

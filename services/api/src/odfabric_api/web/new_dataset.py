@@ -13,6 +13,8 @@ from odfabric.model.account import Visibility
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric_api.auth import Subject, node_of
 
+ESCAPED_BYTES = 3
+"""Bytes of a form for one of a text, at most."""
 OWNER_FIELDS = frozenset({"owner", "visibility"})
 
 

@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
-from odfabric_api.web.routes import dataset, files, history, home, jobs, lineage, new, opening, rows, sql
+from odfabric_api.web.routes import (
+    dataset,
+    files,
+    history,
+    home,
+    jobs,
+    lineage,
+    new,
+    opening,
+    push,
+    rows,
+    settings,
+    sql,
+    subscriptions,
+)
 
-PAGES = tuple(module.router for module in (files, opening, home, sql, jobs, new, dataset, rows, history, lineage))
+PAGES = tuple(
+    module.router
+    for module in (
+        *(files, opening, home, sql, jobs, new),
+        *(dataset, rows, history, lineage, push, subscriptions, settings),
+    )
+)
 """Routers of all pages, those with fixed first parts before `/{account}`."""

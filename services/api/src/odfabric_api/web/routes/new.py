@@ -13,15 +13,13 @@ from odfabric_api.forms import FORM_BYTES_MAX, read_form
 from odfabric_api.manifests import named, one_snapshot
 from odfabric_api.page_route import PageRoute
 from odfabric_api.problems import problem_status
-from odfabric_api.web.new_dataset import OWNER_FIELDS, owner_values, under_owner, visibility_of
+from odfabric_api.web.new_dataset import ESCAPED_BYTES, OWNER_FIELDS, owner_values, under_owner, visibility_of
 from odfabric_api.web.pages import dataset_path, page, see_other
 from odfabric_api.web.problem_places import places_of
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _FIELDS = frozenset({"manifest", "then"}) | OWNER_FIELDS
-ESCAPED_BYTES = 3
-"""Bytes of a form for one of a text, at most."""
 
 
 @router.get("/-/new")
