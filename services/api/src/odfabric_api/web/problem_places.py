@@ -31,4 +31,6 @@ def _place(members: Mapping[str, Any], *, in_query: bool) -> dict[str, Any]:
     line, column = members.get("line"), members.get("column")
     if in_query and "queryLine" in members:
         line, column = members["queryLine"], members.get("queryColumn")
-    return {"line": line, "column": column, **{name: members.get(name) for name in _MEMBERS}}
+    found = {"line": line, "column": column, **{name: members.get(name) for name in _MEMBERS}}
+    # Of a query that stands alone everybody sees which one it is.
+    return {**found, "field": None} if in_query and line is not None else found

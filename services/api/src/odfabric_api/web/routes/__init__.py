@@ -10,6 +10,7 @@ from odfabric_api.web.routes import (
     jobs,
     lineage,
     new,
+    new_sql,
     opening,
     push,
     rows,
@@ -21,7 +22,7 @@ from odfabric_api.web.routes import (
 PAGES = tuple(
     module.router
     for module in (
-        *(files, opening, home, sql, jobs, new),
+        *(files, opening, home, sql, jobs, new, new_sql),
         *(dataset, rows, history, lineage, push, subscriptions, settings),
     )
 )
