@@ -6,12 +6,13 @@ Invariant: a token sees only what it could have asked for itself or may read, an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from odfabric.domain.access import Action, Subject, Verdict, refusal
 from odfabric.errors import NotFound
 from odfabric.model.credential import Scope
 from odfabric.model.identity import DatasetId
-from odfabric.model.job import Job, JobKind
+from odfabric.model.job import Job, JobKind, JobStatus
 from odfabric.ports.jobs import Jobs
 from odfabric.usecases.access import Access
 
@@ -22,6 +23,16 @@ _ACTIONS = {
     JobKind.INDEX: (Action.WRITE, Scope.MANAGE),
 }
 """What each kind of job was asked for, and the scope that it takes."""
+AHEAD_MAX = 200
+"""Unfinished jobs of a dataset among which those ahead of one are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobsAhead:
+    """Jobs ahead of one in the queue of its dataset: how many, and those that the subject may see, newest first."""
+
+    count: int
+    seen: tuple[Job, ...]
 
 
 def seen_job(job_id: str, *, subject: Subject, access: Access, jobs: Jobs) -> Job:
@@ -35,6 +46,16 @@ def seen_job(job_id: str, *, subject: Subject, access: Access, jobs: Jobs) -> Jo
 def seen_jobs(dataset: DatasetId | None, *, limit: int, subject: Subject, access: Access, jobs: Jobs) -> Sequence[Job]:
     """Jobs newest first that the subject may see, of the last `limit` of a dataset or of the node."""
     return [job for job in jobs.page(dataset=dataset, limit=limit) if may_see_job(job, subject, access)]
+
+
+def jobs_ahead(job: Job, *, subject: Subject, access: Access, jobs: Jobs) -> JobsAhead:
+    """What a queued job waits for: unfinished jobs of its dataset that were asked for before it."""
+    if job.dataset_id is None or job.status is not JobStatus.QUEUED:
+        return JobsAhead(0, ())
+    unfinished = jobs.page(dataset=job.dataset_id, unfinished_only=True, limit=AHEAD_MAX)
+    position = next((number for number, other in enumerate(unfinished) if other.id == job.id), len(unfinished))
+    older = unfinished[position + 1 :]
+    return JobsAhead(len(older), tuple(other for other in older if may_see_job(other, subject, access)))
 
 
 def cancellable_job(job_id: str, *, subject: Subject, access: Access, jobs: Jobs) -> Job:

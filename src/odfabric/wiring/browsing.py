@@ -27,7 +27,7 @@ from odfabric.usecases.describe_dataset import (
     describe_dataset,
     summarise_datasets,
 )
-from odfabric.usecases.jobs_of_subject import seen_jobs
+from odfabric.usecases.jobs_of_subject import JobsAhead, jobs_ahead, seen_jobs
 from odfabric.usecases.read_block import (
     Comparison,
     ReadBlock,
@@ -114,3 +114,7 @@ class BrowseVerbs:
     def jobs_seen(self, entry: CatalogEntry | None, *, limit: int, by: Subject) -> Sequence[Job]:
         """Jobs newest first, of one dataset or of all, that the subject may see."""
         return seen_jobs(entry.id if entry else None, limit=limit, subject=by, access=self.access, jobs=self.jobs)
+
+    def jobs_ahead(self, job: Job, *, by: Subject) -> JobsAhead:
+        """What a queued job waits for."""
+        return jobs_ahead(job, subject=by, access=self.access, jobs=self.jobs)

@@ -12,7 +12,8 @@ import httpx
 
 from odfabric_api.sessions import PLAIN_COOKIE
 from tests.services.api.people import People
-from tests.services.api.serving import Served, serving
+from tests.services.api.serving import ANSWER_S_MAX, Served, serving
+from tests.support.waiting import wait_until
 
 HOSTILE = '<script>alert("1")</script>'
 
@@ -33,7 +34,9 @@ class Browsers:
             "sec-fetch-site": "same-origin",
             "user-agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
         }
-        return httpx.Client(base_url=self.served.url, cookies=cookies, headers=headers, trust_env=False, timeout=20)
+        return httpx.Client(
+            base_url=self.served.url, cookies=cookies, headers=headers, trust_env=False, timeout=ANSWER_S_MAX
+        )
 
 
 @contextmanager
@@ -45,19 +48,36 @@ def browsing(people: People) -> Iterator[Browsers]:
 
 def text_of(answer: httpx.Response) -> str:
     """What a reader sees, one space between words."""
-    without_tags = re.sub(r"<[^>]*>", " ", answer.text)
-    return " ".join(unescape(without_tags).split())
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", answer.text)).split())
 
 
 def alert_of(answer: httpx.Response) -> str:
-    """What the page says went wrong; empty if nothing did."""
-    found = re.search(r'role="alert">(.*?)</(?:div|p)>\n', answer.text, re.DOTALL)
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", found[1])).split()) if found else ""
+    """What the page says is wrong, "" if nothing."""
+    found = re.search(r'<(section|p|div)[^>]* role="alert".*?</\1>', answer.text, re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", found[0])).split()) if found else ""
 
 
 def field(answer: httpx.Response, name: str) -> str:
-    """The value of the first input of a name."""
-    found = re.search(rf'<input[^>]* name="{name}"[^>]*', answer.text)
-    assert found is not None, name
-    value = re.search(r' value="([^"]*)"', found[0])
+    """The text in a textarea or the value of an input."""
+    area = re.search(rf'<textarea[^>]* name="{name}"[^>]*>(.*?)</textarea>', answer.text, re.DOTALL)
+    if area:
+        return unescape(area[1])
+    tag = re.search(rf'<input[^>]* name="{name}"[^>]*>', answer.text)
+    assert tag, f"no field {name}"
+    value = re.search(r' value="([^"]*)"', tag[0])
     return unescape(value[1]) if value else ""
+
+
+def job_done(browser: httpx.Client, answer: httpx.Response) -> httpx.Response:
+    """The page of a job to which an action leads, once the job has ended."""
+    assert answer.status_code == 303, answer.text
+    path = answer.headers["location"]
+
+    def ended() -> httpx.Response | None:
+        shown = browser.get(path)
+        assert shown.status_code == 200
+        return None if 'http-equiv="refresh"' in shown.text else shown
+
+    found = wait_until(ended, what="the job")
+    assert found is not None
+    return found

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from odfabric.domain.access import AccessPolicy, Action, Subject, Verdict, owner_of
 from odfabric.model.account import EVERYONE
@@ -25,6 +25,7 @@ ANY_ID = "0" * 32
 FENCE = {"fence": "0" * 32}
 JSON = "application/json"
 CHANGED = {"if-match": '"v9"'}
+FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +205,11 @@ def _manifest(template: str) -> Callable[[Scene], str]:
     return text
 
 
+def form(**fields: str) -> dict[str, Any]:
+    """Body and headers of a web form."""
+    return {"body": urlencode(fields), "headers": FORM}
+
+
 def _owner(scene: Scene) -> str:
     return scene.account
 
@@ -375,9 +381,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/-/open"): Rule(needs=(), allowed=(MISSING,)),
     ("GET", "/"): rule(ANYBODY),
     ("GET", "/-/sql"): rule(ANYBODY),
-    ("POST", "/-/sql"): rule(
-        ANYBODY, status=400, body="query=select+nothing", headers={"content-type": "application/x-www-form-urlencoded"}
-    ),
+    ("POST", "/-/sql"): rule(ANYBODY, status=400, **form(query="select nothing")),
     ("GET", "/{account}"): Rule(needs=(ANYBODY,), allowed=((200, ""), MISSING)),
     ("GET", "/{account}/{dataset}"): rule(READ),
     ("GET", "/{account}/{dataset}/-/rows"): rule(READ),
@@ -464,5 +468,39 @@ RULES: Mapping[tuple[str, str], Rule] = {
             ("delete", "spare", "confirm=another", (INVALID,)),
         )
     },
+    ("GET", "/-/new"): rule(SIGNED_IN),
+    ("GET", "/-/new/manifest"): rule(SIGNED_IN),
+    ("GET", "/-/new/sql"): rule(SIGNED_IN),
+    ("POST", "/-/new/sql"): rule(SIGNED_IN, status=400, **form(name="x", sql="SELECT 1")),
+    # Whoever may not make it is told so on the form.
+    ("POST", "/-/new/manifest"): Rule(
+        needs=(SIGNED_IN,),
+        allowed=((409, ""), (403, "")),
+        body=lambda scene: urlencode({"manifest": _manifest(ROOT)(scene)}),
+        headers=FORM,
+    ),
+    ("GET", "/-/jobs"): rule(SIGNED_IN),
+    ("GET", "/-/jobs/{job_id}"): rule(SIGNED_IN, status=404, code="not-found", path={"job_id": ANY_ID}),
+    ("POST", "/-/jobs/{job_id}/cancel"): rule(
+        SIGNED_IN, status=404, code="not-found", path={"job_id": ANY_ID}, **form()
+    ),
+    ("GET", "/{account}/{dataset}/-/jobs"): rule(FOLLOW),
+    ("POST", "/{account}/{dataset}/-/pull"): rule(WRITE, status=303, **form()),
+    ("POST", "/{account}/{dataset}/-/verify"): rule(FOLLOW, status=303, **form()),
+    ("GET", "/{account}/{dataset}/-/push"): rule(PUSH),
+    ("POST", "/{account}/{dataset}/-/push"): rule(PUSH, status=415, **form(rows="x", media_type="image/png")),
+    ("GET", "/{account}/{dataset}/-/subscriptions"): rule(FOLLOW),
+    ("POST", "/{account}/{dataset}/-/subscriptions"): rule(
+        FOLLOW, status=400, **form(url="https://a.example/x", secret="weak")
+    ),
+    ("GET", "/{account}/{dataset}/-/subscriptions/{subscription_id}"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}
+    ),
+    ("POST", "/{account}/{dataset}/-/subscriptions/{subscription_id}/remove"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}, **form()
+    ),
+    ("GET", "/{account}/{dataset}/-/settings"): rule(WRITE),
+    ("POST", "/{account}/{dataset}/-/settings"): rule(WRITE, status=422, **form(manifest="kind: Other")),
+    ("POST", "/{account}/{dataset}/-/delete"): rule(OnDataset(Action.DELETE), status=400, **form(name="another/name")),
 }
 """By method and path template. A route without an entry fails `test_matrix`."""

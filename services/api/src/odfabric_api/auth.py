@@ -196,6 +196,7 @@ FollowableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.FOLLO
 PushableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.PUSH))]
 WritableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.WRITE))]
 SharableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.SHARE))]
+DeletableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.DELETE))]
 ReadableById = Annotated[CatalogEntry, Depends(RequiresDatasetById(Action.READ))]
 DeletableById = Annotated[CatalogEntry, Depends(RequiresDatasetById(Action.DELETE))]
 PullableDataset = Annotated[tuple[DatasetAlias, CatalogEntry | None], Depends(RequiresPullable())]

@@ -15,8 +15,10 @@ FORM_BYTES_MAX = 16 * 1024
 FIELDS_MAX = 20
 
 
-async def read_form(request: Request, fields: frozenset[str], *, bytes_max: int = FORM_BYTES_MAX) -> dict[str, str]:
-    """The fields that were sent, of those that the form has.
+async def read_form(
+    request: Request, fields: frozenset[str], *, bytes_max: int = FORM_BYTES_MAX, fields_max: int = FIELDS_MAX
+) -> dict[str, str]:
+    """The fields that were sent, of those that the form has, with the line breaks that were typed and not those of forms (CR LF).
 
     Raises InvalidRequest for an unknown or repeated field or a broken form, LimitExceeded, UnsupportedMediaType.
     """
@@ -28,7 +30,7 @@ async def read_form(request: Request, fields: frozenset[str], *, bytes_max: int 
             keep_blank_values=True,
             strict_parsing=bool(body),
             errors="strict",
-            max_num_fields=FIELDS_MAX,
+            max_num_fields=fields_max,
         )
     except ValueError:
         raise InvalidRequest("the body is no web form", place=Place(field="body")) from None
@@ -37,5 +39,5 @@ async def read_form(request: Request, fields: frozenset[str], *, bytes_max: int 
         if name not in fields or name in found:
             what = "given twice" if name in found else "unknown"
             raise InvalidRequest(f"the field {name[:100]!r} is {what}", place=Place(field=name[:100]))
-        found[name] = value
+        found[name] = value.replace("\r\n", "\n")
     return found

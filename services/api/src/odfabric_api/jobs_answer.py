@@ -42,8 +42,8 @@ def accepted(job: Job, *, preference: str | None = None) -> Response:
     return JSONResponse({"job": {"id": job.id, "status": job.status.value}}, status_code=202, headers=headers)
 
 
-async def answer_when_done(request: Request, job: Job, caller: Subject, *, until: float) -> Response:
-    """The job's own answer if it ends before `until` (monotonic seconds); 202 if not, or if the service or the client leaves."""
+async def job_when_done(request: Request, job: Job, caller: Subject, *, until: float) -> Job:
+    """The job as it ended, or as it is at `until` (monotonic seconds), or when the service or the client leaves."""
     node = node_of(request)
     pause_s = LOOK_EVERY_S
     while not job.status.final and time.monotonic() < until and not request.app.state.closing.is_set():
@@ -52,6 +52,12 @@ async def answer_when_done(request: Request, job: Job, caller: Subject, *, until
         job = await to_thread.run_sync(partial(node.job, job.id, by=caller))
         if await request.is_disconnected():
             break
+    return job
+
+
+async def answer_when_done(request: Request, job: Job, caller: Subject, *, until: float) -> Response:
+    """The job's own answer if it ends before `until` (monotonic seconds); 202 if not, or if the service or the client leaves."""
+    job = await job_when_done(request, job, caller, until=until)
     match job.status:
         case JobStatus.SUCCEEDED:
             return JSONResponse(json.loads(job.result or "null"))

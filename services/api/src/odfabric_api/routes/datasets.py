@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -11,15 +10,10 @@ from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from odfabric.errors import InvalidRequest, NotFound, Place
-from odfabric.formats.manifest_places import PlacedSnapshot
-from odfabric.formats.manifest_yaml import parse_placed_snapshots
+from odfabric.errors import NotFound
 from odfabric.formats.references import parse_dataset_alias
-from odfabric.formats.yaml_documents import TextLimits
 from odfabric.model.account import Visibility
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.identity import DatasetAlias
-from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.multihash import Multihash
 from odfabric.wiring import Node
 from odfabric_api.auth import (
@@ -28,13 +22,13 @@ from odfabric_api.auth import (
     DeletableById,
     Member,
     ReadableById,
-    Subject,
     WritableDataset,
     node_of,
     owner_account,
 )
 from odfabric_api.contract import check_media_type
 from odfabric_api.json_body import read_body
+from odfabric_api.manifests import manifest_text, named, one_snapshot, own_snapshot
 from odfabric_api.preconditions import IF_MATCH, check_page_limit, header_parameters, if_match_of, media_type_of
 from odfabric_api.schemas import DatasetCreated, DatasetFound, DatasetPage, SourcesChanged, TransformChanged, answers
 
@@ -76,7 +70,7 @@ async def create_dataset(
     body = await _manifest_body(request)
 
     def create() -> tuple[CatalogEntry, Multihash]:
-        placed = _one_snapshot(body, limits)
+        placed = one_snapshot(manifest_text(body), limits=limits)
         with placed.refusals_in_file():
             return node.create(placed.snapshot, caller, visibility=visibility)
 
@@ -145,9 +139,9 @@ async def set_transform(
     body = await _manifest_body(request)
 
     def change() -> dict[str, object]:
-        placed = _own_snapshot(body, entry, caller, node)
+        placed = own_snapshot(manifest_text(body), entry, limits=node.manifest_limits)
         with placed.refusals_in_file():
-            changed = node.set_transform(_named(placed.snapshot, entry), caller, anew=anew)
+            changed = node.set_transform(named(placed.snapshot, entry.alias), caller, anew=anew)
         return changed.to_value(node.head(entry))
 
     return JSONResponse(await to_thread.run_sync(change))
@@ -166,9 +160,9 @@ async def set_source(request: Request, entry: WritableDataset, caller: Caller) -
     body = await _manifest_body(request)
 
     def change() -> dict[str, object]:
-        placed = _own_snapshot(body, entry, caller, node)
+        placed = own_snapshot(manifest_text(body), entry, limits=node.manifest_limits)
         with placed.refusals_in_file():
-            changed = node.set_source(_named(placed.snapshot, entry), caller)
+            changed = node.set_source(named(placed.snapshot, entry.alias), caller)
         return changed.to_value(node.head(entry))
 
     return JSONResponse(await to_thread.run_sync(change))
@@ -178,32 +172,6 @@ async def _manifest_body(request: Request) -> bytes:
     if media_type_of(request) is not None:
         check_media_type(request, YAML_MEDIA_TYPES)
     return await read_body(request, bytes_max=node_of(request).manifest_limits.bytes_max, limit="manifest_bytes_max")
-
-
-def _own_snapshot(body: bytes, entry: CatalogEntry, caller: Subject, node: Node) -> PlacedSnapshot:
-    placed = _one_snapshot(body, node.manifest_limits)
-    named = placed.snapshot.name
-    # A name without an account is one of the caller's; in the manifest of a dataset that was shared it means that dataset.
-    if DatasetAlias(named.account or entry.alias.account, named.name) != entry.alias:
-        raise InvalidRequest(
-            f"the manifest is of {placed.snapshot.name}, not of {entry.alias}", hint="send it to its own dataset"
-        )
-    return placed
-
-
-def _named(snapshot: DatasetSnapshot, entry: CatalogEntry) -> DatasetSnapshot:
-    return replace(snapshot, name=entry.alias)
-
-
-def _one_snapshot(body: bytes, limits: TextLimits) -> PlacedSnapshot:
-    try:
-        text = body.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidRequest("the manifest is not UTF-8", place=Place(field="body", column=error.start + 1)) from None
-    snapshots = parse_placed_snapshots(text, limits=limits)
-    if len(snapshots) != 1:
-        raise InvalidRequest(f"expected one manifest, found {len(snapshots)}", hint="send one document a request")
-    return snapshots[0]
 
 
 def _account_and_name(text: str) -> tuple[str | None, str]:

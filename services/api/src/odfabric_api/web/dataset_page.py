@@ -11,12 +11,22 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.usecases.describe_dataset import DatasetDescription
 from odfabric_api.auth import Subject, node_of
 
-_ACTIONS = {"may_push": Action.PUSH, "may_follow": Action.FOLLOW, "may_write": Action.WRITE, "may_share": Action.SHARE}
+_ACTIONS = {
+    "may_push": Action.PUSH,
+    "may_follow": Action.FOLLOW,
+    "may_write": Action.WRITE,
+    "may_share": Action.SHARE,
+    "may_delete": Action.DELETE,
+}
 
 
 def dataset_frame(request: Request, entry: CatalogEntry, caller: Subject) -> dict[str, Any]:
     """Values of `dataset.html`, the frame of those screens. Raises NotFound, Corrupt."""
-    node = node_of(request)
-    about: DatasetDescription = node.browsing.describe(entry, by=caller)
-    allowed = {name: node.access.allows(caller, action, entry) for name, action in _ACTIONS.items()}
-    return {"entry": entry, "about": about, **allowed, "may_delete": node.access.allows(caller, Action.DELETE, entry)}
+    about: DatasetDescription = node_of(request).browsing.describe(entry, by=caller)
+    return {"entry": entry, "about": about, **allowed_on(request, entry, caller)}
+
+
+def allowed_on(request: Request, entry: CatalogEntry, caller: Subject) -> dict[str, bool]:
+    """What the visitor may do with a dataset, by the names of templates."""
+    access = node_of(request).access
+    return {name: access.allows(caller, action, entry) for name, action in _ACTIONS.items()}

@@ -13,20 +13,27 @@ from odfabric_api.web.routes import (
     files,
     history,
     home,
+    jobs,
     lineage,
+    new,
+    new_sql,
     opening,
     organisations,
+    push,
     rows,
+    settings,
     sharing,
     sql,
+    subscriptions,
 )
 
 PAGES = tuple(
     module.router
     for module in (
-        *(files, opening, home, sql, account, account_tokens, organisations),
+        *(files, opening, home, sql, jobs, new, new_sql),
+        *(account, account_tokens, organisations),
         *(admin, admin_accounts, admin_audit, admin_tokens),
-        *(dataset, rows, history, lineage, sharing),
+        *(dataset, rows, history, lineage, push, subscriptions, settings, sharing),
     )
 )
 """Routers of all pages, those with fixed first parts before `/{account}`."""

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from odfabric.errors import InvalidQuery, OdfError
-from odfabric.usecases.problem import problem_document
+from odfabric.errors import OdfError
 from odfabric.wiring.browsing import Search
 from odfabric_api.auth import Anybody, Subject, node_of, querying
 from odfabric_api.capacity import Capacity
@@ -21,6 +20,7 @@ from odfabric_api.problems import problem_status
 from odfabric_api.web.asking import ask, pins_of
 from odfabric_api.web.charts import KINDS, draw_chart, numeric_columns
 from odfabric_api.web.pages import page
+from odfabric_api.web.problem_places import places_of
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -87,29 +87,10 @@ def _workbench(
         "numeric": numeric_columns(answer["names"], answer["rows"]) if answer else [],
         "chart_kinds": KINDS,
         "chart_asked": bool(chart and chart["kind"]),
-        "problems": _problems(error),
+        "problems": places_of(error, in_query=True),
         "known": _known(request, caller),
     }
     return page(request, "sql.html", values, status=status, editor=True)
-
-
-def _problems(error: OdfError | None) -> list[dict[str, Any]]:
-    """All that is wrong, each with its place and what to write instead."""
-    if error is None:
-        return []
-    document = problem_document(error)
-    listed = document.get("errors") if isinstance(error, InvalidQuery) else None
-    found = [dict(each) for each in listed] if isinstance(listed, list) else [document]
-    return [
-        {
-            "line": each.get("queryLine", each.get("line")),
-            "column": each.get("queryColumn", each.get("column", 1)),
-            "message": each["message"],
-            "hint": each.get("hint"),
-            "suggestion": each.get("suggestion"),
-        }
-        for each in found
-    ]
 
 
 def _known(request: Request, caller: Subject) -> dict[str, list[str]]:

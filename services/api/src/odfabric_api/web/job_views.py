@@ -1,0 +1,41 @@
+"""Jobs as people read them: what they do, how far they are, why they wait, what came of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fastapi import Request
+
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.identity import DatasetId
+from odfabric.model.job import Job, JobStatus
+from odfabric_api.auth import Subject, node_of
+from odfabric_api.web.problem_places import places_in
+
+
+def job_view(job: Job) -> dict[str, Any]:
+    """Values of a job for templates; `problems` are those of the last attempt, also while it is tried again."""
+    error = json.loads(job.error) if job.error and job.status is not JobStatus.SUCCEEDED else None
+    return {
+        "id": job.id,
+        "kind": job.kind.value,
+        "status": job.status.value,
+        "is_final": job.status.final,
+        "dataset_id": job.dataset_id,
+        "progress": json.loads(job.progress) if job.progress else {},
+        "result": json.loads(job.result) if job.result else None,
+        "request": json.loads(job.request),
+        "problems": places_in(error) if error else [],
+        "attempts": job.attempts,
+        "created_at": job.created_at,
+        "updated_at": job.updated_at,
+    }
+
+
+def datasets_of(request: Request, caller: Subject, jobs: Iterable[Job]) -> Mapping[DatasetId, CatalogEntry]:
+    """The datasets of jobs, of those that the caller may read."""
+    catalog = node_of(request).seen_by(caller).catalog
+    found = {each: catalog.by_id(each) for each in {job.dataset_id for job in jobs} if each is not None}
+    return {dataset: entry for dataset, entry in found.items() if entry is not None}

@@ -1,0 +1,106 @@
+"""Push rows to a root dataset: a file by scripts, or pasted rows by a form."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from odfabric.errors import InvalidRequest, OdfError, Place
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.job import Job, JobStatus
+from odfabric.usecases.push_data import PushData
+from odfabric_api.auth import Caller, PushableDataset, Subject, node_of
+from odfabric_api.capacity import Capacity
+from odfabric_api.forms import FORM_BYTES_MAX, read_form
+from odfabric_api.jobs_answer import job_when_done
+from odfabric_api.page_route import PageRoute
+from odfabric_api.problems import problem_status, status_of
+from odfabric_api.sessions import public_origin
+from odfabric_api.web.dataset_page import dataset_frame
+from odfabric_api.web.pages import page, see_other
+from odfabric_api.web.problem_places import places_in, places_of
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+PASTED_BYTES_MAX = 1024 * 1024
+"""Rows that a form takes, as it is sent; larger ones are pushed as a file."""
+
+_MEDIA_TYPES = (
+    "text/csv",
+    "application/x-ndjson",
+    "application/json",
+    "application/geo+json",
+    "application/x-ndgeojson",
+)
+"""Formats that are text, so that their rows can be pasted."""
+
+_FIELDS = frozenset({"rows", "media_type", "source"})
+
+
+@router.get("/{account}/{dataset}/-/push")
+def get_push(request: Request, entry: PushableDataset, caller: Caller) -> Response:
+    """The forms, and the same as a command."""
+    return _screen(request, entry, caller, {})
+
+
+@router.post("/{account}/{dataset}/-/push")
+async def post_push(request: Request, entry: PushableDataset, caller: Caller) -> Response:
+    """Push pasted rows and wait for their commit, as `POST /ingest` does; a push that takes longer leads to its job."""
+    node = node_of(request)
+    form = await read_form(request, _FIELDS, bytes_max=PASTED_BYTES_MAX + FORM_BYTES_MAX)
+    capacity: Capacity = request.app.state.capacity
+    until = time.monotonic() + node.settings.push_wait_s_max
+    with capacity.pushes.taking_one():
+        try:
+            push = _pushed(entry, form)
+            found = await capacity.run_push(lambda: node.accept_push(push, by=caller))
+        except OdfError as error:
+            return _screen(request, entry, caller, form, problems=places_of(error), status=problem_status(error))
+        assert isinstance(found, Job)  # a push without a key is a new one
+        job = await job_when_done(request, found, caller, until=until)
+    if job.status is JobStatus.FAILED:
+        problem = json.loads(job.error or "{}")
+        return _screen(request, entry, caller, form, problems=places_in(problem), status=status_of(problem))
+    if job.status is JobStatus.SUCCEEDED:
+        return _screen(request, entry, caller, {}, result=json.loads(job.result or "{}"))
+    return see_other(f"/-/jobs/{job.id}")
+
+
+def _pushed(entry: CatalogEntry, form: dict[str, str]) -> PushData:
+    rows = form.get("rows", "")
+    if not rows.strip():
+        raise InvalidRequest("there are no rows", place=Place(field="rows"), hint="paste some, or choose a file")
+    return PushData(
+        dataset=entry.id,
+        body=iter([rows.encode()]),
+        file_name="pasted rows",
+        source_name=form.get("source") or None,
+        media_type=form.get("media_type") or None,
+    )
+
+
+def _screen(
+    request: Request,
+    entry: CatalogEntry,
+    caller: Subject,
+    form: dict[str, str],
+    *,
+    result: dict[str, Any] | None = None,
+    problems: list[dict[str, Any]] | None = None,
+    status: int = 200,
+) -> Response:
+    values = {
+        "rows": form.get("rows", ""),
+        "media_type": form.get("media_type", ""),
+        "source": form.get("source", ""),
+        "media_types": _MEDIA_TYPES,
+        "result": result,
+        "problems": problems or [],
+        "origin": public_origin(request),
+        "tab": "push",
+    }
+    return page(request, "publish/push.html", {**dataset_frame(request, entry, caller), **values}, status=status)

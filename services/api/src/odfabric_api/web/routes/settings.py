@@ -1,0 +1,100 @@
+"""Settings of a dataset: its sources or its transform as a manifest, and deleting it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from anyio import to_thread
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from odfabric.errors import InUse, InvalidRequest, OdfError, Place
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.metadata import DatasetKind
+from odfabric.usecases.set_source import ChangedSources
+from odfabric.usecases.set_transform import ChangedTransform
+from odfabric_api.auth import Caller, DeletableDataset, Subject, WritableDataset, node_of
+from odfabric_api.forms import FORM_BYTES_MAX, read_form
+from odfabric_api.manifests import named, own_snapshot
+from odfabric_api.page_route import PageRoute
+from odfabric_api.problems import problem_status
+from odfabric_api.web.dataset_page import dataset_frame
+from odfabric_api.web.new_dataset import ESCAPED_BYTES
+from odfabric_api.web.pages import dataset_path, page, see_other
+from odfabric_api.web.problem_places import places_of
+from odfabric_api.web.settings_manifest import settings_manifest
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/{account}/{dataset}/-/settings")
+def get_settings(request: Request, entry: WritableDataset, caller: Caller) -> Response:
+    """What may be changed, as it is."""
+    return _screen(request, entry, caller)
+
+
+@router.post("/{account}/{dataset}/-/settings")
+async def post_settings(request: Request, entry: WritableDataset, caller: Caller) -> Response:
+    """Set the sources or the transform of the manifest; with `anew` also a transform that is the same."""
+    bytes_max = node_of(request).manifest_limits.bytes_max * ESCAPED_BYTES + FORM_BYTES_MAX
+    form = await read_form(request, frozenset({"manifest", "anew"}), bytes_max=bytes_max)
+    try:
+        notice = await to_thread.run_sync(lambda: _changed(request, entry, caller, form))
+    except OdfError as error:
+        return _screen(request, entry, caller, manifest=form.get("manifest", ""), error=error)
+    return see_other(dataset_path(entry, "settings"), notice=notice)
+
+
+@router.post("/{account}/{dataset}/-/delete")
+async def post_delete(request: Request, entry: DeletableDataset, caller: Caller) -> Response:
+    """Delete the dataset whose full name was typed. An input of others is kept, and the page names them."""
+    form = await read_form(request, frozenset({"name"}))
+    try:
+        if form.get("name", "").strip() != str(entry.alias):
+            raise InvalidRequest(
+                "that is not the name of this dataset", place=Place(field="name"), hint=f"type {entry.alias}"
+            )
+        await to_thread.run_sync(partial(node_of(request).delete, entry, by=caller))
+    except OdfError as error:
+        return _screen(request, entry, caller, deletion=error)
+    return see_other(f"/{entry.alias.account}", notice="deleted")
+
+
+def _changed(request: Request, entry: CatalogEntry, caller: Subject, form: dict[str, str]) -> str:
+    """Makes the change; the notice for it."""
+    node = node_of(request)
+    placed = own_snapshot(form.get("manifest", ""), entry, limits=node.manifest_limits)
+    changed: ChangedSources | ChangedTransform
+    with placed.refusals_in_file():
+        snapshot = named(placed.snapshot, entry.alias)
+        if entry.kind is DatasetKind.ROOT:
+            changed = node.set_source(snapshot, caller)
+        else:
+            changed = node.set_transform(snapshot, caller, anew="anew" in form)
+    if changed.result is None:
+        return "unchanged"
+    if isinstance(changed, ChangedTransform) and changed.evolution is not None:
+        return changed.evolution.verdict.value
+    return "changed"
+
+
+def _screen(
+    request: Request,
+    entry: CatalogEntry,
+    caller: Subject,
+    *,
+    manifest: str | None = None,
+    error: OdfError | None = None,
+    deletion: OdfError | None = None,
+) -> Response:
+    frame = dataset_frame(request, entry, caller)
+    refused = error or deletion
+    values = {
+        "manifest": settings_manifest(frame["about"]) if manifest is None else manifest,
+        "problems": places_of(error),
+        "deletion_problems": places_of(deletion),
+        "users": deletion.users if isinstance(deletion, InUse) else (),
+        "tab": "settings",
+    }
+    status = 200 if refused is None else problem_status(refused)
+    return page(request, "publish/settings.html", {**frame, **values}, status=status, editor=True)
