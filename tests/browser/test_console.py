@@ -176,7 +176,7 @@ def test_the_same_without_scripts(world: World) -> None:
     page = world.page("ann", java_script_enabled=False)
     page.goto("/-/sql")
     page.get_by_label("A question in Spark SQL").fill("SELECT * FROM `ann/cities`")
-    page.get_by_role("button", name="Run").click()
+    page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_role("table", name="Answer")).to_be_visible()
     expect(page.get_by_role("cell", name="Bonn").first).to_be_visible()
 
