@@ -10,6 +10,7 @@ from odfabric_api.web.routes import (
     jobs,
     lineage,
     new,
+    new_file,
     new_sql,
     opening,
     push,
@@ -22,7 +23,7 @@ from odfabric_api.web.routes import (
 PAGES = tuple(
     module.router
     for module in (
-        *(files, opening, home, sql, jobs, new, new_sql),
+        *(files, opening, home, sql, jobs, new, new_file, new_sql),
         *(dataset, rows, history, lineage, push, subscriptions, settings),
     )
 )
