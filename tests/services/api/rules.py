@@ -470,6 +470,8 @@ RULES: Mapping[tuple[str, str], Rule] = {
     },
     ("GET", "/-/new"): rule(SIGNED_IN),
     ("GET", "/-/new/manifest"): rule(SIGNED_IN),
+    ("GET", "/-/new/file"): rule(SIGNED_IN),
+    ("POST", "/-/new/file"): rule(SIGNED_IN, **form(name="x", sample="a,b\n1,2\n")),
     ("GET", "/-/new/sql"): rule(SIGNED_IN),
     ("POST", "/-/new/sql"): rule(SIGNED_IN, status=400, **form(name="x", sql="SELECT 1")),
     # Whoever may not make it is told so on the form.

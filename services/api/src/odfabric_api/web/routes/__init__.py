@@ -16,6 +16,7 @@ from odfabric_api.web.routes import (
     jobs,
     lineage,
     new,
+    new_file,
     new_sql,
     opening,
     organisations,
@@ -30,7 +31,7 @@ from odfabric_api.web.routes import (
 PAGES = tuple(
     module.router
     for module in (
-        *(files, opening, home, sql, jobs, new, new_sql),
+        *(files, opening, home, sql, jobs, new, new_file, new_sql),
         *(account, account_tokens, organisations),
         *(admin, admin_accounts, admin_audit, admin_tokens),
         *(dataset, rows, history, lineage, push, subscriptions, settings, sharing),
