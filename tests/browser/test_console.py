@@ -59,6 +59,15 @@ SCREENS = {
     "history": "/ann/cities/-/history",
     "lineage": "/ann/cities/-/lineage",
     "sql": "/-/sql?query=SELECT%20*%20FROM%20%60ann/cities%60",
+    "new": "/-/new",
+    "new-manifest": "/-/new/manifest",
+    "new-sql": "/-/new/sql",
+    "new-file": "/-/new/file",
+    "push": "/ann/cities/-/push",
+    "subscriptions": "/ann/cities/-/subscriptions",
+    "dataset-jobs": "/ann/cities/-/jobs",
+    "settings": "/ann/cities.hourly/-/settings",
+    "jobs": "/-/jobs",
     "missing": "/ann/nothing-here",
 }
 

@@ -122,6 +122,7 @@ def test_a_job_that_waits_says_for_what_and_can_be_cancelled(unattended: Browser
         page = ann.get(first)
         assert "It waits for a worker to be free." in text_of(page)
         assert 'http-equiv="refresh"' in page.text
+        assert 'http-equiv="refresh"' not in ann.get(f"{first}?live=no").text
         behind = ann.get(f"/-/jobs/{second.id}")
         assert "It waits for a job of the same dataset" in text_of(behind)
         assert f'href="{first}"' in behind.text

@@ -97,7 +97,7 @@ def test_from_a_sample_of_json_to_rows(ann: httpx.Client) -> None:
     assert isinstance(source.read, ReadStepNdJson)
     ann.post("/-/new/manifest", data={"manifest": manifest, "owner": "ann"})
     pushed = ann.post("/ann/json-rows/-/push", data={"rows": rows})
-    assert "Records added 2" in text_of(pushed)
+    assert "Records added 2" in text_of(ann.get(pushed.headers["location"]))
 
 
 def test_a_parquet_file_tells_its_columns_itself(ann: httpx.Client) -> None:

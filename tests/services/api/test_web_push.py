@@ -47,8 +47,9 @@ def test_the_form_tells_scripts_and_terminals_the_same_way(site: Browsers, carl:
 
 
 def test_pasted_rows_are_committed(carl: httpx.Client) -> None:
-    answer = carl.post("/ann/readings/-/push", data={"rows": f"{GOOD}\r\n{GOOD}\r\n", "media_type": ""})
-    assert answer.status_code == 200
+    pushed = carl.post("/ann/readings/-/push", data={"rows": f"{GOOD}\r\n{GOOD}\r\n", "media_type": ""})
+    assert pushed.status_code == 303
+    answer = carl.get(pushed.headers["location"])
     assert "Records added 2" in text_of(answer)
     assert "/ann/readings/-/blocks/f1620" in answer.text
     assert field(answer, "rows").strip() == ""
@@ -85,13 +86,20 @@ def test_of_several_sources_one_is_chosen(site: Browsers) -> None:
         assert "sourceName=other" in page
         assert "<option>other</option>" in page
         answer = ann.post("/ann/two/-/push", data={"rows": GOOD, "source": "other"})
-        assert "Records added 1" in text_of(answer)
+        assert "Records added 1" in text_of(ann.get(answer.headers["location"]))
         assert "no push source" in text_of(ann.get("/ann/polled/-/push"))
 
 
 def test_more_than_a_form_takes_is_refused(carl: httpx.Client) -> None:
     answer = carl.post("/ann/readings/-/push", data={"rows": "x" * (1024 * 1024 + 20_000)})
     assert answer.status_code == 413
+
+
+def test_the_result_of_another_dataset_or_person_is_not_shown(site: Browsers, carl: httpx.Client) -> None:
+    with site.open("ann") as ann:
+        mine = ann.post("/ann/two/-/push", data={"rows": GOOD, "source": "other"}).headers["location"].partition("=")[2]
+        assert "Committed" not in text_of(ann.get(f"/ann/readings/-/push?job={mine}"))
+    assert carl.get(f"/ann/readings/-/push?job={mine}").status_code == 404
 
 
 def test_readers_do_not_push(site: Browsers) -> None:

@@ -84,7 +84,7 @@ def test_a_transform_that_the_engine_refuses_is_told_in_the_manifest(ann: httpx.
 
 def test_a_transform_can_be_computed_from_the_beginning(ann: httpx.Client) -> None:
     rows = '{"event_time":"2026-01-01T00:00:00Z","city":"Ulm","value":1}'
-    assert ann.post("/ann/readings/-/push", data={"rows": rows}).status_code == 200
+    assert ann.post("/ann/readings/-/push", data={"rows": rows}).status_code == 303
     job_done(ann, ann.post("/ann/copied/-/pull", data={}))
     path = "/ann/copied/-/settings"
     answer = ann.post(path, data={"manifest": field(ann.get(path), "manifest"), "anew": "yes"})

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from anyio import to_thread
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job
 from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.verify_dataset import VerifyOptions
 from odfabric_api.auth import Caller, FollowableDataset, Member, Subject, WritableDataset, node_of
@@ -42,9 +41,23 @@ def get_dataset_jobs(request: Request, entry: FollowableDataset, caller: Caller)
 
 
 @router.get("/-/jobs/{job_id}")
-def get_job(request: Request, caller: Member, job_id: JobId) -> Response:
-    """One job; the page loads itself again until it has ended."""
-    return _shown(request, caller, node_of(request).job(job_id, by=caller))
+def get_job(
+    request: Request,
+    caller: Member,
+    job_id: JobId,
+    live: Annotated[Literal["yes", "no"], Query(description="Whether the page loads itself again")] = "yes",
+) -> Response:
+    """One job; the page loads itself again until it has ended, or the reader wants it to stop."""
+    job = node_of(request).job(job_id, by=caller)
+    entry = next(iter(datasets_of(request, caller, [job]).values()), None)
+    values = {
+        "job": job_view(job),
+        "entry": entry,
+        "allowed": allowed_on(request, entry, caller) if entry else {},
+        "ahead": node_of(request).browsing.jobs_ahead(job, by=caller),
+        "is_live": live == "yes" and not job.status.final,
+    }
+    return page(request, "publish/job.html", values)
 
 
 @router.post("/-/jobs/{job_id}/cancel")
@@ -80,14 +93,3 @@ async def post_verify(request: Request, entry: FollowableDataset, caller: Caller
 def _listed(request: Request, caller: Subject, entry: CatalogEntry | None) -> dict[str, Any]:
     jobs = node_of(request).browsing.jobs_seen(entry, limit=JOBS_LOOKED_AT, by=caller)
     return {"jobs": [job_view(job) for job in jobs], "datasets": datasets_of(request, caller, jobs)}
-
-
-def _shown(request: Request, caller: Subject, job: Job) -> Response:
-    entry = next(iter(datasets_of(request, caller, [job]).values()), None)
-    values = {
-        "job": job_view(job),
-        "entry": entry,
-        "allowed": allowed_on(request, entry, caller) if entry else {},
-        "ahead": node_of(request).browsing.jobs_ahead(job, by=caller),
-    }
-    return page(request, "publish/job.html", values)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from odfabric.errors import InvalidRequest, OdfError, Place
@@ -21,7 +21,7 @@ from odfabric_api.page_route import PageRoute
 from odfabric_api.problems import problem_status, status_of
 from odfabric_api.sessions import public_origin
 from odfabric_api.web.dataset_page import dataset_frame
-from odfabric_api.web.pages import page, see_other
+from odfabric_api.web.pages import dataset_path, page, see_other
 from odfabric_api.web.problem_places import places_in, places_of
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -42,9 +42,18 @@ _FIELDS = frozenset({"rows", "media_type", "source"})
 
 
 @router.get("/{account}/{dataset}/-/push")
-def get_push(request: Request, entry: PushableDataset, caller: Caller) -> Response:
-    """The forms, and the same as a command."""
-    return _screen(request, entry, caller, {})
+def get_push(
+    request: Request,
+    entry: PushableDataset,
+    caller: Caller,
+    job: Annotated[str, Query(max_length=100, description="A push whose result is shown")] = "",
+) -> Response:
+    """The forms, and the same as a command. Raises NotFound for a job that the visitor may not see."""
+    pushed = node_of(request).job(job, by=caller) if job else None
+    is_shown = pushed is not None and pushed.dataset_id == entry.id and pushed.status is JobStatus.SUCCEEDED
+    return _screen(
+        request, entry, caller, {}, result=json.loads(pushed.result or "{}") if is_shown and pushed else None
+    )
 
 
 @router.post("/{account}/{dataset}/-/push")
@@ -66,7 +75,7 @@ async def post_push(request: Request, entry: PushableDataset, caller: Caller) ->
         problem = json.loads(job.error or "{}")
         return _screen(request, entry, caller, form, problems=places_in(problem), status=status_of(problem))
     if job.status is JobStatus.SUCCEEDED:
-        return _screen(request, entry, caller, {}, result=json.loads(job.result or "{}"))
+        return see_other(f"{dataset_path(entry, 'push')}?job={job.id}")
     return see_other(f"/-/jobs/{job.id}")
 
 
