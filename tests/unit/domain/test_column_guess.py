@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from datetime import date, datetime
 
 import pytest
 from hypothesis import given
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from odfabric.domain.column_guess import GuessedType, csv_rows, guess_columns, has_type, json_rows
 from odfabric.errors import InvalidData
+from odfabric_engine_spark.read.time_formats import date_format, timestamp_format
 
 NUMBERS = (
     "1",
@@ -26,7 +26,7 @@ NUMBERS = (
     "1.5",
     "1e999",
 )
-TIMES = ("2026-01-31", "2026-02-30", "2026-01-31T10:00:00Z", "2026-01-31 10:00", "2026-01-31T25:00Z")
+TIMES = ("2026-01-31", "2026-02-30", "2026-01-31T10:00:00Z", "2026-01-31 10:00", "2026-01-31 10:00:00.123456789 +02:00")
 TEXTS = ("true", "FALSE", "", " 1", "+1", "abc", 'a "b"', "two\nlines", "a,b", "NaN", "\u0661")
 LIKELY = st.one_of(*map(st.sampled_from, (NUMBERS, TIMES, TEXTS)))
 CELLS = st.one_of(LIKELY, st.text(max_size=8).filter(lambda text: "\x00" not in text and "\r" not in text))
@@ -49,9 +49,9 @@ def means_the_same(value: object, guessed: GuessedType) -> bool:
             whole = text.lstrip("-").isdecimal()
             return int(float(text)) == int(text) if whole else abs(float(text)) < float("inf")
         case GuessedType.DATE:
-            return str(date.fromisoformat(text)) == text
+            return date_format(None).days(text) is not None
         case GuessedType.TIMESTAMP:
-            return datetime.fromisoformat(text).year > 0
+            return timestamp_format(None).millis(text) is not None
 
 
 @given(st.lists(CELLS, min_size=1, max_size=12))
@@ -96,6 +96,16 @@ def test_what_is_said_of_json_is_so(values: list[object], as_array: bool) -> Non
     for misfit in column.misfits:
         wrong = [row for row in rows if row.values["a"] is not None and not has_type(row.values["a"], misfit.type)]
         assert (misfit.count, misfit.line) == (len(wrong), wrong[0].line)
+
+
+@given(
+    st.from_regex(
+        r"\A[0-9]{4}-[01][0-9]-[0-3][0-9]([Tt ][0-2][0-9]:[0-6][0-9](:[0-6][0-9](\.[0-9]{1,10})?)?( ?([Zz]|[+-][0-2][0-9]:?[0-6][0-9]))?)?\Z"
+    )
+)
+def test_times_are_those_that_the_engine_reads(text: str) -> None:
+    assert has_type(text, GuessedType.TIMESTAMP) == (timestamp_format(None).millis(text) is not None)
+    assert has_type(text, GuessedType.DATE) == (date_format(None).days(text) is not None)
 
 
 def test_the_nearest_misfit_names_its_line() -> None:
