@@ -266,9 +266,7 @@ def test_another_method_is_told_which_ones_there_are(client: httpx.Client, metho
     assert sorted(answer.headers["allow"].split(", ")) == allow.split(", ")
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/nothing", "/datasets/", "/local/x", "/local/x/tail/", "/local/x/y/z/w", "//info"]
-)
+@pytest.mark.parametrize("path", ["/nothing", "/datasets/", "/local/x", "/local/x/tail/", "/local/x/y/z/w", "//info"])
 def test_a_path_that_is_no_route_is_not_found(client: httpx.Client, path: str) -> None:
     answer = client.get(client.base_url.join(path) if path != "//info" else f"{client.base_url}/{path}")
     assert (answer.status_code, answer.json()["code"]) == (404, "not-found")

@@ -142,6 +142,7 @@ async def _answer_http(request: Request, error: Exception) -> Response:
     routes = (route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
     path = request.url.path
     allowed = {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
-    # Pages beside the routes know their own methods.
-    allow = ", ".join(sorted(allowed)) or dict(error.headers or {}).get("Allow", "")
+    # What stands beside the routes knows its own methods.
+    known = dict(error.headers or {}).get("Allow", "").split(", ")
+    allow = ", ".join(sorted(allowed.union(filter(None, known))))
     return plain_problem(405, "method-not-allowed", f"{request.method} is not allowed here", {"allow": allow})
