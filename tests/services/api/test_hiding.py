@@ -26,6 +26,7 @@ from odfabric.usecases.push_data import PushData
 from odfabric.usecases.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
 from odfabric.wiring.node_ports import intercepted
+from odfabric_api.page_route import PageRoute
 from tests.services.api.documented import ROUTES
 from tests.services.api.intercepting import Calls
 from tests.services.api.people import People, Scene
@@ -126,6 +127,8 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "another page": {"headers": {"origin": "https://elsewhere.example"}},
 }
 ANY_VARIANT = ("stranger", "pia", "ann, another dataset")
+OF_PAGES = ("valid", "wrong values", "no UTF-8", "a browser", "another page")
+"""Variants of requests for pages, which know none of the headers of the others."""
 OF_DATASETS = [
     (method, route) for route in ROUTES for method in sorted(route.methods or ()) if "{dataset" in route.path
 ]
@@ -156,7 +159,7 @@ def test_a_hidden_dataset_looks_like_a_missing_one(
     world: World, client: httpx.Client, method: str, route: APIRoute
 ) -> None:
     kept_out = world.kept_out()
-    for variant in VARIANTS:
+    for variant in OF_PAGES if isinstance(route, PageRoute) else VARIANTS:
         asked = varied(world, method, route, variant)
         for who, credential in kept_out.items():
             if variant == "valid" or who in ANY_VARIANT:

@@ -116,11 +116,13 @@ def test_everybody_gets_the_answer_of_the_policy(world: World, method: str, rout
 
 
 def scenes_of(world: World, template: str) -> list[Scene]:
-    """All owners, and every visibility, where they make a difference. A page has the policy of the routes beside it: one of an open node's is enough."""
-    if world.policy.anonymous_read and "/-" in template:
-        return [world.scenes[0]]
+    """All owners, and every visibility, where they make a difference. A page has the policy of the routes beside it: fewer of each are enough."""
+    is_page = template.startswith("/-") or "/-/" in template
     if world.policy.anonymous_read:
-        return [scene for scene in world.scenes if not scene.is_public] if "{dataset" in template else [world.scenes[0]]
+        every = "{dataset" in template and not is_page
+        return [scene for scene in world.scenes if not scene.is_public] if every else [world.scenes[0]]
+    if is_page and "{dataset" in template:
+        return [scene for scene in world.scenes if scene.is_public == (scene.owner == "organisation")][:2]
     return [scene for scene in world.scenes if "{dataset" in template or not scene.is_public]
 
 
