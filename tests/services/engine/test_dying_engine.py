@@ -140,6 +140,7 @@ def test_an_engine_that_is_about_to_end_is_not_found_running(tmp_path: Path) -> 
             start_s_max=90,
             call_s_max=600,
             query_text_bytes_max=1 << 20,
+            column_name_bytes_max=1024,
             idle_s=0,
             owner_pid=os.getpid(),
             cache_folder=class_archive(),
