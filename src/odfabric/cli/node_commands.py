@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -86,6 +85,8 @@ def up(
             "Ctrl-C ends it.",
         )
         if open_console and console:
+            import webbrowser
+
             webbrowser.open(console)
         code = supervisor.wait()
     raise typer.Exit(code)
