@@ -20,11 +20,13 @@ class _FirstForm(HTMLParser):
         self.fields: dict[str, str] = {}
         self.names: set[str] = set()
         self._inside = False
+        self._in_main = False
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
-        if tag == "form" and self.action is None:
+        self._in_main = self._in_main or tag == "main"
+        if tag == "form" and self._in_main and self.action is None:
             self.action, self.method, self._inside = given.get("action", ""), given.get("method", "get"), True
         elif self._inside and tag in ("input", "button") and "name" in given:
             self.names.add(given["name"])
