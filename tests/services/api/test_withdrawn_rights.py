@@ -273,7 +273,9 @@ def test_a_request_that_arrives_slowly_has_the_rights_of_its_end(
         looked += 1
         status, code = THREADS[thread]
         if status == 404 and "{dataset}" not in path:
-            status, code = (403, "access-denied") if thread != "role" else (answer.status_code, answer.json()["code"])
+            if thread == "role":
+                continue  # the role is one on a dataset
+            status, code = 403, "access-denied"
         assert (answer.status_code, answer.json()["code"]) == (status, code), path
     assert looked > 15
 
