@@ -6,11 +6,8 @@ Screenshots are kept in the folder that ODF_TEST_SCREENSHOTS names.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,8 +15,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from odfabric.model.account import DatasetRole
-from odfabric_api.sessions import PLAIN_COOKIE
 from tests.browser.pages import Pages
+from tests.browser.signed_in import World, keep
 from tests.services.api.people import People
 from tests.services.api.serving import Served, serving, working
 from tests.usecases.manifests import DERIVED, ROOT
@@ -58,21 +55,6 @@ SCREENS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    people: People
-    served: Served
-    pages: Pages
-
-    def page(self, name: str | None, **options: Any) -> Page:
-        """A page of a browser in which somebody is signed in, or nobody."""
-        page = self.pages(base_url=self.served.url, **options)
-        if name is not None:
-            cookie = {"name": PLAIN_COOKIE, "value": self.people.session(name), "url": self.served.url}
-            page.context.add_cookies([cookie])  # type: ignore[list-item]
-        return page
-
-
 def described(payload: str) -> str:
     text = json.dumps(payload)
     return f"""
@@ -105,13 +87,6 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[People, Ser
 @pytest.fixture
 def world(node: tuple[People, Served], pages: Pages) -> World:
     return World(*node, pages)
-
-
-def keep(page: Page, name: str) -> None:
-    """A screenshot for whoever looks at them."""
-    folder = os.environ.get("ODF_TEST_SCREENSHOTS")
-    if folder:
-        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

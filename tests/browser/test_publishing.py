@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from odfabric_api.sessions import PLAIN_COOKIE
 from tests.browser.pages import Pages
+from tests.browser.signed_in import World
 from tests.services.api.people import People
 from tests.services.api.serving import Served, serving, working
 
@@ -25,11 +25,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[People, Ser
 
 @pytest.fixture
 def ann(node: tuple[People, Served], pages: Pages) -> Page:
-    people, served = node
-    page = pages(base_url=served.url)
-    cookie = {"name": PLAIN_COOKIE, "value": people.session("ann"), "url": served.url}
-    page.context.add_cookies([cookie])  # type: ignore[list-item]
-    return page
+    return World(*node, pages).page("ann")
 
 
 def test_from_a_file_to_its_rows(ann: Page, pages: Pages, tmp_path: Path) -> None:

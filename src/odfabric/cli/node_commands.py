@@ -14,7 +14,7 @@ from odfabric.cli.context import context_of
 from odfabric.errors import InvalidRequest, Place
 
 if TYPE_CHECKING:
-    from odfabric.settings import Settings
+    from odfabric.wiring import Node
 
 
 def register(app: typer.Typer) -> None:
@@ -40,6 +40,7 @@ def up(
     """Run an embedded node in the foreground; Ctrl-C ends all of it."""
     from odfabric.cli.supervise import Supervisor
     from odfabric.settings import read_settings
+    from odfabric.wiring import open_node
 
     given = context_of(context)
     output = given.output
@@ -58,8 +59,8 @@ def up(
     supervisor = Supervisor(settings, host=host, port=port, say=output.say)
     supervisor.heed_signals()
     with supervisor.running() as node:
-        setup = first_admin_link(settings, node.url)
-        console = console_link(settings, node.url)
+        with open_node(settings) as own:
+            setup, console = first_admin_link(own, node.url), console_link(own, node.url)
         told = {**node.to_value(), "setup": setup, "console": console}
         if ready_file:
             path = Path(ready_file)
@@ -120,27 +121,23 @@ def demo(
     raise typer.Exit(run_demo(given.output, keep=Path(keep).absolute() if keep else None, node=node, console=console))
 
 
-def first_admin_link(settings: Settings, url: str) -> str | None:
+def first_admin_link(node: Node, url: str) -> str | None:
     """The link by which the first admin makes an account, while there is none; one of an earlier start is worth nothing then."""
     from odfabric.cli.node_connection import origin_of
     from odfabric.usecases.people.invitations import first_admin
     from odfabric.usecases.people.values import invitation_url
-    from odfabric.wiring import open_node
 
-    with open_node(settings) as node:
-        issued = first_admin(ports=node.people)
-    return invitation_url(origin_of(settings.public_url or url), issued.code) if issued else None
+    issued = first_admin(ports=node.people)
+    return invitation_url(origin_of(node.settings.public_url or url), issued.code) if issued else None
 
 
-def console_link(settings: Settings, url: str) -> str | None:
+def console_link(node: Node, url: str) -> str | None:
     """The link that opens the console without a password, of a node that only this machine reaches."""
     from odfabric.usecases.people.opening_link import issue_opening_link
-    from odfabric.wiring import open_node
 
-    if settings.public_url is not None or (urlsplit(url).hostname or "") not in ("127.0.0.1", "localhost", "::1"):
+    if node.settings.public_url is not None or urlsplit(url).hostname not in ("127.0.0.1", "localhost", "::1"):
         return None
-    with open_node(settings) as node:
-        code = issue_opening_link(ports=node.people)
+    code = issue_opening_link(ports=node.people)
     return f"{url}/-/open?code={code}" if code else None
 
 

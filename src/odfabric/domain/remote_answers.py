@@ -27,7 +27,7 @@ def failed_answer(
 ) -> OdfError:
     """The error for an answer that is not what was asked for.
 
-    `url` is shown, so it has no secrets; `what` was asked for, by the `name` that is told where it is not there (default: the URL). `said`
+    `url` is shown, so it has no secrets; `what` was asked for; a NotFound names it by `name` (default: the URL). `said`
     is the beginning of the answer's body, `retry_after_s` when the server wants to be asked again.
     """
     message = f"{url}: HTTP request failed with status code {status}" + (f", message: {said}" if said else "")

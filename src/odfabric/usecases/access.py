@@ -7,7 +7,7 @@ that does not exist. Not here: the rules (`domain.access`), credentials (`usecas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from odfabric.domain.access import (
@@ -81,6 +81,12 @@ class Access:
     def allows(self, subject: Subject, action: Action, entry: CatalogEntry) -> bool:
         """Whether the subject may do this to the dataset."""
         return self.verdict(subject, action, entry) is Verdict.ALLOWED
+
+    def allowed(self, subject: Subject, entry: CatalogEntry, actions: Iterable[Action]) -> frozenset[Action]:
+        """Those of the actions that the subject may do to the dataset, by one look at the grants."""
+        owner, grants = owner_of(entry.alias), self.grants(entry.id, subject)
+        verdicts = {action: self.policy.decide(subject, action, entry.id, owner, grants) for action in actions}
+        return frozenset(action for action, verdict in verdicts.items() if verdict is Verdict.ALLOWED)
 
     def require(self, subject: Subject, action: Action, entry: CatalogEntry, *, shown: str | None = None) -> None:
         """Raises NotFound if the subject may not read the dataset, Unauthenticated or AccessDenied if it may, but not do this.

@@ -16,10 +16,9 @@ from odfabric.domain.transform_plan import transform_inputs
 from odfabric.errors import AlreadyExists, InUse, NotFound
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.account import EVERYONE, DatasetRole, Grant, Visibility
-from odfabric.model.commit import CatalogEntry, Head
+from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.manifest import DatasetSnapshot
-from odfabric.model.metadata import DatasetKind
 from odfabric.model.multihash import Multihash
 from odfabric.ports.clock import Clock
 from odfabric.ports.dataset_keys import DatasetKeys
@@ -28,6 +27,7 @@ from odfabric.ports.exchange import Exchange
 from odfabric.usecases.access import Access
 from odfabric.usecases.account_quotas import AccountQuotas
 from odfabric.usecases.commit import Commits
+from odfabric.usecases.derivatives import derivatives, inputs_at
 from odfabric.usecases.expected_columns import ExpectedColumns
 from odfabric.usecases.judge_source import SourceJudge
 from odfabric.usecases.judge_transform import refuse_problems, validate_request
@@ -141,33 +141,13 @@ def _check_transform(state: ChainState, expected: ExpectedColumns) -> tuple[Data
 def _refuse_readers(entry: CatalogEntry, looked_at: dict[DatasetId, Multihash], repository: Repository) -> None:
     """Raises InUse. `looked_at` are heads of datasets that do not read it, and is added to."""
     readers = []
-    for other in _all_entries(repository):
-        head = repository.chains.head(other.id) if other.kind is DatasetKind.DERIVATIVE else None
+    for other in derivatives(repository):
+        head = repository.chains.head(other.id)
         if head is None or looked_at.get(other.id) == head.hash or other.id == entry.id:
             continue  # a copy may name itself, and goes all the same
-        if entry.id in _inputs_of(other, head, repository):
+        if entry.id in inputs_at(other, head, repository):
             readers.append(other)
         looked_at[other.id] = head.hash
     if readers:
         names = tuple(str(other.alias) for other in readers)
         raise InUse(f"{entry.alias} is an input of {', '.join(names)}", users=names, hint="delete those first")
-
-
-def _all_entries(repository: Repository) -> list[CatalogEntry]:
-    entries: list[CatalogEntry] = []
-    after: DatasetAlias | None = None
-    while page := repository.catalog.page(after=after, limit=1000):
-        entries.extend(page)
-        after = page[-1].alias
-    return entries
-
-
-def _inputs_of(entry: CatalogEntry, head: Head, repository: Repository) -> set[DatasetId]:
-    try:
-        state = repository.state(entry.id, head.hash)
-    except NotFound:
-        return set()  # deleted meanwhile
-    if state.transform is None:
-        return set()
-    refs = (parse_dataset_ref(declared.dataset_ref) for declared in state.transform.event.inputs)
-    return {ref for ref in refs if isinstance(ref, DatasetId)}

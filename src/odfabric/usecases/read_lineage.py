@@ -6,20 +6,15 @@ in depth and number; not here: how it is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from odfabric.errors import NotFound
-from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.identity import DatasetAlias, DatasetId
-from odfabric.model.metadata import DatasetKind
-from odfabric.usecases.describe_dataset import declared_inputs
+from odfabric.model.identity import DatasetId
+from odfabric.usecases.derivatives import derivatives, inputs_at
 from odfabric.usecases.repository import Repository
 
 DATASETS_MAX = 200
 """Most datasets of one answer."""
-PAGE_ENTRIES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +45,7 @@ def read_lineage(entry: CatalogEntry, *, depth: int, repository: Repository) -> 
     entries = {entry.id: entry}
     levels = {entry.id: 0}
     edges: dict[tuple[DatasetId, DatasetId], LineageEdge] = {}
-    hidden = len(inputs_of(entry, repository)) - len(visible_inputs(entry, repository))
+    hidden = len(_inputs_of(entry, repository)) - len(visible_inputs(entry, repository))
     known = _readers(repository)
     for direction in (-1, 1):
         frontier = [entry]
@@ -70,16 +65,9 @@ def read_lineage(entry: CatalogEntry, *, depth: int, repository: Repository) -> 
     return Lineage(levels, entries, kept, hidden, is_cut=len(kept) < len(edges))
 
 
-def inputs_of(entry: CatalogEntry, repository: Repository) -> tuple[DatasetId, ...]:
-    """The inputs that the transform in force declares, each once."""
-    _, state = repository.current(entry.id)
-    refs = (parse_dataset_ref(each.dataset_ref) for each in declared_inputs(state))
-    return tuple(dict.fromkeys(ref for ref in refs if isinstance(ref, DatasetId)))
-
-
 def visible_inputs(entry: CatalogEntry, repository: Repository) -> list[CatalogEntry]:
-    """Those of them that the reader may read."""
-    found = (repository.find(dataset) for dataset in inputs_of(entry, repository))
+    """The inputs of its transform that the reader may read."""
+    found = (repository.find(dataset) for dataset in _inputs_of(entry, repository))
     return [each for each in found if each is not None]
 
 
@@ -92,21 +80,15 @@ def query_of(entry: CatalogEntry, repository: Repository) -> str:
     return "\n\n".join(f"-- {step.alias}\n{step.query}" if step.alias else step.query for step in steps)
 
 
+def _inputs_of(entry: CatalogEntry, repository: Repository) -> tuple[DatasetId, ...]:
+    head = repository.chains.head(entry.id)
+    return () if head is None else inputs_at(entry, head, repository)
+
+
 def _readers(repository: Repository) -> dict[DatasetId, list[CatalogEntry]]:
     """By dataset, the derivative datasets that read it."""
     found: dict[DatasetId, list[CatalogEntry]] = {}
-    for entry in _derivatives(repository):
-        try:
-            inputs = inputs_of(entry, repository)
-        except NotFound:
-            continue  # deleted meanwhile
-        for dataset in inputs:
+    for entry in derivatives(repository):
+        for dataset in _inputs_of(entry, repository):
             found.setdefault(dataset, []).append(entry)
     return found
-
-
-def _derivatives(repository: Repository) -> Iterator[CatalogEntry]:
-    after: DatasetAlias | None = None
-    while page := repository.catalog.page(kind=DatasetKind.DERIVATIVE, after=after, limit=PAGE_ENTRIES):
-        yield from page
-        after = page[-1].alias

@@ -26,7 +26,7 @@ class Browsers:
     served: Served
 
     def open(self, name: str | None) -> httpx.Client:
-        """A browser in which somebody is signed in anew, or nobody; to be closed by the caller."""
+        """A browser with a new session of somebody, or with none; to be closed by the caller."""
         cookies = {PLAIN_COOKIE: self.people.session(name)} if name else {}
         headers = {
             "accept": "text/html,application/xhtml+xml",

@@ -381,7 +381,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/-/open"): Rule(needs=(), allowed=(MISSING,)),
     ("GET", "/"): rule(ANYBODY),
     ("GET", "/-/sql"): rule(ANYBODY),
-    ("POST", "/-/sql"): rule(ANYBODY, status=400, **form(query="select nothing")),
+    ("POST", "/-/sql"): rule(ANYBODY, status=400, code="invalid-query", **form(query="select nothing")),
     ("GET", "/{account}"): Rule(needs=(ANYBODY,), allowed=((200, ""), MISSING)),
     ("GET", "/{account}/{dataset}"): rule(READ),
     ("GET", "/{account}/{dataset}/-/rows"): rule(READ),
@@ -473,11 +473,11 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/-/new/file"): rule(SIGNED_IN),
     ("POST", "/-/new/file"): rule(SIGNED_IN, **form(name="x", sample="a,b\n1,2\n")),
     ("GET", "/-/new/sql"): rule(SIGNED_IN),
-    ("POST", "/-/new/sql"): rule(SIGNED_IN, status=400, **form(name="x", sql="SELECT 1")),
+    ("POST", "/-/new/sql"): rule(SIGNED_IN, status=400, code="invalid-request", **form(name="x", sql="SELECT 1")),
     # Whoever may not make it is told so on the form.
     ("POST", "/-/new/manifest"): Rule(
         needs=(SIGNED_IN,),
-        allowed=((409, ""), (403, "")),
+        allowed=((409, "already-exists"), (403, "access-denied")),
         body=lambda scene: urlencode({"manifest": _manifest(ROOT)(scene)}),
         headers=FORM,
     ),
@@ -490,10 +490,12 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("POST", "/{account}/{dataset}/-/pull"): rule(WRITE, status=303, **form()),
     ("POST", "/{account}/{dataset}/-/verify"): rule(FOLLOW, status=303, **form()),
     ("GET", "/{account}/{dataset}/-/push"): rule(PUSH),
-    ("POST", "/{account}/{dataset}/-/push"): rule(PUSH, status=415, **form(rows="x", media_type="image/png")),
+    ("POST", "/{account}/{dataset}/-/push"): rule(
+        PUSH, status=415, code="unsupported-media-type", **form(rows="x", media_type="image/png")
+    ),
     ("GET", "/{account}/{dataset}/-/subscriptions"): rule(FOLLOW),
     ("POST", "/{account}/{dataset}/-/subscriptions"): rule(
-        FOLLOW, status=400, **form(url="https://a.example/x", secret="weak")
+        FOLLOW, status=400, code="invalid-request", **form(url="https://a.example/x", secret="weak")
     ),
     ("GET", "/{account}/{dataset}/-/subscriptions/{subscription_id}"): rule(
         FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}
@@ -502,7 +504,11 @@ RULES: Mapping[tuple[str, str], Rule] = {
         FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}, **form()
     ),
     ("GET", "/{account}/{dataset}/-/settings"): rule(WRITE),
-    ("POST", "/{account}/{dataset}/-/settings"): rule(WRITE, status=422, **form(manifest="kind: Other")),
-    ("POST", "/{account}/{dataset}/-/delete"): rule(OnDataset(Action.DELETE), status=400, **form(name="another/name")),
+    ("POST", "/{account}/{dataset}/-/settings"): rule(
+        WRITE, status=422, code="invalid-manifest", **form(manifest="kind: Other")
+    ),
+    ("POST", "/{account}/{dataset}/-/delete"): rule(
+        OnDataset(Action.DELETE), status=400, code="invalid-request", **form(confirm="another/name")
+    ),
 }
 """By method and path template. A route without an entry fails `test_matrix`."""

@@ -99,7 +99,8 @@ def test_up_shows_a_link_until_there_is_an_admin(
     odf: Command, enrol: Enrol, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def shown() -> str | None:
-        return first_admin_link(read_settings(workspace=workspace), "http://127.0.0.1:8080")
+        with open_node(read_settings(workspace=workspace)) as node:
+            return first_admin_link(node, "http://127.0.0.1:8080")
 
     first, second = shown(), shown()
     assert first is not None

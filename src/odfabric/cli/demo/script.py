@@ -35,6 +35,7 @@ from odfabric.cli.output import Output
 from odfabric.cli.supervise import RunningNode, Supervisor
 from odfabric.errors import Corrupt
 from odfabric.settings import Settings
+from odfabric.wiring import Node, open_node
 
 DELIVERIES_S_MAX = 60.0
 SHARED = "flights.hourly"
@@ -58,12 +59,12 @@ def run_demo(
     *,
     keep: Path | None,
     node: DemoNode | None = None,
-    console: Callable[[Settings, str], str | None] | None = None,
+    console: Callable[[Node, str], str | None] | None = None,
 ) -> int:
     """Run it, on a node of its own if none is given; the exit code.
 
     Workspaces are removed at the end unless `keep` names a folder for them. With `console`, which makes the link that opens the console of
-    the node with these settings and this address, the node serves on until somebody interrupts it.
+    the node at this address, the node serves on until somebody interrupts it.
     """
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
@@ -80,7 +81,7 @@ class _Demo:
         folder: Path,
         output: Output,
         given: DemoNode | None,
-        console: Callable[[Settings, str], str | None] | None,
+        console: Callable[[Node, str], str | None] | None,
     ) -> None:
         self._folder = folder
         self._console = console
@@ -220,9 +221,10 @@ class _Demo:
             "`./odf demo --keep DIR` and then `ODF_WORKSPACE=DIR/first ./odf up --open` to look at all this in a browser."
         )
 
-    def _look_around(self, node: RunningNode, console: Callable[[Settings, str], str | None]) -> None:
+    def _look_around(self, node: RunningNode, console: Callable[[Node, str], str | None]) -> None:
         """Serve on, so that somebody can look at the datasets in a browser."""
-        link = console(Settings(workspace=self._folder / "first", **EMBEDDED), node.url)
+        with open_node(Settings(workspace=self._folder / "first", **EMBEDDED)) as own:
+            link = console(own, node.url)
         self._say(
             f"\nLook at it: {link or node.url}\n"
             "  flights.hourly, Lineage: which datasets it comes from, and the SQL between them.\n"

@@ -1,6 +1,6 @@
 """Browser sessions of an account: where somebody is signed in, and ending that.
 
-A session is an access token; whence it was opened is told by the audit, as long as its entry is kept in the log.
+A session is an access token. The audit log says from which address it was opened, as long as it keeps that entry.
 """
 
 from __future__ import annotations

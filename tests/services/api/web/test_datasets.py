@@ -260,6 +260,15 @@ def test_whoever_must_sign_in_is_led_there_and_back(world: World, stranger: http
     assert "/login?then=%2Fann%2Fprivate-one" in hidden.text
 
 
+def test_whoever_sent_a_form_is_led_back_to_its_page(world: World, stranger: httpx.Client) -> None:
+    for came_from, back in (
+        (f"{world.served.url}/ann/cities/-/rows?skip=1", "/ann/cities/-/rows%3Fskip%3D1"),
+        ("https://elsewhere.example/x", "/x"),
+    ):
+        answer = stranger.post("/ann/cities/-/verify", headers={"referer": came_from})
+        assert (answer.status_code, answer.headers["location"]) == (303, f"/login?then={back}")
+
+
 def test_a_session_that_ended_leaves_the_public_pages(world: World) -> None:
     token, text = world.people.issue("rita", kind=TokenKind.SESSION)
     with world.browser(None) as rita:

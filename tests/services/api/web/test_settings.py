@@ -93,7 +93,7 @@ def test_a_transform_can_be_computed_from_the_beginning(ann: httpx.Client) -> No
 
 
 def test_an_input_of_others_is_kept_and_they_are_named(ann: httpx.Client) -> None:
-    answer = ann.post("/ann/readings/-/delete", data={"name": "ann/readings"})
+    answer = ann.post("/ann/readings/-/delete", data={"confirm": "ann/readings"})
     assert answer.status_code == 409
     assert "is an input of ann/copied" in alert_of(answer)
     assert 'href="/ann/copied"' in answer.text
@@ -103,11 +103,11 @@ def test_an_input_of_others_is_kept_and_they_are_named(ann: httpx.Client) -> Non
 def test_deleting_asks_for_the_whole_name(site: Browsers, ann: httpx.Client) -> None:
     site.people.add("ann", "going")
     for name in ("", "going", "ann/Going", "ann/readings"):
-        answer = ann.post("/ann/going/-/delete", data={"name": name})
+        answer = ann.post("/ann/going/-/delete", data={"confirm": name})
         assert answer.status_code == 400
         assert "type ann/going" in alert_of(answer)
     assert ann.get("/ann/going").status_code == 200
-    answer = ann.post("/ann/going/-/delete", data={"name": "ann/going"})
+    answer = ann.post("/ann/going/-/delete", data={"confirm": "ann/going"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/ann?done=deleted")
     assert ann.get("/ann/going").status_code == 404
     assert "The dataset is deleted." in text_of(ann.get("/ann?done=deleted"))

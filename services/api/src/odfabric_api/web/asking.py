@@ -11,7 +11,12 @@ from odfabric.errors import InvalidRequest
 from odfabric.formats.multihash import parse_multihash
 from odfabric.usecases.query_data import PinnedDataset, QueryData
 from odfabric.usecases.query_document import QueryForm
+from odfabric.wiring.browsing import Search
 from odfabric_api.auth import Subject, node_of
+
+DATASETS_COMPLETED = 100
+COLUMNS_OF_MAX = 30
+"""Of so many datasets the editor completes columns too."""
 
 
 def pins_of(request: Request, caller: Subject, text: str) -> tuple[PinnedDataset, ...] | None:
@@ -25,6 +30,15 @@ def pins_of(request: Request, caller: Subject, text: str) -> tuple[PinnedDataset
         entry = node_of(request).access.find(caller, Action.READ, account, name)
         found.append(PinnedDataset(id=entry.id, alias=alias, block_hash=parse_multihash(block)))
     return tuple(found) or None
+
+
+def completed(request: Request, caller: Subject) -> dict[str, list[str]]:
+    """What the SQL editor completes: names of the datasets that were changed last, and columns of the first of them."""
+    browsing = node_of(request).browsing
+    found = [each.entry for each in browsing.search(Search(newest=True, limit=DATASETS_COMPLETED), by=caller)]
+    known = [browsing.column_names(entry, by=caller) for entry in found[:COLUMNS_OF_MAX]]
+    unknown: list[list[str]] = [[]] * (len(found) - len(known))
+    return {str(entry.alias): columns for entry, columns in zip(found, known + unknown, strict=True)}
 
 
 def ask(

@@ -28,5 +28,5 @@ def dataset_frame(request: Request, entry: CatalogEntry, caller: Subject) -> dic
 
 def allowed_on(request: Request, entry: CatalogEntry, caller: Subject) -> dict[str, bool]:
     """What the visitor may do with a dataset, by the names of templates."""
-    access = node_of(request).access
-    return {name: access.allows(caller, action, entry) for name, action in _ACTIONS.items()}
+    allowed = node_of(request).access.allowed(caller, entry, _ACTIONS.values())
+    return {name: action in allowed for name, action in _ACTIONS.items()}

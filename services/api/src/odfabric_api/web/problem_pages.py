@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from fastapi import Request
 from starlette.responses import RedirectResponse, Response
@@ -16,8 +16,9 @@ from odfabric_api.web.pages import page
 def problem_page(request: Request, error: OdfError) -> Response:
     """The page of an error; somebody who only has to sign in is led there and back."""
     if isinstance(error, Unauthenticated) and "authorization" not in request.headers:
-        back = request.url.path if request.method in ("GET", "HEAD") else request.headers.get("referer", "/")
-        then = quote(f"{back}?{request.url.query}" if request.url.query and back == request.url.path else back)
+        # Whoever sent a form goes back to the page that it was on.
+        back = urlsplit(str(request.url) if request.method == "GET" else request.headers.get("referer", "/"))
+        then = quote(f"{back.path}?{back.query}" if back.query else back.path)
         return RedirectResponse(f"/login?then={then}", status_code=303)
     document = problem_document(error)
     return plain_problem_page(

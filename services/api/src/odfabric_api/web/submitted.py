@@ -30,12 +30,17 @@ def answered(request: Request, act: Callable[[], Response], again: Again) -> Res
     try:
         return act()
     except OdfError as error:
-        status = problem_status(error)
-        if status >= 500 or not shows_page(request):
-            raise
-        shown = again(error, status)
-        shown.background = audit_task(request, error)
-        return shown
+        return shown_again(request, error, again)
+
+
+def shown_again(request: Request, error: OdfError, again: Again) -> Response:
+    """The form again after a refusal. Raises the error if no form can show it."""
+    status = problem_status(error)
+    if status >= 500 or not shows_page(request):
+        raise error
+    shown = again(error, status)
+    shown.background = audit_task(request, error)
+    return shown
 
 
 def version_in(form: dict[str, str]) -> int | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
@@ -11,7 +11,8 @@ from starlette.responses import Response
 from odfabric.formats.manifest_yaml import block_to_manifest
 from odfabric.formats.multihash import parse_multihash
 from odfabric.formats.yaml_writer import dump_yaml
-from odfabric_api.auth import Caller, ReadableDataset, node_of, querying
+from odfabric.model.commit import CatalogEntry
+from odfabric_api.auth import Caller, ReadableDataset, Subject, node_of, querying
 from odfabric_api.capacity import Capacity
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.dataset_page import dataset_frame
@@ -64,30 +65,37 @@ async def get_comparison(
     newer: Annotated[str, Query(max_length=200)],
 ) -> Response:
     """What came between two blocks: how many rows were appended, retracted and corrected, and by which blocks."""
-    capacity: Capacity = request.app.state.capacity
 
-    def render() -> Response:
+    def values() -> dict[str, Any]:
         browsing = node_of(request).browsing
-        found = browsing.compare(entry, parse_multihash(older), parse_multihash(newer), by=caller)
-        return page(
-            request, "compare.html", {**dataset_frame(request, entry, caller), "found": found, "tab": "history"}
-        )
+        return {"found": browsing.compare(entry, parse_multihash(older), parse_multihash(newer), by=caller)}
 
-    with querying(request, caller):
-        return await capacity.run_query(render)
+    return await _as_query(request, entry, caller, "compare.html", values)
 
 
 @router.get("/{account}/{dataset}/-/blocks/{block}")
-def get_block(
+async def get_block(
     request: Request, entry: ReadableDataset, caller: Caller, block: Annotated[str, Path(max_length=200)]
 ) -> Response:
     """One block: its event as YAML, its neighbours, and how many rows it appends, retracts and corrects."""
-    node = node_of(request)
-    found = node.browsing.block(entry, parse_multihash(block), by=caller)
-    operations = node.browsing.operations(entry, found.data, by=caller) if found.data else None
-    values = {
-        "found": found,
-        "counted": operations,
-        "yaml": dump_yaml(block_to_manifest(found.block)),
-    }
-    return page(request, "block.html", {**dataset_frame(request, entry, caller), **values, "tab": "history"})
+
+    def values() -> dict[str, Any]:
+        browsing = node_of(request).browsing
+        found = browsing.block(entry, parse_multihash(block), by=caller)
+        operations = browsing.operations(entry, found.data, by=caller) if found.data else None
+        return {"found": found, "counted": operations, "yaml": dump_yaml(block_to_manifest(found.block))}
+
+    return await _as_query(request, entry, caller, "block.html", values)
+
+
+async def _as_query(
+    request: Request, entry: CatalogEntry, caller: Subject, template: str, values: Callable[[], dict[str, Any]]
+) -> Response:
+    """A page that reads slices, which is as much work as a query and has a place among those."""
+    capacity: Capacity = request.app.state.capacity
+
+    def render() -> Response:
+        return page(request, template, {**dataset_frame(request, entry, caller), **values(), "tab": "history"})
+
+    with querying(request, caller):
+        return await capacity.run_query(render)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from anyio import to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -12,10 +11,10 @@ from odfabric_api.auth import Member, Subject, node_of
 from odfabric_api.forms import FORM_BYTES_MAX, read_form
 from odfabric_api.manifests import named, one_snapshot
 from odfabric_api.page_route import PageRoute
-from odfabric_api.problems import problem_status
 from odfabric_api.web.new_dataset import ESCAPED_BYTES, OWNER_FIELDS, owner_values, under_owner, visibility_of
 from odfabric_api.web.pages import dataset_path, page, see_other
 from odfabric_api.web.problem_places import places_of
+from odfabric_api.web.submitted import submitted
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -39,15 +38,18 @@ async def post_manifest(request: Request, caller: Member) -> Response:
     """Make the dataset; it leads to the dataset, or with `then=push` to where its first file is pushed."""
     bytes_max = node_of(request).manifest_limits.bytes_max * ESCAPED_BYTES + FORM_BYTES_MAX
     form = await read_form(request, _FIELDS, bytes_max=bytes_max)
-    try:
-        entry = await to_thread.run_sync(lambda: _made(request, caller, form))
-    except OdfError as error:
-        return manifest_form(request, caller, form, error=error)
-    return see_other(dataset_path(entry, *(["push"] if form.get("then") == "push" else [])))
+
+    def act() -> Response:
+        entry = _made(request, caller, form)
+        return see_other(dataset_path(entry, *(["push"] if form.get("then") == "push" else [])))
+
+    return await submitted(
+        request, act, lambda error, status: manifest_form(request, caller, form, error=error, status=status)
+    )
 
 
 def manifest_form(
-    request: Request, caller: Subject, form: dict[str, str], *, error: OdfError | None = None
+    request: Request, caller: Subject, form: dict[str, str], *, error: OdfError | None = None, status: int = 200
 ) -> Response:
     """The form with what was typed, and what is wrong with it."""
     values = {
@@ -56,7 +58,6 @@ def manifest_form(
         "problems": places_of(error),
         **owner_values(request, caller, form),
     }
-    status = 200 if error is None else problem_status(error)
     return page(request, "publish/new_manifest.html", values, status=status, editor=True)
 
 

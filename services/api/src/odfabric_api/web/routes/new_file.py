@@ -12,7 +12,6 @@ from odfabric.usecases.draft_source import FileFormat, draft_source
 from odfabric_api.auth import Member, Subject
 from odfabric_api.forms import read_form
 from odfabric_api.page_route import PageRoute
-from odfabric_api.problems import problem_status
 from odfabric_api.web.file_form import (
     FIELDS,
     FIELDS_MAX,
@@ -24,10 +23,11 @@ from odfabric_api.web.file_form import (
     format_of,
     guessed_columns,
 )
-from odfabric_api.web.new_dataset import alias_of, owner_values
+from odfabric_api.web.new_dataset import OWNER_FIELDS, alias_of, owner_values
 from odfabric_api.web.pages import page
 from odfabric_api.web.problem_places import places_of
 from odfabric_api.web.routes.new import manifest_form
+from odfabric_api.web.submitted import answered
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -51,22 +51,31 @@ async def post_new_file(request: Request, caller: Member) -> Response:
 
 def _answered(request: Request, caller: Subject, form: dict[str, str]) -> Response:
     columns: list[FormColumn] = []
-    try:
+
+    def act() -> Response:
         tells_columns = format_of(form) is FileFormat.PARQUET
-        columns = [] if tells_columns else chosen_columns(form)
-        if not tells_columns and (form.get("action") == "columns" or not columns):
-            return _screen(request, caller, form, guessed_columns(form))
+        if not tells_columns:
+            columns.extend(chosen_columns(form))
+            if form.get("action") == "columns" or not columns:
+                return _screen(request, caller, form, guessed_columns(form))
         snapshot = draft_source(draft_of(form, alias_of(form), columns))
-    except OdfError as error:
-        return _screen(request, caller, form, columns, error=error)
-    made = {"manifest": dump_yaml(snapshot_to_manifest(snapshot)), "then": "push"}
-    return manifest_form(
-        request, caller, {**made, **{name: form[name] for name in ("owner", "visibility") if name in form}}
+        made = {"manifest": dump_yaml(snapshot_to_manifest(snapshot)), "then": "push"}
+        kept = {name: form[name] for name in OWNER_FIELDS if name in form}
+        return manifest_form(request, caller, {**made, **kept})
+
+    return answered(
+        request, act, lambda error, status: _screen(request, caller, form, columns, error=error, status=status)
     )
 
 
 def _screen(
-    request: Request, caller: Subject, form: dict[str, str], columns: list[FormColumn], *, error: OdfError | None = None
+    request: Request,
+    caller: Subject,
+    form: dict[str, str],
+    columns: list[FormColumn],
+    *,
+    error: OdfError | None = None,
+    status: int = 200,
 ) -> Response:
     values = {**form_values(form, columns), **owner_values(request, caller, form), "problems": places_of(error)}
-    return page(request, "publish/new_file.html", values, status=200 if error is None else problem_status(error))
+    return page(request, "publish/new_file.html", values, status=status)

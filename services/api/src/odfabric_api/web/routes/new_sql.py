@@ -15,22 +15,20 @@ from odfabric.model.engine import KeptBy, ValidateResult
 from odfabric.model.job import Job
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.usecases.pull_dataset import PullRequest
-from odfabric.wiring.browsing import Search
 from odfabric.wiring.drafts import DraftVerbs
 from odfabric_api.auth import Member, Subject, node_of, querying
 from odfabric_api.capacity import Capacity
 from odfabric_api.forms import read_form
 from odfabric_api.page_route import PageRoute
-from odfabric_api.problems import problem_status
+from odfabric_api.web.asking import completed
 from odfabric_api.web.new_dataset import OWNER_FIELDS, alias_of, owner_values, visibility_of
 from odfabric_api.web.pages import page, see_other
 from odfabric_api.web.problem_places import places_of
+from odfabric_api.web.submitted import answered
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _FIELDS = frozenset({"name", "sql", "action"}) | OWNER_FIELDS
-DATASETS_COMPLETED = 100
-"""Datasets whose names the editor knows, those that were changed last."""
 
 
 @router.get("/-/new/sql")
@@ -46,19 +44,19 @@ async def post_new_sql(request: Request, caller: Member) -> Response:
     form = await read_form(request, _FIELDS, bytes_max=node.settings.query_body_bytes_max)
     capacity: Capacity = request.app.state.capacity
 
-    def run() -> Response:
-        try:
-            snapshot = DraftVerbs(node).draft(alias_of(form), form.get("sql", ""), by=caller)
-            if form.get("action") == "check":
-                result = DraftVerbs(node).judge(snapshot, by=caller)
-                return _screen(request, caller, form, judged=_judged(snapshot, result))
-            return see_other(f"/-/jobs/{_made(request, caller, form, snapshot).id}")
-        except OdfError as error:
-            return _screen(request, caller, form, error=error)
+    def act() -> Response:
+        snapshot = DraftVerbs(node).draft(alias_of(form), form.get("sql", ""), by=caller)
+        if form.get("action") == "check":
+            result = DraftVerbs(node).judge(snapshot, by=caller)
+            return _screen(request, caller, form, judged=_judged(snapshot, result))
+        return see_other(f"/-/jobs/{_made(request, caller, form, snapshot).id}")
+
+    def again(error: OdfError, status: int) -> Response:
+        return _screen(request, caller, form, error=error, status=status)
 
     # The engine judges it, as it does queries.
     with querying(request, caller):
-        return await capacity.run_query(run)
+        return await capacity.run_query(lambda: answered(request, act, again))
 
 
 def _made(request: Request, caller: Subject, form: dict[str, str], snapshot: DatasetSnapshot) -> Job:
@@ -95,15 +93,14 @@ def _screen(
     *,
     judged: dict[str, Any] | None = None,
     error: OdfError | None = None,
+    status: int = 200,
 ) -> Response:
-    found = node_of(request).browsing.search(Search(newest=True, limit=DATASETS_COMPLETED), by=caller)
     values = {
         "name": form.get("name", ""),
         "sql": form.get("sql", ""),
         "judged": judged,
         "problems": places_of(error, in_query=True),
-        "known": {str(each.entry.alias): [] for each in found},
+        "known": completed(request, caller),
         **owner_values(request, caller, form),
     }
-    status = 200 if error is None else problem_status(error)
     return page(request, "publish/new_sql.html", values, status=status, editor=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
@@ -18,11 +20,12 @@ from odfabric_api.capacity import Capacity
 from odfabric_api.forms import FORM_BYTES_MAX, read_form
 from odfabric_api.jobs_answer import job_when_done
 from odfabric_api.page_route import PageRoute
-from odfabric_api.problems import problem_status, status_of
+from odfabric_api.problems import status_of
 from odfabric_api.sessions import public_origin
 from odfabric_api.web.dataset_page import dataset_frame
 from odfabric_api.web.pages import dataset_path, page, see_other
 from odfabric_api.web.problem_places import places_in, places_of
+from odfabric_api.web.submitted import shown_again
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -62,18 +65,24 @@ async def post_push(request: Request, entry: PushableDataset, caller: Caller) ->
     node = node_of(request)
     form = await read_form(request, _FIELDS, bytes_max=PASTED_BYTES_MAX + FORM_BYTES_MAX)
     capacity: Capacity = request.app.state.capacity
+
+    def again(error: OdfError, status: int) -> Response:
+        return _screen(request, entry, caller, form, problems=places_of(error), status=status)
+
     until = time.monotonic() + node.settings.push_wait_s_max
     with capacity.pushes.taking_one():
         try:
             push = _pushed(entry, form)
             found = await capacity.run_push(lambda: node.accept_push(push, by=caller))
-        except OdfError as error:
-            return _screen(request, entry, caller, form, problems=places_of(error), status=problem_status(error))
+        except OdfError as refused:
+            return await to_thread.run_sync(partial(shown_again, request, refused, again))
         assert isinstance(found, Job)  # a push without a key is a new one
         job = await job_when_done(request, found, caller, until=until)
     if job.status is JobStatus.FAILED:
         problem = json.loads(job.error or "{}")
-        return _screen(request, entry, caller, form, problems=places_in(problem), status=status_of(problem))
+        return await to_thread.run_sync(
+            lambda: _screen(request, entry, caller, form, problems=places_in(problem), status=status_of(problem))
+        )
     if job.status is JobStatus.SUCCEEDED:
         return see_other(f"{dataset_path(entry, 'push')}?job={job.id}")
     return see_other(f"/-/jobs/{job.id}")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from anyio import to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from odfabric.errors import InUse, InvalidRequest, OdfError, Place
+from odfabric.errors import InUse, OdfError
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.metadata import DatasetKind
 from odfabric.usecases.set_source import ChangedSources
@@ -17,12 +14,12 @@ from odfabric_api.auth import Caller, DeletableDataset, Subject, WritableDataset
 from odfabric_api.forms import FORM_BYTES_MAX, read_form
 from odfabric_api.manifests import named, own_snapshot
 from odfabric_api.page_route import PageRoute
-from odfabric_api.problems import problem_status
 from odfabric_api.web.dataset_page import dataset_frame
 from odfabric_api.web.new_dataset import ESCAPED_BYTES
 from odfabric_api.web.pages import dataset_path, page, see_other
 from odfabric_api.web.problem_places import places_of
 from odfabric_api.web.settings_manifest import settings_manifest
+from odfabric_api.web.submitted import check_typed, submitted
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -35,29 +32,32 @@ def get_settings(request: Request, entry: WritableDataset, caller: Caller) -> Re
 
 @router.post("/{account}/{dataset}/-/settings")
 async def post_settings(request: Request, entry: WritableDataset, caller: Caller) -> Response:
-    """Set the sources or the transform of the manifest; with `anew` also a transform that is the same."""
+    """Set the sources or the transform of the manifest; with `anew` an unchanged transform is computed from the beginning too."""
     bytes_max = node_of(request).manifest_limits.bytes_max * ESCAPED_BYTES + FORM_BYTES_MAX
     form = await read_form(request, frozenset({"manifest", "anew"}), bytes_max=bytes_max)
-    try:
-        notice = await to_thread.run_sync(lambda: _changed(request, entry, caller, form))
-    except OdfError as error:
-        return _screen(request, entry, caller, manifest=form.get("manifest", ""), error=error)
-    return see_other(dataset_path(entry, "settings"), notice=notice)
+
+    def act() -> Response:
+        return see_other(dataset_path(entry, "settings"), notice=_changed(request, entry, caller, form))
+
+    def again(error: OdfError, status: int) -> Response:
+        return _screen(request, entry, caller, manifest=form.get("manifest", ""), error=error, status=status)
+
+    return await submitted(request, act, again)
 
 
 @router.post("/{account}/{dataset}/-/delete")
 async def post_delete(request: Request, entry: DeletableDataset, caller: Caller) -> Response:
     """Delete the dataset whose full name was typed. An input of others is kept, and the page names them."""
-    form = await read_form(request, frozenset({"name"}))
-    try:
-        if form.get("name", "").strip() != str(entry.alias):
-            raise InvalidRequest(
-                "that is not the name of this dataset", place=Place(field="name"), hint=f"type {entry.alias}"
-            )
-        await to_thread.run_sync(partial(node_of(request).delete, entry, by=caller))
-    except OdfError as error:
-        return _screen(request, entry, caller, deletion=error)
-    return see_other(f"/{entry.alias.account}", notice="deleted")
+    form = await read_form(request, frozenset({"confirm"}))
+
+    def act() -> Response:
+        check_typed(form, str(entry.alias))
+        node_of(request).delete(entry, by=caller)
+        return see_other(f"/{entry.alias.account}", notice="deleted")
+
+    return await submitted(
+        request, act, lambda error, status: _screen(request, entry, caller, deletion=error, status=status)
+    )
 
 
 def _changed(request: Request, entry: CatalogEntry, caller: Subject, form: dict[str, str]) -> str:
@@ -86,9 +86,9 @@ def _screen(
     manifest: str | None = None,
     error: OdfError | None = None,
     deletion: OdfError | None = None,
+    status: int = 200,
 ) -> Response:
     frame = dataset_frame(request, entry, caller)
-    refused = error or deletion
     values = {
         "manifest": settings_manifest(frame["about"]) if manifest is None else manifest,
         "problems": places_of(error),
@@ -96,5 +96,4 @@ def _screen(
         "users": deletion.users if isinstance(deletion, InUse) else (),
         "tab": "settings",
     }
-    status = 200 if refused is None else problem_status(refused)
     return page(request, "publish/settings.html", {**frame, **values}, status=status, editor=True)

@@ -11,23 +11,20 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from odfabric.errors import OdfError
-from odfabric.wiring.browsing import Search
 from odfabric_api.auth import Anybody, Subject, node_of, querying
 from odfabric_api.capacity import Capacity
 from odfabric_api.forms import read_form
 from odfabric_api.page_route import PageRoute
-from odfabric_api.problems import problem_status
-from odfabric_api.web.asking import ask, pins_of
+from odfabric_api.web.asking import ask, completed, pins_of
 from odfabric_api.web.charts import KINDS, draw_chart, numeric_columns
 from odfabric_api.web.pages import page
 from odfabric_api.web.problem_places import places_of
+from odfabric_api.web.submitted import answered
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 ROWS_SHOWN = 200
 ROWS_EXPORTED_MAX = 100_000
-DATASETS_COMPLETED, COLUMNS_OF_MAX = 100, 30
-"""Datasets whose names the editor completes, those that were changed last, and those of which it knows columns too."""
 
 
 @router.get("/-/sql")
@@ -53,19 +50,19 @@ async def post_sql(request: Request, caller: Anybody) -> Response:
     chart = {name: form.get(field, "") for name, field in (("kind", "chart"), ("x", "x"), ("y", "y"))}
     capacity: Capacity = request.app.state.capacity
 
-    def run() -> Response:
-        try:
-            answer = ask(request, caller, query, limit=limit, pins=pins_of(request, caller, pins))
-        except OdfError as error:
-            return _workbench(request, caller, query, pins=pins, error=error, status=problem_status(error))
+    def act() -> Response:
+        if not query.strip():
+            return _workbench(request, caller, query, pins=pins)
+        answer = ask(request, caller, query, limit=limit, pins=pins_of(request, caller, pins))
         if export:
             return _exported(answer, export)
         return _workbench(request, caller, query, pins=pins, answer=answer, chart=chart)
 
-    if not query.strip():
-        return _workbench(request, caller, query, pins=pins)
+    def again(error: OdfError, status: int) -> Response:
+        return _workbench(request, caller, query, pins=pins, error=error, status=status)
+
     with querying(request, caller):
-        return await capacity.run_query(run)
+        return await capacity.run_query(lambda: answered(request, act, again))
 
 
 def _workbench(
@@ -88,16 +85,9 @@ def _workbench(
         "chart_kinds": KINDS,
         "chart_asked": bool(chart and chart["kind"]),
         "problems": places_of(error, in_query=True),
-        "known": _known(request, caller),
+        "known": completed(request, caller),
     }
     return page(request, "sql.html", values, status=status, editor=True)
-
-
-def _known(request: Request, caller: Subject) -> dict[str, list[str]]:
-    browsing = node_of(request).browsing
-    found = browsing.search(Search(newest=True, limit=DATASETS_COMPLETED), by=caller)
-    columns = {str(each.entry.alias): browsing.column_names(each.entry, by=caller) for each in found[:COLUMNS_OF_MAX]}
-    return {str(each.entry.alias): columns.get(str(each.entry.alias), []) for each in found}
 
 
 def _exported(answer: dict[str, Any], export: str) -> Response:

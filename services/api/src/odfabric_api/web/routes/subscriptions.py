@@ -18,10 +18,10 @@ from odfabric.usecases.subscribe import NewSubscription
 from odfabric_api.auth import Caller, FollowableDataset, Subject, node_of
 from odfabric_api.forms import read_form
 from odfabric_api.page_route import PageRoute
-from odfabric_api.problems import problem_status
 from odfabric_api.web.dataset_page import dataset_frame
 from odfabric_api.web.pages import dataset_path, page, see_other
 from odfabric_api.web.problem_places import places_of
+from odfabric_api.web.submitted import submitted
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -40,15 +40,14 @@ async def post_subscription(request: Request, entry: FollowableDataset, caller: 
     node = node_of(request)
     form = await read_form(request, frozenset({"url", "secret"}))
 
-    def subscribe() -> NewSubscription:
+    def act() -> Response:
         secret = parse_secret(form["secret"]) if form.get("secret") else None
-        return node.subscribe(entry, by=caller, url=form.get("url", "").strip(), secret=secret)
+        made = node.subscribe(entry, by=caller, url=form.get("url", "").strip(), secret=secret)
+        return _listed(request, entry, caller, {}, made=made)
 
-    try:
-        made = await to_thread.run_sync(subscribe)
-    except OdfError as error:
-        return _listed(request, entry, caller, form, error=error)
-    return _listed(request, entry, caller, {}, made=made)
+    return await submitted(
+        request, act, lambda error, status: _listed(request, entry, caller, form, error=error, status=status)
+    )
 
 
 @router.get("/{account}/{dataset}/-/subscriptions/{subscription_id}")
@@ -81,6 +80,7 @@ def _listed(
     *,
     error: OdfError | None = None,
     made: NewSubscription | None = None,
+    status: int = 200,
 ) -> Response:
     node = node_of(request)
     subscriptions = node.subscriptions(entry, by=caller)
@@ -92,7 +92,6 @@ def _listed(
         "secret": secret_text(made.secret) if made else None,
         "tab": "subscriptions",
     }
-    status = 200 if error is None else problem_status(error)
     frame = dataset_frame(request, entry, caller)
     return page(request, "publish/subscriptions.html", {**frame, **values}, status=status)
 
