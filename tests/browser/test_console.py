@@ -49,8 +49,11 @@ SCREENS = {
     "push": "/ann/cities/-/push",
     "subscriptions": "/ann/cities/-/subscriptions",
     "dataset-jobs": "/ann/cities/-/jobs",
-    "settings": "/ann/cities.hourly/-/settings",
+    "dataset-settings": "/ann/cities.hourly/-/settings",
     "jobs": "/-/jobs",
+    "empty-home": "/?q=nothing-has-this-name",
+    "empty-rows": "/ann/cities.hourly/-/rows",
+    "empty-profile": "/ann/cities.hourly/-/profile",
     "missing": "/ann/nothing-here",
 }
 
