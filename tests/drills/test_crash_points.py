@@ -1,7 +1,7 @@
 """SIGKILL at every listed crash point: the next process continues, nothing is lost or doubled.
 
 A process dies when it comes to a point for the first time, or for the second: on one day the one, on the next the other, and both if
-`ODF_DRILLS` is `all`.
+`ODF_TEST_NIGHTLY` is `1`.
 
 The process that dies is a real one on real adapters; the one that continues knows nothing but what lies in the workspace. On servers the
 same drills are in `test_on_servers`.
@@ -18,7 +18,7 @@ from tests.drills import scenario
 from tests.drills.drills import Drill, Prepared, check_pushes, drills_of, is_other_hit
 from tests.drills.places import InFolder, Places
 from tests.drills.processes import receiving, run
-from tests.support.turns import ALL, today
+from tests.support.turns import NIGHTLY, today
 
 OWN = InFolder()
 SHARED = InFolder(settings={"heads": "objects"})
@@ -39,7 +39,7 @@ def test_every_listed_point_is_drilled() -> None:
 
 def todays(drills: list[Drill]) -> list[Drill]:
     """One hit of each point, or both."""
-    return [drill for drill in drills if ALL or not is_other_hit(drill, today())]
+    return [drill for drill in drills if NIGHTLY or not is_other_hit(drill, today())]
 
 
 @pytest.mark.parametrize("turn", [0, 1])

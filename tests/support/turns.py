@@ -1,6 +1,7 @@
 """What runs today where there is no time for everything.
 
-Owns whose turn it is: another part each day, so that all of them come round, and everything if `ODF_DRILLS` is `all`.
+Owns whose turn it is: another part each day, so that all of them come round, and everything at night (`./odf test --nightly`, which sets
+`ODF_TEST_NIGHTLY`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from odfabric.model.instant import NANOS_PER_SECOND, SECONDS_PER_DAY
 
 T = TypeVar("T")
 
-ALL = os.environ.get("ODF_DRILLS") == "all"
+NIGHTLY = os.environ.get("ODF_TEST_NIGHTLY") == "1"
 
 
 def today() -> int:
@@ -24,4 +25,4 @@ def today() -> int:
 
 def todays(things: Sequence[T], *, parts: int) -> Sequence[T]:
     """Every so many-th of them."""
-    return things if ALL else things[today() % parts :: parts]
+    return things if NIGHTLY else things[today() % parts :: parts]

@@ -9,7 +9,7 @@ from tests.support import turns
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])
 def test_each_thing_comes_once_in_as_many_days_as_there_are_parts(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "ALL", False)
+    monkeypatch.setattr(turns, "NIGHTLY", False)
     seen: list[int] = []
     for day in range(20_000, 20_000 + parts):
         monkeypatch.setattr(turns, "today", lambda day=day: day)
@@ -18,5 +18,5 @@ def test_each_thing_comes_once_in_as_many_days_as_there_are_parts(parts: int, mo
 
 
 def test_all_of_them_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "ALL", True)
+    monkeypatch.setattr(turns, "NIGHTLY", True)
     assert turns.todays(range(16), parts=2) == range(16)

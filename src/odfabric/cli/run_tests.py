@@ -1,7 +1,8 @@
 """The verb `test`: every check that guards this repository, in the order in which a failure is cheapest.
 
 Owns which checks run, with which parallelism, and the closing line `N passed, N failed`. It installs nothing: the launcher
-has done that. With arguments it is pytest with those arguments and nothing else, for the short loop while writing.
+has done that. With `--nightly` it also runs what proves little for the
+time it takes; with other arguments it is pytest with those arguments and nothing else, for the short loop while writing.
 """
 
 import os
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -26,6 +27,8 @@ STATIC_CHECKS = {
     "ruff format": ("ruff", "format", "--check"),
     "mypy": ("mypy",),
     "import contracts": ("lint-imports", "--no-logo"),
+    # Compiles the tests once, while mypy leaves a core idle: the processes of each stage would each do it again.
+    "collection of tests": ("pytest", "--collect-only", "-qqq", "-m", "not perf"),
 }
 
 # Each file keeps the servers and engines that it starts. Files begin in the order of `tests/conftest.py`, the long ones first, so that
@@ -45,11 +48,20 @@ TEST_STAGES: dict[str, tuple[str, ...]] = {
     "tests that want the machine for themselves": ("-m", "alone and not perf", _OF_ENGINES, _OF_USERS),
 }
 
+NIGHTLY = "--nightly"
+"""The option that runs tests marked `nightly` too, and all parts of what else takes turns by day (`tests/support/turns.py`)."""
+
 STAGE_S_MAX = 2400.0
 """Longest run of one stage; a test that hangs where pytest cannot interrupt it must not hang the rest."""
 
+NIGHTLY_STAGE_S_MAX = 4 * 3600.0
+"""The same at night."""
+
 ARCHIVE_S_MAX = 300.0
 """Longest wait for the archive of Spark's classes."""
+
+PASSED_LINES_MAX = 3
+"""Lines shown of a check that passed."""
 
 MISSING = 127
 """Exit code for a tool that is not there, as shells have it."""
@@ -71,7 +83,8 @@ class Counts:
 
 def run(args: Sequence[str]) -> int:
     """Runs everything, or pytest with `args`; the exit code is 0 only if every check was made and passed."""
-    if args:
+    nightly = list(args) == [NIGHTLY]
+    if args and not nightly:
         return _call(_tool("pytest", *args))
     print_versions()
     making = _begin_class_archive()
@@ -80,7 +93,7 @@ def run(args: Sequence[str]) -> int:
         broken.append("class archive")
     counts = Counts(0, 0)
     for name, options in TEST_STAGES.items():
-        stage, succeeded = _test_stage(name, options)
+        stage, succeeded = _test_stage(name, options, nightly=nightly)
         counts += stage
         if not succeeded:
             broken.append(name)
@@ -119,9 +132,9 @@ def _static_checks() -> list[str]:
     """Names of those that failed. All run at once: the longest keeps one core busy."""
     with ThreadPoolExecutor(len(STATIC_CHECKS)) as threads:
         outcomes = list(threads.map(_captured, STATIC_CHECKS.values()))
-    for name, (_, said) in zip(STATIC_CHECKS, outcomes, strict=True):
+    for name, (code, said) in zip(STATIC_CHECKS, outcomes, strict=True):
         _header(name)
-        print(said, end="", flush=True)
+        print(said if code else "".join(said.splitlines(keepends=True)[-PASSED_LINES_MAX:]), end="", flush=True)
     return [name for name, (code, _) in zip(STATIC_CHECKS, outcomes, strict=True) if code]
 
 
@@ -159,12 +172,23 @@ def _is_class_archive_made(making: subprocess.Popen[bytes]) -> bool:
             raise
 
 
-def _test_stage(name: str, options: Sequence[str]) -> tuple[Counts, bool]:
+def stage_options(options: Sequence[str], *, nightly: bool) -> list[str]:
+    """The options of a stage for pytest: by day without the tests marked `nightly`."""
+    if nightly:
+        return list(options)
+    chosen = options.index("-m") + 1
+    return [*options[:chosen], f"{options[chosen]} and not nightly", *options[chosen + 1 :]]
+
+
+def _test_stage(name: str, options: Sequence[str], *, nightly: bool) -> tuple[Counts, bool]:
     _header(name)
     with tempfile.TemporaryDirectory(prefix="odf-test-") as folder:
         report = Path(folder) / "report.xml"
-        command = _tool("pytest", "-q", "--durations=5", f"--junit-xml={report}", *options)
-        code = _call(command, wait_s_max=STAGE_S_MAX)
+        command = _tool(
+            *("pytest", "-q", "--durations=5", f"--junit-xml={report}"), *stage_options(options, nightly=nightly)
+        )
+        environment = {**os.environ, "ODF_TEST_NIGHTLY": "1"} if nightly else None
+        code = _call(command, wait_s_max=NIGHTLY_STAGE_S_MAX if nightly else STAGE_S_MAX, environment=environment)
         counts = count_report(report) if report.exists() else Counts(0, 0)
     # Exit code 5, no test at all, is a failure too: a stage without tests is a mistake in a marker.
     return counts, code == 0
@@ -187,10 +211,12 @@ def _tool(name: str, *args: str) -> list[str]:
     return [str(Path(sys.executable).parent / name), *args]
 
 
-def _call(command: Sequence[str], *, wait_s_max: float | None = None) -> int:
+def _call(
+    command: Sequence[str], *, wait_s_max: float | None = None, environment: Mapping[str, str] | None = None
+) -> int:
     started = time.monotonic()
     try:
-        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, env=environment)
     except FileNotFoundError:
         print(_missing(command[0]), end="", flush=True)
         return MISSING
