@@ -358,10 +358,17 @@ class Node:
                 progress=progress,
             )
 
-    def query_document(self, request: QueryData, form: QueryForm, *, by: Subject | None = None) -> dict[str, object]:
-        """Run a query; its answer as a JSON value."""
+    def query_document(
+        self,
+        request: QueryData,
+        form: QueryForm,
+        progress: Callable[[EngineProgress], None] = lambda _: None,
+        *,
+        by: Subject | None = None,
+    ) -> dict[str, object]:
+        """Run a query; its answer as a JSON value. `progress` is called at least once a second, and ends the query by raising."""
         form.check()
-        with self.query(request, by=by) as answer:
+        with self.query(request, progress, by=by) as answer:
             return query_document(request, form, answer)
 
     # subscriptions

@@ -7,15 +7,19 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from odfabric.adapters.memory.engine import MemoryEngine
+from odfabric.model.engine import EngineProgress, QueryRequest, QueryResult
+from odfabric.ports.engine import ProgressListener
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.wiring import Node
 from tests.services.api.intercepting import Around
-from tests.services.api.serving import Served, serving
+from tests.services.api.serving import TOKEN, Served, serving
 from tests.support.waiting import wait_until
 from tests.usecases.manifests import ROOT
 
@@ -147,6 +151,39 @@ def test_a_wrong_query_in_the_address_is_a_bad_request(
     client: httpx.Client, readings: Readings, params: dict[str, str]
 ) -> None:
     assert client.get("/query", params=params).status_code == 400
+
+
+class PulsingEngine(MemoryEngine):
+    """Queries do not end before somebody says so; they are told of once every few milliseconds."""
+
+    release = threading.Event()
+
+    def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
+        while not self.release.wait(0.005):
+            progress(EngineProgress(stage="work", done=0, total=0))
+        return super().query(request, progress=progress)
+
+
+@pytest.mark.parametrize("path", ["/query", "/-/sql"])
+def test_a_query_ends_when_its_client_leaves(tmp_path: Path, path: str) -> None:
+    memory = MemoryNode(tmp_path)
+    memory.add(ROOT)
+    engine = PulsingEngine(memory.node.ports.exchange.root)
+    memory.use_engine(engine)
+    with serving(memory.node) as served, served.connect() as connection, served.client() as client:
+        queries = served.app.state.capacity.queries
+        body = b"query=" + SQL.replace(" ", "+").encode() if path == "/-/sql" else b'{"query":"%s"}' % SQL.encode()
+        kind = "application/x-www-form-urlencoded" if path == "/-/sql" else "application/json"
+        connection.sendall(
+            f"POST {path} HTTP/1.1\r\nHost: {urlsplit(served.url).netloc}\r\nAuthorization: Bearer {TOKEN}\r\n"
+            f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
+        wait_until(lambda: queries.taken == 1, what="the query")
+        connection.close()
+        wait_until(lambda: queries.taken == 0, what="the end of a query that nobody waits for")
+        engine.release.set()
+        assert client.post("/query", json={"query": SQL}).status_code == 200
 
 
 @pytest.fixture

@@ -194,6 +194,19 @@ def test_a_caller_that_goes_away_frees_the_work(engine: EngineUnderTest) -> None
     wait_until(engine.is_calm, deadline_s=90, what="an idle engine")
 
 
+def test_a_caller_may_end_what_tells_nothing_by_itself(engine: EngineUnderTest, client: GrpcEngine) -> None:
+    told: list[EngineProgress] = []
+
+    def leave(progress: EngineProgress) -> None:
+        told.append(progress)
+        if len(told) > 3:  # more than an endless query has to tell
+            raise Determinate("whoever asked has left")
+
+    with pytest.raises(Determinate, match="whoever asked has left"):
+        client.query(query(ENDLESS, output_path="left"), progress=leave)
+    wait_until(engine.is_calm, deadline_s=90, what="an idle engine")
+
+
 def test_calls_at_once_do_not_see_each_other(engine: EngineUnderTest, client: GrpcEngine) -> None:
     merge = MergeStrategyLedger(primary_key=("city",))
     whole = CONTENT[: CONTENT.index(b"city 976,976\n") + 13]

@@ -1,22 +1,29 @@
 """Room for what is slow: slots that requests of a kind take, and threads of their own for them.
 
 Owns who may take how many threads. Invariant: slow pushes or queries use up neither the threads nor the places of others; a request
-that finds no slot is told at once (429) and waits for nothing. The health route has threads that nobody else can take.
+that finds no slot is told at once (429) and waits for nothing. The health route has threads that nobody else can take. Also the end of
+work whose client has left: a closed tab, the stop button, an interrupted curl.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 from anyio import CapacityLimiter, fail_after, to_thread
+from fastapi import Request
 
-from odfabric.errors import LimitExceeded
+from odfabric.errors import Determinate, LimitExceeded
+from odfabric.model.engine import EngineProgress
+from odfabric.ports.engine import ProgressListener
 from odfabric.settings import Settings
 
 HEALTH_THREADS = 2
 RETRY_AFTER_S = 1
+LOOK_EVERY_S = 0.25
 
 ResultT = TypeVar("ResultT")
 
@@ -95,3 +102,27 @@ class Capacity:
         """Run within `health_wait_s_max`. Raises TimeoutError; the thread is then left to what it waits for."""
         with fail_after(self._health_wait_s_max):
             return await to_thread.run_sync(verb, limiter=self._health_threads, abandon_on_cancel=True)
+
+
+@asynccontextmanager
+async def while_client_waits(request: Request) -> AsyncIterator[ProgressListener]:
+    """A listener for the engine, which raises Determinate in the thread of the work as soon as the client has left.
+
+    The body of the request must have been read.
+    """
+    left = threading.Event()
+
+    def listen(_: EngineProgress) -> None:
+        if left.is_set():
+            raise Determinate("whoever asked has left", hint="ask again")
+
+    async def watch() -> None:
+        while not await request.is_disconnected():
+            await asyncio.sleep(LOOK_EVERY_S)
+        left.set()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield listen
+    finally:
+        watching.cancel()

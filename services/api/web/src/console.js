@@ -1,6 +1,7 @@
 // Entry `console`: what every page of the console loads.
 
 import "./htmx.js";
+import "./asking.js";
 import "./confirm.js";
 import "./copy.js";
 import "./shown.js";

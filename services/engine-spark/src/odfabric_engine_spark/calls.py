@@ -40,6 +40,9 @@ ResultT = TypeVar("ResultT")
 
 _PROGRESS_KEPT_MAX = 64
 _WATCH_S = 0.1
+_PULSE_S = 1.0
+"""So often a call that tells nothing repeats its progress: only who hears something can say that the result is not wanted any more."""
+_BEGUN = EngineProgress(stage="work", done=0, total=0)
 _SILENCE = (Py4JError, OSError)
 """What Py4J raises when the JVM does not answer, among others."""
 
@@ -85,6 +88,22 @@ class RunningCall(Generic[ResultT]):
                 event = self.events.get_nowait()
         except queue.Empty:
             return
+
+
+class _Pulse:
+    """When something was told, and what."""
+
+    def __init__(self) -> None:
+        self.tell(_BEGUN)
+
+    def tell(self, progress: EngineProgress) -> None:
+        self.last, self._told = progress, time.monotonic()
+
+    def is_due(self) -> bool:
+        if time.monotonic() - self._told < _PULSE_S:
+            return False
+        self.tell(self.last)
+        return True
 
 
 class CallRunner:
@@ -207,9 +226,14 @@ class CallRunner:
         caller_waits: Callable[[], bool],
     ) -> Iterator[EngineProgress | Finished[ResultT]]:
         ended: Finished[ResultT] | None = None
+        pulse = _Pulse()
         try:
             while ended is None and not call.done.is_set():
-                yield from call.progress(wait_s=_WATCH_S)
+                for told in call.progress(wait_s=_WATCH_S):
+                    pulse.tell(told)
+                    yield told
+                if pulse.is_due():
+                    yield pulse.last
                 if time.monotonic() >= end:
                     call.stop.set(limit())
                 elif not caller_waits():

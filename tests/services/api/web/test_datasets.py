@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from odfabric.model.account import DatasetRole
@@ -200,12 +206,29 @@ def test_a_question_is_answered_or_refused_at_its_place(ann: httpx.Client) -> No
     assert "SELECT nothing</textarea>" in wrong.text
 
 
-@pytest.mark.parametrize(("form", "media_type"), [("csv", "text/csv"), ("json", "application/json")])
-def test_an_answer_can_be_had_as_a_file(ann: httpx.Client, form: str, media_type: str) -> None:
+READERS: dict[str, tuple[str, Callable[[bytes], list[dict[str, Any]]]]] = {
+    "csv": ("text/csv", lambda data: list(csv.DictReader(io.StringIO(data.decode())))),
+    "json": ("application/json", json.loads),
+    "parquet": ("application/vnd.apache.parquet", lambda data: pq.read_table(io.BytesIO(data)).to_pylist()),
+    "arrow": ("application/vnd.apache.arrow.file", lambda data: pa.ipc.open_file(data).read_all().to_pylist()),
+}
+
+
+@pytest.mark.parametrize("form", READERS)
+def test_an_answer_can_be_had_as_a_file(ann: httpx.Client, form: str) -> None:
+    media_type, read = READERS[form]
     answer = ann.post("/-/sql", data={"query": "SELECT * FROM `ann/cities`", "export": form})
     assert answer.headers["content-type"].startswith(media_type)
-    assert answer.headers["content-disposition"].startswith("attachment")
-    assert "Ulm" in answer.text
+    assert answer.headers["content-disposition"] == f'attachment; filename="result.{form}"'
+    rows = read(answer.content)
+    assert len(rows) == 2
+    assert "Ulm" in [row["city"] for row in rows]
+
+
+def test_a_file_of_another_kind_is_refused(ann: httpx.Client) -> None:
+    refused = ann.post("/-/sql", data={"query": "SELECT * FROM `ann/cities`", "export": "xls"})
+    assert refused.status_code == 400
+    assert "csv, json, parquet, arrow" in text_of(refused)
 
 
 def test_an_answer_can_be_asked_again_as_of_its_blocks(world: World, ann: httpx.Client) -> None:

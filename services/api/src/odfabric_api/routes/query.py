@@ -13,7 +13,7 @@ from odfabric.formats.multihash import parse_multihash
 from odfabric.usecases.query_data import PinnedDataset, QueryData
 from odfabric.usecases.query_document import QueryForm
 from odfabric_api.auth import Anybody, Subject, node_of, querying
-from odfabric_api.capacity import Capacity
+from odfabric_api.capacity import Capacity, while_client_waits
 from odfabric_api.json_body import JsonModel, json_body, parse_model, read_json
 from odfabric_api.schemas import QueryAnswer, answers
 
@@ -101,8 +101,11 @@ async def _answer(request: Request, caller: Subject, body: QueryBody) -> Respons
         dialect=body.query_dialect,
     )
     with querying(request, caller):
-        # The text of the answer is made in the thread, too: it may be large.
-        return await capacity.run_query(lambda: JSONResponse(node_of(request).query_document(asked, form, by=caller)))
+        async with while_client_waits(request) as listener:
+            # The text of the answer is made in the thread, too: it may be large.
+            return await capacity.run_query(
+                lambda: JSONResponse(node_of(request).query_document(asked, form, listener, by=caller))
+            )
 
 
 def _pinned(datasets: list[QueryDatasetBody] | None) -> tuple[PinnedDataset, ...] | None:

@@ -9,6 +9,7 @@ from fastapi import Request
 from odfabric.domain.access import Action
 from odfabric.errors import InvalidRequest
 from odfabric.formats.multihash import parse_multihash
+from odfabric.ports.engine import ProgressListener
 from odfabric.usecases.query_data import PinnedDataset, QueryData
 from odfabric.usecases.query_document import QueryForm
 from odfabric.wiring.browsing import Search
@@ -49,6 +50,7 @@ def ask(
     skip: int = 0,
     limit: int,
     pins: tuple[PinnedDataset, ...] | None = None,
+    listener: ProgressListener = lambda _: None,
 ) -> dict[str, Any]:
     """`{names, rows, inputs, seconds, limit}`; with `pins` only those datasets exist, up to their blocks.
 
@@ -58,7 +60,7 @@ def ask(
     started = clock.now()
     form = QueryForm(data_format="JsonAoA", include=("Input", "Schema"), schema_format="OdfJson")
     asked = QueryData(sql=query, datasets=pins, skip=skip, limit=limit)
-    document: dict[str, Any] = node_of(request).query_document(asked, form, by=caller)
+    document: dict[str, Any] = node_of(request).query_document(asked, form, listener, by=caller)
     output = document["output"]
     return {
         "pins": " ".join(f"{each['alias']}@{each['blockHash']}" for each in document["input"]["datasets"]),
