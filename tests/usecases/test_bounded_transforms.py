@@ -265,7 +265,7 @@ def test_only_the_first_transaction_after_a_change_of_words_continues_from_the_o
 
 def change(memory: MemoryNode, query: str) -> None:
     (snapshot,) = parse_snapshots(BOTH.replace("SELECT * FROM a", query), file="test.yaml")
-    memory.node.set_transform(snapshot, memory.node.operator)
+    memory.node.editing.set_transform(snapshot, memory.node.operator)
 
 
 class Choosy(MemoryEngine):
@@ -315,7 +315,7 @@ def test_a_change_of_words_is_judged_by_the_newest_schemas_too(memory: MemoryNod
     pull(memory, chosen)
     memory.use_engine(Choosy(memory.folder / "exchange"))
     (snapshot,) = parse_snapshots(text.replace("SELECT *", "SELECT  *"), file="test.yaml")
-    memory.node.set_transform(snapshot, memory.node.operator)
+    memory.node.editing.set_transform(snapshot, memory.node.operator)
     pull(memory, derived)
     assert rows_of(transactions(memory, derived)) == [1, 3, 5]
     assert verify(memory, derived)["ok"] is True

@@ -93,7 +93,7 @@ def test_through_derivatives_without_data(memory: MemoryNode) -> None:
     memory.add(over("further", "copied"))
     assert heard(memory)[-1] == [*SYSTEM, "city", "value"]
     (snapshot,) = parse_snapshots(over("further", "readings"), file="test.yaml")
-    memory.node.set_transform(snapshot, memory.node.operator)
+    memory.node.editing.set_transform(snapshot, memory.node.operator)
     assert heard(memory)[-1] == [*SYSTEM, "city", "value"]
 
 

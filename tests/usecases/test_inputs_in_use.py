@@ -43,7 +43,7 @@ class Two:
 
     def change(self) -> None:
         (snapshot,) = parse_snapshots(DERIVED, file="test.yaml")
-        self.memory.node.set_transform(snapshot, self.memory.node.operator)
+        self.memory.node.editing.set_transform(snapshot, self.memory.node.operator)
 
     def attempt(self, verb: Callable[[Two], object]) -> None:
         with suppress(OdfError):  # whoever is refused has done nothing

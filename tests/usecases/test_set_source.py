@@ -43,7 +43,7 @@ class Story:
 
     def change(self, manifest: str) -> ChangedSources:
         (snapshot,) = parse_snapshots(manifest, file="test.yaml")
-        return self.memory.node.set_source(snapshot, self.memory.node.operator)
+        return self.memory.node.editing.set_source(snapshot, self.memory.node.operator)
 
     def rows(self, entry: CatalogEntry) -> list[tuple[object, object]]:
         asked = ReadTail(skip=0, limit=1000, data_format="JsonAoS", schema_format=None)
@@ -164,7 +164,7 @@ def test_a_derivative_dataset_takes_the_column_up_when_it_is_told_to(story: Stor
     story.push({"city": "Lviv", "unit": "m"})
     assert pull().status is JobStatus.FAILED
     (snapshot,) = parse_snapshots(DERIVED, file="test.yaml")
-    story.memory.node.set_transform(snapshot, story.memory.node.operator)
+    story.memory.node.editing.set_transform(snapshot, story.memory.node.operator)
     assert pull().status is JobStatus.SUCCEEDED
     assert story.rows(copied)[-1] == ("Lviv", "m")
 
@@ -182,14 +182,14 @@ def test_what_was_polled_stays_of_its_kind(tmp_path: Path) -> None:
     assert other != POLLED
     (snapshot,) = parse_snapshots(other, file="test.yaml")
     with pytest.raises(InvalidRequest, match="stays of its kind"):
-        memory.node.set_source(snapshot, memory.node.operator)
+        memory.node.editing.set_source(snapshot, memory.node.operator)
 
 
 def test_a_polling_source_takes_the_place_of_its_own(tmp_path: Path) -> None:
     memory = MemoryNode(tmp_path)
     polled = memory.add(POLLED)
     (snapshot,) = parse_snapshots(POLLED.replace("arrivals/*", "more/*"), file="test.yaml")
-    assert memory.node.set_source(snapshot, memory.node.operator).sources == ("the polling source",)
+    assert memory.node.editing.set_source(snapshot, memory.node.operator).sources == ("the polling source",)
     source = memory.node.repository.current(polled.id)[1].polling_source
     assert source is not None
     assert "more/*" in str(source.event.fetch)
@@ -236,7 +236,7 @@ def test_names_that_a_dataset_has_stay(tmp_path: Path) -> None:
     assert memory.finish(job).status is JobStatus.SUCCEEDED
     memory.use_database(memory.store, column_name_bytes_max=50)
     (snapshot,) = parse_snapshots(long + SECOND.replace("name: value", f"name: {'v' * 100}"), file="test.yaml")
-    assert memory.node.set_source(snapshot, memory.node.operator).sources == ("the source `other`",)
+    assert memory.node.editing.set_source(snapshot, memory.node.operator).sources == ("the source `other`",)
     (snapshot,) = parse_snapshots(long.replace(f"{'v' * 100},", f"{'w' * 100},"), file="test.yaml")
     with pytest.raises(LimitExceeded):
-        memory.node.set_source(snapshot, memory.node.operator)
+        memory.node.editing.set_source(snapshot, memory.node.operator)

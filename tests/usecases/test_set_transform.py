@@ -78,7 +78,7 @@ class Story:
 
     def change(self, query: str, manifest: str = BOTH, *, anew: bool = False) -> ChangedTransform:
         (snapshot,) = parse_snapshots(manifest.replace("SELECT * FROM a", query), file="test.yaml")
-        return self.memory.node.set_transform(snapshot, self.memory.node.operator, anew=anew)
+        return self.memory.node.editing.set_transform(snapshot, self.memory.node.operator, anew=anew)
 
     def records(self) -> list[tuple[int, str]]:
         asked = ReadTail(skip=0, limit=1000, data_format="JsonAoS", schema_format=None)
@@ -232,7 +232,7 @@ def test_a_dataset_that_is_not_there_and_a_stranger_are_refused(story: Story) ->
         story.change("SELECT * FROM b", BOTH.replace("name: chosen", "name: nobody"))
     (snapshot,) = parse_snapshots(BOTH, file="test.yaml")
     with pytest.raises(NotFound):
-        story.memory.node.set_transform(snapshot, Subject())
+        story.memory.node.editing.set_transform(snapshot, Subject())
 
 
 def test_verification_runs_a_migration_again(story: Story) -> None:

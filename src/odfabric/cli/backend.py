@@ -93,6 +93,9 @@ class Backend(Protocol):
     def set_source(self, path: str) -> list[dict[str, object]]:
         """Give existing datasets the sources of a manifest file: `{id, alias, head, blocks, sources, columns}`."""
 
+    def set_info(self, path: str) -> list[dict[str, object]]:
+        """Give existing datasets the description, licence and documents of a manifest file: `{id, alias, head, blocks}`."""
+
     def datasets(self) -> list[dict[str, object]]:
         """`{id, alias, kind, head}` of all datasets."""
 

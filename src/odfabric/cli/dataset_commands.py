@@ -1,4 +1,4 @@
-"""Verbs on datasets: init, add, set-transform, set-source, list, show, ingest, pull, log, tail, sql, verify, delete."""
+"""Verbs on datasets: init, add, set-transform, set-source, set-info, list, show, ingest, pull, log, tail, sql, verify, delete."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def register(app: typer.Typer) -> None:
         ("add", add),
         ("set-transform", set_transform),
         ("set-source", set_source),
+        ("set-info", set_info),
         ("list", list_datasets),
         ("show", show),
         ("ingest", ingest),
@@ -142,6 +143,21 @@ def _sources_changed(one: Mapping[str, Any]) -> str:
         return f"{one['alias']} has these sources already"
     added = f"; new columns: {', '.join(one['columns'])}" if one["columns"] else ""
     return f"changed {', '.join(one['sources'])} of {one['alias']}{added}"
+
+
+def set_info(context: typer.Context, manifest: str = typer.Argument(help="YAML file, - for standard input")) -> None:
+    """Give existing datasets the description, licence and documents of a manifest (SetInfo, SetLicense, SetAttachments).
+
+    Of what the manifest leaves out a dataset keeps its own; other events are not looked at.
+    """
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        changed = backend.set_info(manifest)
+    if output.as_json:
+        output.document(changed)
+        return
+    for one in changed:
+        output.result(None, f"changed {one['alias']}" if one["blocks"] else f"{one['alias']} says so already")
 
 
 def list_datasets(context: typer.Context) -> None:

@@ -83,11 +83,15 @@ class NodeBackend:
 
         return self._change(path, DatasetKind.ROOT, "/sources")
 
-    def _change(self, path: str, kind: DatasetKind, member: str) -> list[dict[str, object]]:
+    def set_info(self, path: str) -> list[dict[str, object]]:
+        """Change what all datasets of a manifest file say of themselves, in order."""
+        return self._change(path, None, "/info")
+
+    def _change(self, path: str, kind: DatasetKind | None, member: str) -> list[dict[str, object]]:
         return [
             self._send_manifest("PUT", self._path(str(placed.snapshot.name)) + member, placed)
             for placed in _manifests(path)
-            if placed.snapshot.kind is kind
+            if kind in (None, placed.snapshot.kind)
         ]
 
     def datasets(self) -> list[dict[str, object]]:

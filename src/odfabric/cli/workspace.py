@@ -36,6 +36,7 @@ from odfabric.usecases.query_data import QueryData
 from odfabric.usecases.query_document import QueryForm
 from odfabric.usecases.read_state import ReadState
 from odfabric.usecases.read_tail import ReadTail
+from odfabric.usecases.set_info import info_events
 from odfabric.usecases.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
 
@@ -84,7 +85,7 @@ class WorkspaceBackend:
         changed = []
         for placed in self._placed(path, DatasetKind.DERIVATIVE):
             with placed.refusals_in_file():
-                found = self._node.set_transform(placed.snapshot, self._node.operator, anew=anew)
+                found = self._node.editing.set_transform(placed.snapshot, self._node.operator, anew=anew)
             changed.append(found.to_value(self._node.head(found.entry)))
         return changed
 
@@ -93,16 +94,27 @@ class WorkspaceBackend:
         changed = []
         for placed in self._placed(path, DatasetKind.ROOT):
             with placed.refusals_in_file():
-                found = self._node.set_source(placed.snapshot, self._node.operator)
+                found = self._node.editing.set_source(placed.snapshot, self._node.operator)
             changed.append(found.to_value(self._node.head(found.entry)))
         return changed
 
-    def _placed(self, path: str, kind: DatasetKind) -> list[PlacedSnapshot]:
-        """The manifests of a file that declare datasets of this kind."""
+    def set_info(self, path: str) -> list[dict[str, object]]:
+        """Change what all datasets of a manifest file say of themselves, in order."""
+        changed = []
+        for placed in self._placed(path, None):
+            with placed.refusals_in_file():
+                entry = self._node.repository.resolve(placed.snapshot.name)
+                events = info_events(placed.snapshot.metadata)
+                found = self._node.editing.set_info(entry, events, self._node.operator)
+            changed.append(found.to_value(self._node.head(found.entry)))
+        return changed
+
+    def _placed(self, path: str, kind: DatasetKind | None) -> list[PlacedSnapshot]:
+        """The manifests of a file, those that declare datasets of this kind if there is one."""
         limits = self._node.manifest_limits
         text, shown = source_text(path, bytes_max=limits.bytes_max)
         placed = parse_placed_snapshots(text, file=shown, limits=limits)
-        return [each for each in placed if each.snapshot.kind is kind]
+        return [each for each in placed if kind in (None, each.snapshot.kind)]
 
     def datasets(self) -> list[dict[str, object]]:
         """All datasets."""

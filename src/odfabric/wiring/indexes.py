@@ -5,7 +5,8 @@ Owns the binding, like `node`, for one subject. Invariant: with `index` off noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from odfabric.adapters.persist.index_tiers import IndexLimits
@@ -19,8 +20,10 @@ from odfabric.adapters.persist.location import (
     versions_in_file,
     versions_in_postgres,
 )
+from odfabric.adapters.persist.shards import ShardOperations
 from odfabric.adapters.persist.state_index import PersistStateIndex
 from odfabric.domain.state_index import IndexPace
+from odfabric.errors import NotFound
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineProgress
 from odfabric.model.identity import DatasetId
@@ -37,7 +40,7 @@ from odfabric.usecases.inspect_index import IndexReport, VerifiedIndex, inspect_
 from odfabric.usecases.job_run import LeasedRun
 from odfabric.usecases.repository import Repository
 from odfabric.wiring.identity import own_part
-from odfabric.wiring.stores import bucket_and_prefix, database_server, s3_keys
+from odfabric.wiring.stores import bucket_and_prefix, database_server, is_workspace, s3_keys
 
 VERSIONS_FILE = "persist.sqlite3"
 BLOBS_FOLDER = "persist"
@@ -177,3 +180,12 @@ def _blobs(settings: Settings) -> OpenBlob:
             read_s_max=settings.s3_read_s_max,
         )
     )
+
+
+@contextmanager
+def open_shards(settings: Settings) -> Iterator[ShardOperations]:
+    """Operations on shards, where the node of these settings keeps them. Raises NotFound for a folder that is no workspace."""
+    if not is_workspace(settings):
+        raise NotFound("workspace", str(settings.workspace), hint="name the folder of the node with --workspace")
+    with closing(persist_location(settings)) as location:
+        yield ShardOperations(location)

@@ -49,14 +49,13 @@ from odfabric.usecases.repository import Repository
 from odfabric.usecases.run_job import RetryRule, run_job
 from odfabric.usecases.run_push import committed_push
 from odfabric.usecases.serve_objects import ReferredObjects, ServedObject, serve_head, serve_object
-from odfabric.usecases.set_source import ChangedSources, set_source
-from odfabric.usecases.set_transform import ChangedTransform, set_transform
 from odfabric.usecases.staging import collect_staged
 from odfabric.usecases.subscribe import NewSubscription, own_subscription, seen_subscriptions, subscribe, unsubscribe
 from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify
 from odfabric.wiring.audit import AuditVerbs
 from odfabric.wiring.browsing import BrowseVerbs
 from odfabric.wiring.cursors import cursor_verbs
+from odfabric.wiring.editing import EditVerbs
 from odfabric.wiring.heartbeats import heartbeats
 from odfabric.wiring.indexes import IndexVerbs
 from odfabric.wiring.metrics import metrics_text, registry_of
@@ -132,6 +131,9 @@ class Node:
             accept_push=lambda push, by: self.accept_push(push, by=by),
         )
         self.browsing = BrowseVerbs(access=self.access, jobs=ports.jobs, exchange=ports.exchange, seen_by=self.seen_by)
+        self.editing = EditVerbs(
+            ports=ports, settings=settings, access=self.access, commits=self.commits, seen_by=self.seen_by
+        )
         self._verbs = JobWork(
             ports=ports,
             settings=settings,
@@ -195,38 +197,6 @@ class Node:
     def expected_columns(self) -> ExpectedColumns:
         """The columns of datasets, of those without data too, each asked for once."""
         return ExpectedColumns(self.repository, self.ports.engine, self.ports.exchange, self.ports.clock.now())
-
-    def set_transform(self, snapshot: DatasetSnapshot, subject: Subject, *, anew: bool = False) -> ChangedTransform:
-        """Give an existing derivative dataset the transform of a manifest, with `anew` also the one that it has."""
-        changed = set_transform(
-            snapshot,
-            subject=subject,
-            access=self.access,
-            repository=self.seen_by(subject),
-            commits=self.commits,
-            engine=self.ports.engine,
-            exchange=self.ports.exchange,
-            clock=self.ports.clock,
-            anew=anew,
-        )
-        self.ports.signals.send(Topic.OUTBOX)
-        return changed
-
-    def set_source(self, snapshot: DatasetSnapshot, subject: Subject) -> ChangedSources:
-        """Give an existing root dataset the sources of a manifest."""
-        changed = set_source(
-            snapshot,
-            subject=subject,
-            access=self.access,
-            repository=self.seen_by(subject),
-            commits=self.commits,
-            engine=self.ports.engine,
-            exchange=self.ports.exchange,
-            clock=self.ports.clock,
-            column_name_bytes_max=self.settings.column_name_bytes_max,
-        )
-        self.ports.signals.send(Topic.OUTBOX)
-        return changed
 
     def delete(self, entry: CatalogEntry, *, by: Subject | None = None, if_match: Multihash | None = None) -> None:
         """Delete a dataset."""

@@ -314,6 +314,9 @@ RULES: Mapping[tuple[str, str], Rule] = {
         WRITE, status=422, code="invalid-manifest", body=_manifest(DERIVED), headers=TYPES
     ),
     ("PUT", "/{account}/{dataset}/sources"): rule(WRITE, body=_manifest(ROOT), headers=TYPES),
+    ("PUT", "/{account}/{dataset}/info"): rule(
+        WRITE, status=422, code="invalid-manifest", body=_manifest(ROOT), headers=TYPES
+    ),
     ("POST", "/{account}/{dataset}/pull"): rule(Pulled(), status=202, json={}),
     ("POST", "/{account}/{dataset}/verify"): rule(FOLLOW, status=202, json={}),
     ("POST", "/{account}/{dataset}/ingest"): rule(
@@ -506,6 +509,9 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/{account}/{dataset}/-/settings"): rule(WRITE),
     ("POST", "/{account}/{dataset}/-/settings"): rule(
         WRITE, status=422, code="invalid-manifest", **form(manifest="kind: Other")
+    ),
+    ("POST", "/{account}/{dataset}/-/info"): rule(
+        WRITE, status=400, code="invalid-request", **form(license_short="X", license_url="none")
     ),
     ("POST", "/{account}/{dataset}/-/delete"): rule(
         OnDataset(Action.DELETE), status=400, code="invalid-request", **form(confirm="another/name")

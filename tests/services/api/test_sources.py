@@ -80,3 +80,14 @@ def test_sources_are_changed_once(client: httpx.Client, backend: NodeBackend, re
     assert client.get("/local/readings/refs/head").text == first["head"] == first["blocks"][-1]
     assert again == {**first, "blocks": [], "sources": [], "columns": []}
     assert "unit" in str(backend.show("readings"))
+
+
+def test_what_a_dataset_says_of_itself_is_changed_once(
+    client: httpx.Client, backend: NodeBackend, readings: CatalogEntry, tmp_path: Path
+) -> None:
+    path = tmp_path / "readings.yaml"
+    path.write_text(f"{ROOT}  - kind: SetInfo\n    description: From the roof\n    keywords: [air]\n")
+    first, again = (backend.set_info(str(path)) for _ in range(2))
+    assert (first[0]["alias"], len(first[0]["blocks"])) == ("local/readings", 1)  # type: ignore[arg-type]
+    assert again == [{**first[0], "blocks": []}]
+    assert "From the roof" in str(backend.show("readings"))

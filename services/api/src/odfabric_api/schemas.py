@@ -98,6 +98,15 @@ class TransformChanged(Answer):
     reason: str | None
 
 
+class InfoChanged(Answer):
+    """Changed texts of a dataset."""
+
+    id: str
+    alias: str
+    head: str = Field(description=HASH)
+    blocks: list[str]
+
+
 class SourcesChanged(Answer):
     """Changed sources; `columns` are those that the dataset has got by it."""
 

@@ -92,6 +92,57 @@ def test_a_transform_can_be_computed_from_the_beginning(ann: httpx.Client) -> No
     assert "from the beginning" in text_of(ann.get(answer.headers["location"]))
 
 
+SAID = {
+    "description": "Where <b>buses</b> are",
+    "keywords": "bus, stop, bus",
+    "readme": "# Buses\r\n\r\nEvery stop once.",
+    "license_short": "CC0-1.0",
+    "license_url": "https://example.org/cc0",
+}
+
+
+def test_a_dataset_says_what_its_editor_wrote(site: Browsers, ann: httpx.Client) -> None:
+    site.people.add("ann", "buses")
+    path = "/ann/buses/-/settings"
+    answer = ann.post("/ann/buses/-/info", data={**SAID, "seen": field(ann.get(path), "seen")})
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{path}?done=info-changed")
+    page = ann.get(path)
+    assert field(page, "keywords") == "bus, stop"
+    assert field(page, "readme").strip() == "# Buses\n\nEvery stop once."
+    overview = ann.get("/ann/buses")
+    assert "Where &lt;b&gt;buses&lt;/b&gt; are" in overview.text
+    assert "Every stop once." in text_of(overview)
+    assert "CC0-1.0" in text_of(overview)
+    again = ann.post("/ann/buses/-/info", data={**SAID, "keywords": "bus, stop"})
+    assert again.headers["location"] == f"{path}?done=unchanged"
+
+
+def test_the_second_editor_sees_what_the_first_wrote(site: Browsers, ann: httpx.Client) -> None:
+    site.people.add("ann", "shared")
+    path = "/ann/shared/-/settings"
+    seen = field(ann.get(path), "seen")
+    ann.post("/ann/shared/-/info", data={"description": "The first", "seen": seen})
+    second = ann.post("/ann/shared/-/info", data={"description": "The second", "seen": seen})
+    assert second.status_code == 409
+    assert "somebody else has changed" in alert_of(second)
+    assert "The first" in text_of(second)
+    assert field(second, "description") == "The second"
+    saved = ann.post("/ann/shared/-/info", data={"description": "The second", "seen": field(second, "seen")})
+    assert saved.status_code == 303
+
+
+def test_a_licence_is_replaced_and_not_taken_back(site: Browsers, ann: httpx.Client) -> None:
+    site.people.add("ann", "licensed")
+    path = "/ann/licensed/-/info"
+    nowhere = ann.post(path, data={"license_short": "X", "license_url": "javascript:alert(1)"})
+    assert nowhere.status_code == 400
+    assert "beginning with https://" in alert_of(nowhere)
+    assert ann.post(path, data=SAID).status_code == 303
+    taken = ann.post(path, data={**SAID, "license_short": "", "license_url": ""})
+    assert taken.status_code == 400
+    assert "cannot be taken back" in alert_of(taken)
+
+
 def test_an_input_of_others_is_kept_and_they_are_named(ann: httpx.Client) -> None:
     answer = ann.post("/ann/readings/-/delete", data={"confirm": "ann/readings"})
     assert answer.status_code == 409

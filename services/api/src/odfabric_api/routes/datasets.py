@@ -15,6 +15,7 @@ from odfabric.formats.references import parse_dataset_alias
 from odfabric.model.account import Visibility
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.multihash import Multihash
+from odfabric.usecases.set_info import info_events
 from odfabric.wiring import Node
 from odfabric_api.auth import (
     Anybody,
@@ -30,7 +31,15 @@ from odfabric_api.contract import check_media_type
 from odfabric_api.json_body import read_body
 from odfabric_api.manifests import manifest_text, named, one_snapshot, own_snapshot
 from odfabric_api.preconditions import IF_MATCH, check_page_limit, header_parameters, if_match_of, media_type_of
-from odfabric_api.schemas import DatasetCreated, DatasetFound, DatasetPage, SourcesChanged, TransformChanged, answers
+from odfabric_api.schemas import (
+    DatasetCreated,
+    DatasetFound,
+    DatasetPage,
+    InfoChanged,
+    SourcesChanged,
+    TransformChanged,
+    answers,
+)
 
 router = APIRouter(tags=["datasets"])
 
@@ -141,7 +150,7 @@ async def set_transform(
     def change() -> dict[str, object]:
         placed = own_snapshot(manifest_text(body), entry, limits=node.manifest_limits)
         with placed.refusals_in_file():
-            changed = node.set_transform(named(placed.snapshot, entry.alias), caller, anew=anew)
+            changed = node.editing.set_transform(named(placed.snapshot, entry.alias), caller, anew=anew)
         return changed.to_value(node.head(entry))
 
     return JSONResponse(await to_thread.run_sync(change))
@@ -162,7 +171,28 @@ async def set_source(request: Request, entry: WritableDataset, caller: Caller) -
     def change() -> dict[str, object]:
         placed = own_snapshot(manifest_text(body), entry, limits=node.manifest_limits)
         with placed.refusals_in_file():
-            changed = node.set_source(named(placed.snapshot, entry.alias), caller)
+            changed = node.editing.set_source(named(placed.snapshot, entry.alias), caller)
+        return changed.to_value(node.head(entry))
+
+    return JSONResponse(await to_thread.run_sync(change))
+
+
+@router.put(
+    "/{account}/{dataset}/info",
+    summary="Change what a dataset says of itself",
+    responses=answers(InfoChanged, text="What was changed"),
+    openapi_extra=_MANIFEST_BODY,
+)
+async def set_info(request: Request, entry: WritableDataset, caller: Caller) -> Response:
+    """The description, licence and documents (SetInfo, SetLicense, SetAttachments) of a DatasetSnapshot of this name; its other events
+    are not looked at, and of what it leaves out the dataset keeps its own. Without `blocks` it says so already."""
+    node = node_of(request)
+    body = await _manifest_body(request)
+
+    def change() -> dict[str, object]:
+        placed = own_snapshot(manifest_text(body), entry, limits=node.manifest_limits)
+        with placed.refusals_in_file():
+            changed = node.editing.set_info(entry, info_events(placed.snapshot.metadata), caller)
         return changed.to_value(node.head(entry))
 
     return JSONResponse(await to_thread.run_sync(change))

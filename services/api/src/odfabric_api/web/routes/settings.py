@@ -5,9 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from odfabric.errors import InUse, OdfError
+from odfabric.errors import Changed, InUse, OdfError
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.metadata import DatasetKind
+from odfabric.usecases.describe_dataset import DatasetDescription
 from odfabric.usecases.set_source import ChangedSources
 from odfabric.usecases.set_transform import ChangedTransform
 from odfabric_api.auth import Caller, DeletableDataset, Subject, WritableDataset, node_of
@@ -15,6 +16,7 @@ from odfabric_api.forms import FORM_BYTES_MAX, read_form
 from odfabric_api.manifests import named, own_snapshot
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.dataset_page import dataset_frame
+from odfabric_api.web.info_form import INFO_FIELDS, LICENSES, events_of, info_values
 from odfabric_api.web.new_dataset import ESCAPED_BYTES
 from odfabric_api.web.pages import dataset_path, page, see_other
 from odfabric_api.web.problem_places import places_of
@@ -45,6 +47,26 @@ async def post_settings(request: Request, entry: WritableDataset, caller: Caller
     return await submitted(request, act, again)
 
 
+@router.post("/{account}/{dataset}/-/info")
+async def post_info(request: Request, entry: WritableDataset, caller: Caller) -> Response:
+    """Save description, keywords, licence and readme; not over the change of somebody else."""
+    bytes_max = node_of(request).manifest_limits.bytes_max * ESCAPED_BYTES + FORM_BYTES_MAX
+    form = await read_form(request, INFO_FIELDS, bytes_max=bytes_max)
+
+    def act() -> Response:
+        node = node_of(request)
+        events = events_of(form, node.browsing.describe(entry, by=caller))
+        changed = node.editing.set_info(entry, events, caller, seen=form.get("seen") or None)
+        return see_other(
+            dataset_path(entry, "settings"), notice="unchanged" if changed.result is None else "info-changed"
+        )
+
+    def again(error: OdfError, status: int) -> Response:
+        return _screen(request, entry, caller, info=form, info_error=error, status=status)
+
+    return await submitted(request, act, again)
+
+
 @router.post("/{account}/{dataset}/-/delete")
 async def post_delete(request: Request, entry: DeletableDataset, caller: Caller) -> Response:
     """Delete the dataset whose full name was typed. An input of others is kept, and the page names them."""
@@ -68,14 +90,27 @@ def _changed(request: Request, entry: CatalogEntry, caller: Subject, form: dict[
     with placed.refusals_in_file():
         snapshot = named(placed.snapshot, entry.alias)
         if entry.kind is DatasetKind.ROOT:
-            changed = node.set_source(snapshot, caller)
+            changed = node.editing.set_source(snapshot, caller)
         else:
-            changed = node.set_transform(snapshot, caller, anew="anew" in form)
+            changed = node.editing.set_transform(snapshot, caller, anew="anew" in form)
     if changed.result is None:
         return "unchanged"
     if isinstance(changed, ChangedTransform) and changed.evolution is not None:
         return changed.evolution.verdict.value
     return "changed"
+
+
+def _now(about: DatasetDescription) -> dict[str, str]:
+    """What is there, for whoever was second to change it."""
+    return {name: value for name, value in info_values(about).items() if name != "seen"}
+
+
+def _typed(info: dict[str, str] | None, error: OdfError | None) -> dict[str, str]:
+    """What was typed, on top of the version that is there now if somebody else was first: whoever saves again has seen it."""
+    typed = dict(info or {})
+    if isinstance(error, Changed):
+        typed.pop("seen", None)
+    return typed
 
 
 def _screen(
@@ -86,6 +121,8 @@ def _screen(
     manifest: str | None = None,
     error: OdfError | None = None,
     deletion: OdfError | None = None,
+    info: dict[str, str] | None = None,
+    info_error: OdfError | None = None,
     status: int = 200,
 ) -> Response:
     frame = dataset_frame(request, entry, caller)
@@ -93,6 +130,10 @@ def _screen(
         "manifest": settings_manifest(frame["about"]) if manifest is None else manifest,
         "problems": places_of(error),
         "deletion_problems": places_of(deletion),
+        "info": {**info_values(frame["about"]), **_typed(info, info_error)},
+        "info_problems": places_of(info_error),
+        "info_now": _now(frame["about"]) if isinstance(info_error, Changed) else {},
+        "licenses": LICENSES,
         "users": deletion.users if isinstance(deletion, InUse) else (),
         "tab": "settings",
     }
