@@ -12,14 +12,12 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from odfabric.adapters.memory.engine import MemoryEngine
-from odfabric.model.engine import EngineProgress, QueryRequest, QueryResult
-from odfabric.ports.engine import ProgressListener
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.wiring import Node
 from tests.services.api.intercepting import Around
 from tests.services.api.serving import TOKEN, Served, serving
+from tests.support.pulsing_engine import PulsingEngine
 from tests.support.waiting import wait_until
 from tests.usecases.manifests import ROOT
 
@@ -151,17 +149,6 @@ def test_a_wrong_query_in_the_address_is_a_bad_request(
     client: httpx.Client, readings: Readings, params: dict[str, str]
 ) -> None:
     assert client.get("/query", params=params).status_code == 400
-
-
-class PulsingEngine(MemoryEngine):
-    """Queries do not end before somebody says so; they are told of once every few milliseconds."""
-
-    release = threading.Event()
-
-    def query(self, request: QueryRequest, *, progress: ProgressListener) -> QueryResult:
-        while not self.release.wait(0.005):
-            progress(EngineProgress(stage="work", done=0, total=0))
-        return super().query(request, progress=progress)
 
 
 @pytest.mark.parametrize("path", ["/query", "/-/sql"])

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from anyio import CapacityLimiter, fail_after, to_thread
 from fastapi import Request
+from starlette.requests import ClientDisconnect
 
 from odfabric.errors import Determinate, LimitExceeded
 from odfabric.model.engine import EngineProgress
@@ -124,5 +125,9 @@ async def while_client_waits(request: Request) -> AsyncIterator[ProgressListener
     watching = asyncio.create_task(watch())
     try:
         yield listen
+    except Determinate:
+        if left.is_set():
+            raise ClientDisconnect from None  # nobody is there to be answered, and nothing is wrong
+        raise
     finally:
         watching.cancel()

@@ -1,28 +1,45 @@
-// `form[data-asking]`: while the answer is awaited, its `[data-stop]` button ends the work: the node cancels what nobody waits for.
+// `form[data-asking]`: htmx sends it and puts the answer into the page, so that the editor stays as it is. While the answer is awaited,
+// the `[data-stop]` button ends the work: the node cancels what nobody waits for.
 
 import { announce } from "./status.js";
 
-document.addEventListener("submit", (event) => {
-  const form = event.target;
-  if (!form.matches?.("form[data-asking]") || event.submitter?.name === "export") return; // a file leaves the page where it is
-  wait(form, true);
-});
+const ASKING = "form[data-asking]";
+
+// A file is no part of a page: the browser gets it by itself.
+document.addEventListener(
+  "submit",
+  (event) => {
+    if (event.target.matches?.(ASKING) && event.submitter?.name === "export") event.stopImmediatePropagation();
+  },
+  { capture: true },
+);
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest?.("[data-stop]");
   if (!button?.form) return;
-  window.stop();
-  wait(button.form, false);
+  button.form.dispatchEvent(new CustomEvent("htmx:abort"));
   announce(button.dataset.stop);
 });
 
-// A page that comes back from the browser's memory waits for nothing.
-window.addEventListener("pageshow", () => {
-  for (const form of document.querySelectorAll("form[data-asking]")) wait(form, false);
+document.addEventListener("htmx:before:request", (event) => wait(event.target, true));
+document.addEventListener("htmx:finally:request", (event) => wait(event.target, false));
+
+// A session that ended leads to another page, and a refusal without a place in this one is a page of its own.
+document.addEventListener("htmx:after:request", (event) => {
+  if (!event.target.matches?.(ASKING)) return;
+  const { ctx } = event.detail;
+  if (ctx.response.raw.redirected) {
+    event.preventDefault();
+    window.location.assign(ctx.response.raw.url);
+  } else if (!ctx.text.includes(`id="${ctx.target.id}"`)) {
+    ctx.target = document.querySelector("main");
+    ctx.select = "main";
+  }
 });
 
-function wait(form, is_busy) {
-  form.toggleAttribute("aria-busy", is_busy);
-  const button = form.querySelector("[data-stop]");
-  if (button) button.hidden = !is_busy;
+function wait(form, isBusy) {
+  if (!form.matches?.(ASKING)) return;
+  if (isBusy) form.setAttribute("aria-busy", "true");
+  else form.removeAttribute("aria-busy");
+  for (const button of form.querySelectorAll("[data-stop]")) button.hidden = !isBusy;
 }
