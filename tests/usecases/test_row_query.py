@@ -26,11 +26,14 @@ def test_names_and_values_stay_what_they_are(dataset: str, column: str, value: s
     assert literals == (set() if operator in ("null", "not-null") else {value})
 
 
-@given(names, st.lists(st.tuples(names, st.booleans()), max_size=5))
-def test_a_profile_asks_for_each_column(dataset: str, columns: list[tuple[str, bool]]) -> None:
+ANSWERS_OF_A_TYPE = {"ARRAY<INT>": 1, "BINARY": 1, "STRING": 4, "TIMESTAMP": 4, "INT": 5, "DECIMAL(10,2)": 5}
+
+
+@given(names, st.lists(st.tuples(names, st.sampled_from([*ANSWERS_OF_A_TYPE])), max_size=5))
+def test_a_profile_asks_for_each_column(dataset: str, columns: list[tuple[str, str]]) -> None:
     (statement,) = sqlglot.parse(profile_query(dataset, columns), dialect="spark")
     assert isinstance(statement, expressions.Select)
-    assert len(statement.expressions) == 1 + sum(4 if is_ordered else 1 for _, is_ordered in columns)
+    assert len(statement.expressions) == 1 + sum(ANSWERS_OF_A_TYPE[sql_type] for _, sql_type in columns)
     assert {each.name for each in statement.find_all(expressions.Column)} == {name for name, _ in columns}
 
 

@@ -45,18 +45,27 @@ def rows_query(dataset: str, filter_: RowFilter | None, order: RowOrder | None) 
     return "\n".join(lines)
 
 
-def profile_query(dataset: str, columns: Sequence[tuple[str, bool]]) -> str:
-    """One row: the number of records, then for each column how many are null, about how many differ, the least and the greatest.
+HISTOGRAM_BINS = 20
 
-    `columns` are names, and whether values of the column can be compared; the others have nulls there. Their results are named by position.
+_UNORDERED = ("ARRAY", "MAP", "STRUCT", "BINARY", "VOID", "VARIANT")
+_NUMERIC = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+
+
+def profile_query(dataset: str, columns: Sequence[tuple[str, str]]) -> str:
+    """One row: the number of records, then for each column how many are null, about how many differ, the least, the greatest, and how
+    numbers are spread: a JSON array of `{x, y}`, so many about there.
+
+    `columns` are names and SQL types; what a type cannot have is left out. Results are named by position.
     """
     asked = ["count(*) AS records"]
-    for position, (name, is_ordered) in enumerate(columns):
+    for position, (name, sql_type) in enumerate(columns):
         column = quoted(name)
         asked.append(f"count(*) - count({column}) AS nulls_{position}")
-        if is_ordered:
+        if not sql_type.startswith(_UNORDERED):
             asked.append(f"approx_count_distinct({column}) AS distinct_{position}")
             asked += [f"CAST({each}({column}) AS STRING) AS {each}_{position}" for each in ("min", "max")]
+        if sql_type.startswith(_NUMERIC):
+            asked.append(f"to_json(histogram_numeric(CAST({column} AS DOUBLE), {HISTOGRAM_BINS})) AS spread_{position}")
     return f"SELECT {', '.join(asked)} FROM {quoted(dataset)}"
 
 

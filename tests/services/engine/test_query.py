@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from odfabric.errors import Determinate, InvalidData, InvalidQuery, LimitExceede
 from odfabric.formats.arrow_schema import arrow_to_data_schema
 from odfabric.model.engine import QueryInput, QueryRequest, QueryResult, SliceFile
 from odfabric.model.vocabulary import DatasetVocabulary
+from odfabric.usecases.row_query import profile_query
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.failures import as_odf_error
 from odfabric_engine_spark.query.run import run_query
@@ -61,6 +64,20 @@ def test_all_columns_are_seen_system_columns_too(engine_call: EngineCall, inputs
         (0, A, "x", 1), (1, A, "y", 2**32 - 1), (2, CF, "x", 1), (3, CT, "x", 2),
     ]  # fmt: skip
     assert rows[0]["event_time"] == dt.datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=dt.UTC)
+
+
+def test_the_profile_of_a_page_is_computed(engine_call: EngineCall, inputs: tuple[QueryInput, ...]) -> None:
+    columns = [("k", "STRING"), ("u", "BIGINT"), ("d", "DOUBLE"), ("event_time", "TIMESTAMP")]
+    _, [found] = query(engine_call, inputs, profile_query("acc/data", columns))
+    assert (found["records"], found["nulls_2"], found["distinct_0"], found["min_0"], found["max_1"]) == (
+        4, 1, 2, "x", str(2**32 - 1),
+    )  # fmt: skip
+    spread: Counter[float] = Counter()
+    for each in json.loads(found["spread_1"]):
+        spread[each["x"]] += each["y"]  # a value may have more than one bar
+    assert spread == {1.0: 2.0, 2.0: 1.0, 2.0**32 - 1: 1.0}
+    assert "spread_0" not in found
+    assert "spread_3" not in found
 
 
 @pytest.mark.parametrize(

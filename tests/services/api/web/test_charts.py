@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric_api.web.charts import BOTTOM, HEIGHT, KINDS, LEFT, RIGHT, TOP, WIDTH, draw_chart, numeric_columns
+from odfabric_api.web.charts import (
+    BOTTOM,
+    HEIGHT,
+    KINDS,
+    LEFT,
+    RIGHT,
+    SPREAD_BAR,
+    SPREAD_HEIGHT,
+    SPREAD_WIDTH,
+    TOP,
+    WIDTH,
+    draw_chart,
+    draw_spread,
+    numeric_columns,
+)
 
 finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e12, max_value=1e12)
 values = st.one_of(st.none(), st.integers(-(10**12), 10**12), finite)
@@ -42,3 +58,21 @@ def test_without_a_wish_the_last_number_stands_over_the_first_other_column() -> 
 @pytest.mark.parametrize("value", ["x", True, {"a": 1}, [1]])
 def test_columns_of_other_values_are_no_numbers(value: object) -> None:
     assert numeric_columns(["a", "b"], [[1, value], [None, value]]) == ["a"]
+
+
+@given(
+    st.lists(st.tuples(st.floats(allow_nan=False, allow_infinity=False, width=32), st.integers(1, 10**12)), max_size=20)
+)
+def test_a_spread_is_drawn_within_its_frame(bins: list[tuple[float, int]]) -> None:
+    bars = draw_spread(json.dumps([{"x": x, "y": y} for x, y in bins]))
+    assert len(bars) == len(bins)
+    for bar in bars:
+        assert 0 <= bar.x <= SPREAD_WIDTH - SPREAD_BAR
+        assert 0 <= bar.y <= bar.base == SPREAD_HEIGHT
+    if bins:
+        highest = max(range(len(bins)), key=lambda place: bins[place][1])
+        assert bars[highest].y == 0
+
+
+def test_what_has_no_numbers_has_no_spread() -> None:
+    assert draw_spread(None) == draw_spread("[]") == ()

@@ -5,6 +5,7 @@ Owns geometry only, in units of the drawing; the template draws. A value that is
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ TICKS_MAX = 6
 LABELS_MAX = 8
 LABEL_CHARACTERS_MAX = 18
 KINDS = ("bar", "line", "points")
+SPREAD_WIDTH, SPREAD_HEIGHT, SPREAD_BAR = 120, 28, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +154,23 @@ def _labels(centres: Sequence[float], labels: Sequence[str]) -> list[Tick]:
         Tick(centre, label if len(label) <= LABEL_CHARACTERS_MAX else f"{label[: LABEL_CHARACTERS_MAX - 1]}…")
         for centre, label in list(zip(centres, labels, strict=True))[::pause]
     ]
+
+
+def draw_spread(text: str | None) -> tuple[Mark, ...]:
+    """Bars of how numbers are spread, from a JSON array of `{x, y}`: so many about there. None and no numbers give no bars."""
+    found = [(float(each["x"]), float(each["y"])) for each in json.loads(text or "[]")]
+    found = [(x, y) for x, y in found if math.isfinite(x) and math.isfinite(y)]
+    if not found:
+        return ()
+    least, most = min(x for x, _ in found), max(x for x, _ in found)
+    highest = max(y for _, y in found)
+    room = SPREAD_WIDTH - SPREAD_BAR
+    return tuple(
+        Mark(
+            x=round(room * (x - least) / (most - least), 1) if most > least else room / 2,
+            y=round(SPREAD_HEIGHT * (1 - y / highest), 1),
+            base=SPREAD_HEIGHT,
+            text=f"about {y:,.0f} near {x:,.6g}",
+        )
+        for x, y in found
+    )

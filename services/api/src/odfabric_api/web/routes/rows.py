@@ -19,6 +19,7 @@ from odfabric_api.auth import Caller, ReadableDataset, Subject, node_of, queryin
 from odfabric_api.capacity import Capacity
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.asking import ask
+from odfabric_api.web.charts import draw_spread
 from odfabric_api.web.dataset_page import dataset_frame
 from odfabric_api.web.pages import page
 
@@ -28,7 +29,6 @@ PAGE_ROWS = 50
 COLUMNS_SHOWN = 40
 PROFILED_MAX = 100
 """Columns of one profile."""
-_UNORDERED = ("ARRAY", "MAP", "STRUCT", "BINARY", "VOID")
 _Found = dict[str, Any]
 
 
@@ -80,7 +80,7 @@ async def get_profile(request: Request, entry: ReadableDataset, caller: Caller) 
 
     def values(about: DatasetDescription) -> _Found:
         columns = about.columns[:PROFILED_MAX]
-        asked = [(each.name, not each.type.startswith(_UNORDERED)) for each in columns]
+        asked = [(each.name, each.type) for each in columns]
         shown: _Found = {"profile": [], "records": 0, "seconds": 0.0, "refusal": None, "profiled_max": PROFILED_MAX}
         if not columns or not about.rows:
             return shown
@@ -119,7 +119,8 @@ async def _answered(
 
 def _profiled(column: Column, position: int, found: _Found) -> _Found:
     parts = ("nulls", "distinct", "min", "max")
-    return {"column": column, **{part: found.get(f"{part}_{position}") for part in parts}}
+    spread = draw_spread(found.get(f"spread_{position}"))
+    return {"column": column, "spread": spread, **{part: found.get(f"{part}_{position}") for part in parts}}
 
 
 def _type_of(about: DatasetDescription, column: str) -> str:
