@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from odfabric.cli.run_tests import BY_DAY
 from tests.support.servers.postgres import PostgresServer, postgres_server
 from tests.support.servers.s3 import S3Server, s3_server
 from tests.support.servers.valkey import RedisServer, redis_server
+from tests.support.turns import todays
 
 TESTS = Path(__file__).parent
 
@@ -32,16 +34,41 @@ STARTS_ENGINES = ("services/engine", "acceptance")
 """Folders of tests marked `spark` or `alone`: `./odf test` looks for them nowhere else."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Folders whose tests share a need mark them, so that nobody can forget it; long files come first."""
+LONG_TABLE = 12
+"""Cases of one test of the engine from which on they take turns by day: each starts queries of its own, a second or more."""
+
+TABLE_TURNS = 3
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Folders whose tests share a need mark them, so that nobody can forget it; long files come first.
+
+    Of the engine's long tables a third is chosen where a stage of `./odf test` asks, by day; who names a file has all of it.
+    """
     for item in items:
         place = _place(item)
         if place.startswith(("acceptance/", "perf/")):
             item.add_marker(place.partition("/")[0])
         if not place.startswith(STARTS_ENGINES) and any(map(item.get_closest_marker, ("spark", "alone"))):
             raise pytest.UsageError(f"{item.nodeid} would not be run: no stage looks for its marker there")
+    if str(config.option.markexpr).endswith(BY_DAY):
+        items[:] = _whose_turn_it_is(items)
     rank = {place: number for number, place in enumerate(LONG_FILES)}
     items.sort(key=lambda item: rank.get(_place(item), len(rank)))
+
+
+def _whose_turn_it_is(items: list[pytest.Item]) -> list[pytest.Item]:
+    tables: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if _place(item).startswith("services/engine/"):
+            tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    waiting = {
+        item
+        for cases in tables.values()
+        if len(cases) >= LONG_TABLE
+        for item in set(cases) - set(todays(cases, parts=TABLE_TURNS))
+    }
+    return [item for item in items if item not in waiting]
 
 
 def _place(item: pytest.Item) -> str:

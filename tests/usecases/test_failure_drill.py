@@ -114,7 +114,7 @@ def watched(folder: Path) -> list[tuple[int, Fault, str]]:
     return [(number, fault, call.name) for number, call in enumerate(plan.calls) for fault in call.faults]
 
 
-@pytest.mark.parametrize("chunk", todays(range(CHUNKS), parts=2))
+@pytest.mark.parametrize("chunk", todays(range(CHUNKS), parts=4))
 def test_one_fault_at_any_call_loses_and_doubles_nothing(tmp_path: Path, chunk: int) -> None:
     faults = watched(tmp_path / "watched")[chunk::CHUNKS]
     assert faults

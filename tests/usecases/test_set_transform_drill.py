@@ -62,7 +62,7 @@ def check(story: Story) -> None:
     assert story.verify() == {"ok": True, "errors": []}
 
 
-@pytest.mark.parametrize("chunk", todays(range(CHUNKS), parts=2))
+@pytest.mark.parametrize("chunk", todays(range(CHUNKS), parts=4))
 def test_one_fault_at_any_call_changes_the_rows_once(tmp_path: Path, chunk: int) -> None:
     plan = FaultPlan()
     check(change_under(plan, tmp_path / "watched"))

@@ -51,6 +51,9 @@ TEST_STAGES: dict[str, tuple[str, ...]] = {
 NIGHTLY = "--nightly"
 """The option that runs tests marked `nightly` too, and all parts of what else takes turns by day (`tests/support/turns.py`)."""
 
+BY_DAY = " and not nightly"
+"""What the choice of a stage ends with otherwise."""
+
 STAGE_S_MAX = 2400.0
 """Longest run of one stage; a test that hangs where pytest cannot interrupt it must not hang the rest."""
 
@@ -177,7 +180,7 @@ def stage_options(options: Sequence[str], *, nightly: bool) -> list[str]:
     if nightly:
         return list(options)
     chosen = options.index("-m") + 1
-    return [*options[:chosen], f"{options[chosen]} and not nightly", *options[chosen + 1 :]]
+    return [*options[:chosen], options[chosen] + BY_DAY, *options[chosen + 1 :]]
 
 
 def _test_stage(name: str, options: Sequence[str], *, nightly: bool) -> tuple[Counts, bool]:

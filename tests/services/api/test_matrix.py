@@ -24,6 +24,7 @@ from tests.services.api.documented import ROUTES
 from tests.services.api.people import Actor, People, Scene
 from tests.services.api.rules import RULES, Refused, Rule
 from tests.services.api.serving import Served, serving
+from tests.support.turns import NIGHTLY, today
 
 T = TypeVar("T")
 ENDPOINTS = [(method, route) for route in ROUTES for method in sorted(route.methods or ())]
@@ -118,6 +119,8 @@ def test_everybody_gets_the_answer_of_the_policy(world: World, method: str, rout
 def scenes_of(world: World, template: str) -> list[Scene]:
     """All owners, and every visibility, where they make a difference. A page has the policy of the routes beside it: fewer of each are enough."""
     is_page = template.startswith("/-") or "/-/" in template
+    if world.policy.anonymous_read and is_page and not NIGHTLY and (today() + len(template)) % 2:
+        return []  # the other half of the pages has its day tomorrow
     if world.policy.anonymous_read:
         every = "{dataset" in template and not is_page
         return [scene for scene in world.scenes if not scene.is_public] if every else [world.scenes[0]]

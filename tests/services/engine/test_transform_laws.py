@@ -35,10 +35,11 @@ from odfabric_engine_spark.incremental.sums_by_part import SumsByPart
 from odfabric_engine_spark.validate import gate
 from tests.services.engine.law_cases import make_case
 from tests.services.engine.law_check import Lab, LawBroken, check, own_lab
+from tests.support.turns import NIGHTLY
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 
-CASES = int(os.environ.get("ODF_LAW_CASES", "80"))
+CASES = int(os.environ.get("ODF_LAW_CASES", "80" if NIGHTLY else "40"))
 BATCH = 10
 AT_ONCE = 2
 """Cases that run side by side: one alone leaves half of two cores idle."""

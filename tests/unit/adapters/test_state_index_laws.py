@@ -29,6 +29,7 @@ from odfabric_persist.batch import BatchLimits
 from odfabric_persist.client import PersistClient, PersistSettings
 from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
 from odfabric_persist.location.unreliable import Faults, UnreliableBlob, UnreliableConsensus
+from tests.support.turns import todays
 
 Scratch: TypeAlias = Callable[[], AbstractContextManager[Path]]
 
@@ -271,14 +272,17 @@ class Overtaken:
 
 @pytest.mark.parametrize(
     ("act", "rows_at_once_max"),
-    [
-        ("extend", 2_000_000),
-        ("maintain", 3),
-        ("frontier", 3),
-        ("rows_at", 3),
-        ("rows_at", 2_000_000),
-        ("drop", 2_000_000),
-    ],
+    todays(
+        [
+            ("extend", 2_000_000),
+            ("maintain", 3),
+            ("frontier", 3),
+            ("rows_at", 3),
+            ("rows_at", 2_000_000),
+            ("drop", 2_000_000),
+        ],
+        parts=3,
+    ),
 )
 def test_who_is_overtaken_before_any_call_tells_nothing_wrong(act: str, rows_at_once_max: int) -> None:
     for before in range(1, 100):
@@ -295,7 +299,10 @@ def test_who_is_overtaken_before_any_call_tells_nothing_wrong(act: str, rows_at_
 
 @pytest.mark.parametrize(
     ("act", "rows_at_once_max", "makes_again"),
-    [("extend", 2_000_000, False), ("extend", 3, True), ("maintain", 2_000_000, False), ("rows_at", 3, True)],
+    todays(
+        [("extend", 2_000_000, False), ("extend", 3, True), ("maintain", 2_000_000, False), ("rows_at", 3, True)],
+        parts=2,
+    ),
 )
 def test_what_is_dropped_under_work_has_no_hole(act: str, rows_at_once_max: int, makes_again: bool) -> None:
     for before in range(1, 100):
