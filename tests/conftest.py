@@ -52,23 +52,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not place.startswith(STARTS_ENGINES) and any(map(item.get_closest_marker, ("spark", "alone"))):
             raise pytest.UsageError(f"{item.nodeid} would not be run: no stage looks for its marker there")
     if str(config.option.markexpr).endswith(BY_DAY):
-        items[:] = _whose_turn_it_is(items)
+        waiting = _for_another_day(items)
+        config.hook.pytest_deselected(items=list(waiting))
+        items[:] = [item for item in items if item not in waiting]
     rank = {place: number for number, place in enumerate(LONG_FILES)}
     items.sort(key=lambda item: rank.get(_place(item), len(rank)))
 
 
-def _whose_turn_it_is(items: list[pytest.Item]) -> list[pytest.Item]:
+def _for_another_day(items: list[pytest.Item]) -> set[pytest.Item]:
     tables: dict[str, list[pytest.Item]] = {}
     for item in items:
         if _place(item).startswith("services/engine/"):
             tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    waiting = {
+    return {
         item
         for cases in tables.values()
         if len(cases) >= LONG_TABLE
         for item in set(cases) - set(todays(cases, parts=TABLE_TURNS))
     }
-    return [item for item in items if item not in waiting]
 
 
 def _place(item: pytest.Item) -> str:
