@@ -4,7 +4,7 @@ Owns the one definition of our CSV. A record ends with CR, LF or CR LF; empty li
 everything up to the closing quote, with doubled quotes and escaped quotes standing for one, line ends included - or plain:
 everything up to the next separator, as it stands, spaces, quotes and escapes in it too. After a closing quote only a
 separator or the end of the record may follow. The escape character means something only inside quotes and only before a
-quote or itself. Invariant: this parser and the fast one (`csv_reader`) give the same rows, which a test holds to.
+quote or itself. Invariant: this parser and the fast one (`csv_cells` of the engine) give the same rows, which a test holds to.
 Source: RFC 4180; RULINGS 24, 25.
 """
 
