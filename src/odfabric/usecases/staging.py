@@ -19,6 +19,8 @@ from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 
 STAGING_PREFIX = "staging/"
+UPLOAD = "upload"
+"""Member of a job's request that names an object which outlives the job."""
 _UNFINISHED_JOBS_MAX = 100_000
 
 
@@ -54,11 +56,18 @@ class _DigestingStream:
 
 
 def stage_body(
-    chunks: Iterator[bytes], *, objects: ObjectStore, entropy: Entropy, inline_bytes_max: int, part: str = ""
+    chunks: Iterator[bytes],
+    *,
+    objects: ObjectStore,
+    entropy: Entropy,
+    inline_bytes_max: int,
+    part: str = "",
+    key: str | None = None,
 ) -> StagedBody:
     """Take a body in as it arrives; up to `inline_bytes_max` bytes are left to be stored with the job.
 
-    `part` keeps uploads of this node apart from those of others in the same objects, of whose jobs it knows nothing.
+    `part` keeps uploads of this node apart from those of others in the same objects, of whose jobs it knows nothing; `key` is the whole
+    name of the object, where it is to have one.
     An exception out of `chunks` leaves nothing visible behind.
     """
     begun = bytearray()
@@ -68,7 +77,7 @@ def stage_body(
             break
     else:
         return StagedBody(len(begun), hashlib.sha3_256(begun).digest(), body=bytes(begun))
-    key = STAGING_PREFIX + part + entropy.random_bytes(16).hex()
+    key = key or STAGING_PREFIX + part + entropy.random_bytes(16).hex()
     stream = _DigestingStream(chain([bytes(begun)], chunks))
     size = objects.put_stream(key, stream)
     return StagedBody(size, stream.digest.digest(), key=key)
@@ -87,7 +96,7 @@ def collect_staged(*, objects: ObjectStore, jobs: Jobs, clock: Clock, lifetime_s
     """
     oldest_kept = Instant(clock.now().epoch_ns - int(lifetime_s * NANOS_PER_SECOND))
     unfinished = jobs.page(unfinished_only=True, limit=_UNFINISHED_JOBS_MAX)
-    named = {json.loads(job.request).get("staged") for job in unfinished}
+    named = {json.loads(job.request).get(member) for job in unfinished for member in ("staged", UPLOAD)}
     if len(unfinished) == _UNFINISHED_JOBS_MAX:
         return 0
     removed = 0
