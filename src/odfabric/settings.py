@@ -286,7 +286,7 @@ class Settings(BaseSettings):
     uploads_per_account_max: int = Field(
         20,
         ge=1,
-        description="Files of one account that were uploaded for a new dataset or a trial and wait to be pushed",
+        description="Last files of one account that are kept until a dataset is made of them; older ones are removed",
     )
     judged_columns_max: int = Field(500, ge=1, description="Most columns of a file that the wizard judges")
     judged_line_characters_max: int = Field(

@@ -121,7 +121,11 @@ class CsvRecords:
             self._refill()
             start -= kept - self._position
         if self._text[end : end + 1] != self._quote:
-            raise InvalidData("A quoted value is not closed", place=Place(file=self._file, line=line, column=column))
+            raise InvalidData(
+                "A quoted value is not closed",
+                place=Place(file=self._file, line=line, column=column),
+                hint="end it with a quote; quotes inside a quoted value are doubled",
+            )
         raw = self._text[start:end]
         for newline in re.finditer(r"\r\n|\r|\n", raw):
             self._line += 1

@@ -59,17 +59,26 @@ class RowLimits:
 
 @dataclass(frozen=True, slots=True)
 class FileRows:
-    """A file to be read; `progress` is told how many of its bytes were read, after each batch."""
+    """A file to be read; `progress` is told how many of its bytes were read, after each batch of `batch_rows`.
+
+    Of a JSON document `piece_characters` are read at once, and more of a record that is longer.
+    """
 
     path: Path
     shape: FileShape
     limits: RowLimits
     progress: Callable[[int], None] = lambda _: None
+    batch_rows: int = BATCH_ROWS
+    piece_characters: int = _PIECE_BYTES
 
     def names(self) -> list[str]:
         """Names of the columns of a CSV file, as its first row has or implies them; none of an empty file. Raises InvalidData, LimitExceeded."""
-        with self._text() as stream:
-            first = next(iter(self._parsed(stream)), None)
+        try:
+            with self._text() as stream:
+                first = next(iter(self._parsed(stream)), None)
+        except UnicodeDecodeError:
+            check_text(self.path)  # tells where
+            raise
         if first is None:
             return []
         if len(first) > self.limits.columns_max:
@@ -112,7 +121,7 @@ class FileRows:
         with self._text() as stream:
             records = self._own_records(stream) if has_escapes else self._quick_records(stream)
             rows = islice(records, 1 if self.shape.header else 0, None)
-            while read := list(islice(rows, BATCH_ROWS)):
+            while read := list(islice(rows, self.batch_rows)):
                 fitting = [record for record in read if len(record[1]) == len(names)]
                 for line, cells in read:
                     if len(cells) != len(names):
@@ -153,7 +162,7 @@ class FileRows:
     ) -> Iterator[RowBatch | BrokenRow]:
         with self._text() as stream:
             found = read(stream)
-            while some := list(islice(found, BATCH_ROWS)):
+            while some := list(islice(found, self.batch_rows)):
                 rows: list[tuple[int, dict[str, Value]]] = []
                 for one in some:
                     if isinstance(one, BrokenRow):
@@ -189,7 +198,7 @@ class FileRows:
                 yield BrokenRow(line, f"not a JSON value: {_reason(error)}", "write one JSON object on each line")
 
     def _json_items(self, stream: IO[str]) -> Iterator[tuple[int, Value] | BrokenRow]:
-        window = _Window(stream)
+        window = _Window(stream, self.piece_characters)
         if not window.next_sign():
             return
         if window.next_sign() != "[":
@@ -200,7 +209,7 @@ class FileRows:
                 self._no_document(window, "the array is not closed")
             yield window.line, self._json_item(window)
             sign = window.next_sign()
-            if sign not in (",", "]"):
+            if sign not in (",", "]", ""):
                 self._no_document(window, "a comma or `]` is missing")
             if sign == ",":
                 window.skip(1)
@@ -247,9 +256,9 @@ class FileRows:
 class _Window:
     """The part of a text that is at hand, the next sign in it, and the line on which that stands."""
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: IO[str], piece_characters: int) -> None:
         self._stream = stream
-        self._piece = _PIECE_BYTES
+        self._first_piece = self._piece = piece_characters
         self.text = ""
         self.position = 0
         self.line = 1
@@ -261,7 +270,7 @@ class _Window:
             self.skip((spaces.end() if spaces else self.position) - self.position)
             if self.position < len(self.text):
                 return self.text[self.position]
-            self._piece = _PIECE_BYTES
+            self._piece = self._first_piece
             if not self.read_more():
                 return ""
 

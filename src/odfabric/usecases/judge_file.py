@@ -7,10 +7,10 @@ file the schema is taken as it is. A file of a URL is fetched here, as a polling
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from odfabric.domain.column_guess import ColumnGuess, GuessedColumn
 from odfabric.errors import Corrupt, InvalidData, LimitExceeded
@@ -19,7 +19,7 @@ from odfabric.formats.file_rows import BrokenRow, FileRows, RowLimits
 from odfabric.formats.parquet_reading import arrow_schema_of, open_parquet
 from odfabric.formats.physical_hash import physical_hash
 from odfabric.formats.type_names import type_name
-from odfabric.model.data_schema import DataTypeDate, DataTypeOption, DataTypeTimestamp
+from odfabric.model.data_schema import DataField, DataTypeDate, DataTypeOption, DataTypeTimestamp
 from odfabric.model.engine import EngineProgress
 from odfabric.model.file_shape import FileFormat, FileShape
 from odfabric.model.job import Job
@@ -67,7 +67,11 @@ def run_judge(job: Job, run: JobRun, *, ports: FilePorts) -> Mapping[str, object
             _fetch(request["url"], request[UPLOAD], path, run=run, ports=ports)
         digest, size = physical_hash(path)
         shape = shape_of(request["shape"]) if "shape" in request else guessed_shape(path, request["fileName"])
-        found = _of_parquet(path) if shape.format is FileFormat.PARQUET else _of_rows(path, shape, size, run, ports)
+        found = (
+            _of_parquet(path, ports.limits)
+            if shape.format is FileFormat.PARQUET
+            else _of_rows(path, shape, size, run, ports)
+        )
     return {"shape": shape_value(shape), "size": size, "digest": digest.digest.hex(), **found}
 
 
@@ -127,7 +131,8 @@ def _of_rows(path: Path, shape: FileShape, size: int, run: JobRun, ports: FilePo
                 broken.append(broken_value(one))
             continue
         guess.add(one)
-        _check_width(guess.width, ports.limits)
+        if guess.width > ports.limits.columns_max:
+            _too_wide(guess.width, ports.limits)
     if not guess.width:
         if broken:
             raise InvalidData(str(broken[0]["message"]), hint=str(broken[0]["hint"]))
@@ -153,26 +158,22 @@ def _column_value(column: GuessedColumn) -> dict[str, Any]:
     }
 
 
-def _of_parquet(path: Path) -> dict[str, object]:
+def _of_parquet(path: Path, limits: RowLimits) -> dict[str, object]:
     with open_parquet(path) as file:
         schema, rows = arrow_to_data_schema(arrow_schema_of(file)), file.metadata.num_rows
-    columns: Sequence[dict[str, Any]] = [
-        {
-            "name": field.name,
-            "type": type_name(field.type.inner if isinstance(field.type, DataTypeOption) else field.type),
-            "isOptional": isinstance(field.type, DataTypeOption),
-            "isTime": isinstance(
-                field.type.inner if isinstance(field.type, DataTypeOption) else field.type,
-                DataTypeDate | DataTypeTimestamp,
-            ),
-        }
-        for field in schema.fields
-    ]
-    return {"rows": rows, "columns": columns, "broken": [], "brokenCount": 0}
+    if len(schema.fields) > limits.columns_max:
+        _too_wide(len(schema.fields), limits)
+    return {"rows": rows, "columns": list(map(_declared_value, schema.fields)), "broken": [], "brokenCount": 0}
 
 
-def _check_width(width: int, limits: RowLimits) -> None:
-    if width > limits.columns_max:
-        raise LimitExceeded(
-            f"the file has {width} columns; write a manifest", limit="judged_columns_max", maximum=limits.columns_max
-        )
+def _declared_value(field: DataField) -> dict[str, Any]:
+    is_optional = isinstance(field.type, DataTypeOption)
+    inner = field.type.inner if isinstance(field.type, DataTypeOption) else field.type
+    is_time = isinstance(inner, DataTypeDate | DataTypeTimestamp)
+    return {"name": field.name, "type": type_name(inner), "isOptional": is_optional, "isTime": is_time}
+
+
+def _too_wide(width: int, limits: RowLimits) -> NoReturn:
+    raise LimitExceeded(
+        f"the file has {width} columns; write a manifest", limit="judged_columns_max", maximum=limits.columns_max
+    )

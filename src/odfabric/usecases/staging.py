@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.model.job import Job
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
@@ -21,7 +22,7 @@ from odfabric.ports.object_store import ObjectStore
 STAGING_PREFIX = "staging/"
 UPLOAD = "upload"
 """Member of a job's request that names an object which outlives the job."""
-_UNFINISHED_JOBS_MAX = 100_000
+UNFINISHED_JOBS_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +90,21 @@ def discard_staged(staged: StagedBody, *, objects: ObjectStore) -> None:
         objects.delete(staged.key)
 
 
+def named_objects(unfinished: Iterable[Job]) -> frozenset[str]:
+    """Keys of the staged objects that jobs need."""
+    requests = [json.loads(job.request) for job in unfinished]
+    return frozenset(request[name] for request in requests for name in ("staged", UPLOAD) if request.get(name))
+
+
 def collect_staged(*, objects: ObjectStore, jobs: Jobs, clock: Clock, lifetime_s: float, part: str = "") -> int:
     """Delete staged objects older than the lifetime that no unfinished job names; returns how many.
 
     The jobs are read before the objects are listed: a job enqueued later names an object that is younger than the lifetime.
     """
     oldest_kept = Instant(clock.now().epoch_ns - int(lifetime_s * NANOS_PER_SECOND))
-    unfinished = jobs.page(unfinished_only=True, limit=_UNFINISHED_JOBS_MAX)
-    named = {json.loads(job.request).get(member) for job in unfinished for member in ("staged", UPLOAD)}
-    if len(unfinished) == _UNFINISHED_JOBS_MAX:
+    unfinished = jobs.page(unfinished_only=True, limit=UNFINISHED_JOBS_MAX)
+    named = named_objects(unfinished)
+    if len(unfinished) == UNFINISHED_JOBS_MAX:
         return 0
     removed = 0
     for key in objects.keys(STAGING_PREFIX + part):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,14 @@ from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.usecases.account_quotas import AccountQuotas
 from odfabric.usecases.job_actor import account_of, by_member
-from odfabric.usecases.staging import STAGING_PREFIX, UPLOAD, StagedBody, stage_body
+from odfabric.usecases.staging import (
+    STAGING_PREFIX,
+    UNFINISHED_JOBS_MAX,
+    UPLOAD,
+    StagedBody,
+    named_objects,
+    stage_body,
+)
 
 USABLE_SHARE = 0.5
 """Part of the lifetime of staged objects in which a file may be used."""
@@ -34,7 +41,7 @@ _ACCOUNT_DIGITS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadPorts:
-    """What uploads work with. `part` keeps those of this node apart; `per_account_max` bounds the files of an account."""
+    """What uploads work with. `part` keeps those of this node apart; of an account the last `per_account_max` files are kept."""
 
     objects: ObjectStore
     jobs: Jobs
@@ -163,13 +170,26 @@ def _new_key(subject: Subject, ports: UploadPorts) -> str:
         ports.quotas.check_more_bytes(subject.account.name)
     owner = hashlib.sha3_256(account.encode()).hexdigest()[:_ACCOUNT_DIGITS]
     prefix = f"{STAGING_PREFIX}{ports.part}upload-{owner}-"
-    if sum(1 for _ in ports.objects.keys(prefix)) >= ports.per_account_max:
+    _make_room(list(ports.objects.keys(prefix)), ports)
+    return prefix + ports.entropy.random_bytes(16).hex()
+
+
+def _make_room(keys: Sequence[str], ports: UploadPorts) -> None:
+    """Remove the oldest files of an account that has as many as it may. Raises LimitExceeded if jobs need all of them."""
+    surplus = len(keys) + 1 - ports.per_account_max
+    if surplus <= 0:
+        return
+    needed = named_objects(ports.jobs.page(unfinished_only=True, limit=UNFINISHED_JOBS_MAX))
+    stats = ((ports.objects.stat(key), key) for key in keys if key not in needed)
+    oldest_first = sorted((stat.modified_at, key) for stat, key in stats if stat is not None)
+    if len(oldest_first) < surplus:
         raise LimitExceeded(
-            f"{ports.per_account_max} files that you uploaded wait to be pushed; push or discard one",
+            f"jobs work on all of your last {ports.per_account_max} files; wait for one to end, or cancel it",
             limit="uploads_per_account_max",
             maximum=ports.per_account_max,
         )
-    return prefix + ports.entropy.random_bytes(16).hex()
+    for _, key in oldest_first[:surplus]:
+        ports.objects.delete(key)
 
 
 def _enqueue(key: str, members: Mapping[str, object], subject: Subject, ports: UploadPorts) -> Job:
