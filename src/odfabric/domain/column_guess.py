@@ -58,6 +58,10 @@ Fit: TypeAlias = frozenset[GuessedType]
 """The types that a value has, STRING left out: every value has it."""
 _Classify: TypeAlias = Callable[[Value], Fit | None]
 _NARROW = tuple(kind for kind in GuessedType if kind is not GuessedType.STRING)
+_NOTHING: Fit = frozenset()
+_BOOLS: Fit = frozenset({GuessedType.BOOL})
+_FIRST_SIGNS = frozenset("-0123456789")
+"""With which numbers and times begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +163,13 @@ def _classify_short(cell: str) -> Fit:
 
 
 def _types_of_cell(cell: str) -> Fit:
-    return _interned(
-        cell.lower() in ("true", "false"),
-        _WHOLE.fullmatch(cell) is not None and int(cell) in _INT64,
-        _is_number(cell),
-        *_times(cell),
-    )
+    first = cell[0]
+    if first not in _FIRST_SIGNS:
+        # Most texts: nothing else begins so.
+        return _BOOLS if first in "tTfF" and cell.lower() in ("true", "false") else _NOTHING
+    if cell[4:5] == "-" and cell[:4].isdecimal():
+        return _interned(False, False, False, *_times(cell))
+    return _interned(False, _WHOLE.fullmatch(cell) is not None and int(cell) in _INT64, _is_number(cell), False, False)
 
 
 def _classify_json(value: Value) -> Fit | None:
