@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.pages import Pages
-from tests.browser.signed_in import World
+from tests.browser.signed_in import World, keep
 from tests.services.api.people import People
 from tests.services.api.serving import Served, serving, working
 
@@ -48,11 +48,13 @@ def test_from_a_file_with_a_wrong_row_to_a_dataset(ann: Page, pages: Pages, tmp_
     expect(ann.get_by_role("row", name="30 value many")).to_contain_text("write a whole number such as 12")
     expect(ann.get_by_label("Type of value")).to_have_value("Int64")
     assert pages.axe(ann) == []
+    keep(ann, "file-refused")
     # Left as they are, they all go in.
     ann.get_by_label("Type of value").select_option("String")
     ann.get_by_role("button", name="Try it").click()
     expect(ann.get_by_text("+29")).to_be_visible()
     assert pages.axe(ann) == []
+    keep(ann, "file-tried")
     ann.get_by_role("button", name="Make the dataset and push the file").click()
     ann.get_by_role("link", name="Look at the rows").click()
     expect(ann.get_by_text("1 to 29 of 29")).to_be_visible()
