@@ -283,6 +283,15 @@ class Settings(BaseSettings):
     push_group_jobs_max: int = Field(1000, description="Most pushes that are committed together; 1 = each by itself")
     push_group_bytes_max: int = Field(32 * MIB, description="Most bytes of their bodies")
     staged_lifetime_s: float = Field(24 * 3600.0, description="Age at which a staged upload without a job is collected")
+    uploads_per_account_max: int = Field(
+        20,
+        ge=1,
+        description="Last files of one account that are kept until a dataset is made of them; older ones are removed",
+    )
+    judged_columns_max: int = Field(500, ge=1, description="Most columns of a file that the wizard judges")
+    judged_line_characters_max: int = Field(
+        16 * MIB, ge=1, description="Longest line or value of such a file, in characters"
+    )
     source_bytes_max: int = Field(64 * GIB, description="Largest file that a polling source fetches")
     column_name_bytes_max: int = Field(
         1024, ge=1, description="Longest name of a column of a new dataset, in UTF-8; existing datasets keep theirs"

@@ -9,11 +9,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.pages import Pages
-from tests.browser.signed_in import World
+from tests.browser.signed_in import World, keep
 from tests.services.api.people import People
 from tests.services.api.serving import Served, serving, working
 
-ROWS = "".join(f'{{"event_time":"2026-01-0{day}T00:00:00Z","city":"Ulm","value":{day}}}\n' for day in range(1, 6))
+GOOD = "".join(f"2026-01-{day:02}T00:00:00Z,Ulm,{day}\n" for day in range(1, 29))
+FILE = f"when,city,value\n{GOOD}2026-02-01T00:00:00Z,Bonn,many\n"
 
 
 @pytest.fixture(scope="module")
@@ -28,27 +29,47 @@ def ann(node: tuple[People, Served], pages: Pages) -> Page:
     return World(*node, pages).page("ann")
 
 
-def test_from_a_file_to_its_rows(ann: Page, pages: Pages, tmp_path: Path) -> None:
-    file = tmp_path / "weather.ndjson"
-    file.write_text(ROWS)
+def test_from_a_file_with_a_wrong_row_to_a_dataset(ann: Page, pages: Pages, tmp_path: Path) -> None:
+    file = tmp_path / "weather.csv"
+    file.write_text(FILE)
     ann.goto("/-/new")
     ann.get_by_role("link", name="From a file").click()
-    ann.get_by_label("Name", exact=True).fill("weather")
-    ann.get_by_label("Format").select_option("ndjson")
-    ann.get_by_label("Sample").fill(ROWS)
-    ann.get_by_role("button", name="Read the columns from the sample").click()
+    assert pages.axe(ann) == []
+    ann.get_by_label("File", exact=False).set_input_files(file)
+    ann.get_by_role("button", name="Upload and read").click()
+    expect(ann.get_by_role("heading", level=1)).to_have_text("New dataset from weather.csv")
+    expect(ann.get_by_text("1 of 29 values are no integers, the first in line 30:")).to_be_visible()
+    expect(ann.get_by_label("Type of value")).to_have_value("String")
+    assert pages.axe(ann) == []
+    # Numbers were meant: the trial says which row is in the way.
+    ann.get_by_label("Type of value").select_option("Int64")
+    ann.get_by_role("button", name="Try it").click()
+    expect(ann.get_by_text("The push would be refused")).to_be_visible()
+    expect(ann.get_by_role("row", name="30 value many")).to_contain_text("write a whole number such as 12")
     expect(ann.get_by_label("Type of value")).to_have_value("Int64")
     assert pages.axe(ann) == []
-    ann.get_by_label("city is part of the key").check()
-    ann.get_by_role("button", name="Show the manifest").click()
-    expect(ann.get_by_role("heading", level=1)).to_have_text("New dataset by a manifest")
-    ann.get_by_role("button", name="Create").click()
-    ann.wait_for_url("**/ann/weather/-/push")
-    ann.get_by_label("File").set_input_files(file)
-    ann.get_by_role("button", name="Push the file").click()
-    expect(ann.get_by_text("The file is committed.")).to_be_visible()
+    keep(ann, "file-refused")
+    # Left as they are, they all go in.
+    ann.get_by_label("Type of value").select_option("String")
+    ann.get_by_role("button", name="Try it").click()
+    expect(ann.get_by_text("+29")).to_be_visible()
+    assert pages.axe(ann) == []
+    keep(ann, "file-tried")
+    ann.get_by_role("button", name="Make the dataset and push the file").click()
     ann.get_by_role("link", name="Look at the rows").click()
-    expect(ann.get_by_text("1 to 5 of 5")).to_be_visible()
+    expect(ann.get_by_text("1 to 29 of 29")).to_be_visible()
+
+
+def test_without_scripts_a_file_is_uploaded_by_the_form(
+    node: tuple[People, Served], pages: Pages, tmp_path: Path
+) -> None:
+    file = tmp_path / "more.csv"
+    file.write_text(FILE)
+    page = World(*node, pages).page("ann", java_script_enabled=False)
+    page.goto("/-/new/file")
+    page.get_by_label("File", exact=False).set_input_files(file)
+    page.get_by_role("button", name="Upload and read").click()
+    expect(page.get_by_text("1 of 29 values are no integers, the first in line 30:")).to_be_visible()
 
 
 def test_a_job_page_follows_the_job_to_its_end(ann: Page, node: tuple[People, Served], pages: Pages) -> None:

@@ -1,30 +1,30 @@
-"""Guess columns from a sample of a file: names, the narrowest type that every value has, and why no narrower one.
+"""Guess columns from all rows of a file: names, the narrowest type that every value has, and why no narrower one.
 
-Owns which values have which type, for cells of CSV and values of JSON. Invariant: a guessed type is that of every value of the sample, and what
-is said against a type - how many values do not have it, the first of them and its line - is so. Not here: what a reader makes of a file (the
-engine); a sample tells nothing of the rows behind it.
+Owns which values have which type, for cells of CSV and values of JSON, and which of them a reader takes as a chosen type. Invariant: a guessed
+type is that of every value, and what is said against a type - how many values do not have it, the first of them and its line - is so; memory
+does not grow with the rows. Not here: cutting a file into rows (`formats.file_rows`), what is stored (the engine).
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
+from functools import cache, lru_cache
 from typing import TypeAlias
 
-from odfabric.errors import InvalidData, Place
-
-SampleValue: TypeAlias = object
-"""A cell of CSV as text, or a value of JSON. Empty cells and null are missing."""
+from odfabric.formats.file_rows import RowBatch, Value
 
 EXACT_FLOATS = 2**53
 """Whole numbers up to here are kept by a double."""
+SHOWN_CHARACTERS_MAX = 60
+"""Of a value that is told."""
+_CACHED_CHARACTERS_MAX = 40
+_CACHED_VALUES_MAX = 1 << 16
 _EXACT_CHARACTERS_MAX = len(str(-EXACT_FLOATS))
 _INT64 = range(-(2**63), 2**63)
 # A leading zero means something, e.g. in postal codes, and a number would lose it.
@@ -37,6 +37,10 @@ _TIME = re.compile(
     r" ?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?",
     re.ASCII,
 )
+# What engines take where a type is declared is more than what is guessed to be of that type.
+_TAKEN_WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_TAKEN_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_NO_NUMBERS = frozenset({"nan", *(f"{sign}{word}" for sign in ("", "+", "-") for word in ("inf", "infinity"))})
 
 
 class GuessedType(Enum):
@@ -50,6 +54,16 @@ class GuessedType(Enum):
     STRING = "String"
 
 
+Fit: TypeAlias = frozenset[GuessedType]
+"""The types that a value has, STRING left out: every value has it."""
+_Classify: TypeAlias = Callable[[Value], Fit | None]
+_NARROW = tuple(kind for kind in GuessedType if kind is not GuessedType.STRING)
+_NOTHING: Fit = frozenset()
+_BOOLS: Fit = frozenset({GuessedType.BOOL})
+_FIRST_SIGNS = frozenset("-0123456789")
+"""With which numbers and times begin."""
+
+
 @dataclass(frozen=True, slots=True)
 class Misfit:
     """What speaks against a type: how many values do not have it, and the first of them with its line."""
@@ -57,7 +71,7 @@ class Misfit:
     type: GuessedType
     count: int
     line: int
-    value: SampleValue
+    value: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,132 +85,127 @@ class GuessedColumn:
     misfits: tuple[Misfit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SampleRow:
-    """Values of a row by column, and the line on which it begins, from 1."""
+@dataclass(slots=True)
+class _Seen:
+    """Values of one column that have the same types: how many, and the first of them."""
 
+    count: int
     line: int
-    values: dict[str, SampleValue]
+    value: Value
 
 
-def guess_columns(rows: Iterable[SampleRow], names: Sequence[str] = ()) -> list[GuessedColumn]:
-    """The columns of rows, in the order in which they are met; `names` come first, also if no row has them."""
-    columns: dict[str, list[tuple[int, SampleValue]]] = {name: [] for name in names}
-    count = 0
-    for row in rows:
-        count += 1
-        for name, value in row.values.items():
-            found = columns.setdefault(name, [])
-            if not _is_missing(value):
-                found.append((row.line, value))
-    return [_guess(name, values, missing=count - len(values)) for name, values in columns.items()]
+class ColumnGuess:
+    """What is known of the columns of a file after the rows so far; columns in the order in which they are met, `names` first."""
+
+    def __init__(self, names: Iterable[str] = (), *, cells: bool) -> None:
+        """`cells`: values are cells of CSV, of which an empty one is missing."""
+        self.rows = 0
+        self._columns: dict[str, dict[Fit, _Seen]] = {name: {} for name in names}
+        self._classify = _classify_cell if cells else _classify_json
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+        return len(self._columns)
+
+    def add(self, batch: RowBatch) -> None:
+        """Take rows into account."""
+        self.rows += len(batch.lines)
+        for name, values in batch.columns.items():
+            seen = self._columns.setdefault(name, {})
+            fits = list(map(self._classify, values))
+            for fit, count in Counter(fits).items():
+                if fit is None:
+                    continue
+                if fit in seen:
+                    seen[fit].count += count
+                else:
+                    first = fits.index(fit)
+                    seen[fit] = _Seen(count, batch.lines[first], values[first])
+
+    def columns(self) -> list[GuessedColumn]:
+        """What all rows so far say."""
+        return [_guessed(name, seen, rows=self.rows) for name, seen in self._columns.items()]
 
 
-def has_type(value: SampleValue, guessed: GuessedType) -> bool:
-    """Whether a value can be read as this type and keeps its meaning: whole numbers all their digits, texts their zeros."""
-    match guessed:
-        case GuessedType.STRING:
-            return True
-        case GuessedType.BOOL:
-            return isinstance(value, bool) or (isinstance(value, _Cell) and value.lower() in ("true", "false"))
-        case GuessedType.INT64:
-            return _is_whole(value)
-        case GuessedType.FLOAT64:
-            return _is_number(value)
-        case GuessedType.DATE:
-            return isinstance(value, str) and _DATE.fullmatch(value) is not None and _is_date(value)
-        case GuessedType.TIMESTAMP:
-            return isinstance(value, str) and (has_type(value, GuessedType.DATE) or _is_time(value))
-
-
-def _is_missing(value: SampleValue) -> bool:
-    return value is None or (isinstance(value, _Cell) and not value)
-
-
-class _Cell(str):
-    """Text of a file without types, which may be a number; texts of JSON are texts."""
-
-    __slots__ = ()
-
-
-def csv_rows(text: str, *, separator: str = ",", header: bool) -> tuple[list[str], list[SampleRow]]:
-    """Names of columns and rows of a CSV sample. Without a header columns are `column_1` and so on.
-
-    Raises InvalidData for a row that has more or fewer cells than the first, and for what is no CSV.
-    """
-    names: list[str] | None = None
-    rows: list[SampleRow] = []
-    for line, cells in _records(text, separator):
-        if names is None:
-            names = [cell.removeprefix("\ufeff").strip() if header else "" for cell in cells]
-            names = [name or f"column_{number}" for number, name in enumerate(names, start=1)]
-            if header:
-                continue
-        if len(cells) != len(names):
-            raise InvalidData(
-                f"{len(cells)} cells where the first row has {len(names)}",
-                place=Place(line=line),
-                hint="look at the separator, and at quotes that are not closed",
-            )
-        rows.append(SampleRow(line, dict(zip(names, map(_Cell, cells), strict=True))))
-    return names or [], rows
-
-
-def json_rows(text: str) -> list[SampleRow]:
-    """Records of a JSON array, or of JSON values one after the other, as NDJSON has them. One that is cut off at the end is left out.
-
-    Raises InvalidData for a record that is no object, and for what is no JSON.
-    """
-    decoder = json.JSONDecoder()
-    rows: list[SampleRow] = []
-    position = _skip(text, len(text) - len(text.removeprefix("\ufeff")), "[")
-    while position < len(text) and text[position] != "]":
-        line = text.count("\n", 0, position) + 1
-        try:
-            value, end = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError) as error:
-            if rows and _is_cut_off(text, error):
-                break
-            raise InvalidData(
-                f"no JSON: {getattr(error, 'msg', 'too deep')}", place=_place(text, error, line)
-            ) from None
-        if not isinstance(value, dict):
-            raise InvalidData("a record is no JSON object", place=Place(line=line), hint="one object for each row")
-        rows.append(SampleRow(line, value))
-        position = _skip(text, end, ",")
-    return rows
-
-
-def _guess(name: str, values: Sequence[tuple[int, SampleValue]], *, missing: int) -> GuessedColumn:
+def _guessed(name: str, seen: Mapping[Fit, _Seen], *, rows: int) -> GuessedColumn:
+    values = sum(each.count for each in seen.values())
+    found = GuessedType.STRING
     against: list[Misfit] = []
-    for guessed in GuessedType if values else ():
-        misfits = [(line, value) for line, value in values if not has_type(value, guessed)]
-        if not misfits:
+    for kind in _NARROW if values else ():
+        wrong = [each for fit, each in seen.items() if kind not in fit]
+        if not wrong:
+            found = kind
             break
-        if len(misfits) < len(values):
-            against.append(Misfit(guessed, len(misfits), *misfits[0]))
-    else:
-        guessed = GuessedType.STRING
+        count = sum(each.count for each in wrong)
+        if count < values:
+            first = min(wrong, key=lambda each: each.line)
+            against.append(Misfit(kind, count, first.line, shown(first.value)))
     against.sort(key=lambda misfit: misfit.count)
-    return GuessedColumn(name=name, type=guessed, values=len(values), missing=missing, misfits=tuple(against))
+    return GuessedColumn(name=name, type=found, values=values, missing=rows - values, misfits=tuple(against))
 
 
-def _is_whole(value: SampleValue) -> bool:
-    if isinstance(value, _Cell):
-        return _WHOLE.fullmatch(value) is not None and int(value) in _INT64
-    return isinstance(value, int) and not isinstance(value, bool) and value in _INT64
+def shown(value: Value) -> str:
+    """A value as people are told of it, cut off where it is long."""
+    text = str(value)
+    return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[: SHOWN_CHARACTERS_MAX - 1]}…"
 
 
-def _is_number(value: SampleValue) -> bool:
-    if isinstance(value, _Cell):
-        if _NUMBER.fullmatch(value) is None:
-            return False
-        if value.lstrip("-").isdecimal():
-            return len(value) <= _EXACT_CHARACTERS_MAX and abs(int(value)) <= EXACT_FLOATS
-        return math.isfinite(float(value))
-    if isinstance(value, bool):
+def _classify_cell(cell: Value) -> Fit | None:
+    if not isinstance(cell, str) or not cell:
+        return None
+    return _classify_short(cell) if len(cell) <= _CACHED_CHARACTERS_MAX else _types_of_cell(cell)
+
+
+@lru_cache(maxsize=_CACHED_VALUES_MAX)
+def _classify_short(cell: str) -> Fit:
+    return _types_of_cell(cell)
+
+
+def _types_of_cell(cell: str) -> Fit:
+    first = cell[0]
+    if first not in _FIRST_SIGNS:
+        # Most texts: nothing else begins so.
+        return _BOOLS if first in "tTfF" and cell.lower() in ("true", "false") else _NOTHING
+    if cell[4:5] == "-" and cell[:4].isdecimal():
+        return _interned(False, False, False, *_times(cell))
+    return _interned(False, _WHOLE.fullmatch(cell) is not None and int(cell) in _INT64, _is_number(cell), False, False)
+
+
+def _classify_json(value: Value) -> Fit | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            return _interned(True, False, False, False, False)
+        case int():
+            return _interned(False, value in _INT64, abs(value) <= EXACT_FLOATS, False, False)
+        case float():
+            return _interned(False, False, math.isfinite(value), False, False)
+        case str():
+            return _interned(False, False, False, *_times(value))
+        case _:
+            return _interned(False, False, False, False, False)
+
+
+@cache
+def _interned(*has: bool) -> Fit:
+    return frozenset(kind for kind, is_so in zip(_NARROW, has, strict=True) if is_so)
+
+
+def _times(text: str) -> tuple[bool, bool]:
+    """Whether it is a date, and whether it is a time."""
+    is_date = _DATE.fullmatch(text) is not None and _is_date(text)
+    found = None if is_date else _TIME.fullmatch(text)
+    return is_date, is_date or (found is not None and _is_date(found["day"]))
+
+
+def _is_number(cell: str) -> bool:
+    if _NUMBER.fullmatch(cell) is None:
         return False
-    return abs(value) <= EXACT_FLOATS if isinstance(value, int) else isinstance(value, float) and math.isfinite(value)
+    if cell.lstrip("-").isdecimal():
+        return len(cell) <= _EXACT_CHARACTERS_MAX and abs(int(cell)) <= EXACT_FLOATS
+    return math.isfinite(float(cell))
 
 
 def _is_date(text: str) -> bool:
@@ -207,42 +216,88 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _is_time(text: str) -> bool:
-    found = _TIME.fullmatch(text)
-    return found is not None and _is_date(found["day"])
+class WantedType(Enum):
+    """Kinds of types that a reader is asked to make of values; ANY is left to the reader."""
+
+    BOOL = "truth values"
+    WHOLE = "integers"
+    NUMBER = "numbers"
+    DATE = "dates"
+    TIME = "times"
+    TEXT = "texts"
+    ANY = "anything"
 
 
-def _records(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    line = 1
-    while True:
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            raise InvalidData(f"no CSV: {error}", place=Place(line=reader.line_num)) from None
-        if cells is None:
-            return
+@dataclass(frozen=True, slots=True)
+class WantedColumn:
+    """What a column is read as; `within` bounds integers. Without `is_optional` every row has a value."""
+
+    name: str
+    type: WantedType
+    is_optional: bool
+    within: range = _INT64
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedValue:
+    """A value that cannot be read as what its column is to be, None where one is missing; its line, column, and what was wanted."""
+
+    line: int
+    column: str
+    value: str | None
+    wanted: WantedType
+
+
+def refused_values(batch: RowBatch, wanted: Sequence[WantedColumn], *, cells: bool) -> Iterator[RefusedValue]:
+    """What of some rows a reader refuses, by line."""
+    found: list[RefusedValue] = []
+    for column in wanted:
+        values = batch.columns.get(column.name)
+        is_taken = _reader(column, cells=cells)
+        for line, value in zip(batch.lines, values or [None] * len(batch.lines), strict=True):
+            is_missing = value is None or (cells and not value)
+            if is_missing and not column.is_optional:
+                found.append(RefusedValue(line, column.name, None, column.type))
+            elif not is_missing and not is_taken(value):
+                found.append(RefusedValue(line, column.name, shown(value), column.type))
+    yield from sorted(found, key=lambda each: each.line)
+
+
+def _reader(column: WantedColumn, *, cells: bool) -> Callable[[Value], bool]:
+    def is_whole(value: Value) -> bool:
         if cells:
-            yield line, cells
-        line = reader.line_num + 1
+            text = str(value)
+            return _TAKEN_WHOLE.fullmatch(text) is not None and len(text) < 1000 and int(text) in column.within
+        if isinstance(value, float):
+            return abs(value) <= EXACT_FLOATS and value.is_integer() and int(value) in column.within
+        return isinstance(value, int) and not isinstance(value, bool) and value in column.within
+
+    readers: dict[WantedType, Callable[[Value], bool]] = {
+        WantedType.BOOL: _takes_cell_as_bool if cells else lambda value: isinstance(value, bool),
+        WantedType.WHOLE: is_whole,
+        WantedType.NUMBER: _takes_cell_as_number if cells else _takes_as_number,
+        WantedType.DATE: lambda value: isinstance(value, str) and _times(value)[0],
+        WantedType.TIME: lambda value: isinstance(value, str) and _times(value)[1],
+        WantedType.TEXT: lambda value: isinstance(value, str),
+        WantedType.ANY: lambda _: True,
+    }
+    return readers[column.type]
 
 
-def _skip(text: str, position: int, sign: str) -> int:
-    """The position behind white space and at most one `sign`."""
-    match = re.compile(rf"\s*(?:{re.escape(sign)}\s*)?").match(text, position)
-    assert match is not None
-    return match.end()
+def _takes_cell_as_bool(value: Value) -> bool:
+    return str(value).lower() in ("true", "false")
 
 
-def _is_cut_off(text: str, error: Exception) -> bool:
-    if not isinstance(error, json.JSONDecodeError):
+def _takes_cell_as_number(value: Value) -> bool:
+    text = str(value)
+    is_number = _TAKEN_NUMBER.fullmatch(text) is not None and math.isfinite(float(text))
+    return is_number or text.lower() in _NO_NUMBERS
+
+
+def _takes_as_number(value: Value) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
-
-
-def _place(text: str, error: Exception, line: int) -> Place:
-    position = getattr(error, "pos", None)
-    if position is None:
-        return Place(line=line)
-    start = text.rfind("\n", 0, position) + 1
-    return Place(line=text.count("\n", 0, position) + 1, column=position - start + 1)
+    try:
+        return math.isfinite(float(value)) and (isinstance(value, float) or int(float(value)) == value)
+    except OverflowError:
+        return False

@@ -23,6 +23,7 @@ from odfabric.formats.slice_schema import check_storable
 from odfabric.model.data_schema import DataSchema
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.metadata import AddPushSource, SetDataSchema, SetPollingSource, SetVocab
+from odfabric.model.source import ReadStep
 from odfabric.model.vocabulary import DatasetVocabulary
 
 Source: TypeAlias = AddPushSource | SetPollingSource
@@ -53,9 +54,14 @@ def source_title(source: Source) -> str:
 
 def declared_columns(source: Source) -> DataSchema | None:
     """What the read step declares, None if it finds out from the data."""
-    if source.read.schema is None and source.read.ddl_schema is not None:
-        return ddl_to_schema(source.read.ddl_schema)
-    return source.read.schema
+    return read_columns(source.read)
+
+
+def read_columns(read: ReadStep) -> DataSchema | None:
+    """The same of a read step."""
+    if read.schema is None and read.ddl_schema is not None:
+        return ddl_to_schema(read.ddl_schema)
+    return read.schema
 
 
 def check_sources(

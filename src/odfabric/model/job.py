@@ -31,6 +31,8 @@ class JobKind(Enum):
     PULL = "pull"
     VERIFY = "verify"
     INDEX = "index"
+    JUDGE = "judge"
+    TRY = "try"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,12 +54,7 @@ def create_dataset(
     `repository` is as the subject sees it: a transform reads only what the subject may read. Raises InvalidManifest,
     IncompatibleSchema, InvalidQuery, AlreadyExists, AccessDenied, LimitExceeded, NotFound for an account that is not there or an input that goes meanwhile.
     """
-    alias = creatable_alias(snapshot.name, subject, access=access, repository=repository)
-    if (there := repository.find(alias)) is not None:
-        # Names do not differ by case: it may be spelt otherwise.
-        raise AlreadyExists(
-            f"a dataset named {there.alias} exists", hint="choose another name, or delete that one first"
-        )
+    alias = free_alias(snapshot.name, subject, access=access, repository=repository)
     quotas.check_new_dataset(owner_of(alias))
     key = keys.create()
     now = clock.now().truncated_to_millis()
@@ -81,6 +76,17 @@ def create_dataset(
         by=subject.actor,
     )
     return entry, committed.head
+
+
+def free_alias(name: DatasetAlias, subject: Subject, *, access: Access, repository: Repository) -> DatasetAlias:
+    """The same for a name that nobody has taken. Raises AlreadyExists and as `creatable_alias`."""
+    alias = creatable_alias(name, subject, access=access, repository=repository)
+    if (there := repository.find(alias)) is not None:
+        # Names do not differ by case: it may be spelt otherwise.
+        raise AlreadyExists(
+            f"a dataset named {there.alias} exists", hint="choose another name, or delete that one first"
+        )
+    return alias
 
 
 def creatable_alias(name: DatasetAlias, subject: Subject, *, access: Access, repository: Repository) -> DatasetAlias:

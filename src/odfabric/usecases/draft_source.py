@@ -23,10 +23,12 @@ from odfabric.model.data_schema import (
     DataTypeString,
     DataTypeTimestamp,
 )
+from odfabric.model.file_shape import FileFormat, FileShape
 from odfabric.model.identity import DatasetAlias
 from odfabric.model.manifest import DatasetSnapshot
-from odfabric.model.metadata import AddPushSource, DatasetKind, MetadataEvent, SetVocab
+from odfabric.model.metadata import AddPushSource, DatasetKind, MetadataEvent, SetPollingSource, SetVocab
 from odfabric.model.source import (
+    FetchStepUrl,
     MergeStrategy,
     MergeStrategyAppend,
     MergeStrategyLedger,
@@ -52,15 +54,6 @@ _TYPES: dict[GuessedType, DataType] = {
 _TIMES = (GuessedType.TIMESTAMP, GuessedType.DATE)
 
 
-class FileFormat(Enum):
-    """Formats of a file."""
-
-    CSV = "csv"
-    NDJSON = "ndjson"
-    JSON = "json"
-    PARQUET = "parquet"
-
-
 class Merge(Enum):
     """How new rows meet those that are there; all but APPEND need a key."""
 
@@ -81,12 +74,14 @@ class DraftColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDraft:
-    """The choices. `columns` is empty where the file says itself what it has; `event_time` None: rows get the time of their push."""
+    """The choices. `columns` is empty where the file says itself what it has; `event_time` None: rows get the time of their push.
+
+    With a `url` the dataset fetches the file by itself, instead of having it pushed.
+    """
 
     name: DatasetAlias
-    format: FileFormat
-    separator: str = ","
-    header: bool = True
+    shape: FileShape
+    url: str | None = None
     columns: tuple[DraftColumn, ...] = ()
     event_time: str | None = None
     key: tuple[str, ...] = ()
@@ -99,7 +94,11 @@ def draft_source(draft: SourceDraft) -> DatasetSnapshot:
     events: list[MetadataEvent] = []
     if draft.event_time is not None and draft.event_time != DatasetVocabulary().event_time:
         events.append(SetVocab(event_time_column=draft.event_time))
-    events.append(AddPushSource(source_name=SOURCE_NAME, read=_read(draft), merge=_merge(draft)))
+    read, merge = _read(draft), _merge(draft)
+    if draft.url is not None:
+        events.append(SetPollingSource(fetch=FetchStepUrl(url=draft.url), read=read, merge=merge))
+    else:
+        events.append(AddPushSource(source_name=SOURCE_NAME, read=read, merge=merge))
     return DatasetSnapshot(name=draft.name, kind=DatasetKind.ROOT, metadata=tuple(events))
 
 
@@ -124,11 +123,11 @@ def _check(draft: SourceDraft) -> None:
 
 def _read(draft: SourceDraft) -> ReadStep:
     schema = DataSchema(fields=tuple(map(_field, draft.columns))) if draft.columns else None
-    match draft.format:
+    match draft.shape.format:
         case FileFormat.CSV:
-            separator = None if draft.separator == "," else draft.separator
+            separator = None if draft.shape.separator == "," else draft.shape.separator
             infer = None if schema is not None else True
-            return ReadStepCsv(header=draft.header, separator=separator, infer_schema=infer, schema=schema)
+            return ReadStepCsv(header=draft.shape.header, separator=separator, infer_schema=infer, schema=schema)
         case FileFormat.NDJSON:
             return ReadStepNdJson(schema=schema)
         case FileFormat.JSON:

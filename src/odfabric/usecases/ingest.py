@@ -6,7 +6,7 @@ files come from (`push_data`, `poll_source`), moving the head (`commit`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from odfabric.domain.chain.append import link_blocks
@@ -15,13 +15,14 @@ from odfabric.domain.chain.state import ChainState
 from odfabric.domain.idempotency import IdempotencyEntry
 from odfabric.domain.ingest_plan import plan_add_data
 from odfabric.domain.schema_evolution import current_schema
+from odfabric.formats.slice_check import SliceRules
 from odfabric.model.commit import Head, IdempotencyRecord
 from odfabric.model.engine import IngestRequest, IngestResult, SliceFile
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
-from odfabric.model.metadata import DataSlice, SourceState, Transform
+from odfabric.model.metadata import SourceState, Transform
 from odfabric.model.source import MergeStrategy, MergeStrategyAppend, ReadStep
-from odfabric.ports.engine import Engine
+from odfabric.ports.engine import Engine, ProgressListener
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.state_index import StateIndex
@@ -52,6 +53,22 @@ class IngestInput:
     idempotency: tuple[IdempotencyEntry, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class IngestedFiles:
+    """What the engine made of files: its result, and the slice at `path`, which is there if rows came out."""
+
+    path: Path
+    system_time: Instant
+    result: IngestResult
+
+    def rules(self, state: ChainState) -> SliceRules:
+        """What the slice must keep on top of `state`. Raises ValueError if there is none."""
+        if self.result.offsets is None:
+            raise ValueError("no rows came out")
+        interval = self.result.offsets.to_wire()
+        return slice_rules(state, interval, system_time=self.system_time, data_schema=self.result.data_schema)
+
+
 def plan_ingest(
     dataset: DatasetId,
     base: Head,
@@ -69,21 +86,26 @@ def plan_ingest(
     Raises InvalidData, InvalidQuery, IncompatibleSchema, InvalidBlock for what the user did; Corrupt, Determinate.
     """
     state = repository.state(dataset, base.hash)
-    system_time = run.system_time(state)
     # One folder a base: an attempt that was abandoned for a new head may have left files behind.
     folder = given.folder / base.hash.short
     folder.mkdir(exist_ok=True)
-    history: tuple[SliceFile, ...] = ()
-    if not isinstance(given.merge, MergeStrategyAppend):
-        history = history_of_merge(
-            dataset, state, given.merge, folder, repository=repository, index=index, exchange=exchange
-        )
-    request = _engine_request(state, given, folder, system_time, history=history, exchange=exchange)
-    result = engine.ingest(request, progress=run.report)
+    made = ingest_files(
+        state,
+        replace(given, folder=folder),
+        system_time=(system_time := run.system_time(state)),
+        progress=run.report,
+        repository=repository,
+        engine=engine,
+        exchange=exchange,
+        index=index,
+    )
+    result, data = made.result, None
+    if result.offsets is not None:
+        data = store_slice(dataset, made.path, result.offsets, objects=objects, rules=made.rules(state))
     events = plan_add_data(
         state,
         data_schema=result.data_schema,
-        new_data=_stored(state, request, result, exchange=exchange, objects=objects),
+        new_data=data,
         max_event_time=result.max_event_time,
         source_state=given.source_state,
         source_name=given.source_name,
@@ -96,6 +118,28 @@ def plan_ingest(
     run.confirm()
     records = [IdempotencyRecord(entry.key_hash, entry.body_digest, blocks[-1].hash) for entry in given.idempotency]
     return PlannedCommit(tuple(blocks), tuple(records))
+
+
+def ingest_files(
+    state: ChainState,
+    given: IngestInput,
+    *,
+    system_time: Instant,
+    progress: ProgressListener,
+    repository: Repository,
+    engine: Engine,
+    exchange: Exchange,
+    index: StateIndex | None = None,
+) -> IngestedFiles:
+    """Have the engine take files in on top of `state`, in their folder; nothing is stored or planned. Raises as `plan_ingest`."""
+    history: tuple[SliceFile, ...] = ()
+    if not isinstance(given.merge, MergeStrategyAppend) and state.last_offset is not None:
+        history = history_of_merge(
+            state.dataset_id, state, given.merge, given.folder, repository=repository, index=index, exchange=exchange
+        )
+    request = _engine_request(state, given, given.folder, system_time, history=history, exchange=exchange)
+    result = engine.ingest(request, progress=progress)
+    return IngestedFiles(exchange.root / request.new_data_path, system_time, result)
 
 
 def _engine_request(
@@ -124,15 +168,3 @@ def _engine_request(
         next_offset=state.next_offset,
         new_data_path=relative(folder / "new-data"),
     )
-
-
-def _stored(
-    state: ChainState, request: IngestRequest, result: IngestResult, *, exchange: Exchange, objects: ObjectStore
-) -> DataSlice | None:
-    if result.offsets is None:
-        return None
-    rules = slice_rules(
-        state, result.offsets.to_wire(), system_time=request.system_time, data_schema=result.data_schema
-    )
-    path = exchange.root / request.new_data_path
-    return store_slice(state.dataset_id, path, result.offsets, objects=objects, rules=rules)

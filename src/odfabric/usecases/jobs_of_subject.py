@@ -21,6 +21,8 @@ _ACTIONS = {
     JobKind.PULL: (Action.WRITE, Scope.MANAGE),
     JobKind.VERIFY: (Action.FOLLOW, Scope.READ),
     JobKind.INDEX: (Action.WRITE, Scope.MANAGE),
+    JobKind.JUDGE: (Action.PUSH, Scope.PUSH),
+    JobKind.TRY: (Action.PUSH, Scope.PUSH),
 }
 """What each kind of job was asked for, and the scope that it takes."""
 AHEAD_MAX = 200

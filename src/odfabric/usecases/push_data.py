@@ -39,10 +39,13 @@ IDEMPOTENCY_KEY_CHARACTERS_MAX = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushData:
-    """One push. `file_name` is what errors call the data; `event_time` fills null event times."""
+    """One push. `file_name` is what errors call the data; `event_time` fills null event times.
+
+    The body is taken in as it arrives, or was staged before: then it is this push's from now on.
+    """
 
     dataset: DatasetRef
-    body: Iterator[bytes]
+    body: Iterator[bytes] | StagedBody
     file_name: str = "body"
     source_name: str | None = None
     media_type: str | None = None
@@ -103,8 +106,12 @@ def accept_push(
     quotas.check_more_bytes(owner_of(entry.alias))
     queue.check(entry, account_of(subject), jobs=jobs)
     _check_acceptable(entry, request, repository=repository)
-    staged = stage_body(
-        request.body, objects=objects, entropy=entropy, inline_bytes_max=inline_bytes_max, part=staging_part
+    staged = (
+        request.body
+        if isinstance(request.body, StagedBody)
+        else stage_body(
+            request.body, objects=objects, entropy=entropy, inline_bytes_max=inline_bytes_max, part=staging_part
+        )
     )
     key_hash = _key_hash(entry, request, subject)
     if key_hash is not None:

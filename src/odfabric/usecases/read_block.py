@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 import pyarrow.compute as pc
 
@@ -16,6 +17,7 @@ from odfabric.formats.slice_parquet import open_slice
 from odfabric.model.commit import BlockRow, CatalogEntry
 from odfabric.model.metadata import AddData, DataSlice, ExecuteTransform, MetadataBlock
 from odfabric.model.multihash import Multihash
+from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.exchange import Exchange
 from odfabric.usecases.repository import Repository
 
@@ -108,9 +110,14 @@ def count_operations(
     with exchange.session() as folder:
         path = folder / str(data.physical_hash)
         repository.materialize(entry.id, DATA, data.physical_hash, path)
-        with open_slice(path, state.vocabulary) as reader:
-            counted: dict[int, int] = {}
-            for batch in reader.batches([state.vocabulary.operation_type]):
-                for each in pc.value_counts(batch.column(0)).to_pylist():
-                    counted[each["values"]] = counted.get(each["values"], 0) + each["counts"]
+        return count_in_file(path, state.vocabulary)
+
+
+def count_in_file(path: Path, vocabulary: DatasetVocabulary) -> dict[int, int]:
+    """The same of a slice file. Raises InvalidData."""
+    counted: dict[int, int] = {}
+    with open_slice(path, vocabulary) as reader:
+        for batch in reader.batches([vocabulary.operation_type]):
+            for each in pc.value_counts(batch.column(0)).to_pylist():
+                counted[each["values"]] = counted.get(each["values"], 0) + each["counts"]
     return counted

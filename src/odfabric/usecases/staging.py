@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.model.job import Job
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 
 STAGING_PREFIX = "staging/"
-_UNFINISHED_JOBS_MAX = 100_000
+UPLOAD = "upload"
+"""Member of a job's request that names an object which outlives the job."""
+UNFINISHED_JOBS_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +57,18 @@ class _DigestingStream:
 
 
 def stage_body(
-    chunks: Iterator[bytes], *, objects: ObjectStore, entropy: Entropy, inline_bytes_max: int, part: str = ""
+    chunks: Iterator[bytes],
+    *,
+    objects: ObjectStore,
+    entropy: Entropy,
+    inline_bytes_max: int,
+    part: str = "",
+    key: str | None = None,
 ) -> StagedBody:
     """Take a body in as it arrives; up to `inline_bytes_max` bytes are left to be stored with the job.
 
-    `part` keeps uploads of this node apart from those of others in the same objects, of whose jobs it knows nothing.
+    `part` keeps uploads of this node apart from those of others in the same objects, of whose jobs it knows nothing; `key` is the whole
+    name of the object, where it is to have one.
     An exception out of `chunks` leaves nothing visible behind.
     """
     begun = bytearray()
@@ -68,7 +78,7 @@ def stage_body(
             break
     else:
         return StagedBody(len(begun), hashlib.sha3_256(begun).digest(), body=bytes(begun))
-    key = STAGING_PREFIX + part + entropy.random_bytes(16).hex()
+    key = key or STAGING_PREFIX + part + entropy.random_bytes(16).hex()
     stream = _DigestingStream(chain([bytes(begun)], chunks))
     size = objects.put_stream(key, stream)
     return StagedBody(size, stream.digest.digest(), key=key)
@@ -80,15 +90,21 @@ def discard_staged(staged: StagedBody, *, objects: ObjectStore) -> None:
         objects.delete(staged.key)
 
 
+def named_objects(unfinished: Iterable[Job]) -> frozenset[str]:
+    """Keys of the staged objects that jobs need."""
+    requests = [json.loads(job.request) for job in unfinished]
+    return frozenset(request[name] for request in requests for name in ("staged", UPLOAD) if request.get(name))
+
+
 def collect_staged(*, objects: ObjectStore, jobs: Jobs, clock: Clock, lifetime_s: float, part: str = "") -> int:
     """Delete staged objects older than the lifetime that no unfinished job names; returns how many.
 
     The jobs are read before the objects are listed: a job enqueued later names an object that is younger than the lifetime.
     """
     oldest_kept = Instant(clock.now().epoch_ns - int(lifetime_s * NANOS_PER_SECOND))
-    unfinished = jobs.page(unfinished_only=True, limit=_UNFINISHED_JOBS_MAX)
-    named = {json.loads(job.request).get("staged") for job in unfinished}
-    if len(unfinished) == _UNFINISHED_JOBS_MAX:
+    unfinished = jobs.page(unfinished_only=True, limit=UNFINISHED_JOBS_MAX)
+    named = named_objects(unfinished)
+    if len(unfinished) == UNFINISHED_JOBS_MAX:
         return 0
     removed = 0
     for key in objects.keys(STAGING_PREFIX + part):

@@ -6,10 +6,13 @@ retries (`usecases.run_job`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from odfabric.domain.access import Action, Subject
+from odfabric.formats.did import parse_dataset_id
+from odfabric.formats.file_rows import RowLimits
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.job import Job, JobKind
 from odfabric.settings import Settings
@@ -19,12 +22,14 @@ from odfabric.usecases.commit import Commits
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.job_actor import asker_of
 from odfabric.usecases.job_run import JobRun, LeasedRun
+from odfabric.usecases.judge_file import FilePorts, run_judge
 from odfabric.usecases.poll_source import poll_source
 from odfabric.usecases.pull_dataset import PullRequest, PullRights, PullVerbs, run_pull
 from odfabric.usecases.pull_remote import pull_remote
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.run_push import PushGroupLimits, PushPorts, run_push
 from odfabric.usecases.run_transform import TransformPorts, run_transform
+from odfabric.usecases.try_push import TryPorts, run_try
 from odfabric.usecases.verify_dataset import run_verify
 from odfabric.wiring.engines import transaction_limits
 from odfabric.wiring.indexes import IndexVerbs
@@ -52,6 +57,8 @@ class JobWork:
             JobKind.PULL: self._run_pull,
             JobKind.VERIFY: self._run_verify,
             JobKind.INDEX: self.indexes.run,
+            JobKind.JUDGE: self._run_judge,
+            JobKind.TRY: self._run_try,
         }
 
     def _check(self, job: Job, action: Action) -> None:
@@ -95,6 +102,36 @@ class JobWork:
             clock=ports.clock,
             blocks_max=self.settings.chain_blocks_max,
         )
+
+    def _files(self) -> FilePorts:
+        ports, settings = self.ports, self.settings
+        return FilePorts(
+            objects=ports.objects,
+            exchange=ports.exchange,
+            http=ports.sources.http,
+            limits=RowLimits(
+                columns_max=settings.judged_columns_max,
+                line_characters_max=settings.judged_line_characters_max,
+            ),
+        )
+
+    def _run_judge(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        self._asker(job)
+        return run_judge(job, run, ports=self._files())
+
+    def _run_try(self, job: Job, run: LeasedRun) -> Mapping[str, object]:
+        subject, dataset = self._asker(job), json.loads(job.request).get("dataset")
+        if dataset is not None:
+            self.access.require(subject, Action.PUSH, self.repository.resolve(parse_dataset_id(dataset)))
+        ports = TryPorts(
+            files=self._files(),
+            repository=self.repository,
+            engine=self.ports.engine,
+            clock=self.ports.clock,
+            column_name_bytes_max=self.settings.column_name_bytes_max,
+            index=self.indexes.used,
+        )
+        return run_try(job, run, ports=ports)
 
     def _poll(self, entry: CatalogEntry, run: JobRun, request: PullRequest) -> CommitResult | None:
         ports = self.ports

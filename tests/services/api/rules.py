@@ -210,6 +210,12 @@ def form(**fields: str) -> dict[str, Any]:
     return {"body": urlencode(fields), "headers": FORM}
 
 
+EMPTY_FILE: dict[str, Any] = {
+    "body": '--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n\r\n--x--\r\n',
+    "headers": {"content-type": "multipart/form-data; boundary=x"},
+}
+
+
 def _owner(scene: Scene) -> str:
     return scene.account
 
@@ -474,7 +480,12 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/-/new"): rule(SIGNED_IN),
     ("GET", "/-/new/manifest"): rule(SIGNED_IN),
     ("GET", "/-/new/file"): rule(SIGNED_IN),
-    ("POST", "/-/new/file"): rule(SIGNED_IN, **form(name="x", sample="a,b\n1,2\n")),
+    ("POST", "/-/new/file"): rule(SIGNED_IN, status=400, code="invalid-request", **EMPTY_FILE),
+    ("POST", "/-/new/file/url"): rule(SIGNED_IN, status=400, code="invalid-request", **form(url="ftp://a.example")),
+    ("GET", "/-/new/file/{job_id}"): rule(SIGNED_IN, status=404, code="not-found", path={"job_id": ANY_ID}),
+    ("POST", "/-/new/file/{job_id}"): rule(
+        SIGNED_IN, status=404, code="not-found", path={"job_id": ANY_ID}, **form(action="discard")
+    ),
     ("GET", "/-/new/sql"): rule(SIGNED_IN),
     ("POST", "/-/new/sql"): rule(SIGNED_IN, status=400, code="invalid-request", **form(name="x", sql="SELECT 1")),
     # Whoever may not make it is told so on the form.
@@ -496,6 +507,8 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("POST", "/{account}/{dataset}/-/push"): rule(
         PUSH, status=415, code="unsupported-media-type", **form(rows="x", media_type="image/png")
     ),
+    ("POST", "/{account}/{dataset}/-/push/try"): rule(PUSH, status=400, code="invalid-request", **EMPTY_FILE),
+    ("POST", "/{account}/{dataset}/-/push/tried"): rule(PUSH, status=404, code="not-found", **form(job=ANY_ID)),
     ("GET", "/{account}/{dataset}/-/subscriptions"): rule(FOLLOW),
     ("POST", "/{account}/{dataset}/-/subscriptions"): rule(
         FOLLOW, status=400, code="invalid-request", **form(url="https://a.example/x", secret="weak")

@@ -1,101 +1,157 @@
-"""Guessed columns: what is said of a sample is so for every value of it."""
+"""Guessed columns: what is said of a file is so for all of its rows, as a naive look at each of them has it."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.column_guess import GuessedType, csv_rows, guess_columns, has_type, json_rows
-from odfabric.errors import InvalidData
+from odfabric.domain.column_guess import (
+    ColumnGuess,
+    GuessedColumn,
+    GuessedType,
+    WantedColumn,
+    WantedType,
+    refused_values,
+    shown,
+)
+from odfabric.formats.file_rows import FileRows, RowBatch, RowLimits
+from odfabric.model.file_shape import FileFormat, FileShape
+from odfabric_engine_spark.read.json_values import Misfit, converter
+from odfabric_engine_spark.read.text_values import TextFormats
 from odfabric_engine_spark.read.time_formats import date_format, timestamp_format
 
+LIMITS = RowLimits(columns_max=10, line_characters_max=1000)
+FORMATS = TextFormats(date_format(None), timestamp_format(None))
 NUMBERS = (
-    "1",
-    "-7",
-    "007",
-    "-0",
-    "0",
-    "9223372036854775807",
-    "9223372036854775808",
-    "9007199254740993",
-    "1.5",
-    "1e999",
+    *("1", "-7", "007", "-0", "0", "1.5", "1e999", "2e3"),
+    *("9223372036854775807", "9223372036854775808", "9007199254740993"),
 )
 TIMES = ("2026-01-31", "2026-02-30", "2026-01-31T10:00:00Z", "2026-01-31 10:00", "2026-01-31 10:00:00.123456789 +02:00")
-TEXTS = ("true", "FALSE", "", " 1", "+1", "abc", 'a "b"', "two\nlines", "a,b", "NaN", "\u0661")
+TEXTS = ("true", "FALSE", "", " 1", "+1", "abc", 'a "b"', "two\nlines", "a,b", "NaN", "\u0661", "a\\", '\\"')
 LIKELY = st.one_of(*map(st.sampled_from, (NUMBERS, TIMES, TEXTS)))
-CELLS = st.one_of(LIKELY, st.text(max_size=8).filter(lambda text: "\x00" not in text and "\r" not in text))
+CELLS = st.one_of(LIKELY, st.text(max_size=6).filter(lambda text: not set(text) & set("\0\r\u2028\ud800")))
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.one_of(
-    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), LIKELY, st.lists(st.integers(), max_size=2)
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70), FLOATS, LIKELY, st.lists(st.integers(), max_size=2)
 )
+NARROW = tuple(GuessedType)[:-1]
 
 
-def means_the_same(value: object, guessed: GuessedType) -> bool:
-    """What a type promises of a value, said in other words than the guess."""
-    text = str(value)
-    match guessed:
+def number_of(text: str) -> int | float | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    is_number = isinstance(found, int | float) and not isinstance(found, bool) and text == text.strip()
+    return found if is_number and text not in ("NaN",) and abs(found) < float("inf") else None
+
+
+def has_type(value: Any, kind: GuessedType, *, cells: bool) -> bool:
+    """What a type promises of a value, in other words than those of the guess."""
+    number = number_of(value) if cells else value if isinstance(value, int | float) else None
+    match kind:
+        case GuessedType.BOOL:
+            return value.lower() in ("true", "false") if cells else isinstance(value, bool)
+        case GuessedType.INT64:
+            is_whole = isinstance(number, int) and not isinstance(number, bool) and -(2**63) <= number < 2**63
+            return is_whole and (not cells or str(number) == value)
+        case GuessedType.FLOAT64:
+            if isinstance(number, int):
+                return not isinstance(number, bool) and abs(number) <= 2**53
+            return number is not None and abs(number) < float("inf")
+        case GuessedType.DATE:
+            return isinstance(value, str) and FORMATS.date.days(value) is not None
+        case GuessedType.TIMESTAMP:
+            return isinstance(value, str) and FORMATS.timestamp.millis(value) is not None
         case GuessedType.STRING:
             return True
-        case GuessedType.BOOL:
-            return text.lower() in ("true", "false")
-        case GuessedType.INT64:
-            return str(int(text)) == text and -(2**63) <= int(text) < 2**63
-        case GuessedType.FLOAT64:
-            whole = text.lstrip("-").isdecimal()
-            return int(float(text)) == int(text) if whole else abs(float(text)) < float("inf")
-        case GuessedType.DATE:
-            return date_format(None).days(text) is not None
-        case GuessedType.TIMESTAMP:
-            return timestamp_format(None).millis(text) is not None
 
 
-@given(st.lists(CELLS, min_size=1, max_size=12))
-def test_what_is_said_of_cells_is_so(cells: list[str]) -> None:
+def naive(values: list[tuple[int, Any]], *, rows: int, cells: bool) -> tuple[Any, ...]:
+    """Type, values, missing, and the misfits of narrower types by count, found value by value."""
+    against, found = [], GuessedType.STRING
+    for kind in NARROW if values else ():
+        wrong = [(line, value) for line, value in values if not has_type(value, kind, cells=cells)]
+        if not wrong:
+            found = kind
+            break
+        if len(wrong) < len(values):
+            against.append((len(wrong), kind, wrong[0][0], shown(wrong[0][1])))
+    against.sort(key=lambda each: each[0])
+    return found, len(values), rows - len(values), against
+
+
+def told(column: GuessedColumn) -> tuple[Any, ...]:
+    misfits = [(misfit.count, misfit.type, misfit.line, misfit.value) for misfit in column.misfits]
+    return column.type, column.values, column.missing, misfits
+
+
+def guessed(path: Path, shape: FileShape, names: list[str], **sizes: int) -> ColumnGuess:
+    guess = ColumnGuess(names, cells=shape.format is FileFormat.CSV)
+    for batch in FileRows(path, shape, LIMITS, **sizes).batches():
+        assert isinstance(batch, RowBatch)
+        guess.add(batch)
+    return guess
+
+
+@given(st.lists(CELLS, min_size=1, max_size=12), st.integers(1, 5))
+def test_what_is_said_of_cells_is_so(
+    tmp_path_factory: pytest.TempPathFactory, cells: list[str], batch_rows: int
+) -> None:
     written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\n")
-    writer.writerows([["name", "other"], *([cell, "x"] for cell in cells)])
-    text = written.getvalue()
-    names, rows = csv_rows(text, header=True)
-    assert names == ["name", "other"]
-    column, other = guess_columns(rows, names)
-    there = [cell for cell in cells if cell]
-    assert (column.values, column.missing) == (len(there), len(cells) - len(there))
-    assert other.type is GuessedType.STRING
-    assert all(means_the_same(cell, column.type) for cell in there)
-    lines = text.split("\n")
-    for misfit in column.misfits:
-        wrong = [
-            row.values["name"] for row in rows if row.values["name"] and not has_type(row.values["name"], misfit.type)
-        ]
-        assert (misfit.count, misfit.value) == (len(wrong), wrong[0])
-        assert 0 < misfit.count < column.values
-        first = str(misfit.value).split("\n")[0].replace('"', '""')
-        assert lines[misfit.line - 1].startswith((first, f'"{first}'))
-    assert list(GuessedType).index(column.type) > max(
-        (list(GuessedType).index(misfit.type) for misfit in column.misfits), default=-1
-    )
+    writer = csv.writer(written, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    lines = []
+    for row in (["name", "other"], *([cell.replace("\\", "/"), "x"] for cell in cells)):
+        lines.append(written.getvalue().count("\n") + 1)
+        writer.writerow(row)
+    path = tmp_path_factory.mktemp("csv") / "f"
+    path.write_bytes(written.getvalue().encode())
+    guess = guessed(path, FileShape(format=FileFormat.CSV), ["name", "other"], batch_rows=batch_rows)
+    values = [(line, cell.replace("\\", "/")) for line, cell in zip(lines[1:], cells, strict=True) if cell]
+    column, other = guess.columns()
+    assert told(column) == naive(values, rows=len(cells), cells=True)
+    assert told(other)[:3] == (GuessedType.STRING, len(cells), 0)
 
 
-@given(st.lists(VALUES, min_size=1, max_size=12), st.booleans())
-def test_what_is_said_of_json_is_so(values: list[object], as_array: bool) -> None:
+@given(st.lists(VALUES, min_size=1, max_size=12), st.booleans(), st.integers(1, 5), st.integers(1, 40))
+def test_what_is_said_of_json_is_so(
+    tmp_path_factory: pytest.TempPathFactory, values: list[Any], is_array: bool, batch_rows: int, piece: int
+) -> None:
     records = [json.dumps({"a": value}) for value in values]
-    rows = json_rows("[" + ",\n".join(records) + "]" if as_array else "\n".join(records))
-    assert [row.line for row in rows] == list(range(1, len(values) + 1))
-    (column,) = guess_columns(rows)
-    there = [value for value in values if value is not None]
-    assert (column.values, column.missing) == (len(there), len(values) - len(there))
-    assert all(means_the_same(value, column.type) for value in there)
-    if column.type is not GuessedType.STRING:
-        texts = column.type in (GuessedType.DATE, GuessedType.TIMESTAMP)
-        assert all(isinstance(value, str) is texts for value in there)
-    for misfit in column.misfits:
-        wrong = [row for row in rows if row.values["a"] is not None and not has_type(row.values["a"], misfit.type)]
-        assert (misfit.count, misfit.line) == (len(wrong), wrong[0].line)
+    path = tmp_path_factory.mktemp("json") / "f"
+    path.write_text("[" + ",\n".join(records) + "]\n" if is_array else "\n".join(records))
+    shape = FileShape(format=FileFormat.JSON if is_array else FileFormat.NDJSON)
+    (column,) = guessed(path, shape, [], batch_rows=batch_rows, piece_characters=piece).columns()
+    there = [(line, value) for line, value in enumerate(values, start=1) if value is not None]
+    assert told(column) == naive(there, rows=len(values), cells=False)
+
+
+@given(VALUES.filter(lambda value: value is not None), st.sampled_from(list(WantedType)[:-1]))
+def test_values_of_json_are_refused_that_the_engine_refuses(value: Any, wanted: WantedType) -> None:
+    arrow = {
+        WantedType.BOOL: pa.bool_(),
+        WantedType.WHOLE: pa.int64(),
+        WantedType.NUMBER: pa.float64(),
+        WantedType.DATE: pa.date32(),
+        WantedType.TIME: pa.timestamp("ms"),
+        WantedType.TEXT: pa.string(),
+    }[wanted]
+    try:
+        converter(arrow, FORMATS, path="a")(value)
+        is_taken = True
+    except (Misfit, ValueError, OverflowError):
+        is_taken = False
+    column = WantedColumn("a", wanted, is_optional=False)
+    refused = list(refused_values(RowBatch([7], {"a": [value]}), [column], cells=False))
+    assert [(each.line, each.value) for each in refused] == ([] if is_taken else [(7, shown(value))])
 
 
 @given(
@@ -104,59 +160,26 @@ def test_what_is_said_of_json_is_so(values: list[object], as_array: bool) -> Non
     )
 )
 def test_times_are_those_that_the_engine_reads(text: str) -> None:
-    assert has_type(text, GuessedType.TIMESTAMP) == (timestamp_format(None).millis(text) is not None)
-    assert has_type(text, GuessedType.DATE) == (date_format(None).days(text) is not None)
+    guess = ColumnGuess(["a"], cells=True)
+    guess.add(RowBatch([1], {"a": [text]}))
+    (column,) = guess.columns()
+    assert (column.type is GuessedType.DATE) == (FORMATS.date.days(text) is not None)
+    assert (column.type is not GuessedType.STRING) == (FORMATS.timestamp.millis(text) is not None)
 
 
-def test_the_nearest_misfit_names_its_line() -> None:
-    names, rows = csv_rows("id,zip\n1,01234\n2,20000\nabc,30000\n", header=True)
-    number, post = guess_columns(rows, names)
-    assert (number.type, post.type) == (GuessedType.STRING, GuessedType.STRING)
-    assert [(each.type, each.count, each.line, each.value) for each in number.misfits] == [
-        (GuessedType.INT64, 1, 4, "abc"),
-        (GuessedType.FLOAT64, 1, 4, "abc"),
+def test_a_value_that_is_missing_is_refused_where_one_is_needed() -> None:
+    batch = RowBatch([2, 3, 4], {"a": ["1", "", "x"], "b": ["", "", ""]})
+    wanted = [
+        WantedColumn("a", WantedType.WHOLE, is_optional=False, within=range(10)),
+        WantedColumn("b", WantedType.TEXT, is_optional=True),
     ]
-    assert (post.misfits[0].type, post.misfits[0].line, post.misfits[0].value) == (GuessedType.INT64, 2, "01234")
+    refused = [(each.line, each.column, each.value) for each in refused_values(batch, wanted, cells=True)]
+    assert refused == [(3, "a", None), (4, "a", "x")]
 
 
-def test_names_come_from_the_header_or_are_made() -> None:
-    assert csv_rows("\ufeffa;;c\n1;2;3\n", separator=";", header=True)[0] == ["a", "column_2", "c"]
-    names, rows = csv_rows("1,2\n", header=False)
-    assert (names, len(rows)) == (["column_1", "column_2"], 1)
-    assert csv_rows("", header=True) == ([], [])
-
-
-def test_columns_of_json_are_those_of_all_records() -> None:
-    columns = guess_columns(json_rows('{"a": 1}\n{"b": {"c": 1}}\n'))
-    assert [(each.name, each.type.value, each.missing) for each in columns] == [("a", "Int64", 1), ("b", "String", 1)]
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ('[{"a": 1},\n {"a": 2}]', 2),
-        ('[{"a": 1},\n {"a":', 1),
-        ('{"a": 1}\n{"a": "cut o', 1),
-        ('{"a": 1}\n\n{"a": 2}\n', 2),
-        ("", 0),
-        ("[]", 0),
-    ],
-)
-def test_records_are_read_up_to_where_the_sample_was_cut(text: str, count: int) -> None:
-    assert len(json_rows(text)) == count
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [('{"a": 1}\n{"a": nothing}\n{"a": 2}', 2), ("[1]", 1), ("abc", 1), ('{"a": 1}\n[2]', 2), ("[" * 100_000, 1)],
-)
-def test_what_is_no_record_is_told_with_its_line(text: str, line: int) -> None:
-    with pytest.raises(InvalidData) as caught:
-        json_rows(text)
-    assert caught.value.place.line == line
-
-
-def test_a_row_of_another_width_is_told_with_its_line() -> None:
-    with pytest.raises(InvalidData) as caught:
-        csv_rows('a,b\n1,"x\ny"\n1,2,3\n', header=True)
-    assert caught.value.place.line == 4
+def test_memory_does_not_grow_with_rows() -> None:
+    guess = ColumnGuess(["a"], cells=True)
+    for number in range(50):
+        guess.add(RowBatch(range(1000), {"a": [f"{number}-{row}" for row in range(1000)]}))
+    (column,) = guess.columns()
+    assert (column.values, len(guess._columns["a"])) == (50_000, 1)

@@ -184,7 +184,7 @@ class JobView(Answer):
     """A job. `result` is the verb's own; `error` is a problem, of the last attempt while the job is not finished."""
 
     id: str
-    kind: Literal["push", "pull", "verify", "index"]
+    kind: Literal["push", "pull", "verify", "index", "judge", "try"]
     dataset: str | None
     status: JobStatusName
     progress: dict[str, Any] | None

@@ -1,7 +1,8 @@
 // `form[data-upload="URL"]`: posts the chosen file as the raw body, with progress.
 //
 // The media type is the form's `data-media-type`, or follows from the file's name. Then the page goes to `data-then`, in which `{id}`
-// is the last part of the answer's Location (a job); without a Location it goes to `data-done`, where the form has one.
+// is the last part of the answer's Location (a job); without a Location it goes to `data-done`, where the form has one. With `data-named` the
+// node is told the file's name.
 
 import { csrfHeaders } from "./csrf.js";
 
@@ -37,6 +38,7 @@ function send(form, file) {
   const request = new XMLHttpRequest(); // fetch tells nothing of the progress of what is sent
   request.open("POST", form.dataset.upload);
   const headers = { Accept: "application/json", "Content-Type": mediaTypeOf(form, file), ...csrfHeaders() };
+  if ("named" in form.dataset) headers["Content-Disposition"] = `attachment; filename*=UTF-8''${encodeURIComponent(file.name)}`;
   for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
   const progress = begin(form, request);
   request.upload.addEventListener("progress", ({ loaded, total }) => {

@@ -1,6 +1,6 @@
 """A small engine without Spark: enough of the contract to run every verb in a test within milliseconds.
 
-Owns a subset of the engine's meaning, exact as far as it goes: NDJSON with a schema, merged by Append or Ledger; transforms and
+Owns a subset of the engine's meaning, exact as far as it goes: NDJSON and CSV with a schema, merged by Append or Ledger; transforms and
 queries that are `SELECT * FROM <input>`. Everything else is refused with a reason, as an engine may. Invariant: a pure function
 of the request, like any engine.
 """
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from odfabric.errors import InvalidData, InvalidQuery, LimitExceeded, Place
 from odfabric.formats.arrow_schema import arrow_to_data_schema, data_schema_to_arrow
+from odfabric.formats.csv_grammar import CsvDialect, CsvRecords
 from odfabric.formats.slice_parquet import SliceWriter, open_slice
 from odfabric.formats.slice_schema import new_slice_schema
 from odfabric.model.data_schema import DataSchema
@@ -43,12 +44,13 @@ from odfabric.model.instant import Instant
 from odfabric.model.metadata import TransformSql
 from odfabric.model.offsets import OffsetRange
 from odfabric.model.operation import OperationType
-from odfabric.model.source import MergeStrategyAppend, MergeStrategyLedger, ReadStepNdJson
+from odfabric.model.source import MergeStrategyAppend, MergeStrategyLedger, ReadStepCsv, ReadStepNdJson
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.ports.engine import ProgressListener
 
 _SELECT_ALL = re.compile(r"\s*select\s+\*\s+from\s+[`\"]?([A-Za-z0-9./-]+)[`\"]?\s*", re.IGNORECASE | re.ASCII)
 _BATCH_ROWS = 10_000
+_VALUE_CHARACTERS_MAX = 1 << 20
 
 
 class MemoryEngine:
@@ -66,10 +68,11 @@ class MemoryEngine:
         """See the port. Raises InvalidData for other readers and strategies."""
         self.calls += 1
         progress(EngineProgress(stage="ingest", done=0, total=1))
-        if not isinstance(request.read, ReadStepNdJson) or request.read.schema is None:
-            raise InvalidData("this engine reads NdJson with a schema only", place=Place(field="read"))
-        columns = data_schema_to_arrow(request.read.schema)
-        rows = [row for file in self._named(request) for row in _read_ndjson(*file, columns)]
+        read = request.read
+        if not isinstance(read, ReadStepNdJson | ReadStepCsv) or read.schema is None:
+            raise InvalidData("this engine reads NdJson and Csv with a schema only", place=Place(field="read"))
+        columns = data_schema_to_arrow(read.schema)
+        rows = [row for file in self._named(request) for row in _read(*file, read, columns)]
         schema = new_slice_schema(
             [field for field in columns if field.name != request.vocabulary.event_time], vocabulary=request.vocabulary
         )
@@ -198,6 +201,37 @@ class MemoryEngine:
             with open_slice(self._root / entry.path, vocabulary) as reader:
                 for batch in reader.batches():
                     yield from batch.to_pylist()
+
+
+def _read(path: Path, name: str, read: ReadStepNdJson | ReadStepCsv, columns: pa.Schema) -> Iterator[dict[str, object]]:
+    return (
+        _read_ndjson(path, name, columns) if isinstance(read, ReadStepNdJson) else _read_csv(path, name, read, columns)
+    )
+
+
+def _read_csv(path: Path, name: str, read: ReadStepCsv, columns: pa.Schema) -> Iterator[dict[str, object]]:
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        dialect = CsvDialect(separator=read.separator or ",", quote='"', escape="\\")
+        records = iter(CsvRecords(stream, dialect, file=name, value_characters_max=_VALUE_CHARACTERS_MAX))
+        names = [cell.text for cell in next(records, [])] if read.header else columns.names
+        if set(names) != set(columns.names):
+            raise InvalidData("the header has other names than the schema", place=Place(file=name, line=1))
+        for cells in records:
+            line = cells[0].line
+            if len(cells) != len(names):
+                raise InvalidData(f"{len(cells)} cells instead of {len(names)}", place=Place(file=name, line=line))
+            texts = dict(zip(names, (cell.text for cell in cells), strict=True))
+            yield {field.name: _cell(texts[field.name], field, name, line) for field in columns}
+
+
+def _cell(text: str, field: pa.Field, name: str, line: int) -> object:
+    if pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
+        try:
+            return _value(json.loads(text) if text else None, field, name, line)
+        except ValueError:
+            place = Place(file=name, line=line, field=field.name)
+            raise InvalidData(f"not a {field.type}: {text!r}", place=place) from None
+    return _value(text or None, field, name, line)
 
 
 def _read_ndjson(path: Path, name: str, columns: pa.Schema) -> Iterator[dict[str, object]]:

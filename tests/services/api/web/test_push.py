@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from odfabric.model.account import DatasetRole
-from tests.services.api.browsing import Browsers, alert_of, field, text_of
+from tests.services.api.browsing import Browsers, alert_of, field, job_done, text_of
 from tests.services.api.people import People
 from tests.services.api.serving import serving, working
 from tests.usecases.manifests import POLLED, ROOT
@@ -115,3 +115,45 @@ def test_a_push_that_takes_longer_leads_to_its_job(tmp_path: Path) -> None:
         answer = ann.post("/ann/readings/-/push", data={"rows": GOOD})
         assert answer.status_code == 303
         assert "waiting" in text_of(ann.get(answer.headers["location"]))
+
+
+def tried(browser: httpx.Client, path: str, rows: str, **fields: str) -> httpx.Response:
+    """The page that tells what a push would do."""
+    answer = browser.post(f"{path}/-/push/try", data=fields, files={"file": ("rows.ndjson", rows)})
+    return job_done(browser, answer)
+
+
+def test_a_trial_tells_what_a_push_would_do_and_the_push_needs_no_second_upload(site: Browsers) -> None:
+    site.people.add("ann", "ledger", manifest=ROOT.replace("{kind: Append}", "{kind: Ledger, primaryKey: [city]}"))
+    other = GOOD.replace('"A"', '"B"')
+    with site.open("ann") as ann:
+        ann.post("/ann/ledger/-/push", data={"rows": GOOD})
+        head = ann.get("/ann/ledger/refs/head").text
+        page = tried(ann, "/ann/ledger", f"{GOOD}\n{other}\n", media_type="application/x-ndjson")
+        assert "Rows read 2 Records added +1 Records corrected 0" in text_of(page)
+        assert ann.get("/ann/ledger/refs/head").text == head
+        pushed = job_done(ann, ann.post("/ann/ledger/-/push/tried", data={"job": field(page, "job")}))
+        assert "Records added 1" in text_of(pushed)
+        assert "2 records" in text_of(ann.get("/ann/ledger"))
+        again = tried(ann, "/ann/ledger", GOOD)
+        assert "all rows are there already" in text_of(again)
+
+
+def test_a_trial_lists_all_that_is_refused(carl: httpx.Client) -> None:
+    page = tried(carl, "/ann/readings", "\n".join([GOOD, *[WRONG] * 25]))
+    assert "would be refused" in alert_of(page)
+    text = text_of(page)
+    assert "2 value many is no integer that fits write a whole number" in text
+    assert "These are the first 20 of 25." in text
+    assert "<b>" not in page.text
+
+
+def test_trials_of_others_and_of_other_datasets_do_not_exist(site: Browsers, carl: httpx.Client) -> None:
+    job = field(tried(carl, "/ann/readings", GOOD), "job")
+    with site.open("ann") as ann:
+        assert ann.get(f"/ann/readings/-/push?tried={job}").status_code == 404
+        assert ann.post("/ann/readings/-/push/tried", data={"job": job}).status_code == 404
+        mine = field(tried(ann, "/ann/two", GOOD, source="other"), "job")
+        assert ann.get(f"/ann/readings/-/push?tried={mine}").status_code == 404
+    with site.open("rita") as rita:
+        assert rita.post("/ann/readings/-/push/try", files={"file": ("a", GOOD)}).status_code == 403

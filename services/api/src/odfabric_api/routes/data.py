@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
 
-from anyio import from_thread
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from odfabric.errors import LimitExceeded
 from odfabric.model.instant import Instant
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.push_data import PushData
@@ -27,6 +24,7 @@ from odfabric_api.preconditions import (
     wait_s_of,
 )
 from odfabric_api.schemas import Accepted, Metadata, PushResult, Rows, answers
+from odfabric_api.streamed_body import body_chunks
 
 router = APIRouter(tags=["data"])
 
@@ -76,7 +74,7 @@ async def ingest(
     started = time.monotonic()
     push = PushData(
         dataset=entry.id,
-        body=_chunks(request, bytes_max=node.settings.push_body_bytes_max),
+        body=body_chunks(request, bytes_max=node.settings.push_body_bytes_max),
         source_name=source_name,
         media_type=media_type_of(request),
         event_time=_event_time(request),
@@ -129,27 +127,3 @@ def metadata(
 def _event_time(request: Request) -> Instant | None:
     text = request.headers.get("odf-event-time")
     return None if text is None else instant_of("odf-event-time", text)
-
-
-def _chunks(request: Request, *, bytes_max: int) -> Iterator[bytes]:
-    """The body, pulled by the thread that stages it from the event loop that receives it. Raises LimitExceeded.
-
-    At most a network buffer of it is in memory: the thread asks for the next piece when it has stored the last one.
-    """
-    announced = request.headers.get("content-length")
-    if announced is not None and int(announced) > bytes_max:
-        raise LimitExceeded("the body is too large", limit="push_body_bytes_max", maximum=bytes_max)
-    stream = request.stream()
-    size = 0
-    while True:
-        chunk = from_thread.run(_next_chunk, stream)
-        if chunk is None:
-            return
-        size += len(chunk)
-        if size > bytes_max:
-            raise LimitExceeded("the body is too large", limit="push_body_bytes_max", maximum=bytes_max)
-        yield chunk
-
-
-async def _next_chunk(stream: AsyncIterator[bytes]) -> bytes | None:
-    return await anext(stream, None)

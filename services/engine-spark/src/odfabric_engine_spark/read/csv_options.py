@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odfabric.errors import InvalidManifest, Place
+from odfabric.formats.csv_grammar import CsvDialect
 from odfabric.model.source import ReadStepCsv
-from odfabric_engine_spark.read.csv_grammar import CsvDialect
 from odfabric_engine_spark.read.encodings import known_encoding
 from odfabric_engine_spark.read.text_values import TextFormats
 from odfabric_engine_spark.read.time_formats import date_format, timestamp_format

@@ -23,9 +23,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from odfabric.errors import InvalidData, OdfError, Place
+from odfabric.formats.csv_grammar import Cell
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.read.csv_cells import CsvCells
-from odfabric_engine_spark.read.csv_grammar import Cell
 from odfabric_engine_spark.read.csv_options import CsvOptions
 from odfabric_engine_spark.read.encodings import Utf8File
 from odfabric_engine_spark.read.infer import infer_text_type

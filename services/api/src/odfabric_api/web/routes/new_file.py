@@ -1,81 +1,236 @@
-"""New root datasets from a file: a sample tells the columns, its publisher checks them, a manifest comes out."""
+"""New root datasets from a file: uploaded once or fetched, judged by all of its rows, tried, and made."""
 
 from __future__ import annotations
 
-from anyio import to_thread
-from fastapi import APIRouter, Request
-from starlette.responses import Response
+import json
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any
 
-from odfabric.errors import OdfError
+from anyio import to_thread
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import JSONResponse, Response
+
+from odfabric.errors import InvalidRequest, NotFound, OdfError, Place
 from odfabric.formats.manifest_yaml import dump_yaml, snapshot_to_manifest
-from odfabric.usecases.draft_source import FileFormat, draft_source
-from odfabric_api.auth import Member, Subject
+from odfabric.model.job import Job, JobKind, JobStatus
+from odfabric.model.manifest import DatasetSnapshot
+from odfabric.usecases.draft_source import draft_source
+from odfabric.usecases.uploads import Upload, shape_of
+from odfabric.wiring.uploads import UploadVerbs
+from odfabric_api.auth import Member, Subject, node_of
+from odfabric_api.capacity import Capacity
 from odfabric_api.forms import read_form
-from odfabric_api.page_route import PageRoute
+from odfabric_api.jobs_answer import job_when_done
+from odfabric_api.page_route import PageRoute, shows_page
+from odfabric_api.sessions import public_origin
+from odfabric_api.streamed_body import sent_file
 from odfabric_api.web.file_form import (
-    FIELDS,
-    FIELDS_MAX,
-    FORM_BYTES_MAX,
     FormColumn,
     chosen_columns,
     draft_of,
+    form_bytes_max,
+    form_fields,
     form_values,
-    format_of,
-    guessed_columns,
+    shape_of_form,
+    shape_values,
 )
-from odfabric_api.web.new_dataset import OWNER_FIELDS, alias_of, owner_values
-from odfabric_api.web.pages import page
-from odfabric_api.web.problem_places import places_of
+from odfabric_api.web.job_views import job_view
+from odfabric_api.web.new_dataset import OWNER_FIELDS, alias_of, owner_values, visibility_of
+from odfabric_api.web.pages import page, see_other
+from odfabric_api.web.problem_places import places_in, places_of
 from odfabric_api.web.routes.new import manifest_form
-from odfabric_api.web.submitted import answered
+from odfabric_api.web.submitted import answered, shown_again, submitted
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+WAIT_S_MAX = 2.0
+"""How long an answer waits for a job, so that small files need no page between."""
+
+JobId = Annotated[str, Path(max_length=100)]
 
 
 @router.get("/-/new/file")
 def get_new_file(request: Request, caller: Member) -> Response:
-    """The empty form."""
-    return _screen(request, caller, {}, [])
+    """Where a file is chosen, or an address."""
+    return _first_screen(request, {})
 
 
 @router.post("/-/new/file")
 async def post_new_file(request: Request, caller: Member) -> Response:
-    """With `action=columns` it reads the columns from the sample; else it shows the manifest, from where the dataset is made.
+    """Take a file in, from a form or as a raw body, and have it judged; leads to what was found."""
+    node = node_of(request)
+    capacity: Capacity = request.app.state.capacity
 
-    Nothing is stored here, and the file itself is pushed once the dataset is there.
-    """
-    form = await read_form(request, FIELDS, bytes_max=FORM_BYTES_MAX, fields_max=FIELDS_MAX)
-    # In a thread: a sample takes its time to be read.
-    return await to_thread.run_sync(lambda: _answered(request, caller, form))
+    def take() -> Job:
+        sent = sent_file(request, fields=frozenset(), bytes_max=node.settings.push_body_bytes_max)
+        return UploadVerbs(node).upload(sent.chunks, file_name=sent.name, by=caller)
+
+    with capacity.pushes.taking_one():
+        try:
+            job = await capacity.run_push(take)
+        except OdfError as refused:
+            again = lambda error, status: _first_screen(request, {}, error=error, status=status)  # noqa: E731
+            return await to_thread.run_sync(partial(shown_again, request, refused, again))
+    if not shows_page(request):
+        return JSONResponse({"job": job.id}, status_code=201, headers={"location": _path(job.id)})
+    return await _when_done(request, caller, job, _path(job.id))
 
 
-def _answered(request: Request, caller: Subject, form: dict[str, str]) -> Response:
-    columns: list[FormColumn] = []
+@router.post("/-/new/file/url")
+async def post_url(request: Request, caller: Member) -> Response:
+    """Have a file fetched and judged; leads to what was found."""
+    form = await read_form(request, frozenset({"url"}))
+    again = lambda error, status: _first_screen(request, form, error=error, status=status)  # noqa: E731
+    fetch = partial(UploadVerbs(node_of(request)).fetch, form.get("url", "").strip(), by=caller)
+    return await submitted(request, lambda: see_other(_path(fetch().id)), again)
+
+
+@router.get("/-/new/file/{job_id}")
+def get_file(
+    request: Request,
+    caller: Member,
+    job_id: JobId,
+    tried: Annotated[str, Query(max_length=100, description="A trial whose result is shown")] = "",
+) -> Response:
+    """What was found in a file, and the choices; with `tried` what they would do."""
+    job = _own_job(request, caller, job_id)
+    if job.status is not JobStatus.SUCCEEDED:
+        return _unjudged_screen(request, job)
+    trial = _own_job(request, caller, tried) if tried else None
+    form = json.loads(trial.request)["shown"] if trial is not None and trial.kind is JobKind.TRY else {}
+    return _screen(request, caller, job, form, trial=trial)
+
+
+@router.post("/-/new/file/{job_id}")
+async def post_file(request: Request, caller: Member, job_id: JobId) -> Response:
+    """Do what `action` says: `shape` judges again, `try` tries, `make` makes the dataset and pushes, `manifest` shows it, `discard`."""
+    job = await to_thread.run_sync(partial(_own_job, request, caller, job_id))
+    columns = len(json.loads(job.result)["columns"]) if job.result else 0
+    fields = form_fields(columns)
+    form = await read_form(request, fields, bytes_max=form_bytes_max(columns), fields_max=len(fields))
+    following: list[tuple[Job, str]] = []
 
     def act() -> Response:
-        tells_columns = format_of(form) is FileFormat.PARQUET
-        if not tells_columns:
-            columns.extend(chosen_columns(form))
-            if form.get("action") == "columns" or not columns:
-                return _screen(request, caller, form, guessed_columns(form))
-        snapshot = draft_source(draft_of(form, alias_of(form), columns))
-        made = {"manifest": dump_yaml(snapshot_to_manifest(snapshot)), "then": "push"}
-        kept = {name: form[name] for name in OWNER_FIELDS if name in form}
-        return manifest_form(request, caller, {**made, **kept})
+        answer, waited_for = _done(request, caller, job, form)
+        following.extend(waited_for)
+        return answer
 
-    return answered(
-        request, act, lambda error, status: _screen(request, caller, form, columns, error=error, status=status)
-    )
+    def again(error: OdfError, status: int) -> Response:
+        if job.status is not JobStatus.SUCCEEDED:
+            return _unjudged_screen(request, job, error=error, status=status)
+        return _screen(request, caller, job, form, error=error, status=status)
+
+    answer = await to_thread.run_sync(lambda: answered(request, act, again))
+    for waited_for, path in following:
+        return await _when_done(request, caller, waited_for, path)
+    return answer
+
+
+def _done(request: Request, caller: Subject, job: Job, form: dict[str, str]) -> tuple[Response, list[tuple[Job, str]]]:
+    """The answer to the form, and a job to wait for with the page that shows its result."""
+    verbs, action = UploadVerbs(node_of(request)), form.get("action", "try")
+    if action == "discard":
+        verbs.discard(job, by=caller)
+        return see_other("/-/new/file"), []
+    if action == "shape":
+        judged = verbs.judge_again(job, shape_of_form(form), by=caller)
+        return see_other(_path(judged.id)), [(judged, _path(judged.id))]
+    upload = verbs.judged(job, by=caller)
+    snapshot = _snapshot(upload, form)
+    match action:
+        case "try":
+            trial = verbs.try_new(upload, snapshot, shown=form, by=caller)
+            path = f"{_path(job.id)}?tried={trial.id}"
+            return see_other(path), [(trial, path)]
+        case "make":
+            _, made = verbs.make(upload, snapshot, visibility=visibility_of(form), by=caller)
+            return see_other(f"/-/jobs/{made.id}"), []
+        case "manifest":
+            kept = {name: form[name] for name in OWNER_FIELDS if name in form}
+            return manifest_form(request, caller, {"manifest": _yaml(snapshot), "then": "push", **kept}), []
+        case _:
+            raise InvalidRequest(f"{action[:60]!r} is no choice", place=Place(field="action"))
+
+
+async def _when_done(request: Request, caller: Subject, job: Job, path: str) -> Response:
+    await job_when_done(request, job, caller, until=time.monotonic() + WAIT_S_MAX)
+    return see_other(path)
+
+
+def _own_job(request: Request, caller: Subject, job_id: str) -> Job:
+    """A job about files that the visitor asked for. Raises NotFound."""
+    found = node_of(request).job(job_id, by=caller)
+    is_own = caller.account is not None and found.account == str(caller.account.id)
+    if not is_own or found.kind not in (JobKind.JUDGE, JobKind.TRY):
+        raise NotFound("job", job_id)
+    return found
+
+
+def _path(job_id: str) -> str:
+    return f"/-/new/file/{job_id}"
+
+
+def _snapshot(upload: Upload, form: dict[str, str]) -> DatasetSnapshot:
+    return draft_source(draft_of(upload, form, alias_of(form), chosen_columns(upload, form)))
+
+
+def _yaml(snapshot: DatasetSnapshot) -> str:
+    return dump_yaml(snapshot_to_manifest(snapshot))
+
+
+def _columns_again(upload: Upload, form: dict[str, str]) -> list[FormColumn]:
+    try:
+        return chosen_columns(upload, form)
+    except InvalidRequest:
+        return chosen_columns(upload, {})  # no browser sends this
+
+
+def _first_screen(
+    request: Request, form: Mapping[str, str], *, error: OdfError | None = None, status: int = 200
+) -> Response:
+    values = {"url": form.get("url", ""), "problems": places_of(error)}
+    return page(request, "publish/new_file.html", values, status=status)
+
+
+def _unjudged_screen(request: Request, job: Job, *, error: OdfError | None = None, status: int = 200) -> Response:
+    """A file that is being judged, or could not be: how it is written may be said anew."""
+    asked = json.loads(job.request)
+    given = shape_of(asked["shape"]) if "shape" in asked else None
+    values = {
+        "job": job_view(job),
+        "file_name": asked["fileName"],
+        "is_there": "digest" in asked,
+        **shape_values(given),
+        "problems": places_of(error) or (places_in(json.loads(job.error)) if job.error else []),
+    }
+    return page(request, "publish/judging_file.html", values, status=status)
 
 
 def _screen(
     request: Request,
     caller: Subject,
+    job: Job,
     form: dict[str, str],
-    columns: list[FormColumn],
     *,
+    trial: Job | None = None,
     error: OdfError | None = None,
     status: int = 200,
 ) -> Response:
-    values = {**form_values(form, columns), **owner_values(request, caller, form), "problems": places_of(error)}
-    return page(request, "publish/new_file.html", values, status=status)
+    upload = UploadVerbs(node_of(request)).judged(job, by=caller)
+    columns = _columns_again(upload, form)
+    values: dict[str, Any] = {
+        "job": job_view(job),
+        "upload": upload,
+        "found": upload.found,
+        **shape_values(upload.shape),
+        **form_values(upload, form, columns),
+        **owner_values(request, caller, form),
+        "problems": places_of(error),
+        "trial": job_view(trial) if trial is not None else None,
+        "manifest": _yaml(_snapshot(upload, form)) if trial is not None else "",
+        "alias": alias_of(form) if trial is not None else None,
+        "origin": public_origin(request),
+    }
+    return page(request, "publish/judged_file.html", values, status=status)

@@ -11,10 +11,11 @@ from anyio import to_thread
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from odfabric.errors import InvalidRequest, OdfError, Place
+from odfabric.errors import InvalidRequest, NotFound, OdfError, Place
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.job import Job, JobKind, JobStatus
 from odfabric.usecases.push_data import PushData
+from odfabric.wiring.uploads import UploadVerbs
 from odfabric_api.auth import Caller, PushableDataset, Subject, node_of
 from odfabric_api.capacity import Capacity
 from odfabric_api.forms import FORM_BYTES_MAX, read_form
@@ -22,10 +23,12 @@ from odfabric_api.jobs_answer import job_when_done
 from odfabric_api.page_route import PageRoute
 from odfabric_api.problems import status_of
 from odfabric_api.sessions import public_origin
+from odfabric_api.streamed_body import sent_file
 from odfabric_api.web.dataset_page import dataset_frame
+from odfabric_api.web.job_views import job_view
 from odfabric_api.web.pages import dataset_path, page, see_other
 from odfabric_api.web.problem_places import places_in, places_of
-from odfabric_api.web.submitted import shown_again
+from odfabric_api.web.submitted import shown_again, submitted
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -41,6 +44,10 @@ _MEDIA_TYPES = (
 )
 """Formats that are text, so that their rows can be pasted."""
 
+_TRY_FIELDS = frozenset({"source", "media_type"})
+TRY_WAIT_S_MAX = 2.0
+"""How long an answer waits for a trial, so that small files need no page between."""
+_FILE_TYPES = (*_MEDIA_TYPES, "application/vnd.apache.parquet")
 _FIELDS = frozenset({"rows", "media_type", "source"})
 
 
@@ -50,13 +57,14 @@ def get_push(
     entry: PushableDataset,
     caller: Caller,
     job: Annotated[str, Query(max_length=100, description="A push whose result is shown")] = "",
+    tried: Annotated[str, Query(max_length=100, description="A trial whose result is shown")] = "",
 ) -> Response:
     """The forms, and the same as a command. Raises NotFound for a job that the visitor may not see."""
+    trial = own_trial(request, entry, caller, tried) if tried else None
     pushed = node_of(request).job(job, by=caller) if job else None
     is_shown = pushed is not None and pushed.dataset_id == entry.id and pushed.status is JobStatus.SUCCEEDED
-    return _screen(
-        request, entry, caller, {}, result=json.loads(pushed.result or "{}") if is_shown and pushed else None
-    )
+    result = json.loads(pushed.result or "{}") if is_shown and pushed else None
+    return _screen(request, entry, caller, {}, result=result, trial=trial)
 
 
 @router.post("/{account}/{dataset}/-/push")
@@ -88,6 +96,60 @@ async def post_push(request: Request, entry: PushableDataset, caller: Caller) ->
     return see_other(f"/-/jobs/{job.id}")
 
 
+@router.post("/{account}/{dataset}/-/push/try")
+async def post_try(request: Request, entry: PushableDataset, caller: Caller) -> Response:
+    """Take a file in and try what its push would do; leads to the page that shows it."""
+    node = node_of(request)
+    capacity: Capacity = request.app.state.capacity
+
+    def take() -> Job:
+        sent = sent_file(request, fields=_TRY_FIELDS, bytes_max=node.settings.push_body_bytes_max)
+        return UploadVerbs(node).try_push(
+            entry,
+            sent.chunks,
+            file_name=sent.name,
+            source_name=sent.fields.get("source") or None,
+            media_type=sent.fields.get("media_type") or None,
+            by=caller,
+        )
+
+    def again(error: OdfError, status: int) -> Response:
+        return _screen(request, entry, caller, {}, problems=places_of(error), status=status)
+
+    with capacity.pushes.taking_one():
+        try:
+            job = await capacity.run_push(take)
+        except OdfError as refused:
+            return await to_thread.run_sync(partial(shown_again, request, refused, again))
+    await job_when_done(request, job, caller, until=time.monotonic() + TRY_WAIT_S_MAX)
+    return see_other(f"{dataset_path(entry, 'push')}?tried={job.id}")
+
+
+@router.post("/{account}/{dataset}/-/push/tried")
+async def post_tried(request: Request, entry: PushableDataset, caller: Caller) -> Response:
+    """Push the file of a trial; leads to the job."""
+    form = await read_form(request, frozenset({"job"}))
+
+    def act() -> Response:
+        trial = own_trial(request, entry, caller, form.get("job", ""))
+        return see_other(f"/-/jobs/{UploadVerbs(node_of(request)).push_tried(entry, trial, by=caller).id}")
+
+    return await submitted(
+        request,
+        act,
+        lambda error, status: _screen(request, entry, caller, {}, problems=places_of(error), status=status),
+    )
+
+
+def own_trial(request: Request, entry: CatalogEntry, caller: Subject, job_id: str) -> Job:
+    """A trial of a push to this dataset that the visitor asked for. Raises NotFound."""
+    found = node_of(request).job(job_id, by=caller)
+    is_own = caller.account is not None and found.account == str(caller.account.id)
+    if not is_own or found.kind is not JobKind.TRY or json.loads(found.request).get("dataset") != str(entry.id):
+        raise NotFound("job", job_id)
+    return found
+
+
 def _pushed(entry: CatalogEntry, form: dict[str, str]) -> PushData:
     rows = form.get("rows", "")
     if not rows.strip():
@@ -109,6 +171,7 @@ def _screen(
     *,
     result: dict[str, Any] | None = None,
     problems: list[dict[str, Any]] | None = None,
+    trial: Job | None = None,
     status: int = 200,
 ) -> Response:
     values = {
@@ -116,7 +179,9 @@ def _screen(
         "media_type": form.get("media_type", ""),
         "source": form.get("source", ""),
         "media_types": _MEDIA_TYPES,
+        "file_types": _FILE_TYPES,
         "result": result,
+        "trial": job_view(trial) if trial is not None else None,
         "problems": problems or [],
         "origin": public_origin(request),
         "tab": "push",

@@ -4,7 +4,7 @@ Owns the one definition of our CSV. A record ends with CR, LF or CR LF; empty li
 everything up to the closing quote, with doubled quotes and escaped quotes standing for one, line ends included - or plain:
 everything up to the next separator, as it stands, spaces, quotes and escapes in it too. After a closing quote only a
 separator or the end of the record may follow. The escape character means something only inside quotes and only before a
-quote or itself. Invariant: this parser and the fast one (`csv_reader`) give the same rows, which a test holds to.
+quote or itself. Invariant: this parser and the fast one (`csv_cells` of the engine) give the same rows, which a test holds to.
 Source: RFC 4180; RULINGS 24, 25.
 """
 
@@ -121,7 +121,11 @@ class CsvRecords:
             self._refill()
             start -= kept - self._position
         if self._text[end : end + 1] != self._quote:
-            raise InvalidData("A quoted value is not closed", place=Place(file=self._file, line=line, column=column))
+            raise InvalidData(
+                "A quoted value is not closed",
+                place=Place(file=self._file, line=line, column=column),
+                hint="end it with a quote; quotes inside a quoted value are doubled",
+            )
         raw = self._text[start:end]
         for newline in re.finditer(r"\r\n|\r|\n", raw):
             self._line += 1
