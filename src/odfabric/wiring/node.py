@@ -76,8 +76,7 @@ class Node:
 
     def __init__(self, ports: NodePorts, settings: Settings, *, follow_heads: Callable[[], None] | None = None) -> None:
         """`follow_heads` is given where other nodes move heads too: what is to be done now and then to hear of it."""
-        self.settings = settings
-        self.ports = ports
+        self.settings, self.ports = settings, ports
         self.account = LOCAL_ACCOUNT
         self.token = ""
         # Of this process alone, unless it is one of several.
