@@ -6,11 +6,11 @@ hidden is neither counted nor found; a document is stored only while its head is
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
-    CTE,
     ColumnElement,
     Connection,
     Select,
@@ -24,7 +24,6 @@ from sqlalchemy import (
     or_,
     select,
     type_coerce,
-    union_all,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -78,31 +77,46 @@ class SearchStatements:
                 return wanted.order_by(newest, *NAMES)
 
     def facets(self, connection: Connection, narrowed: Narrowing, since: Sequence[Instant], limit: int) -> Facets:
-        """Counts of the rows that fulfil the conditions, by one statement."""
-        account = func.coalesce(func.nullif(datasets.c.account_folded, ""), LOCAL_ACCOUNT.folded)
+        """Counts of the rows that fulfil the conditions, by two statements of one transaction.
+
+        What a dataset has one of is counted in one pass, by all combinations; `ages` says how many of the moments a head is as young as.
+        """
+        moments = sorted({_seconds(moment) for moment in since})
+        young = [(self._time_text() >= moment, place) for place, moment in enumerate(moments, start=1)]
+        ages = case(*reversed(young), else_=0) if young else literal(0)
+        account = func.coalesce(func.nullif(datasets.c.account_folded, ""), LOCAL_ACCOUNT.folded).label("owner")
         rows = select(
-            datasets.c.id,
-            datasets.c.kind,
-            account.label("account"),
-            datasets.c.account.label("written"),
-            self._time().label("time"),
-            search_documents.c.license,
+            datasets.c.kind, account, search_documents.c.license, ages.label("ages"), func.count().label("number")
         )
         rows = rows.join(heads, heads.c.dataset_id == datasets.c.id)
         rows = rows.outerjoin(search_documents, search_documents.c.dataset_id == datasets.c.id)
-        found = rows.where(*self._conditions(narrowed)).cte("found").prefix_with("MATERIALIZED")
-        words = select(search_keywords.c.keyword).join(found, found.c.id == search_keywords.c.dataset_id).subquery()
-        parts = [
-            _counted("kind", found.c.kind, found.c.kind, len(DatasetKind)),
-            _counted("account", found.c.account, func.max(found.c.written), limit),
-            _counted("license", found.c.license, found.c.license, limit),
-            _counted("keyword", words.c.keyword, words.c.keyword, limit),
-            *(_count_since(number, found, moment) for number, moment in enumerate(since)),
-        ]
-        counts: dict[str, list[tuple[str, int]]] = {}
-        for facet, value, count in connection.execute(union_all(*parts)):
-            counts.setdefault(facet, []).append((value, int(count)))
-        return _facets(counts, len(since))
+        rows = rows.where(*self._conditions(narrowed)).group_by(datasets.c.kind, "owner", "license", "ages")
+        kinds, accounts, licenses, younger = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+        for kind, owner, license, age, number in connection.execute(rows):
+            kinds[kind] += number
+            accounts[owner] += number
+            if license is not None:
+                licenses[license] += number
+            younger.update(dict.fromkeys(moments[:age], number))
+        return Facets(
+            total=kinds.total(),
+            kinds=[(DatasetKind[kind.upper()], number) for kind, number in _frequent(kinds, len(DatasetKind))],
+            accounts=[(Name(name), number) for name, number in _frequent(accounts, limit)],
+            keywords=self._keywords(connection, narrowed, limit),
+            licenses=_frequent(licenses, limit),
+            changed=[younger[_seconds(moment)] for moment in since],
+        )
+
+    def _keywords(self, connection: Connection, narrowed: Narrowing, limit: int) -> list[tuple[str, int]]:
+        found = self.narrowed(select(datasets.c.id), narrowed)
+        counts = (
+            select(search_keywords.c.keyword, func.count().label("number"))
+            .where(search_keywords.c.dataset_id.in_(found))
+            .group_by(search_keywords.c.keyword)
+            .order_by(func.count().desc(), search_keywords.c.keyword)
+            .limit(limit)
+        )
+        return [(keyword, int(number)) for keyword, number in connection.execute(counts)]
 
     def _conditions(self, narrowed: Narrowing) -> Iterator[ColumnElement[bool]]:
         if narrowed.account is not None:
@@ -118,7 +132,7 @@ class SearchStatements:
         if narrowed.license is not None:
             yield search_documents.c.license == narrowed.license
         if narrowed.changed_since is not None:
-            yield self._time() >= _seconds(narrowed.changed_since)
+            yield self._time_text() >= _seconds(narrowed.changed_since)
         if narrowed.may_read is not None:
             yield datasets.c.kind == DatasetKind.DERIVATIVE.name.lower()
             yield _may_read(narrowed.may_read)
@@ -130,7 +144,11 @@ class SearchStatements:
 
     def _time(self) -> ColumnElement[str]:
         """The time of the head as a text that goes in the order of time, byte by byte."""
-        moment = func.rtrim(type_coerce(heads.c.system_time, String), "Z")
+        return func.rtrim(self._time_text(), "Z")
+
+    def _time_text(self) -> ColumnElement[str]:
+        """The same with its last sign, which is enough to be compared with a whole second that has none."""
+        moment = type_coerce(heads.c.system_time, String)
         return moment if self._is_sqlite else collate(moment, "C")
 
 
@@ -205,30 +223,5 @@ def _seconds(moment: Instant) -> str:
     return str(moment)[:_SECONDS]
 
 
-def _counted(facet: str, by: ColumnElement[Any], value: ColumnElement[Any], limit: int) -> Select[str, str, int]:
-    count = func.count()
-    wanted = select(literal(facet), value.label("value"), count.label("count")).where(by.is_not(None)).group_by(by)
-    # A part of a union has a limit only within a statement of its own.
-    return select(*wanted.order_by(count.desc(), by).limit(limit).subquery().c)
-
-
-def _count_since(number: int, found: CTE, moment: Instant) -> Select[str, str, int]:
-    return select(literal("changed"), literal(str(number)), func.count()).where(found.c.time >= _seconds(moment))
-
-
-def _facets(counts: Mapping[str, Sequence[tuple[str, int]]], moments: int) -> Facets:
-    def of(facet: str) -> list[tuple[str, int]]:
-        return sorted(counts.get(facet, ()), key=lambda counted: (-counted[1], counted[0]))
-
-    changed = {int(number): count for number, count in counts.get("changed", ())}
-    return Facets(
-        total=sum(count for _, count in of("kind")),
-        kinds=[(DatasetKind[kind.upper()], count) for kind, count in of("kind")],
-        accounts=sorted(
-            ((Name(written or LOCAL_ACCOUNT.text), count) for written, count in of("account")),
-            key=lambda counted: (-counted[1], counted[0].folded),
-        ),
-        keywords=of("keyword"),
-        licenses=of("license"),
-        changed=[changed[number] for number in range(moments)],
-    )
+def _frequent(counts: Counter[str], limit: int) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda counted: (-counted[1], counted[0]))[:limit]

@@ -107,11 +107,12 @@ search_documents = Table(
     _of_dataset(unique=True),
     Column("head", HashText, nullable=False),
     Column("version", Integer, nullable=False),
+    Column("license", Text),
+    Column("rows", BigInteger, nullable=False),
+    # Last, for they are long: SQLite reads a row from its beginning.
     Column("name_words", WordsText, nullable=False),
     Column("about_words", WordsText, nullable=False),
     Column("words", WordsText, nullable=False),
-    Column("license", Text),
-    Column("rows", BigInteger, nullable=False),
     sqlite_autoincrement=True,
 )
 Index("search_documents_words_idx", search_documents.c.words, postgresql_using="gin").ddl_if(dialect="postgresql")
