@@ -32,7 +32,7 @@ def _trigger(when: str, *, old: bool, new: bool) -> str:
 
 _MAKE_INDEX = (
     f"CREATE VIRTUAL TABLE {_INDEX} USING fts5({_COLUMNS}, content='search_documents', content_rowid='position', "
-    "tokenize='ascii', detail='column', columnsize=0)",
+    "tokenize='ascii', detail='column', columnsize=0, prefix='1 2 3')",
     _trigger("INSERT", old=False, new=True),
     _trigger("UPDATE", old=True, new=True),
     _trigger("DELETE", old=True, new=False),

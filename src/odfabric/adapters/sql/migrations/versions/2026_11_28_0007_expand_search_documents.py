@@ -18,7 +18,7 @@ depends_on = None
 
 _KEYWORD = sa.String(100).with_variant(sa.String(100, collation="C"), "postgresql")
 _FTS5 = """CREATE VIRTUAL TABLE search_words USING fts5(name_words, about_words, words, content='search_documents',
-content_rowid='position', tokenize='ascii', detail='column', columnsize=0)"""
+content_rowid='position', tokenize='ascii', detail='column', columnsize=0, prefix='1 2 3')"""
 _FORGET = """INSERT INTO search_words (search_words, rowid, name_words, about_words, words)
 VALUES ('delete', old.position, old.name_words, old.about_words, old.words);"""
 _ADD = """INSERT INTO search_words (rowid, name_words, about_words, words)
