@@ -13,7 +13,8 @@ import pytest
 from odfabric.adapters.local_fs.folder_locks import FolderLocks
 from odfabric.adapters.local_fs.key_file import KeyFileSealing
 from odfabric.adapters.local_fs.object_store import FolderObjectStore
-from odfabric.adapters.memory.chains import MemoryCatalog, MemoryChains
+from odfabric.adapters.memory.catalog import MemoryCatalog, MemorySearchDocuments
+from odfabric.adapters.memory.chains import MemoryChains
 from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
 from odfabric.adapters.memory.jobs import MemoryJobs
 from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
@@ -27,6 +28,7 @@ from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
 from odfabric.adapters.sql.jobs import SqlJobs
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
+from odfabric.adapters.sql.search import SqlSearchDocuments
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.system.clock import SystemEntropy
 from odfabric.ports.chain_writer import ChainWriter
@@ -38,6 +40,7 @@ from odfabric.testing.conformance.chains import ChainProcessContract, ChainRowsC
 from odfabric.testing.conformance.deliveries import DeliveriesContract, SubscriptionsContract
 from odfabric.testing.conformance.examples import StoragePorts
 from odfabric.testing.conformance.removed_datasets import RemovedDatasetsContract
+from odfabric.testing.conformance.searching import SearchContract
 from tests.support.object_heads import Sharing
 from tests.support.servers.s3 import S3Server
 
@@ -52,6 +55,7 @@ def memory_storage(store: MemoryStore) -> StoragePorts:
     return StoragePorts(
         chains=MemoryChains(store),
         catalog=MemoryCatalog(store),
+        search_documents=MemorySearchDocuments(store),
         outbox=MemoryOutbox(store),
         removed=MemoryRemovedDatasets(store),
         subscriptions=MemorySubscriptions(store),
@@ -100,6 +104,7 @@ class OnSqlite:
         yield StoragePorts(
             chains=SqlChains(database),
             catalog=SqlCatalog(database),
+            search_documents=SqlSearchDocuments(database),
             outbox=SqlOutbox(database),
             removed=SqlRemovedDatasets(database),
             subscriptions=SqlSubscriptions(database),
@@ -187,6 +192,9 @@ class TestMemoryRemoved(InMemory, RemovedDatasetsContract): ...
 class TestMemoryRows(InMemory, ChainRowsContract): ...
 
 
+class TestMemorySearch(InMemory, SearchContract): ...
+
+
 class TestMemorySubscriptions(InMemory, SubscriptionsContract): ...
 
 
@@ -203,6 +211,9 @@ class TestSqliteRemoved(OnSqlite, RemovedDatasetsContract): ...
 
 
 class TestSqliteRows(OnSqlite, ChainRowsContract): ...
+
+
+class TestSqliteSearch(OnSqlite, SearchContract): ...
 
 
 class TestSqliteSubscriptions(OnSqlite, SubscriptionsContract): ...
@@ -224,6 +235,9 @@ class TestFolderRemoved(InFolder, RemovedDatasetsContract): ...
 
 
 class TestFolderRows(InFolder, ChainRowsContract): ...
+
+
+class TestFolderSearch(InFolder, SearchContract): ...
 
 
 class TestFolderSubscriptions(InFolder, SubscriptionsContract): ...
@@ -257,6 +271,9 @@ class TestPostgresRemoved(OnPostgres, RemovedDatasetsContract): ...
 
 
 class TestPostgresRows(OnPostgres, ChainRowsContract): ...
+
+
+class TestPostgresSearch(OnPostgres, SearchContract): ...
 
 
 class TestPostgresSubscriptions(OnPostgres, SubscriptionsContract): ...

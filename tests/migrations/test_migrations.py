@@ -55,6 +55,11 @@ def parts(sql: str) -> list[str]:
     return [head.strip(), tail.strip(), *(part.strip() for part in found)]
 
 
+def is_of_schema(_: object, name: str | None, kind: str, *others: object) -> bool:
+    """Words are found by tables that FTS5 makes by itself on SQLite, and by an index on PostgreSQL only."""
+    return not (name or "").startswith("search_words") and (kind, name) != ("index", "search_documents_words_idx")
+
+
 def scripts() -> ScriptDirectory:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
@@ -67,7 +72,8 @@ def test_the_upgraded_schema_is_the_one_in_the_code(file: Path, url: str, tmp_pa
     metadata.create_all(by_metadata)
     assert definitions(file) == definitions(tmp_path / "metadata.db")
     with create_engine(url, poolclass=NullPool).connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+        context = MigrationContext.configure(connection, opts={"include_object": is_of_schema})
+        assert compare_metadata(context, metadata) == []
 
 
 def test_the_newest_migration_is_the_one_that_the_code_needs() -> None:

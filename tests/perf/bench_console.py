@@ -18,19 +18,34 @@ from pathlib import Path
 import httpx
 
 from odfabric.domain.access import LOCAL_ACCOUNT
+from odfabric.domain.dataset_search import Narrowing
 from odfabric.formats.manifest_yaml import parse_snapshots
-from odfabric.model.credential import TokenKind
+from odfabric.model.identity import DatasetAlias, Name
 from odfabric.settings import Settings
 from odfabric.usecases.people.sign_in import open_session
-from odfabric.wiring import open_node, prepare_workspace
-from odfabric.wiring.browsing import Search
+from odfabric.wiring import Node, open_node, prepare_workspace
+from odfabric_api.search_request import ChangedWithin
 from odfabric_api.sessions import PLAIN_COOKIE
+from tests.perf.many_datasets import ManyDatasets, local_and_others
 from tests.services.api.serving import serving
 
 DATASETS = int(os.environ.get("ODF_BENCH_DATASETS", "1000"))
-REPEATS = 40
+REPEATS = 20
 WIDE_COLUMNS = 1000
-PATHS = ("/", "/?sort=name", "/?q=station-00", "/?q=99&kind=root", "/local", "/local/station-00001", "/local/wide")
+PATHS = (
+    "/",
+    "/?sort=name",
+    "/?sort=size&page=40",
+    "/?q=station-00",
+    "/?q=b",
+    "/?q=bart+beirt&kind=root",
+    "/?keyword=bart",
+    "/?license=cc0-1.0&changed=year",
+    "/-/datasets.atom?q=bart",
+    "/datasets?q=bart&limit=100",
+    "/local",
+)
+OWN_PATHS = ("/local/station-00000", "/local/station-00000/-/lineage", "/local/wide")
 
 
 def manifest(name: str, columns: int) -> str:
@@ -42,9 +57,6 @@ content:
   name: {name}
   kind: Root
   metadata:
-  - kind: SetInfo
-    description: Readings of station {name}
-    keywords: [weather, hourly]
   - kind: AddPushSource
     sourceName: default
     read:
@@ -57,15 +69,23 @@ content:
 """
 
 
-def measured(act: Callable[[], object]) -> tuple[float, float, float]:
-    """First, p50 and p95 in milliseconds."""
-    seconds = []
-    for _ in range(REPEATS + 1):
-        started = time.perf_counter()
+def measured(label: str, act: Callable[[], object], repeats: int = REPEATS) -> None:
+    """Print the first, p50 and p95 in milliseconds, and the median of CPU time of server and client together."""
+    wall, busy = [], []
+    for _ in range(repeats + 1):
+        started, worked = time.perf_counter(), time.process_time()
         act()
-        seconds.append((time.perf_counter() - started) * 1000)
-    rest = seconds[1:]
-    return seconds[0], statistics.median(rest), statistics.quantiles(rest, n=20)[-1]
+        wall.append((time.perf_counter() - started) * 1000)
+        busy.append((time.process_time() - worked) * 1000)
+    late = statistics.quantiles(wall[1:], n=20)[-1]
+    shown = (wall[0], statistics.median(wall[1:]), late, statistics.median(busy[1:]))
+    print(f"{label:<48}" + "".join(f"{each:9.1f}" for each in shown), flush=True)
+
+
+def timed(label: str, act: Callable[[], object]) -> None:
+    started = time.perf_counter()
+    act()
+    print(f"{label} in {time.perf_counter() - started:.0f} s", flush=True)
 
 
 def main() -> None:
@@ -73,30 +93,37 @@ def main() -> None:
         settings = Settings(workspace=Path(folder) / "w", account_datasets_max=DATASETS + 10)
         prepare_workspace(settings)
         with open_node(settings) as node:
-            started = time.perf_counter()
-            for number in range(DATASETS):
-                (snapshot,) = parse_snapshots(manifest(f"station-{number:05}", 1), limits=node.manifest_limits)
-                node.create(snapshot, node.operator)
+            many = ManyDatasets(node, settings.workspace / "objects", local_and_others(node, 9))
+            timed(f"{DATASETS} datasets made", lambda: [many.make(number) for number in range(DATASETS)])
             (wide,) = parse_snapshots(manifest("wide", WIDE_COLUMNS), limits=node.manifest_limits)
             node.create(wide, node.operator)
-            print(f"{DATASETS} datasets made in {time.perf_counter() - started:.0f} s")
-            account = node.ports.accounts.by_name(LOCAL_ACCOUNT)
+            operator = node.operator
+            entry = node.resolve(DatasetAlias(LOCAL_ACCOUNT, Name("station-00000")))
+            print(f"{'page':<48}    first      p50      p95      cpu  ms")
+            measured("(lineage, nothing derived)", lambda: node.browsing.lineage(entry, depth=1, by=operator), 3)
+            timed("search caught up", node.searching.catch_up)
+            measured("(lineage)", lambda: node.browsing.lineage(entry, depth=1, by=operator))
+            measured("(the catalog alone)", lambda: node.browsing.search(limit=25, by=operator))
+            since = [each.since(node.ports.clock.now()) for each in ChangedWithin]
+            measured(
+                "(counts of facets alone)",
+                lambda: node.browsing.facets(Narrowing(), since=since, limit=12, by=operator),
+            )
+            with serving(node) as served:
+                for name in ("local", "bench-03", None):
+                    ask_as(node, served.url, name)
+
+
+def ask_as(node: Node, url: str, name: str | None) -> None:
+    """Measure pages as somebody sees them; None is a stranger."""
+    with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+        if name is not None:
+            account = node.ports.accounts.by_name(Name(name))
             assert account is not None
             session = open_session(account, how="bench", device="bench", address=None, ports=node.people)
-            assert session.token.kind is TokenKind.SESSION
-            operator = node.operator
-
-            def bare() -> None:
-                node.browsing.search(Search(newest=True, limit=25), by=operator)
-
-            rows = {"(the catalog alone)": measured(bare)}
-            with serving(node) as served, httpx.Client(base_url=served.url, trust_env=False, timeout=60) as client:
-                client.cookies.set(PLAIN_COOKIE, session.text)
-                for path in PATHS:
-                    rows[path] = measured(lambda path=path: client.get(path).raise_for_status())  # type: ignore[misc]
-            print(f"{'page':<28} {'first':>8} {'p50':>8} {'p95':>8}  ms")
-            for path, (first, middle, late) in rows.items():
-                print(f"{path:<28} {first:8.1f} {middle:8.1f} {late:8.1f}")
+            client.cookies.set(PLAIN_COOKIE, session.text)
+        for path in PATHS + OWN_PATHS if name == "local" else PATHS[:5]:
+            measured(f"{name or 'stranger'} {path}", lambda path=path: client.get(path).raise_for_status())  # type: ignore[misc]
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from odfabric.adapters.sql.commit_intents import SqlCommitIntents
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
+from odfabric.adapters.sql.search import SqlSearchDocuments
 from odfabric.formats.dataset_layout import block_key
 from odfabric.model.commit import ChainPage, EncodedBlock
 from odfabric.model.identity import DatasetId
@@ -74,6 +75,7 @@ class Sharing:
         return StoragePorts(
             chains=BlocksStoredFirst(self.chains, self.objects),  # type: ignore[arg-type]
             catalog=self.catalog,
+            search_documents=SqlSearchDocuments(self.database),
             outbox=SqlOutbox(self.database),
             removed=SqlRemovedDatasets(self.database),
             subscriptions=SqlSubscriptions(self.database),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from odfabric.adapters.memory.accounts import MemoryAccounts, MemoryRelations
 from odfabric.adapters.memory.audit import MemoryAuditLog
-from odfabric.adapters.memory.chains import MemoryCatalog, MemoryChains
+from odfabric.adapters.memory.catalog import MemoryCatalog, MemorySearchDocuments
+from odfabric.adapters.memory.chains import MemoryChains
 from odfabric.adapters.memory.credentials import MemoryDeviceAuthorisations, MemoryInvitations, MemoryTokens
 from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
 from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
@@ -18,6 +19,7 @@ from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
 from odfabric.adapters.sql.relations import SqlRelations
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
+from odfabric.adapters.sql.search import SqlSearchDocuments
 from odfabric.testing.conformance.examples import StoragePorts
 from odfabric.testing.conformance.people import PeoplePorts
 
@@ -28,6 +30,7 @@ def in_memory(store: MemoryStore) -> PeoplePorts:
         storage=StoragePorts(
             chains=MemoryChains(store),
             catalog=MemoryCatalog(store),
+            search_documents=MemorySearchDocuments(store),
             outbox=MemoryOutbox(store),
             removed=MemoryRemovedDatasets(store),
             subscriptions=MemorySubscriptions(store),
@@ -49,6 +52,7 @@ def in_database(database: Database, storage: StoragePorts | None = None) -> Peop
         or StoragePorts(
             chains=SqlChains(database),
             catalog=SqlCatalog(database),
+            search_documents=SqlSearchDocuments(database),
             outbox=SqlOutbox(database),
             removed=SqlRemovedDatasets(database),
             subscriptions=SqlSubscriptions(database),

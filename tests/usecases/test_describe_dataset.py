@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from odfabric.domain.dataset_search import Narrowing, Order
 from odfabric.errors import NotFound
 from odfabric.model.account import DatasetRole
 from odfabric.model.commit import CatalogEntry
@@ -14,7 +16,6 @@ from odfabric.model.identity import Name
 from odfabric.model.job import Job
 from odfabric.model.metadata import DatasetKind
 from odfabric.usecases.push_data import PushData
-from odfabric.wiring.browsing import Search
 from tests.services.api.people import People
 from tests.usecases.manifests import DERIVED, ROOT
 
@@ -78,26 +79,32 @@ def test_a_search_finds_words_kinds_and_accounts_and_orders(people: People) -> N
     people.add("pia", "trams")
     ann = people.subject("ann")
 
-    def names(**asked: object) -> list[str]:
-        found = people.node.browsing.search(Search(**{"limit": 10, **asked}), by=ann)  # type: ignore[arg-type]
+    people.node.searching.catch_up()
+
+    def names(order: Order = Order.NAME, limit: int = 10, **asked: Any) -> list[str]:
+        found = people.node.browsing.search(Narrowing(**asked), order=order, limit=limit, by=ann)
         return [str(each.entry.alias) for each in found]
 
     assert names() == ["ann/bus.lines", "ann/bus.stops"]
-    assert names(words=("STOPS",)) == ["ann/bus.stops"]
+    assert names(words=("stop",)) == names(words=("cities", "zero")) == ["ann/bus.stops"]
+    assert names(words=("trams",)) == []
     assert names(account=Name("ann"), limit=1) == ["ann/bus.lines"]
     assert names(kind=DatasetKind.DERIVATIVE) == []
     people.memory.clock.advance(1000)
     push(people, first, 1, rows=2)
-    assert names(newest=True) == ["ann/bus.stops", "ann/bus.lines"]
-    (summary,) = people.node.browsing.search(Search(words=("stops",), limit=10), by=ann)
+    assert names(Order.NEWEST) == ["ann/bus.stops", "ann/bus.lines"]
+    (summary,) = people.node.browsing.search(Narrowing(words=("stop",)), limit=10, by=ann)
     assert (summary.rows, summary.description, summary.keywords) == (2, "Temperatures of cities", ("weather", "city"))
 
 
-def test_lineage_goes_up_and_down_as_far_as_is_asked(people: People) -> None:
+@pytest.mark.parametrize("is_caught_up", [False, True])
+def test_lineage_goes_up_and_down_as_far_as_is_asked(people: People, is_caught_up: bool) -> None:
     root = people.add("ann", "base")
     middle = derived(people, "ann", "middle", "ann/base")
     derived(people, "ann", "end", "ann/middle")
     ann = people.subject("ann")
+    if is_caught_up:
+        assert people.node.searching.catch_up() == 3
     near = people.node.browsing.lineage(middle, depth=1, by=ann)
     assert {str(near.entries[each].alias): level for each, level in near.levels.items()} == {
         "ann/base": -1,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from odfabric.domain.access import Viewer
+from odfabric.domain.dataset_search import EVERYTHING, Facets, Narrowing, Order
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.identity import DatasetAlias, DatasetId, Name
-from odfabric.model.metadata import DatasetKind
+from odfabric.model.identity import DatasetAlias, DatasetId
+from odfabric.model.instant import Instant
 
 
 class Catalog(Protocol):
@@ -21,28 +21,17 @@ class Catalog(Protocol):
         """The entry of an alias that names its account, or None."""
 
     def page(
-        self,
-        *,
-        account: Name | None = None,
-        kind: DatasetKind | None = None,
-        words: Sequence[str] = (),
-        after: DatasetAlias | None = None,
-        viewer: Viewer | None = None,
-        limit: int,
+        self, narrowed: Narrowing = EVERYTHING, *, after: DatasetAlias | None = None, limit: int
     ) -> Sequence[CatalogEntry]:
         """At most `limit` entries in order of (account, name), folded, strictly after `after`.
 
-        With a `viewer` only those that it admits; a page is short of `limit` only at the end. `kind` and `words` narrow the page: each word
-        is somewhere in `account/name`, in any case of letters.
+        A page is short of `limit` only at the end.
         """
 
-    def newest(
-        self,
-        *,
-        account: Name | None = None,
-        kind: DatasetKind | None = None,
-        words: Sequence[str] = (),
-        viewer: Viewer | None = None,
-        limit: int,
+    def found(
+        self, narrowed: Narrowing = EVERYTHING, *, order: Order, skip: int = 0, limit: int
     ) -> Sequence[CatalogEntry]:
-        """At most `limit` entries, narrowed like a page, those whose heads moved last before others."""
+        """At most `limit` entries in an order, without the first `skip`."""
+
+    def facets(self, narrowed: Narrowing, *, since: Sequence[Instant], limit: int) -> Facets:
+        """Counts of what `page` would list. Of accounts, keywords and licences the `limit` most frequent; `since` in whole seconds."""

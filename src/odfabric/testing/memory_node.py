@@ -9,7 +9,8 @@ from pathlib import Path
 from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
 from odfabric.adapters.memory.accounts import MemoryAccounts, MemoryRelations
 from odfabric.adapters.memory.audit import MemoryAuditLog
-from odfabric.adapters.memory.chains import MemoryCatalog, MemoryChains
+from odfabric.adapters.memory.catalog import MemoryCatalog, MemorySearchDocuments
+from odfabric.adapters.memory.chains import MemoryChains
 from odfabric.adapters.memory.clock import SeededEntropy, SettableClock
 from odfabric.adapters.memory.credentials import MemoryDeviceAuthorisations, MemoryInvitations, MemoryTokens
 from odfabric.adapters.memory.cursors import MemoryCursors
@@ -86,6 +87,7 @@ class MemoryNode:
         self._ports = NodePorts(
             chains=MemoryChains(self.store),
             catalog=MemoryCatalog(self.store),
+            search_documents=MemorySearchDocuments(self.store),
             accounts=MemoryAccounts(self.store),
             relations=MemoryRelations(self.store),
             tokens=MemoryTokens(self.store),
@@ -141,6 +143,7 @@ class MemoryNode:
             self._ports,
             chains=MemoryChains(store),
             catalog=MemoryCatalog(store),
+            search_documents=MemorySearchDocuments(store),
             accounts=MemoryAccounts(store),
             relations=MemoryRelations(store),
             tokens=MemoryTokens(store),

@@ -8,18 +8,18 @@ that does not exist. Not here: the rules (`domain.access`), credentials (`usecas
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odfabric.domain.access import (
     AccessPolicy,
     Action,
     Subject,
     Verdict,
-    Viewer,
     hidden,
     owner_of,
     refusal,
 )
+from odfabric.domain.dataset_search import EVERYTHING, Facets, Narrowing, Order
 from odfabric.errors import AccountSuspended, InvalidName, NotFound
 from odfabric.formats.did import parse_account_id, parse_dataset_id
 from odfabric.formats.references import parse_name
@@ -27,7 +27,7 @@ from odfabric.model.account import Account, AccountKind, Grant, OrganisationRole
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.credential import Scope
 from odfabric.model.identity import AccountName, DatasetAlias, DatasetId, DatasetRef, Name
-from odfabric.model.metadata import DatasetKind
+from odfabric.model.instant import Instant
 from odfabric.ports.accounts import Accounts, Relations
 from odfabric.ports.catalog import Catalog
 
@@ -180,31 +180,24 @@ class VisibleCatalog:
         return self._if_visible(self._all.by_alias(alias))
 
     def page(
-        self,
-        *,
-        account: Name | None = None,
-        kind: DatasetKind | None = None,
-        words: Sequence[str] = (),
-        after: DatasetAlias | None = None,
-        viewer: Viewer | None = None,
-        limit: int,
+        self, narrowed: Narrowing = EVERYTHING, *, after: DatasetAlias | None = None, limit: int
     ) -> Sequence[CatalogEntry]:
-        """See the port. Always as the subject sees it."""
-        viewer = self._access.policy.viewer(self._subject)
-        return self._all.page(account=account, kind=kind, words=words, after=after, viewer=viewer, limit=limit)
+        """See the port."""
+        return self._all.page(self._seen(narrowed), after=after, limit=limit)
 
-    def newest(
-        self,
-        *,
-        account: Name | None = None,
-        kind: DatasetKind | None = None,
-        words: Sequence[str] = (),
-        viewer: Viewer | None = None,
-        limit: int,
+    def found(
+        self, narrowed: Narrowing = EVERYTHING, *, order: Order, skip: int = 0, limit: int
     ) -> Sequence[CatalogEntry]:
-        """See the port. Always as the subject sees it."""
-        viewer = self._access.policy.viewer(self._subject)
-        return self._all.newest(account=account, kind=kind, words=words, viewer=viewer, limit=limit)
+        """See the port."""
+        return self._all.found(self._seen(narrowed), order=order, skip=skip, limit=limit)
+
+    def facets(self, narrowed: Narrowing, *, since: Sequence[Instant], limit: int) -> Facets:
+        """See the port."""
+        return self._all.facets(self._seen(narrowed), since=since, limit=limit)
+
+    def _seen(self, narrowed: Narrowing) -> Narrowing:
+        """Always as the subject sees it."""
+        return replace(narrowed, viewer=self._access.policy.viewer(self._subject))
 
     def _if_visible(self, entry: CatalogEntry | None) -> CatalogEntry | None:
         if entry is None:

@@ -27,7 +27,7 @@ from odfabric.ports.exchange import Exchange
 from odfabric.usecases.access import Access
 from odfabric.usecases.account_quotas import AccountQuotas
 from odfabric.usecases.commit import Commits
-from odfabric.usecases.derivatives import derivatives, inputs_at
+from odfabric.usecases.derivatives import inputs_at, possible_readers
 from odfabric.usecases.expected_columns import ExpectedColumns
 from odfabric.usecases.judge_source import SourceJudge
 from odfabric.usecases.judge_transform import refuse_problems, validate_request
@@ -147,7 +147,7 @@ def _check_transform(state: ChainState, expected: ExpectedColumns) -> tuple[Data
 def _refuse_readers(entry: CatalogEntry, looked_at: dict[DatasetId, Multihash], repository: Repository) -> None:
     """Raises InUse. `looked_at` are heads of datasets that do not read it, and is added to."""
     readers = []
-    for other in derivatives(repository):
+    for other in possible_readers(entry.id, repository):
         head = repository.chains.head(other.id)
         if head is None or looked_at.get(other.id) == head.hash or other.id == entry.id:
             continue  # a copy may name itself, and goes all the same

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from odfabric.domain.chain.state import ChainState
+from odfabric.domain.dataset_search import Narrowing
 from odfabric.errors import NotFound
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.identity import DatasetAlias, DatasetId
-from odfabric.model.metadata import DatasetKind
 from odfabric.usecases.repository import Repository
 
 PAGE_ENTRIES = 1000
 
 
-def derivatives(repository: Repository) -> Iterator[CatalogEntry]:
-    """All of them, in order of names."""
+def possible_readers(dataset: DatasetId, repository: Repository) -> Iterator[CatalogEntry]:
+    """Derivative datasets that may have it for an input, in order of names: none is missing, and `inputs_at` tells which do."""
+    narrowed = Narrowing(may_read=dataset)
     after: DatasetAlias | None = None
-    while page := repository.catalog.page(kind=DatasetKind.DERIVATIVE, after=after, limit=PAGE_ENTRIES):
+    while page := repository.catalog.page(narrowed, after=after, limit=PAGE_ENTRIES):
         yield from page
         after = page[-1].alias
 
@@ -31,6 +33,11 @@ def inputs_at(entry: CatalogEntry, head: Head, repository: Repository) -> tuple[
         state = repository.state(entry.id, head.hash)
     except NotFound:
         return ()
+    return inputs_of_state(state)
+
+
+def inputs_of_state(state: ChainState) -> tuple[DatasetId, ...]:
+    """The inputs that the transform in force names by identity, each once."""
     declared = state.transform.event.inputs if state.transform else ()
     refs = (parse_dataset_ref(each.dataset_ref) for each in declared)
     return tuple(dict.fromkeys(ref for ref in refs if isinstance(ref, DatasetId)))

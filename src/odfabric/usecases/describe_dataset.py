@@ -95,13 +95,12 @@ class DatasetDescription:
     @property
     def attachments(self) -> tuple[AttachmentEmbedded, ...]:
         """Documents of the publisher's."""
-        return self.state.attachments.event.attachments.items if self.state.attachments else ()
+        return _attachments(self.state)
 
     @property
     def readme(self) -> str | None:
         """The text of the attachment README.md."""
-        found = (each.content for each in self.attachments if each.path.rpartition("/")[2].lower() == README)
-        return next(found, None)
+        return readme_of(self.state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +184,19 @@ def _summarised(
     return found
 
 
+def readme_of(state: ChainState) -> str | None:
+    """The text of the attachment README.md."""
+    found = (each.content for each in _attachments(state) if each.path.rpartition("/")[2].lower() == README)
+    return next(found, None)
+
+
+def column_description(field: DataField) -> str | None:
+    """What its publisher says of a column."""
+    attributes = parse_json_object(field.extra.entries) if field.extra else {}
+    found = attributes.get(DESCRIPTION_ATTRIBUTE)
+    return found if isinstance(found, str) else None
+
+
 def column_names(entry: CatalogEntry, *, repository: Repository) -> list[str]:
     """Names of the columns in force, none before data came; reads one block, however long the chain is. Raises Corrupt."""
     row = next(iter(repository.rows_down(entry.id, event_types=_SCHEMA_EVENTS)), None)
@@ -213,13 +225,11 @@ def _columns(state: ChainState) -> Iterable[Column]:
     system = _system_columns(state.vocabulary)
     for field in schema.fields if schema else ():
         is_optional = isinstance(field.type, DataTypeOption)
-        yield Column(field.name, type_name(field.type), is_optional, field.name in system, _described(field))
+        yield Column(field.name, type_name(field.type), is_optional, field.name in system, column_description(field))
 
 
-def _described(field: DataField) -> str | None:
-    attributes = parse_json_object(field.extra.entries) if field.extra else {}
-    found = attributes.get(DESCRIPTION_ATTRIBUTE)
-    return found if isinstance(found, str) else None
+def _attachments(state: ChainState) -> tuple[AttachmentEmbedded, ...]:
+    return state.attachments.event.attachments.items if state.attachments else ()
 
 
 def _system_columns(vocabulary: DatasetVocabulary) -> frozenset[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetId
-from odfabric.usecases.derivatives import derivatives, inputs_at
+from odfabric.usecases.derivatives import inputs_at, possible_readers
 from odfabric.usecases.repository import Repository
 
 DATASETS_MAX = 200
@@ -46,13 +46,12 @@ def read_lineage(entry: CatalogEntry, *, depth: int, repository: Repository) -> 
     levels = {entry.id: 0}
     edges: dict[tuple[DatasetId, DatasetId], LineageEdge] = {}
     hidden = len(_inputs_of(entry, repository)) - len(visible_inputs(entry, repository))
-    known = _readers(repository)
     for direction in (-1, 1):
         frontier = [entry]
         for step in range(1, depth + 1):
             following: list[CatalogEntry] = []
             for each in frontier:
-                others = visible_inputs(each, repository) if direction < 0 else known.get(each.id, [])
+                others = visible_inputs(each, repository) if direction < 0 else _readers_of(each, repository)
                 for other in others:
                     source, target = (other, each) if direction < 0 else (each, other)
                     edges[source.id, target.id] = LineageEdge(source.id, target.id, query_of(target, repository))
@@ -85,10 +84,6 @@ def _inputs_of(entry: CatalogEntry, repository: Repository) -> tuple[DatasetId, 
     return () if head is None else inputs_at(entry, head, repository)
 
 
-def _readers(repository: Repository) -> dict[DatasetId, list[CatalogEntry]]:
-    """By dataset, the derivative datasets that read it."""
-    found: dict[DatasetId, list[CatalogEntry]] = {}
-    for entry in derivatives(repository):
-        for dataset in _inputs_of(entry, repository):
-            found.setdefault(dataset, []).append(entry)
-    return found
+def _readers_of(entry: CatalogEntry, repository: Repository) -> list[CatalogEntry]:
+    """The derivative datasets that read it."""
+    return [other for other in possible_readers(entry.id, repository) if entry.id in _inputs_of(other, repository)]

@@ -5,7 +5,7 @@ Invariant: at least once, in commit order; publishing and fanning out are idempo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from odfabric.model.identity import DatasetId
 from odfabric.ports.clock import Clock
@@ -16,13 +16,14 @@ BATCH_MESSAGES = 100
 
 
 def relay_outbox(
-    *, outbox: Outbox, commits: Commits, clock: Clock, follow: Callable[[DatasetId], object] = lambda _: None
+    *, outbox: Outbox, commits: Commits, clock: Clock, followers: Sequence[Callable[[DatasetId], object]] = ()
 ) -> int:
-    """Handle the oldest messages; returns how many, 0 if there was nothing to do. `follow` is told each dataset of them."""
+    """Handle the oldest messages; returns how many, 0 if there was nothing to do. `followers` are told each dataset of them."""
     pending = outbox.pending(limit=BATCH_MESSAGES)
     for dataset in {entry.message.dataset_id for entry in pending}:
         commits.publish(dataset)
-        follow(dataset)
+        for follow in followers:
+            follow(dataset)
     for entry in pending:
         outbox.fan_out(entry.id, now=clock.now())
     return len(pending)

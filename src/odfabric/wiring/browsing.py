@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from odfabric.domain.access import Subject
+from odfabric.domain.dataset_search import EVERYTHING, Facets, Narrowing, Order
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.identity import DatasetAlias, DatasetId, Name
+from odfabric.model.identity import DatasetId
+from odfabric.model.instant import Instant
 from odfabric.model.job import Job
-from odfabric.model.metadata import DatasetKind, DataSlice
+from odfabric.model.metadata import DataSlice
 from odfabric.model.multihash import Multihash
 from odfabric.model.remembered import Remembered
-from odfabric.ports.catalog import Catalog
 from odfabric.ports.exchange import Exchange
 from odfabric.ports.jobs import Jobs
 from odfabric.usecases.access import Access
@@ -44,18 +45,6 @@ SUMMARIES_MAX = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """What somebody looks for. `after` is the alias after which a page in order of names begins; `newest` orders by the last change."""
-
-    words: tuple[str, ...] = ()
-    account: Name | None = None
-    kind: DatasetKind | None = None
-    newest: bool = False
-    after: DatasetAlias | None = None
-    limit: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BrowseVerbs:
     """Reading verbs of the console and of whatever else shows datasets to people."""
 
@@ -65,21 +54,17 @@ class BrowseVerbs:
     seen_by: Callable[[Subject], Repository]
     summaries: Remembered[DatasetId, SummarisedHead] = field(default_factory=lambda: Remembered(SUMMARIES_MAX))
 
-    def search(self, asked: Search, *, by: Subject) -> Sequence[DatasetSummary]:
+    def search(
+        self, narrowed: Narrowing = EVERYTHING, *, order: Order = Order.NEWEST, skip: int = 0, limit: int, by: Subject
+    ) -> Sequence[DatasetSummary]:
         """Datasets that somebody looks for, of those that they may read."""
         repository = self.seen_by(by)
-        return list(
-            summarise_datasets(
-                self._found(asked, repository.catalog), repository=repository, access=self.access, known=self.summaries
-            )
-        )
+        found = repository.catalog.found(narrowed, order=order, skip=skip, limit=limit)
+        return list(summarise_datasets(found, repository=repository, access=self.access, known=self.summaries))
 
-    def _found(self, asked: Search, catalog: Catalog) -> Sequence[CatalogEntry]:
-        if asked.newest:
-            return catalog.newest(account=asked.account, kind=asked.kind, words=asked.words, limit=asked.limit)
-        return catalog.page(
-            account=asked.account, kind=asked.kind, words=asked.words, after=asked.after, limit=asked.limit
-        )
+    def facets(self, narrowed: Narrowing, *, since: Sequence[Instant], limit: int, by: Subject) -> Facets:
+        """Counts of what `search` finds, of what they may read."""
+        return self.seen_by(by).catalog.facets(narrowed, since=since, limit=limit)
 
     def describe(self, entry: CatalogEntry, *, by: Subject) -> DatasetDescription:
         """A dataset at its head. Raises NotFound, Corrupt."""

@@ -39,6 +39,7 @@ from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscr
 from odfabric.adapters.sql.jobs import SqlJobs
 from odfabric.adapters.sql.relations import SqlRelations
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
+from odfabric.adapters.sql.search import SqlSearchDocuments
 from odfabric.adapters.sql.upgrade import check_upgraded, upgrade
 from odfabric.adapters.sql.usage import SqlUsage
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
@@ -239,6 +240,7 @@ def _ports(
     return NodePorts(
         chains=SqlChains(stores.database),
         catalog=SqlCatalog(stores.database),
+        search_documents=SqlSearchDocuments(stores.database),
         accounts=SqlAccounts(stores.database),
         relations=SqlRelations(stores.database),
         tokens=SqlTokens(stores.database),

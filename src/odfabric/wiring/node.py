@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from odfabric.domain.access import LOCAL_ACCOUNT, AccessPolicy, Subject
 from odfabric.domain.chain.walk import ChainLink
+from odfabric.domain.dataset_search import EVERYTHING, Narrowing
 from odfabric.errors import NotFound, OdfError
 from odfabric.formats.yaml_documents import TextLimits
 from odfabric.model.account import Visibility
@@ -61,6 +62,7 @@ from odfabric.wiring.indexes import IndexVerbs
 from odfabric.wiring.metrics import metrics_text, registry_of
 from odfabric.wiring.node_ports import NodePorts
 from odfabric.wiring.people import account_quotas, people_ports
+from odfabric.wiring.searching import SearchVerbs
 from odfabric.wiring.waiting import WAITING_JOBS_MAX, waited_for
 from odfabric.wiring.work import JobWork
 
@@ -73,8 +75,7 @@ class Node:
 
     def __init__(self, ports: NodePorts, settings: Settings, *, follow_heads: Callable[[], None] | None = None) -> None:
         """`follow_heads` is given where other nodes move heads too: what is to be done now and then to hear of it."""
-        self.settings = settings
-        self.ports = ports
+        self.settings, self.ports = settings, ports
         self.account = LOCAL_ACCOUNT
         self.token = ""
         # Of this process alone, unless it is one of several.
@@ -130,6 +131,7 @@ class Node:
             commits=self.commits,
             accept_push=lambda push, by: self.accept_push(push, by=by),
         )
+        self.searching = SearchVerbs(repository=self.repository, documents=ports.search_documents)
         self.browsing = BrowseVerbs(access=self.access, jobs=ports.jobs, exchange=ports.exchange, seen_by=self.seen_by)
         self.editing = EditVerbs(
             ports=ports, settings=settings, access=self.access, commits=self.commits, seen_by=self.seen_by
@@ -215,10 +217,12 @@ class Node:
         """The dataset of a reference. Raises NotFound."""
         return self.repository.resolve(ref)
 
-    def datasets(self, *, by: Subject | None = None, after: DatasetAlias | None, limit: int) -> Sequence[CatalogEntry]:
+    def datasets(
+        self, narrowed: Narrowing = EVERYTHING, *, by: Subject | None = None, after: DatasetAlias | None, limit: int
+    ) -> Sequence[CatalogEntry]:
         """A page of the catalog."""
         catalog = self.access.seen_by(by or self.operator)
-        return catalog.page(after=after, limit=min(limit, self.settings.page_rows_max))
+        return catalog.page(narrowed, after=after, limit=min(limit, self.settings.page_rows_max))
 
     def head(self, entry: CatalogEntry) -> Head:
         """The head of record."""
@@ -468,8 +472,9 @@ class Node:
         """Handle commits' consequences, those of other nodes too where these share the objects; how many messages."""
         if self._follow_heads is not None:
             self._follow_heads()
+        followers = (self.indexes.follow, self.searching.follow)
         handled = relay_outbox(
-            outbox=self.ports.outbox, commits=self.commits, clock=self.ports.clock, follow=self.indexes.follow
+            outbox=self.ports.outbox, commits=self.commits, clock=self.ports.clock, followers=followers
         )
         if handled:
             self.ports.signals.send(Topic.DELIVERIES)

@@ -24,6 +24,7 @@ from odfabric.ports.outbox import Outbox
 from odfabric.ports.passwords import Passwords
 from odfabric.ports.rate_limits import RateLimits
 from odfabric.ports.removed_datasets import RemovedDatasets
+from odfabric.ports.search_documents import SearchDocuments
 from odfabric.ports.signals import Signals
 from odfabric.ports.state_index import StateIndex
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
@@ -37,6 +38,7 @@ class NodePorts:
 
     chains: ChainWriter
     catalog: Catalog
+    search_documents: SearchDocuments
     accounts: Accounts
     relations: Relations
     tokens: Tokens
@@ -75,6 +77,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
     return NodePorts(
         chains=interceptor.chains(ports.chains),
         catalog=interceptor.catalog(ports.catalog),
+        search_documents=interceptor.search_documents(ports.search_documents),
         accounts=interceptor.accounts(ports.accounts),
         relations=interceptor.relations(ports.relations),
         tokens=interceptor.tokens(ports.tokens),

@@ -389,6 +389,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/-/assets/{name}"): Rule(needs=(), allowed=((404, "not-found"),), path={"name": "none.js"}),
     ("GET", "/-/open"): Rule(needs=(), allowed=(MISSING,)),
     ("GET", "/"): rule(ANYBODY),
+    ("GET", "/-/datasets.atom"): rule(ANYBODY),
     ("GET", "/-/sql"): rule(ANYBODY),
     ("POST", "/-/sql"): rule(ANYBODY, status=400, code="invalid-query", **form(query="select nothing")),
     ("GET", "/{account}"): Rule(needs=(ANYBODY,), allowed=((200, ""), MISSING)),

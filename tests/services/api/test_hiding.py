@@ -213,6 +213,9 @@ def battery(hidden: DatasetId) -> Iterator[Asked]:
         yield Asked(method="GET", path=f"/datasets?limit={limit}")
         yield Asked(method="GET", path=f"/datasets?limit={limit}&after=ann/late-onf")
     yield Asked(method="GET", path=f"/datasets?after={name.replace('/', '%2F')}")
+    for looked_for in ("q=late", "q=one&account=ann", "kind=root", "changed=day"):
+        for path in ("/datasets", "/-/datasets.atom"):
+            yield Asked(method="GET", path=f"{path}?{looked_for}")
     for text in (f"select * from `{name}`", f"SELECT * FROM {late}", f"SELECT * FROM `{name}`, public-one"):
         yield Asked(method="GET", path="/query", given={"params": {"query": text}})
         yield Asked(method="POST", path="/query", given={"json": {"query": text}})

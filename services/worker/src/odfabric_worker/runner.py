@@ -25,6 +25,7 @@ _log = logging.getLogger(__name__)
 
 PAUSE_AFTER_FAILURE_S = 1.0
 HOUSEKEEPING_S = 600.0
+SEARCH_S = 60.0
 FINISHED_LOOK_S = 0.2
 """Pause between two looks at a job that another thread or worker does."""
 
@@ -53,6 +54,7 @@ class Runner:
             ("outbox", self._relay, partial(pause, Topic.OUTBOX)),
             ("deliveries", self._deliver, partial(pause, Topic.DELIVERIES)),
             ("audit", self._flush_audit, lambda: None),
+            ("search", self._catch_up_search, partial(self._stop.wait, SEARCH_S)),
             ("housekeeping", self._keep_house, partial(self._stop.wait, HOUSEKEEPING_S)),
         ]
         self._threads = [
@@ -135,6 +137,11 @@ class Runner:
         while not job.status.final and not self._stop.wait(FINISHED_LOOK_S):
             job = self._node.job(job.id)
         return job
+
+    def _catch_up_search(self) -> bool:
+        """What the relay has missed, and what an older release has not derived."""
+        self._node.searching.catch_up()
+        return False
 
     def _keep_house(self) -> bool:
         self._node.keep_house()

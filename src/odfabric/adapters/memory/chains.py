@@ -1,4 +1,4 @@
-"""Heads, block index and catalog in memory.
+"""Heads and block index in memory.
 
 Owns the compare-and-set of `ports.chain_writer` over `MemoryStore`. Invariant: all checks come before the first change, so a
 refused call has written nothing.
@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from odfabric.adapters.memory.deliveries import drop_subscriptions
 from odfabric.adapters.memory.store import MemoryStore, StoredDataset, StoredMessage
-from odfabric.domain.access import Viewer, owner_of
 from odfabric.domain.stored_bytes import stored_bytes
 from odfabric.errors import AlreadyExists, HeadMoved, LeaseLost, NotFound
 from odfabric.model.account import EVERYONE, Grant
@@ -25,8 +24,7 @@ from odfabric.model.commit import (
     IdempotencyRecord,
     OutboxMessage,
 )
-from odfabric.model.identity import DatasetAlias, DatasetId, Name
-from odfabric.model.metadata import DatasetKind
+from odfabric.model.identity import DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.ports.chain_writer import check_appendable, checked_pages
 
@@ -181,71 +179,3 @@ def _index(stored: StoredDataset, blocks: Sequence[EncodedBlock]) -> None:
         row = BlockRow.of(block)
         stored.rows.append(row)
         stored.by_hash[row.hash] = row
-
-
-class MemoryCatalog:
-    """A Catalog."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-
-    def by_id(self, dataset: DatasetId) -> CatalogEntry | None:
-        """See the port."""
-        with self._store.lock:
-            stored = self._store.datasets.get(dataset)
-            return stored.entry if stored else None
-
-    def by_alias(self, alias: DatasetAlias) -> CatalogEntry | None:
-        """See the port."""
-        with self._store.lock:
-            stored = self._store.by_alias(alias)
-            return stored.entry if stored else None
-
-    def page(
-        self,
-        *,
-        account: Name | None = None,
-        kind: DatasetKind | None = None,
-        words: Sequence[str] = (),
-        after: DatasetAlias | None = None,
-        viewer: Viewer | None = None,
-        limit: int,
-    ) -> Sequence[CatalogEntry]:
-        """See the port."""
-        entries = [entry for entry, _ in self._narrowed(account, kind, words, viewer)]
-        entries = [entry for entry in entries if after is None or _order(entry.alias) > _order(after)]
-        return sorted(entries, key=lambda entry: _order(entry.alias))[:limit]
-
-    def newest(
-        self,
-        *,
-        account: Name | None = None,
-        kind: DatasetKind | None = None,
-        words: Sequence[str] = (),
-        viewer: Viewer | None = None,
-        limit: int,
-    ) -> Sequence[CatalogEntry]:
-        """See the port."""
-        found = sorted(self._narrowed(account, kind, words, viewer), key=lambda each: _order(each[0].alias))
-        return [entry for entry, _ in sorted(found, key=lambda each: each[1].system_time, reverse=True)][:limit]
-
-    def _narrowed(
-        self, account: Name | None, kind: DatasetKind | None, words: Sequence[str], viewer: Viewer | None
-    ) -> list[tuple[CatalogEntry, Head]]:
-        with self._store.lock:
-            return [
-                (stored.entry, stored.head)
-                for stored in self._store.datasets.values()
-                if (account is None or stored.entry.alias.account == account)
-                and (kind is None or stored.entry.kind is kind)
-                and all(word.lower() in "/".join(_order(stored.entry.alias)) for word in words)
-                and (viewer is None or self._admits(viewer, stored.entry))
-            ]
-
-    def _admits(self, viewer: Viewer, entry: CatalogEntry) -> bool:
-        granted = [grant.grantee for grant in self._store.granted(entry.id)]
-        return viewer.admits(entry.id, owner_of(entry.alias), granted)
-
-
-def _order(alias: DatasetAlias) -> tuple[str, str]:
-    return (alias.account.folded if alias.account else "", alias.name.folded)

@@ -10,6 +10,7 @@ import threading
 from copy import deepcopy
 from dataclasses import dataclass, field
 
+from odfabric.domain.dataset_search import SearchDocument
 from odfabric.model.account import Account, ExternalIdentity, Grant, Grantee, Membership
 from odfabric.model.audit import AuditEntry, StoredAuditEntry
 from odfabric.model.commit import BlockRow, CatalogEntry, Head, IdempotencyRecord, OutboxMessage
@@ -30,6 +31,7 @@ class StoredDataset:
     by_hash: dict[Multihash, BlockRow] = field(default_factory=dict)
     records: dict[bytes, IdempotencyRecord] = field(default_factory=dict)
     stored_bytes: int | None = 0
+    document: SearchDocument | None = None
 
     @property
     def head(self) -> Head:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from odfabric.adapters.object_heads.chains import ObjectHeadChains
-from odfabric.domain.access import Viewer
+from odfabric.domain.dataset_search import EVERYTHING, Facets, Narrowing, Order
 from odfabric.formats.dataset_layout import name_key
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.identity import DatasetAlias, DatasetId, Name
-from odfabric.model.metadata import DatasetKind
+from odfabric.model.identity import DatasetAlias, DatasetId
+from odfabric.model.instant import Instant
 from odfabric.ports.catalog import Catalog
 
 PAGE_ENTRIES = 1000
@@ -41,31 +41,22 @@ class ObjectHeadCatalog:
         return None
 
     def page(
-        self,
-        *,
-        account: Name | None = None,
-        kind: DatasetKind | None = None,
-        words: Sequence[str] = (),
-        after: DatasetAlias | None = None,
-        viewer: Viewer | None = None,
-        limit: int,
+        self, narrowed: Narrowing = EVERYTHING, *, after: DatasetAlias | None = None, limit: int
     ) -> Sequence[CatalogEntry]:
         """See the port."""
         self.find_new()
-        return self._local.page(account=account, kind=kind, words=words, after=after, viewer=viewer, limit=limit)
+        return self._local.page(narrowed, after=after, limit=limit)
 
-    def newest(
-        self,
-        *,
-        account: Name | None = None,
-        kind: DatasetKind | None = None,
-        words: Sequence[str] = (),
-        viewer: Viewer | None = None,
-        limit: int,
+    def found(
+        self, narrowed: Narrowing = EVERYTHING, *, order: Order, skip: int = 0, limit: int
     ) -> Sequence[CatalogEntry]:
         """See the port."""
         self.find_new()
-        return self._local.newest(account=account, kind=kind, words=words, viewer=viewer, limit=limit)
+        return self._local.found(narrowed, order=order, skip=skip, limit=limit)
+
+    def facets(self, narrowed: Narrowing, *, since: Sequence[Instant], limit: int) -> Facets:
+        """See the port. Counts the rows that are there: whoever shows counts beside a listing asks for the listing first."""
+        return self._local.facets(narrowed, since=since, limit=limit)
 
     def find_new(self) -> None:
         """Read what the objects have and the rows do not."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, select, tuple_
+from sqlalchemy import Row, Select, select, tuple_
 
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.relations import visible_to
-from odfabric.adapters.sql.tables import datasets, heads
-from odfabric.domain.access import Viewer
+from odfabric.adapters.sql.search import NAMES, SearchStatements
+from odfabric.adapters.sql.tables import datasets
+from odfabric.domain.dataset_search import EVERYTHING, Facets, Narrowing, Order
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetAlias, DatasetId, Name
+from odfabric.model.instant import Instant
 from odfabric.model.metadata import DatasetKind
 
 
@@ -20,6 +22,7 @@ class SqlCatalog:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._search = SearchStatements(is_sqlite=database.is_sqlite)
 
     def by_id(self, dataset: DatasetId) -> CatalogEntry | None:
         """See the port."""
@@ -31,58 +34,34 @@ class SqlCatalog:
         return self._one(select(datasets).where(datasets.c.account_folded == account, datasets.c.name_folded == name))
 
     def page(
-        self,
-        *,
-        account: Name | None = None,
-        kind: DatasetKind | None = None,
-        words: Sequence[str] = (),
-        after: DatasetAlias | None = None,
-        viewer: Viewer | None = None,
-        limit: int,
+        self, narrowed: Narrowing = EVERYTHING, *, after: DatasetAlias | None = None, limit: int
     ) -> Sequence[CatalogEntry]:
         """See the port."""
-        order = (datasets.c.account_folded, datasets.c.name_folded)
-        wanted = select(datasets).where(*_narrowed(account, kind, words, viewer)).order_by(*order).limit(limit)
+        wanted = self._search.narrowed(select(datasets), narrowed).order_by(*NAMES).limit(limit)
         if after is not None:
-            wanted = wanted.where(tuple_(*order) > tuple_(*_folded(after)))
+            wanted = wanted.where(tuple_(*NAMES) > tuple_(*_folded(after)))
         return self._all(wanted)
 
-    def newest(
-        self,
-        *,
-        account: Name | None = None,
-        kind: DatasetKind | None = None,
-        words: Sequence[str] = (),
-        viewer: Viewer | None = None,
-        limit: int,
+    def found(
+        self, narrowed: Narrowing = EVERYTHING, *, order: Order, skip: int = 0, limit: int
     ) -> Sequence[CatalogEntry]:
         """See the port."""
-        moved = heads.c.system_time.desc(), datasets.c.account_folded, datasets.c.name_folded
-        wanted = select(datasets).join(heads, heads.c.dataset_id == datasets.c.id)
-        return self._all(wanted.where(*_narrowed(account, kind, words, viewer)).order_by(*moved).limit(limit))
+        wanted = self._search.ordered(self._search.narrowed(select(datasets), narrowed, order), narrowed, order)
+        return self._all(wanted.offset(skip).limit(limit))
 
-    def _all(self, wanted: Select[tuple[object, ...]]) -> Sequence[CatalogEntry]:
+    def facets(self, narrowed: Narrowing, *, since: Sequence[Instant], limit: int) -> Facets:
+        """See the port."""
+        with self._database.read() as connection:
+            return self._search.facets(connection, narrowed, since, limit)
+
+    def _all(self, wanted: Select[Any]) -> Sequence[CatalogEntry]:
         with self._database.read() as connection:
             return [_entry(row) for row in connection.execute(wanted)]
 
-    def _one(self, wanted: Select[tuple[object, ...]]) -> CatalogEntry | None:
+    def _one(self, wanted: Select[Any]) -> CatalogEntry | None:
         with self._database.read() as connection:
             found = connection.execute(wanted).one_or_none()
         return _entry(found) if found else None
-
-
-def _narrowed(
-    account: Name | None, kind: DatasetKind | None, words: Sequence[str], viewer: Viewer | None
-) -> Iterator[ColumnElement[bool]]:
-    if account is not None:
-        yield datasets.c.account_folded == account.folded
-    if kind is not None:
-        yield datasets.c.kind == kind.name.lower()
-    name = datasets.c.account_folded + "/" + datasets.c.name_folded
-    for word in words:
-        yield name.contains(word.lower(), autoescape=True)
-    if viewer is not None:
-        yield visible_to(viewer)
 
 
 def entry_values(entry: CatalogEntry) -> dict[str, object]:

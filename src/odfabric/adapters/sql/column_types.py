@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import BigInteger, Dialect, Integer, String, Text
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.dialects.postgresql import TSVECTOR
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from odfabric.formats.did import dataset_id_from_bytes, parse_account_id
 from odfabric.formats.multihash import parse_multihash
@@ -107,8 +108,25 @@ class DatasetIdsText(TypeDecorator[frozenset[DatasetId]]):
         return None if value is None else frozenset(map(_dataset_id, value.split()))
 
 
+class WordsText(TypeDecorator[frozenset[str]]):
+    """Words of `domain.dataset_search`, which no database takes apart again: separated by spaces, on PostgreSQL a text search vector."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """What the database calls it."""
+        return dialect.type_descriptor(TSVECTOR() if dialect.name == "postgresql" else Text())
+
+    def process_bind_param(self, value: frozenset[str] | None, dialect: Dialect) -> str | None:
+        """To the database."""
+        if value is None:
+            return None
+        return " ".join(f"'{word}'" if dialect.name == "postgresql" else word for word in sorted(value))
+
+
 class InstantText(TypeDecorator[Instant]):
-    """Any instant, exactly, as RFC 3339; statements must not compare it."""
+    """Any instant, exactly, as RFC 3339; without its last character, Z, texts go in the order of time."""
 
     impl = String(INSTANT_CHARACTERS_MAX)
     cache_ok = True

@@ -33,6 +33,7 @@ _DRIVER = "postgresql+psycopg"
 _INSERT_ROWS = 1000  # of few columns each: databases bound the values of one statement
 _KEEPALIVE_S = 10
 _GONE_MS = 30_000
+_CACHE_KIB = 8_000  # of a connection: heads and names of 10,000 datasets, which counts of a search look at
 _CONNECT_S_MIN = 2  # the driver knows no shorter one
 
 
@@ -204,6 +205,7 @@ def _set_up_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> 
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     cursor.close()
 
 

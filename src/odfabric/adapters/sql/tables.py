@@ -36,16 +36,18 @@ from odfabric.adapters.sql.column_types import (
     InstantText,
     RowNumber,
     ScopesText,
+    WordsText,
     folded_text,
 )
 
-SCHEMA_REVISION = "0006"
+SCHEMA_REVISION = "0007"
 """The newest migration that this code needs."""
 
 NAME_CHARACTERS_MAX = 100
 ID_CHARACTERS_MAX = 128
 CONSUMER_CHARACTERS_MAX = 256
 OBJECT_CHARACTERS_MAX = 160
+KEYWORD_CHARACTERS_MAX = 100
 
 metadata = MetaData(
     naming_convention={
@@ -61,9 +63,9 @@ def _consumer_text() -> String:
     return String(CONSUMER_CHARACTERS_MAX).with_variant(String(NAME_CHARACTERS_MAX), "sqlite")
 
 
-def _of_dataset(*, primary_key: bool = False) -> Column[object]:
+def _of_dataset(*, primary_key: bool = False, unique: bool | None = None) -> Column[object]:
     reference = ForeignKey("datasets.id", ondelete="CASCADE")
-    return Column("dataset_id", DatasetIdText, reference, primary_key=primary_key, nullable=False)
+    return Column("dataset_id", DatasetIdText, reference, primary_key=primary_key, unique=unique, nullable=False)
 
 
 def _of_account(*, nullable: bool = False) -> Column[object]:
@@ -94,6 +96,42 @@ heads = Table(
     Column("sequence_number", BigInteger, nullable=False),
     Column("system_time", InstantText, nullable=False),
     Column("stored_bytes", BigInteger),
+    sqlite_with_rowid=False,
+)
+
+# A projection of the chain at `head`, see `domain.dataset_search`; each list of words has those before it.
+search_documents = Table(
+    "search_documents",
+    metadata,
+    Column("position", RowNumber, primary_key=True, autoincrement=True),
+    _of_dataset(unique=True),
+    Column("head", HashText, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("license", Text),
+    Column("rows", BigInteger, nullable=False),
+    # Last, for they are long: SQLite reads a row from its beginning.
+    Column("name_words", WordsText, nullable=False),
+    Column("about_words", WordsText, nullable=False),
+    Column("words", WordsText, nullable=False),
+    sqlite_autoincrement=True,
+)
+Index("search_documents_words_idx", search_documents.c.words, postgresql_using="gin").ddl_if(dialect="postgresql")
+
+search_keywords = Table(
+    "search_keywords",
+    metadata,
+    Column("keyword", folded_text(KEYWORD_CHARACTERS_MAX), primary_key=True),
+    _of_dataset(primary_key=True),
+    Index(None, "dataset_id"),
+    sqlite_with_rowid=False,
+)
+
+search_inputs = Table(
+    "search_inputs",
+    metadata,
+    Column("input_id", DatasetIdText, primary_key=True),
+    _of_dataset(primary_key=True),
+    Index(None, "dataset_id"),
     sqlite_with_rowid=False,
 )
 

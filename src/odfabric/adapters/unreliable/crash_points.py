@@ -51,6 +51,7 @@ _CALLS: Mapping[str, str] = {
     "index.extend": "bringing a current-state index forward by some blocks",
     "index.maintain": "compacting a current-state index",
     "index.drop": "giving the current-state indexes of a dataset up",
+    "search.put": "storing what a dataset is searched by",
     "subscription.create": "storing a subscription",
     "subscription.delete": "deleting a subscription",
     "cursor.create": "making the cursor of a consumer",

@@ -30,6 +30,7 @@ from odfabric.ports.outbox import Outbox
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
 from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.sealing import KeyRotation, SealedStore
+from odfabric.ports.search_documents import SearchDocuments
 from odfabric.ports.state_index import StateIndex
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 
@@ -74,7 +75,8 @@ CHAINS = PortCalls(
     effects={"append": "chain.append", "adopt": "chain.adopt", "remove": "chain.remove"},
     reads={name: f"chain.{name}" for name in ("head", "contains", "row", "rows_down", "idempotency", "commit_of_job")},
 )
-CATALOG = PortCalls(reads={name: f"catalog.{name}" for name in ("by_id", "by_alias", "page", "newest")})
+CATALOG = PortCalls(reads={name: f"catalog.{name}" for name in ("by_id", "by_alias", "page", "found", "facets")})
+SEARCH_DOCUMENTS = PortCalls(effects={"put": "search.put"}, reads={"behind": "search.behind"})
 OBJECTS = PortCalls(
     effects={
         "put_bytes": "put",
@@ -221,6 +223,10 @@ class Interceptor(ABC):
     def catalog(self, port: Catalog) -> Catalog:
         """The catalog."""
         return self.wrap(port, CATALOG)
+
+    def search_documents(self, port: SearchDocuments) -> SearchDocuments:
+        """What datasets are searched by."""
+        return self.wrap(port, SEARCH_DOCUMENTS)
 
     def objects(self, port: ObjectStore) -> ObjectStore:
         """Objects and refs."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ from odfabric.errors import AlreadyExists, HeadMoved, NotFound, OdfError
 from odfabric.model.commit import BlockRow, EncodedBlock, Head, IdempotencyRecord, OutboxMessage
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.instant import Instant
-from odfabric.model.metadata import DatasetKind, SetInfo
+from odfabric.model.metadata import SetInfo
 from odfabric.ports.chain_writer import ChainWriter
 from odfabric.testing.conformance.examples import (
     NOW,
@@ -414,35 +413,6 @@ class ChainRowsContract:
             seen += [str(entry.alias) for entry in page]
             after = page[-1].alias
         assert seen == ordered
-        assert [str(e.alias) for e in storage.catalog.page(account=Name("B"), limit=9)] == ["B/alpha", "b/Beta"]
-        assert storage.catalog.page(account=Name("c"), limit=9) == []
-
-    def test_the_catalog_is_narrowed_by_words_of_names_and_by_kind(self, storage: StoragePorts) -> None:
-        for account, name in (("a", "Bus.Stops"), ("a", "bus-50"), ("bus", "lines"), ("b", "trams")):
-            new_chain(storage.chains, name, account=account)
-
-        def found(*words: str, **narrowed: Any) -> list[str]:
-            return [str(entry.alias) for entry in storage.catalog.page(words=words, limit=9, **narrowed)]
-
-        assert found("BUS") == ["a/bus-50", "a/Bus.Stops", "bus/lines"]
-        assert found("bus", "s/") == ["bus/lines"]
-        assert found("5%") == found("bus_5") == []  # signs of a pattern are letters like others
-        assert found("bus", account=Name("A")) == ["a/bus-50", "a/Bus.Stops"]
-        assert len(found(kind=DatasetKind.ROOT)) == 4
-        assert found(kind=DatasetKind.DERIVATIVE) == []
-
-    def test_the_newest_heads_come_first(self, storage: StoragePorts) -> None:
-        chains = {name: new_chain(storage.chains, name, account="a") for name in ("early", "late", "middle")}
-        for name in ("middle", "early"):
-            chains[name].grow()
-        found = storage.catalog.newest(limit=9)
-        assert {entry.alias.name for entry in found} == {Name(name) for name in chains}
-        times = [storage.chains.head(entry.id) for entry in found]
-        moments = [head.system_time for head in times if head is not None]
-        assert moments == sorted(moments, reverse=True)
-        assert len(set(moments)) > 1
-        assert storage.catalog.newest(limit=2) == found[:2]
-        assert [str(entry.alias) for entry in storage.catalog.newest(words=["LATE"], limit=9)] == ["a/late"]
 
 
 class ChainProcessContract:

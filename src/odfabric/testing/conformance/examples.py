@@ -18,6 +18,7 @@ from odfabric.ports.chain_reader import ChainReader
 from odfabric.ports.chain_writer import ChainWriter
 from odfabric.ports.outbox import Outbox
 from odfabric.ports.removed_datasets import RemovedDatasets
+from odfabric.ports.search_documents import SearchDocuments
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 
 NOW = Instant.parse("2026-03-01T12:00:00.123456789Z")
@@ -34,6 +35,7 @@ class StoragePorts:
 
     chains: ChainWriter
     catalog: Catalog
+    search_documents: SearchDocuments
     outbox: Outbox
     removed: RemovedDatasets
     subscriptions: Subscriptions

@@ -5,6 +5,7 @@ A subclass gives `people`, new and empty for each test.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,6 +25,7 @@ from odfabric.domain.access import (
     Viewer,
     owner_of,
 )
+from odfabric.domain.dataset_search import Narrowing
 from odfabric.errors import Changed, LastAdmin, NotFound
 from odfabric.model.account import (
     EVERYONE,
@@ -37,6 +39,7 @@ from odfabric.model.audit import AuditKind
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.credential import Scope
 from odfabric.model.identity import DatasetId, Name
+from odfabric.model.instant import Instant
 from odfabric.testing.conformance.accounts import outcome
 from odfabric.testing.conformance.examples import GrowingChain, entry_of, new_chain
 from odfabric.testing.conformance.people import (
@@ -385,7 +388,11 @@ class ViewerContract:
             for subject in asking:
                 viewer = policy.viewer(subject)
                 allowed = [entry for entry in every if reads(policy, subject, entry, on[entry.id]) is Verdict.ALLOWED]
-                assert world.storage.catalog.page(viewer=viewer, limit=100) == allowed == admitted(viewer, every, on)
+                seen = Narrowing(viewer=viewer)
+                assert world.storage.catalog.page(seen, limit=100) == allowed == admitted(viewer, every, on)
+                counts = world.storage.catalog.facets(seen, since=[Instant(0)], limit=9)
+                assert (counts.total, list(counts.changed)) == (len(allowed), [len(allowed)])
+                assert dict(counts.accounts) == Counter(owner_of(entry.alias) for entry in allowed)
 
         holds()
 
@@ -399,10 +406,12 @@ class ViewerContract:
         )
         def holds(given_: GrantsOn, looking: list[Viewer], limit: int, account: Name | None) -> None:
             on = give_exactly(world, given_)
-            every = world.storage.catalog.page(account=account, limit=100)
+            every = world.storage.catalog.page(Narrowing(account=account), limit=100)
             for viewer in looking:
                 pages, after = [], None
-                while page := world.storage.catalog.page(account=account, after=after, viewer=viewer, limit=limit):
+                while page := world.storage.catalog.page(
+                    Narrowing(account=account, viewer=viewer), after=after, limit=limit
+                ):
                     pages.append(list(page))
                     after = page[-1].alias
                 expected = admitted(viewer, every, on)
@@ -415,9 +424,9 @@ class ViewerContract:
         give_exactly(world, {(public.id, EVERYONE): DatasetRole.READER, (foreign.id, ALICE.id): DatasetRole.OWNER})
         whole, narrow = Subject(account=ALICE), Subject(account=ALICE, datasets=frozenset({mine.id}))
         page = partial(world.storage.catalog.page, limit=100)
-        assert page(viewer=AccessPolicy().viewer(whole)) == [mine, other, public, foreign]
-        assert page(viewer=AccessPolicy().viewer(narrow)) == [mine, public]
-        assert page(viewer=AccessPolicy().viewer(replace(narrow, scopes=frozenset()))) == [public]
+        assert page(Narrowing(viewer=AccessPolicy().viewer(whole))) == [mine, other, public, foreign]
+        assert page(Narrowing(viewer=AccessPolicy().viewer(narrow))) == [mine, public]
+        assert page(Narrowing(viewer=AccessPolicy().viewer(replace(narrow, scopes=frozenset())))) == [public]
 
     def test_everybody_may_look_at_everything_without_a_viewer(self, world: PeoplePorts) -> None:
         assert len(world.storage.catalog.page(limit=100)) == len(DATASETS)

@@ -106,27 +106,6 @@ def test_the_first_page_lists_what_the_visitor_may_read(ann: httpx.Client, stran
     assert "Sign out" in own
 
 
-def test_the_search_is_in_the_address(ann: httpx.Client) -> None:
-    found = text_of(ann.get("/", params={"q": "daily", "kind": "derivative", "sort": "name"}))
-    assert "copied.daily" in found
-    assert "private-one" not in found
-    nothing = ann.get("/", params={"q": "nosuch"})
-    assert "No dataset that you may read fits." in text_of(nothing)
-
-
-def test_pages_go_on_in_order_of_names(world: World) -> None:
-    for number in range(27):
-        world.people.add("pia", f"many-{number:02}")
-    with world.browser("pia") as pia:
-        first = pia.get("/", params={"q": "many", "sort": "name"})
-        following = re.search(r'rel="next" href="([^"]+)"', first.text)
-        assert following is not None
-        second = pia.get(following[1].replace("&amp;", "&"))
-    names = re.findall(r"many-\d\d", re.sub(r"<[^>]*>", "", first.text + second.text))
-    assert sorted(set(names)) == [f"many-{number:02}" for number in range(27)]
-    assert len(names) == 27
-
-
 def test_an_account_page_shows_its_datasets_and_hides_accounts_that_show_none(
     ann: httpx.Client, stranger: httpx.Client
 ) -> None:

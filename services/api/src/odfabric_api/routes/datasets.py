@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from anyio import to_thread
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.responses import JSONResponse
 
 from odfabric.errors import NotFound
@@ -17,6 +17,7 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.multihash import Multihash
 from odfabric.usecases.set_info import info_events
 from odfabric.wiring import Node
+from odfabric_api import search_request
 from odfabric_api.auth import (
     Anybody,
     Caller,
@@ -40,6 +41,7 @@ from odfabric_api.schemas import (
     TransformChanged,
     answers,
 )
+from odfabric_api.search_request import AskedSearch, ChangedWithin, KindAsked
 
 router = APIRouter(tags=["datasets"])
 
@@ -91,21 +93,34 @@ async def create_dataset(
     )
 
 
-@router.get("/datasets", summary="List datasets", responses=answers(DatasetPage, text="A page"))
+def _asked(
+    q: search_request.Words = "",
+    kind: Annotated[KindAsked | None, Query(description="Kind of the datasets")] = None,
+    account: search_request.Account = "",
+    keyword: search_request.Keyword = "",
+    license: search_request.License = "",
+    changed: Annotated[ChangedWithin | None, Query(description="How long ago they changed at most")] = None,
+) -> AskedSearch:
+    return AskedSearch(q=q, kind=kind, account=account, keyword=keyword, license=license, changed=changed)
+
+
+@router.get("/datasets", summary="List or search datasets", responses=answers(DatasetPage, text="A page"))
 def list_datasets(
     request: Request,
     caller: Anybody,
+    asked: Annotated[AskedSearch, Depends(_asked)],
     limit: Annotated[int, Query(description="Most entries of the page")] = PAGE_ROWS_DEFAULT,
     after: Annotated[str | None, Query(description="Alias after which the page begins")] = None,
 ) -> Response:
-    """A page in order of names; the Link header leads to the next one."""
+    """A page in order of names; the Link header leads to the next one. With words or facets only what fulfils all of them."""
     node = node_of(request)
     check_page_limit(limit, node.settings.page_rows_max)
     start = node.seen_by(caller).local_alias(*_account_and_name(after)) if after is not None else None
-    page = node.datasets(by=caller, after=start, limit=limit)
+    page = node.datasets(asked.narrowing(node.ports.clock.now()), by=caller, after=start, limit=limit)
     headers = {}
     if len(page) == limit:
-        headers["link"] = f'</datasets?limit={limit}&after={quote(str(page[-1].alias), safe="")}>; rel="next"'
+        following = asked.address("/datasets", limit=limit, after=str(page[-1].alias))
+        headers["link"] = f'<{following}>; rel="next"'
     return JSONResponse({"datasets": list(_listed(node, page))}, headers=headers)
 
 

@@ -12,7 +12,6 @@ from odfabric.formats.multihash import parse_multihash
 from odfabric.ports.engine import ProgressListener
 from odfabric.usecases.query_data import PinnedDataset, QueryData
 from odfabric.usecases.query_document import QueryForm
-from odfabric.wiring.browsing import Search
 from odfabric_api.auth import Subject, node_of
 
 DATASETS_COMPLETED = 100
@@ -36,7 +35,7 @@ def pins_of(request: Request, caller: Subject, text: str) -> tuple[PinnedDataset
 def completed(request: Request, caller: Subject) -> dict[str, list[str]]:
     """What the SQL editor completes: names of the datasets that were changed last, and columns of the first of them."""
     browsing = node_of(request).browsing
-    found = [each.entry for each in browsing.search(Search(newest=True, limit=DATASETS_COMPLETED), by=caller)]
+    found = [each.entry for each in browsing.search(limit=DATASETS_COMPLETED, by=caller)]
     known = [browsing.column_names(entry, by=caller) for entry in found[:COLUMNS_OF_MAX]]
     unknown: list[list[str]] = [[]] * (len(found) - len(known))
     return {str(entry.alias): columns for entry, columns in zip(found, known + unknown, strict=True)}

@@ -1,40 +1,68 @@
-"""The first page: browse and search what the visitor may read; and the page of an account, which is the same of one owner."""
+"""The first page: browse and search what the visitor may read; the page of an account, which is the same of one owner; and both as a feed."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
-from urllib.parse import urlencode
+from dataclasses import replace
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
 from odfabric.errors import InvalidName, NotFound
-from odfabric.formats.references import parse_dataset_alias, parse_name
+from odfabric.formats.references import parse_name
 from odfabric.model.account import Account
-from odfabric.model.metadata import DatasetKind
-from odfabric.wiring.browsing import Search
+from odfabric_api import search_request
 from odfabric_api.auth import Anybody, Subject, manages, node_of
 from odfabric_api.page_route import PageRoute
+from odfabric_api.search_request import AskedSearch, ChangedWithin, KindAsked
+from odfabric_api.web.feed import MEDIA_TYPE, found_feed
 from odfabric_api.web.pages import page
+from odfabric_api.web.search_page import FEED_PATH, PAGES_MAX, SearchPage, Sort
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-PAGE_DATASETS = 25
-WORDS_MAX = 10
+Number = Annotated[int, Query(alias="page", ge=1, le=PAGES_MAX)]
 
-Words = Annotated[str, Query(max_length=200)]
-Kind = Annotated[Literal["", "root", "derivative"], Query()]
-Sort = Annotated[Literal["updated", "name"], Query()]
-After = Annotated[str, Query(max_length=300)]
+
+def _asked_of_owner(
+    q: search_request.Words = "",
+    kind: Annotated[Literal["", "root", "derivative"], Query()] = "",
+    keyword: search_request.Keyword = "",
+    license: search_request.License = "",
+    changed: Annotated[Literal["", "day", "week", "month", "year"], Query()] = "",
+) -> AskedSearch:
+    """Forms send fields that are empty."""
+    return AskedSearch(
+        q=q,
+        kind=KindAsked(kind) if kind else None,
+        keyword=keyword,
+        license=license,
+        changed=ChangedWithin(changed) if changed else None,
+    )
+
+
+AskedOfOwner = Annotated[AskedSearch, Depends(_asked_of_owner)]
+
+
+def _asked(asked: AskedOfOwner, account: search_request.Account = "") -> AskedSearch:
+    return replace(asked, account=account)
+
+
+Asked = Annotated[AskedSearch, Depends(_asked)]
 
 
 @router.get("/")
-def get_home(
-    request: Request, caller: Anybody, q: Words = "", kind: Kind = "", sort: Sort = "updated", after: After = ""
-) -> Response:
+def get_home(request: Request, caller: Anybody, asked: Asked, sort: Sort = "", number: Number = 1) -> Response:
     """All datasets that the visitor may read; the address is the whole state of the page."""
-    found = _found(request, caller, q=q, kind=kind, sort=sort, after=after, account=None)
-    return page(request, "home.html", found)
+    found = SearchPage(path="/", asked=asked, sort=sort, number=number)
+    return page(request, "home.html", found.values(request, caller))
+
+
+@router.get(FEED_PATH)
+def get_feed(request: Request, caller: Anybody, asked: Asked) -> Response:
+    """The datasets of a search that changed last, as an Atom feed."""
+    document = found_feed(request, caller, asked, path=FEED_PATH)
+    return Response(document, media_type=MEDIA_TYPE, headers={"cache-control": "no-store"})
 
 
 @router.get("/{account}")
@@ -42,14 +70,13 @@ def get_account(
     request: Request,
     caller: Anybody,
     account: Annotated[str, Path()],
-    q: Words = "",
-    kind: Kind = "",
-    sort: Sort = "updated",
-    after: After = "",
+    asked: AskedOfOwner,
+    sort: Sort = "",
+    number: Number = 1,
 ) -> Response:
     """Datasets of one owner. To a stranger an account without public datasets does not exist. Raises NotFound."""
     owner = _owner(request, account)
-    found = _found(request, caller, q=q, kind=kind, sort=sort, after=after, account=owner)
+    found = SearchPage(path=f"/{account}", asked=asked, sort=sort, number=number, owner=owner).values(request, caller)
     is_known = owner is not None and (caller.account is not None or _shows_anything(request, caller, owner))
     if owner is None or not is_known:
         raise NotFound("account", account, hint="check the spelling" if caller.account else "or sign in first")
@@ -64,26 +91,6 @@ def _owner(request: Request, account: str) -> Account | None:
 
 
 def _shows_anything(request: Request, caller: Subject, owner: Account) -> bool:
-    return bool(node_of(request).browsing.search(Search(account=owner.name, limit=1), by=caller))
-
-
-def _found(
-    request: Request, caller: Subject, *, q: str, kind: str, sort: str, after: str, account: Account | None
-) -> dict[str, Any]:
-    words = tuple(q.split()[:WORDS_MAX])
-    asked = Search(
-        words=words,
-        account=account.name if account else None,
-        kind=DatasetKind[kind.upper()] if kind else None,
-        newest=sort == "updated",
-        after=parse_dataset_alias(after) if after else None,
-        limit=PAGE_DATASETS + 1,
-    )
-    datasets = node_of(request).browsing.search(asked, by=caller)
-    shown = datasets[:PAGE_DATASETS]
-    following = None
-    if len(datasets) > PAGE_DATASETS:
-        # What changed last is a first look; pages go on in order of names, which do not move while somebody reads.
-        last = {"after": str(shown[-1].entry.alias)} if sort == "name" else {}
-        following = f"{request.url.path}?{urlencode({'q': q, 'kind': kind, 'sort': 'name', **last})}"
-    return {"q": q, "kind": kind, "sort": sort, "datasets": shown, "following": following}
+    node = node_of(request)
+    narrowed = AskedSearch(account=str(owner.name)).narrowing(node.ports.clock.now())
+    return bool(node.datasets(narrowed, by=caller, after=None, limit=1))
