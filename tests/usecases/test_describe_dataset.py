@@ -15,6 +15,7 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import Name
 from odfabric.model.job import Job
 from odfabric.model.metadata import DatasetKind
+from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.push_data import PushData
 from tests.services.api.people import People
 from tests.usecases.manifests import DERIVED, ROOT
@@ -115,6 +116,24 @@ def test_lineage_goes_up_and_down_as_far_as_is_asked(people: People, is_caught_u
     assert {edge.query for edge in near.edges} == {"SELECT * FROM readings"}
     assert [*people.node.browsing.lineage(root, depth=1, by=ann).levels.values()] == [0, 1]
     assert [*people.node.browsing.lineage(root, depth=2, by=ann).levels.values()] == [0, 1, 2]
+
+
+def test_lineage_tells_how_far_a_derivative_is_behind(people: People) -> None:
+    root = people.add("ann", "base")
+    reader = derived(people, "ann", "reader", "ann/base")
+    ann = people.subject("ann")
+
+    def behind() -> int:
+        (edge,) = people.node.browsing.lineage(root, depth=1, by=ann).edges
+        return edge.behind
+
+    assert behind() == 0
+    push(people, root, 1, rows=3)
+    assert behind() == 3
+    people.memory.finish(people.node.enqueue_pull(PullRequest(dataset=reader.id, alias=reader.alias), by=ann))
+    assert behind() == 0
+    push(people, root, 2, rows=2)
+    assert behind() == 2
 
 
 def test_lineage_says_nothing_of_what_the_reader_may_not_read(people: People) -> None:

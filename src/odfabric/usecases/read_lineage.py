@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from odfabric.domain.chain.state import last_input_offset_of
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetId
 from odfabric.usecases.derivatives import inputs_at, possible_readers
@@ -19,11 +20,12 @@ DATASETS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class LineageEdge:
-    """`source` is an input of `target`, which is computed by `query`."""
+    """`source` is an input of `target`, which is computed by `query`; `behind` records of the source are not in the target yet."""
 
     source: DatasetId
     target: DatasetId
     query: str
+    behind: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def read_lineage(entry: CatalogEntry, *, depth: int, repository: Repository) -> 
                 others = visible_inputs(each, repository) if direction < 0 else _readers_of(each, repository)
                 for other in others:
                     source, target = (other, each) if direction < 0 else (each, other)
-                    edges[source.id, target.id] = LineageEdge(source.id, target.id, query_of(target, repository))
+                    edges[source.id, target.id] = _edge(source, target, repository)
                     if other.id not in entries and len(entries) < DATASETS_MAX:
                         entries[other.id] = other
                         levels[other.id] = direction * step
@@ -77,6 +79,24 @@ def query_of(entry: CatalogEntry, repository: Repository) -> str:
         return ""
     steps = state.transform.event.transform.queries or ()
     return "\n\n".join(f"-- {step.alias}\n{step.query}" if step.alias else step.query for step in steps)
+
+
+def _edge(source: CatalogEntry, target: CatalogEntry, repository: Repository) -> LineageEdge:
+    _, there = repository.current(source.id)
+    return LineageEdge(
+        source.id, target.id, query_of(target, repository), there.next_offset - _taken(source, target, repository)
+    )
+
+
+def _taken(source: CatalogEntry, target: CatalogEntry, repository: Repository) -> int:
+    """How many records of an input the runs so far have seen."""
+    _, state = repository.current(target.id)
+    runs = state.execute_transform.event.query_inputs if state.execute_transform else ()
+    seen = next((each for each in runs if each.dataset_id == source.id), None)
+    if seen is None:
+        return 0
+    last = last_input_offset_of(seen)
+    return 0 if last is None else last + 1
 
 
 def _inputs_of(entry: CatalogEntry, repository: Repository) -> tuple[DatasetId, ...]:
