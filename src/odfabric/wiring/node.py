@@ -112,17 +112,7 @@ class Node:
             entropy=ports.entropy,
         )
         self._collection = Collection(self._collect_ports(), rest_s=settings.collect_every_s)
-        self.indexes = IndexVerbs(
-            settings=settings,
-            index=ports.state_index,
-            repository=self.repository,
-            jobs=ports.jobs,
-            exchange=ports.exchange,
-            clock=ports.clock,
-            entropy=ports.entropy,
-            account=str(self.account),
-            signals=ports.signals,
-        )
+        self.indexes = self._index_verbs()
         self.audit = AuditVerbs(
             ports=ports,
             settings=settings,
@@ -146,6 +136,20 @@ class Node:
             commits=self.commits,
             indexes=self.indexes,
         ).verbs
+
+    def _index_verbs(self) -> IndexVerbs:
+        settings, ports = self.settings, self.ports
+        return IndexVerbs(
+            settings=settings,
+            index=ports.state_index,
+            repository=self.repository,
+            jobs=ports.jobs,
+            exchange=ports.exchange,
+            clock=ports.clock,
+            entropy=ports.entropy,
+            account=str(self.account),
+            signals=ports.signals,
+        )
 
     def _repository(self, objects: ObjectStore) -> Repository:
         return Repository(
