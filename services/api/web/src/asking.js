@@ -37,6 +37,15 @@ document.addEventListener("htmx:after:request", (event) => {
   }
 });
 
+document.addEventListener("htmx:error", ({ target, detail: { ctx } }) => {
+  if (!target.matches?.(ASKING)) return;
+  const problem = document.createElement("p");
+  problem.className = "problem";
+  problem.setAttribute("role", "alert");
+  problem.textContent = target.dataset.away;
+  ctx.target.replaceChildren(problem);
+});
+
 function wait(form, isBusy) {
   if (!form.matches?.(ASKING)) return;
   if (isBusy) form.setAttribute("aria-busy", "true");
