@@ -28,6 +28,7 @@ SCREENS = {
     "found-token": "/-/admin/tokens",
     "audit": "/-/admin/audit",
     "settings": "/-/admin/settings",
+    "storage": "/-/admin/storage?look=true",
     "login": "/login",
     "device": "/device",
     "no-link": "/setup?code=none",

@@ -455,6 +455,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     # Pages of the node's admins.
     ("GET", "/-/admin"): rule(ADMIN),
     ("GET", "/-/admin/settings"): rule(ADMIN),
+    ("GET", "/-/admin/storage"): rule(ADMIN),
     ("GET", "/-/admin/rights"): rule(ADMIN, params={"dataset": lambda scene: scene.shown}),
     ("GET", "/-/admin/tokens"): rule(ADMIN),
     ("POST", "/-/admin/tokens"): Rule(needs=(ADMIN,), allowed=(INVALID,), body="token=nonsense", headers=FORM),

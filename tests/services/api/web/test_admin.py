@@ -6,13 +6,16 @@ import csv
 import io
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
+from odfabric.formats.dataset_layout import data_key
 from odfabric.model.account import DatasetRole
 from odfabric.model.audit import Actor, AuditKind
 from odfabric.model.credential import Scope
+from odfabric.testing.chains import physical_hash
 from odfabric.wiring import Node
 from tests.services.api.browsing import HOSTILE, Browsers, alert_of, browsing, field, text_of
 from tests.services.api.people import PASSWORD, People
@@ -39,7 +42,9 @@ def accounts_in(answer: httpx.Response) -> list[str]:
     return re.findall(r'<th scope="row"><a href="/-/admin/accounts/([^"]+)"', answer.text)
 
 
-@pytest.mark.parametrize("path", ["", "/accounts", "/accounts/ann", "/rights", "/tokens", "/audit", "/settings"])
+@pytest.mark.parametrize(
+    "path", ["", "/accounts", "/accounts/ann", "/rights", "/tokens", "/audit", "/storage", "/settings"]
+)
 def test_to_others_than_admins_the_screens_do_not_exist(browsers: Browsers, path: str) -> None:
     with browsers.open("ann") as ann, browsers.open(None) as stranger:
         assert ann.get(f"/-/admin{path}").status_code == 404
@@ -289,3 +294,18 @@ def test_settings_are_found_by_words(root: httpx.Client) -> None:
     assert "ODF_PUSH_WAIT_S_MAX" in text
     assert "ODF_WORKSPACE" not in text
     assert "No setting fits." in text_of(root.get("/-/admin/settings", params={"q": "nosuch"}))
+
+
+def test_what_nobody_needs_is_shown_before_it_is_deleted(tmp_path: Path) -> None:
+    people = People(tmp_path)
+    entry = people.add("ann", "cities")
+    objects = people.node.ports.objects
+    lost = data_key(entry.id, physical_hash("lost"))
+    objects.put_bytes(lost, b"x" * 2048)
+    with serving(people.node) as served, Browsers(people, served).open("root") as root:
+        assert lost not in root.get("/-/admin/storage").text
+        assert "Nothing: every object is named" in text_of(root.get("/-/admin/storage?look=true"))
+        people.memory.clock.advance(48 * 3_600_000)
+        found = text_of(root.get("/-/admin/storage?look=true"))
+    assert f"Would be deleted 1 Bytes 2.0 KB The largest of them Object Bytes {lost}" in found
+    assert objects.stat(lost) is not None

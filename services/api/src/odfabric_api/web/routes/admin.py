@@ -13,9 +13,11 @@ from odfabric.errors import OdfError
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.engine import EngineInfo
 from odfabric.usecases.people.explain import Explained, explain
+from odfabric.usecases.survey_litter import LOOK_S_MAX, Surveyed, survey_litter
 from odfabric.wiring.overview import COUNTED_MAX, overview
 from odfabric.wiring.settings_in_force import settings_in_force
 from odfabric_api.auth import Admin, node_of
+from odfabric_api.capacity import Capacity
 from odfabric_api.health import engine_report, health_report
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.pages import page
@@ -45,6 +47,22 @@ async def get_overview(request: Request, caller: Admin) -> Response:
         "tab": "overview",
     }
     return page(request, "admin/overview.html", values)
+
+
+@router.get("/-/admin/storage")
+async def get_storage(
+    request: Request, caller: Admin, look: Annotated[bool, Query(description="Look at the objects now")] = False
+) -> Response:
+    """Objects that nothing names: what the collector would delete if it ran now. Nothing is deleted here."""
+    capacity: Capacity = request.app.state.capacity
+    node = node_of(request)
+
+    def survey() -> Surveyed | None:
+        return survey_litter(node.collect(dry_run=True), clock=node.ports.clock) if look else None
+
+    found = await capacity.run_query(survey)
+    values = {"found": found, "look_s_max": LOOK_S_MAX, "tab": "storage"}
+    return page(request, "admin/storage.html", values)
 
 
 @router.get("/-/admin/settings")
