@@ -84,6 +84,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[People, Ser
                     for value, city in enumerate(("Ulm", "Bonn", *PAYLOADS))
                 ]
                 assert client.post("/ann/cities/ingest", content="\n".join(lines)).status_code == 200
+        people.node.searching.catch_up()
         yield people, served
 
 
