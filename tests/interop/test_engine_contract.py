@@ -26,6 +26,7 @@ from odfabric.model.metadata import OffsetInterval, SqlQueryStep, TemporalTable,
 from odfabric.model.vocabulary import DatasetVocabulary
 from odfabric.testing.events import nouns
 from tests.support.runtime_flatbuffers import build_message
+from tests.support.turns import examples
 
 OUT, IN = DatasetId(b"\x01" * 32), DatasetId(b"\x02" * 32)
 REQUEST = contract.TransformRequest(
@@ -257,7 +258,7 @@ def test_a_message_cut_short_is_refused() -> None:
 
 @pytest.mark.parametrize("root", ROOTS, ids=lambda root: root.__name__)
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_bytes_give_a_message_or_a_refusal(root: type, data: st.DataObject) -> None:
     valid = bytearray(build_message(data.draw(nouns(root))))
     for _ in range(data.draw(st.integers(0, 4))):

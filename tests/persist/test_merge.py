@@ -23,6 +23,7 @@ from odfabric_persist.location.memory import MemoryBlob, MemoryConsensus
 from odfabric_persist.merge import MergeLimits, Window, merge_runs, merged
 from odfabric_persist.rows import DIFF, TIME, RowCodec, advanced, concatenated
 from odfabric_persist.state import Batch
+from tests.support.turns import examples
 
 ENTRY = pa.struct([pa.field("name", pa.string()), pa.field("sizes", pa.list_(pa.float32()))])
 CODEC = RowCodec(
@@ -79,7 +80,7 @@ def test_a_bounded_merge_is_the_whole_one(
     assert all(0 < chunk.num_rows <= rows_max for chunk in chunks)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(ROWS, ROWS, st.randoms(use_true_random=False))
 def test_consolidation_adds_up_as_a_dictionary_does(rows: list[Any], more: list[Any], random: Random) -> None:
     both = [*rows, *more, *rows]

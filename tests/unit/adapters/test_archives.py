@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from odfabric.adapters.local_fs.archives import ArchiveLimits, ArchivePreparation
 from odfabric.errors import Determinate, InvalidData, LimitExceeded, NotFound
 from odfabric.testing.conformance.polling_files import zip_of
+from tests.support.turns import examples
 
 MIB = 1024 * 1024
 DATA = b"".join(b"%d,%d\n" % (number, number * 7919 % 1000) for number in range(5000))
@@ -399,7 +400,7 @@ def mutations(data: bytes) -> st.SearchStrategy[bytes]:
     return st.builds(apply, changes, cuts, st.integers(0, 2))
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     packed=st.one_of(mutations(ZIP), st.binary(max_size=300).map(lambda b: ZIP[:4] + b + ZIP[-60:])),
     sub_path=st.sampled_from([None, "a.csv", "b.csv", "*"]),
@@ -417,7 +418,7 @@ def test_a_mutated_zip_gives_its_bytes_or_a_refusal(
         assert into.read_bytes() in (DATA[:2000], b"x" * 100)
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(packed=mutations(GZIP))
 def test_a_mutated_gzip_gives_its_bytes_or_a_refusal(source: Path, into: Path, packed: bytes) -> None:
     source.write_bytes(packed)

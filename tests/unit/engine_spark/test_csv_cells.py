@@ -14,13 +14,14 @@ from odfabric.errors import InvalidData
 from odfabric.formats.csv_grammar import CsvDialect, CsvRecords
 from odfabric_engine_spark.read.csv_cells import CsvCells
 from odfabric_engine_spark.read.encodings import as_utf8
+from tests.support.turns import examples
 
 # The two parsers.
 
 CELL = st.text(alphabet='ab",\\\r\n é', max_size=5)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @example(rows=[["", ""]], text='"""",')
 @example(rows=[["", ""]], text='"a","b"\n"x",')
 @given(
@@ -58,7 +59,7 @@ def test_both_parsers_give_the_same_cells(
     assert outcomes[0] == outcomes[1]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     text=st.text('ab",\\\r\n', max_size=30),
     piece=st.integers(1, 5),

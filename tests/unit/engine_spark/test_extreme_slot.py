@@ -18,6 +18,7 @@ from odfabric_engine_spark.incremental.slots import Multiset, Values, merge_valu
 from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.sealing import StateWork
+from tests.support.turns import examples
 
 GROUPS = 3
 KEYS = row_bytes([pa.array(range(GROUPS), pa.int64())])
@@ -107,7 +108,7 @@ weighted = st.tuples(st.integers(0, GROUPS - 1), st.integers(-4, 4), st.sampled_
 steps = st.lists(st.lists(weighted, max_size=6), min_size=1, max_size=3)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(runs=st.lists(steps, max_size=8), ends=ENDS)
 def test_extremes_are_right_whatever_is_owed(
     tmp_path_factory: pytest.TempPathFactory, runs: list[list[Change]], ends: tuple[bool, bool]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from odfabric.formats.canonical_rows import row_bytes
 from odfabric_engine_spark.incremental.slots import Values, merge_values
+from tests.support.turns import examples
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 TYPES: dict[pa.DataType, list[Any]] = {
@@ -61,7 +62,7 @@ def test_equal_values_are_added_up_in_the_order_of_canonical_bytes(rows: list[En
     assert keys == sorted(set(keys)), "each value of a group once"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(parts=st.lists(entries, max_size=4), own=entries)
 def test_parts_together_are_parts_one_after_the_other(parts: list[list[Entry]], own: list[Entry]) -> None:
     def value_of(rows: list[Entry]) -> Values:

@@ -15,6 +15,7 @@ from odfabric_engine_spark.validate.places import (
     second_statement,
     without_last_semicolon,
 )
+from tests.support.turns import examples
 
 HIDING = ("'k; sum(v)'", '"k;"', "-- k; sum(v)\n", "/* k; ' */", "'it\\'s; k'", "r'k;\\'", " ", "\n")
 """Where no name is, whatever stands in it."""
@@ -23,14 +24,14 @@ WORDS = ("select", "event_time", "from", "a", "1", "+", "(", ")", ",", "`x y`", 
 ASIDE = st.lists(st.sampled_from((*HIDING, *WORDS)), max_size=12).map(lambda each: " ".join(each) + "\n")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(before=ASIDE, after=ASIDE)
 def test_a_name_is_found_where_it_is_one(before: str, after: str) -> None:
     text = f"{before}k {after}"
     assert place_of(text, 'The expression "k" is wrong.') == line_and_column(text, len(before))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(text=st.text(alphabet="kv'\"`;-/* \n\\()+.r", max_size=40), message=st.text(alphabet='"`k v.()', max_size=20))
 def test_a_place_is_always_within_the_text(text: str, message: str) -> None:
     line, column = place_of(text, message)
@@ -39,7 +40,7 @@ def test_a_place_is_always_within_the_text(text: str, message: str) -> None:
     assert 1 <= column <= len(lines[line - 1]) + 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(text=ASIDE, end=st.sampled_from((";", " ;\n", "; -- k\n", ";/* ; */ ")))
 def test_a_statement_ends_where_its_semicolon_is(text: str, end: str) -> None:
     assume(";" not in re.sub(r"'[^']*'|\"[^\"]*\"|--.*|/\*.*?\*/", "", text) and text.count("'") % 2 == 0)
@@ -69,7 +70,7 @@ def test_what_a_message_names_is_found(text: str, message: str, place: tuple[int
     assert place_of(text, message) == place
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(before=ASIDE, part=ASIDE, sign=st.sampled_from(("UNION", "EXCEPT", "INTERSECT ALL")), aside=st.booleans())
 def test_a_place_in_a_part_is_a_place_in_the_text(before: str, part: str, sign: str, aside: bool) -> None:
     """Brackets of the part are left open or closed too often: then nothing is found, and the part itself is the place."""

@@ -19,6 +19,7 @@ from odfabric_engine_spark.incremental.ranked_values import look_up
 from odfabric_engine_spark.incremental.ranks import Rank
 from odfabric_engine_spark.incremental.slots import Values
 from odfabric_engine_spark.state.key_ranks import KeyRanks, Window
+from tests.support.turns import examples
 from tests.unit.engine_spark.kept_values import (
     GROUPS,
     Kept,
@@ -75,7 +76,7 @@ def loaded(slot: RankedSlot, model: Model) -> Ranked:
     return slot.load([pa.array(counts), pa.array(owing)], GROUPS)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(step, max_size=12),
     last=st.lists(change, min_size=1, max_size=3),
@@ -88,7 +89,7 @@ def test_percentiles_are_those_of_all_values(
     check(tmp_path_factory.mktemp("values"), steps, last, asked, collide)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(chance=st.randoms(use_true_random=False), asked=st.lists(ranks, min_size=1, max_size=3, unique=True))
 def test_a_little_changes_of_much(tmp_path_factory: pytest.TempPathFactory, chance: Random, asked: list[Rank]) -> None:
     """Else all is in hand."""

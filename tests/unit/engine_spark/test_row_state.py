@@ -20,6 +20,7 @@ from odfabric_engine_spark.state.row_state import RowState, StateWork
 from odfabric_engine_spark.state.run import CLOSES, HASH, WEIGHT, Run, RunFile, StoredAt
 from odfabric_engine_spark.state.run_file import PARTS, WrittenRun, open_run
 from odfabric_engine_spark.state.tiers import FAN_OUT, merges, tier_of
+from tests.support.turns import examples
 
 ROWS = pa.schema(
     [
@@ -148,7 +149,7 @@ step = st.one_of(
 )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(step, max_size=25), timed=st.booleans(), added_bytes_max=st.sampled_from((0, 1 << 20)))
 def test_a_state_is_its_net_rows(
     tmp_path: Path, steps: list[tuple[str, object]], timed: bool, added_bytes_max: int

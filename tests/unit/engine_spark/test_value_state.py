@@ -18,6 +18,7 @@ from odfabric_engine_spark.incremental.value_state import ValueState
 from odfabric_engine_spark.state.byte_hash import byte_hashes
 from odfabric_engine_spark.state.row_state import RowState
 from odfabric_engine_spark.state.sealing import StateWork
+from tests.support.turns import examples
 from tests.unit.engine_spark.kept_values import (
     BOTH,
     GROUPS,
@@ -38,7 +39,7 @@ def _small_tiers(monkeypatch: pytest.MonkeyPatch) -> None:
     with_small_tiers(monkeypatch)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(step, max_size=12), last=change, collide=st.sampled_from((0, 1, 2)))
 def test_extremes_stay_right_whatever_is_withdrawn(
     tmp_path_factory: pytest.TempPathFactory,
@@ -55,7 +56,7 @@ def test_extremes_stay_right_whatever_is_withdrawn(
         assert _extremes(found) == _expected(model)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(step, max_size=12), asked=change, collide=st.sampled_from((0, 1, 2)))
 def test_values_are_counted_one_by_one(
     tmp_path_factory: pytest.TempPathFactory,

@@ -24,6 +24,7 @@ from odfabric_engine_spark.incremental.slots import (
     Values,
 )
 from odfabric_engine_spark.incremental.weighted_rows import WeightedRows
+from tests.support.turns import examples
 
 weights = st.one_of(st.sampled_from((1, -1, 2, 1023, 1024, 1025, -1025)), st.integers(-(1 << 40), 1 << 40))
 longs = st.one_of(st.sampled_from((0, 1, (1 << 62) - 1, 1 << 62, (1 << 63) - 1, -(1 << 63))), st.integers(-9, 9))
@@ -42,7 +43,7 @@ def groups_of(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[list[tup
     return st.lists(st.lists(rows, min_size=1, max_size=6), min_size=1, max_size=4)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(groups=groups_of(longs))
 @example(groups=[[((1 << 62) - 1, 3), (1, -3)], [(5, 1 << 40), (None, 7)]])
 def test_integers(groups: list[list[tuple[int | None, int]]]) -> None:
@@ -54,7 +55,7 @@ def test_integers(groups: list[list[tuple[int | None, int]]]) -> None:
     assert counts.counts.tolist() == [sum(weight for value, weight in group if value is not None) for group in groups]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(groups=groups_of(st.decimals(-(10**20), 10**20, places=2, allow_nan=False)))
 def test_decimals(groups: list[list[tuple[Decimal | None, int]]]) -> None:
     sums = SumSlot("s", 0, 2).of_rows(weighted(groups, pa.decimal128(38, 2)))
@@ -82,7 +83,7 @@ def test_many_floats_of_few_exponents(groups: list[list[tuple[float, int]]]) -> 
     assert list(sums.units) == [total * (1 << FLOAT_UNIT_BITS) for total in exact]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(groups=groups_of(doubles))
 @example(groups=[[(0.1, 1025)]])
 @example(groups=[[(-0.1, 1 << 40), (0.3, -1025)], [(math.nan, 2), (math.inf, -3)]])
@@ -104,7 +105,7 @@ def test_floats(groups: list[list[tuple[float | None, int]]]) -> None:
     assert sums.negative_infinities.tolist() == [counted(group, -math.inf) for group in groups]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(groups=groups_of(st.integers(-3, 3)))
 def test_values(groups: list[list[tuple[int | None, int]]]) -> None:
     values = Multiset("v", 0, pa.int64(), least=True, greatest=True).of_rows(weighted(groups, pa.int64()))

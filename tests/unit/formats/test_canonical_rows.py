@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import types
 
 from odfabric.formats.canonical_rows import row_bytes
+from tests.support.turns import examples
 
 PRICE = pa.decimal128(12, 2)
 PRICES = [Decimal("1.50"), None, Decimal("-3.25"), Decimal("0.00"), Decimal("9999999999.99"), Decimal("1.50")]
@@ -90,7 +91,7 @@ def tables(draw: st.DrawFn) -> tuple[list[pa.DataType], list[list[Any]]]:
     return columns, draw(st.lists(st.tuples(*cells).map(list), max_size=6))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(table=tables(), begin=st.integers(0, 2))
 def test_rows_have_the_bytes_of_their_values(table: tuple[list[pa.DataType], list[list[Any]]], begin: int) -> None:
     columns, rows = table
