@@ -34,16 +34,31 @@ STARTS_ENGINES = ("services/engine", "acceptance")
 """Folders of tests marked `spark` or `alone`: `./odf test` looks for them nowhere else."""
 
 
-LONG_TABLE = 12
-"""Cases of one test of the engine from which on they take turns by day: each starts queries of its own, a second or more."""
+IN_TURN = ("services/engine/", "unit/engine_spark/", "persist/")
+"""Folders of which a third of the files runs by day, where a stage of `./odf test` asks: they cost most and change least."""
 
-TABLE_TURNS = 3
+FILE_TURNS = 3
+
+EVERY_DAY = frozenset(
+    f"services/engine/test_{name}.py"
+    for name in (
+        *("determinism", "engine_contract", "general_laws", "ingest", "limits", "merge_cases", "query", "sandbox"),
+        *("server", "sql_gate", "transform_laws", "trials", "validate_query"),
+    )
+)
+"""Files of these folders that run every day all the same."""
+
+LONG_TABLE = 12
+"""Cases of one test of the engine from which on they take turns, too: each starts queries of its own, a second or more."""
+
+TABLE_TURNS = {True: 3, False: 2}
+"""For files of every day and for others. Turns of files and turns within them have no common divisor, so that everything comes round."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Folders whose tests share a need mark them, so that nobody can forget it; long files come first.
 
-    Of the engine's long tables a third is chosen where a stage of `./odf test` asks, by day; who names a file has all of it.
+    Where a stage of `./odf test` asks by day, files and long tables of the engine take turns; who names a file has all of it.
     """
     for item in items:
         place = _place(item)
@@ -60,16 +75,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _for_another_day(items: list[pytest.Item]) -> set[pytest.Item]:
+    rotating = [item for item in items if _place(item).startswith(IN_TURN) and _place(item) not in EVERY_DAY]
+    todays_files = set(todays(sorted({_place(item) for item in rotating}), parts=FILE_TURNS))
+    waiting = {item for item in rotating if _place(item) not in todays_files}
     tables: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if _place(item).startswith("services/engine/"):
+        if _place(item).startswith("services/engine/") and item not in waiting:
             tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    return {
-        item
-        for cases in tables.values()
-        if len(cases) >= LONG_TABLE
-        for item in set(cases) - set(todays(cases, parts=TABLE_TURNS))
-    }
+    for cases in tables.values():
+        if len(cases) >= LONG_TABLE:
+            waiting |= set(cases) - set(todays(cases, parts=TABLE_TURNS[_place(cases[0]) in EVERY_DAY]))
+    return waiting
 
 
 def _place(item: pytest.Item) -> str:

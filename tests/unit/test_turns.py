@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
 import pytest
 
+from tests import conftest
+from tests.conftest import LONG_TABLE, TESTS
 from tests.support import turns
 
 
@@ -26,3 +31,31 @@ def test_all_of_them_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_third_of_the_examples_by_day(nightly: bool, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "NIGHTLY", nightly)
     assert turns.examples(100) == expected
+
+
+@dataclass(frozen=True)
+class Item:
+    """What of a test says whose turn it is."""
+
+    path: Path
+    nodeid: str
+
+
+def cases(place: str, count: int) -> set[Item]:
+    return {Item(TESTS / place, f"tests/{place}::test_it[{number}]") for number in range(count)}
+
+
+def test_every_test_of_every_file_has_its_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "NIGHTLY", False)
+    places = ["services/engine/test_query.py", *(f"services/engine/test_{name}.py" for name in "abcd")]
+    known = {*cases("persist/test_x.py", 3), *cases("unit/formats/test_y.py", 30)}
+    known |= {item for place in places for count in (5, LONG_TABLE + 8) for item in cases(place, count)}
+    seen: list[set[Item]] = []
+    for day in range(20_000, 20_006):
+        monkeypatch.setattr(turns, "today", lambda day=day: day)
+        items = sorted(known, key=lambda item: item.nodeid)
+        seen.append(known - conftest._for_another_day(items))  # type: ignore[arg-type]
+    assert set().union(*seen) == known
+    assert all(cases("unit/formats/test_y.py", 30) <= each for each in seen)
+    assert all(any("test_query" in item.nodeid for item in each) for each in seen)
+    assert max(len(each) for each in seen) < len(known)

@@ -136,7 +136,7 @@ JOINED = (
 
 
 @pytest.mark.parametrize(
-    ("joined", "within"), todays([(joined, within) for joined in JOINED for within in (COMPARED, BETWEEN)], parts=3)
+    ("joined", "within"), todays([(joined, within) for joined in JOINED for within in (COMPARED, BETWEEN)], parts=4)
 )
 def test_a_late_partner_is_dropped_however_the_span_is_written(
     joined: str, within: str, engine_call: EngineCall, tmp_path: Path
