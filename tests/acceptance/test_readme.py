@@ -14,6 +14,7 @@ import pytest
 from odfabric.settings import Settings
 from odfabric.wiring import engine_launcher, is_workspace
 from tests.support.quick_jvm import QUICK_JVM
+from tests.support.turns import todays
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -116,7 +117,7 @@ def test_the_readme_runs_as_written(checkout: Path, engine_cache: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(PAGE_S_MAX + 60)
-@pytest.mark.parametrize("page", HOWTO)
+@pytest.mark.parametrize("page", todays(HOWTO, parts=2))
 def test_a_guide_runs_as_written(page: str, checkout: Path, engine_cache: Path) -> None:
     ran = run_page(page, checkout, engine_cache)
     assert SHOWN.get(page, "up to date") in "".join(out for _, out in ran)
