@@ -42,7 +42,7 @@ FILE_TURNS = 3
 EVERY_DAY = frozenset(
     f"services/engine/test_{name}.py"
     for name in (
-        *("determinism", "engine_contract", "general_laws", "ingest", "limits", "merge_cases", "query", "sandbox"),
+        *("engine_contract", "general_laws", "ingest", "limits", "merge_cases", "query", "sandbox"),
         *("server", "sql_gate", "transform_laws", "trials", "validate_query"),
     )
 )

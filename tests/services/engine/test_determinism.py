@@ -63,7 +63,7 @@ DAY_S = 86_400
 
 IN_CI = 2
 ALL = "ODF_LAW_CASES" in os.environ
-NAMES = [*REQUESTS] if ALL else [*todays([*REQUESTS], parts=3)]
+NAMES = [*REQUESTS] if ALL else [*todays([*REQUESTS], parts=4)]
 """Requests that run today."""
 
 CHOSEN = list(CONFIGURATIONS) if ALL else list(CONFIGURATIONS)[:IN_CI]
