@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from odfabric.cli.run_tests import BY_DAY
 from tests.support.servers.postgres import PostgresServer, postgres_server
 from tests.support.servers.s3 import S3Server, s3_server
 from tests.support.servers.valkey import RedisServer, redis_server
-from tests.support.turns import todays
+from tests.support.turns import BY_DAY, todays
 
 TESTS = Path(__file__).parent
 
@@ -66,7 +65,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(place.partition("/")[0])
         if not place.startswith(STARTS_ENGINES) and any(map(item.get_closest_marker, ("spark", "alone"))):
             raise pytest.UsageError(f"{item.nodeid} would not be run: no stage looks for its marker there")
-    if str(config.option.markexpr).endswith(BY_DAY):
+    if BY_DAY:
         waiting = _for_another_day(items)
         config.hook.pytest_deselected(items=list(waiting))
         items[:] = [item for item in items if item not in waiting]

@@ -1,7 +1,7 @@
 """SIGKILL at every listed crash point: the next process continues, nothing is lost or doubled.
 
 A process dies when it comes to a point for the first time, or for the second: on one day the one, on the next the other, and both if
-`ODF_TEST_NIGHTLY` is `1`.
+`ODF_TEST_TURNS` is `night`.
 
 The process that dies is a real one on real adapters; the one that continues knows nothing but what lies in the workspace. On servers the
 same drills are in `test_on_servers`.

@@ -16,7 +16,7 @@ from jinja2.ext import babel_extract
 from odfabric_api.web.rendering import ROOM
 
 CATALOGUE = ROOM / "locale" / "console.pot"
-OPTIONS = {"trimmed": "true", "newstyle_gettext": "true", "silent": "false"}
+OPTIONS = {"newstyle_gettext": "true", "silent": "false"}
 
 
 def catalogue() -> bytes:

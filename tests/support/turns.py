@@ -1,7 +1,7 @@
 """What runs today where there is no time for everything.
 
-Owns whose turn it is: another part each day, so that all of them come round, and everything at night (`./odf test --nightly`, which sets
-`ODF_TEST_NIGHTLY`).
+Owns whose turn it is: another part each day, so that all of them come round, and everything at night. `ODF_TEST_TURNS` is `day`
+in a stage of `./odf test`, `night` in one of `./odf test --nightly`, and unset where somebody names tests: then files do not take turns.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import time
 from collections.abc import Sequence
 from typing import TypeVar
 
+from odfabric.cli.run_tests import TURNS
 from odfabric.model.instant import NANOS_PER_SECOND, SECONDS_PER_DAY
 
 T = TypeVar("T")
 
-NIGHTLY = os.environ.get("ODF_TEST_NIGHTLY") == "1"
+NIGHTLY = os.environ.get(TURNS) == "night"
+BY_DAY = os.environ.get(TURNS) == "day"
 
 
 def today() -> int:

@@ -15,7 +15,6 @@ from odfabric.cli.run_tests import (
     _captured,
     _is_class_archive_made,
     count_report,
-    stage_options,
 )
 from tests.conftest import LONG_FILES, TESTS
 
@@ -50,19 +49,6 @@ def test_every_test_belongs_to_one_stage() -> None:
         held = dict(zip(marks, chosen, strict=True))
         stages = [one for one in expressions if eval(one, {}, held)]
         assert len(stages) == (0 if held["perf"] else 1), held
-
-
-@pytest.mark.parametrize("nightly", [False, True])
-def test_by_day_each_stage_leaves_out_what_is_for_the_night(nightly: bool) -> None:
-    for options in TEST_STAGES.values():
-        told = stage_options(options, nightly=nightly)
-        chosen = told[told.index("-m") + 1]
-        sets = [
-            {mark: mark == held for mark in ("spark", "acceptance", "alone", "perf")}
-            for held in ("", "spark", "acceptance", "alone")
-        ]
-        kept = [eval(chosen, {}, {**held, "nightly": True}) for held in sets]
-        assert any(kept) is nightly
 
 
 def test_long_files_are_known_by_their_names() -> None:

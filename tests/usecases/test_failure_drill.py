@@ -1,7 +1,7 @@
 """Every port call of the main verbs fails once, before and after its effect; nothing is lost or doubled.
 
 The scenario runs once under a plan that watches, then once for each call and each fault it can have: each day for half of them,
-for all if `ODF_TEST_NIGHTLY` is `1`. A verb that was told of a fault
+for all if `ODF_TEST_TURNS` is `night`. A verb that was told of a fault
 is called again, as its user or the worker would.
 """
 

@@ -1,8 +1,8 @@
 """The verb `test`: every check that guards this repository, in the order in which a failure is cheapest.
 
 Owns which checks run, with which parallelism, and the closing line `N passed, N failed`. It installs nothing: the launcher
-has done that. With `--nightly` it also runs what proves little for the
-time it takes; with other arguments it is pytest with those arguments and nothing else, for the short loop while writing.
+has done that. With `--nightly` it runs all tests, without it a part of the slowest, another one each day. With other arguments it is pytest
+with those arguments and nothing else, for the short loop while writing.
 """
 
 import os
@@ -49,10 +49,10 @@ TEST_STAGES: dict[str, tuple[str, ...]] = {
 }
 
 NIGHTLY = "--nightly"
-"""The option that runs tests marked `nightly` too, and all parts of what else takes turns by day (`tests/support/turns.py`)."""
+"""The option that runs all parts of what takes turns by day (`tests/support/turns.py`)."""
 
-BY_DAY = " and not nightly"
-"""What the choice of a stage ends with otherwise."""
+TURNS = "ODF_TEST_TURNS"
+"""Environment variable of the stages: `day` or `night`, see `tests/support/turns.py`."""
 
 STAGE_S_MAX = 2400.0
 """Longest run of one stage; a test that hangs where pytest cannot interrupt it must not hang the rest."""
@@ -175,22 +175,12 @@ def _is_class_archive_made(making: subprocess.Popen[bytes]) -> bool:
             raise
 
 
-def stage_options(options: Sequence[str], *, nightly: bool) -> list[str]:
-    """The options of a stage for pytest: by day without the tests marked `nightly`."""
-    if nightly:
-        return list(options)
-    chosen = options.index("-m") + 1
-    return [*options[:chosen], options[chosen] + BY_DAY, *options[chosen + 1 :]]
-
-
 def _test_stage(name: str, options: Sequence[str], *, nightly: bool) -> tuple[Counts, bool]:
     _header(name)
     with tempfile.TemporaryDirectory(prefix="odf-test-") as folder:
         report = Path(folder) / "report.xml"
-        command = _tool(
-            *("pytest", "-q", "--durations=5", f"--junit-xml={report}"), *stage_options(options, nightly=nightly)
-        )
-        environment = {**os.environ, "ODF_TEST_NIGHTLY": "1"} if nightly else None
+        command = _tool("pytest", "-q", "--durations=5", f"--junit-xml={report}", *options)
+        environment = {**os.environ, TURNS: "night" if nightly else "day"}
         code = _call(command, wait_s_max=NIGHTLY_STAGE_S_MAX if nightly else STAGE_S_MAX, environment=environment)
         counts = count_report(report) if report.exists() else Counts(0, 0)
     # Exit code 5, no test at all, is a failure too: a stage without tests is a mistake in a marker.

@@ -22,7 +22,7 @@ from odfabric.formats.file_rows import RowBatch, Value
 EXACT_FLOATS = 2**53
 """Whole numbers up to here are kept by a double."""
 SHOWN_CHARACTERS_MAX = 60
-"""Of a value that is told."""
+"""Longest part of a value that is shown."""
 _CACHED_CHARACTERS_MAX = 40
 _CACHED_VALUES_MAX = 1 << 16
 _EXACT_CHARACTERS_MAX = len(str(-EXACT_FLOATS))

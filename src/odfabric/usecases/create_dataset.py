@@ -79,7 +79,7 @@ def create_dataset(
 
 
 def free_alias(name: DatasetAlias, subject: Subject, *, access: Access, repository: Repository) -> DatasetAlias:
-    """The same for a name that nobody has taken. Raises AlreadyExists and as `creatable_alias`."""
+    """The alias of a dataset to be made, if no dataset has it. Raises AlreadyExists and as `creatable_alias`."""
     alias = creatable_alias(name, subject, access=access, repository=repository)
     if (there := repository.find(alias)) is not None:
         # Names do not differ by case: it may be spelt otherwise.

@@ -186,8 +186,12 @@ def _summarised(
 
 def readme_of(state: ChainState) -> str | None:
     """The text of the attachment README.md."""
-    found = (each.content for each in _attachments(state) if each.path.rpartition("/")[2].lower() == README)
-    return next(found, None)
+    return next((each.content for each in _attachments(state) if is_readme(each)), None)
+
+
+def is_readme(attachment: AttachmentEmbedded) -> bool:
+    """Whether a document is called README.md, in any folder and any case of letters; the first one is shown."""
+    return attachment.path.rpartition("/")[2].lower() == README
 
 
 def column_description(field: DataField) -> str | None:

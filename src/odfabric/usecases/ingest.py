@@ -86,13 +86,14 @@ def plan_ingest(
     Raises InvalidData, InvalidQuery, IncompatibleSchema, InvalidBlock for what the user did; Corrupt, Determinate.
     """
     state = repository.state(dataset, base.hash)
+    system_time = run.system_time(state)
     # One folder a base: an attempt that was abandoned for a new head may have left files behind.
     folder = given.folder / base.hash.short
     folder.mkdir(exist_ok=True)
     made = ingest_files(
         state,
         replace(given, folder=folder),
-        system_time=(system_time := run.system_time(state)),
+        system_time=system_time,
         progress=run.report,
         repository=repository,
         engine=engine,

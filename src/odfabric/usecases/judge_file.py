@@ -62,17 +62,19 @@ def run_judge(job: Job, run: JobRun, *, ports: FilePorts) -> Mapping[str, object
     with ports.exchange.session() as folder:
         path = folder / "file"
         if "digest" in request:
-            take_upload(request[UPLOAD], bytes.fromhex(request["digest"]), path, objects=ports.objects)
+            digest, size = bytes.fromhex(request["digest"]), request["size"]
+            take_upload(request[UPLOAD], digest, path, objects=ports.objects)
         else:
             _fetch(request["url"], request[UPLOAD], path, run=run, ports=ports)
-        digest, size = physical_hash(path)
+            fetched, size = physical_hash(path)
+            digest = fetched.digest
         shape = shape_of(request["shape"]) if "shape" in request else guessed_shape(path, request["fileName"])
         found = (
             _of_parquet(path, ports.limits)
             if shape.format is FileFormat.PARQUET
             else _of_rows(path, shape, size, run, ports)
         )
-    return {"shape": shape_value(shape), "size": size, "digest": digest.digest.hex(), **found}
+    return {"shape": shape_value(shape), "size": size, "digest": digest.hex(), **found}
 
 
 def take_upload(key: str, digest: bytes, path: Path, *, objects: ObjectStore) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odfabric.domain.chain.state import last_input_offset_of
+from odfabric.domain.chain.state import ChainState, last_input_offset_of
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetId
 from odfabric.usecases.derivatives import inputs_at, possible_readers
@@ -72,30 +72,25 @@ def visible_inputs(entry: CatalogEntry, repository: Repository) -> list[CatalogE
     return [each for each in found if each is not None]
 
 
-def query_of(entry: CatalogEntry, repository: Repository) -> str:
+def _edge(source: CatalogEntry, target: CatalogEntry, repository: Repository) -> LineageEdge:
+    _, there = repository.current(source.id)
+    _, state = repository.current(target.id)
+    return LineageEdge(source.id, target.id, _query_of(state), there.next_offset - _taken(source.id, state))
+
+
+def _query_of(state: ChainState) -> str:
     """The SQL of the transform in force, its steps one after the other."""
-    _, state = repository.current(entry.id)
     if state.transform is None:
         return ""
     steps = state.transform.event.transform.queries or ()
     return "\n\n".join(f"-- {step.alias}\n{step.query}" if step.alias else step.query for step in steps)
 
 
-def _edge(source: CatalogEntry, target: CatalogEntry, repository: Repository) -> LineageEdge:
-    _, there = repository.current(source.id)
-    return LineageEdge(
-        source.id, target.id, query_of(target, repository), there.next_offset - _taken(source, target, repository)
-    )
-
-
-def _taken(source: CatalogEntry, target: CatalogEntry, repository: Repository) -> int:
-    """How many records of an input the runs so far have seen."""
-    _, state = repository.current(target.id)
+def _taken(source: DatasetId, state: ChainState) -> int:
+    """How many records of an input the runs so far have read."""
     runs = state.execute_transform.event.query_inputs if state.execute_transform else ()
-    seen = next((each for each in runs if each.dataset_id == source.id), None)
-    if seen is None:
-        return 0
-    last = last_input_offset_of(seen)
+    progress = next((each for each in runs if each.dataset_id == source), None)
+    last = None if progress is None else last_input_offset_of(progress)
     return 0 if last is None else last + 1
 
 

@@ -1,8 +1,8 @@
 """Room for what is slow: slots that requests of a kind take, and threads of their own for them.
 
 Owns who may take how many threads. Invariant: slow pushes or queries use up neither the threads nor the places of others; a request
-that finds no slot is told at once (429) and waits for nothing. The health route has threads that nobody else can take. Also the end of
-work whose client has left: a closed tab, the stop button, an interrupted curl.
+that finds no slot is refused at once (429). The health route has threads that nobody else can take. Also cancels work whose client has
+disconnected: a closed tab, the stop button, an interrupted curl.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from odfabric.settings import Settings
 
 HEALTH_THREADS = 2
 RETRY_AFTER_S = 1
-LOOK_EVERY_S = 0.25
+DISCONNECT_CHECK_S = 0.25
+"""Interval in which a running query looks whether its client is still connected."""
 
 ResultT = TypeVar("ResultT")
 
@@ -119,7 +120,7 @@ async def while_client_waits(request: Request) -> AsyncIterator[ProgressListener
 
     async def watch() -> None:
         while not await request.is_disconnected():
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(DISCONNECT_CHECK_S)
         left.set()
 
     watching = asyncio.create_task(watch())

@@ -11,10 +11,8 @@ from fastapi import Query
 
 from odfabric.domain.dataset_search import Narrowing, asked_label, asked_words
 from odfabric.formats.references import parse_name
-from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.model.instant import NANOS_PER_SECOND, SECONDS_PER_DAY, Instant
 from odfabric.model.metadata import DatasetKind
-
-SECONDS_PER_DAY = 86400
 
 
 class KindAsked(Enum):

@@ -40,8 +40,8 @@ ResultT = TypeVar("ResultT")
 
 _PROGRESS_KEPT_MAX = 64
 _WATCH_S = 0.1
-_PULSE_S = 1.0
-"""So often a call that tells nothing repeats its progress: only who hears something can say that the result is not wanted any more."""
+_HEARTBEAT_S = 1.0
+"""Interval of heartbeats. A call without news repeats its last progress, because a client can cancel only when it receives something."""
 _BEGUN = EngineProgress(stage="work", done=0, total=0)
 _SILENCE = (Py4JError, OSError)
 """What Py4J raises when the JVM does not answer, among others."""
@@ -90,19 +90,19 @@ class RunningCall(Generic[ResultT]):
             return
 
 
-class _Pulse:
-    """When something was told, and what."""
+class _Heartbeat:
+    """The last progress that was sent, and when."""
 
     def __init__(self) -> None:
-        self.tell(_BEGUN)
+        self.sent(_BEGUN)
 
-    def tell(self, progress: EngineProgress) -> None:
-        self.last, self._told = progress, time.monotonic()
+    def sent(self, progress: EngineProgress) -> None:
+        self.last, self._at = progress, time.monotonic()
 
     def is_due(self) -> bool:
-        if time.monotonic() - self._told < _PULSE_S:
+        if time.monotonic() - self._at < _HEARTBEAT_S:
             return False
-        self.tell(self.last)
+        self.sent(self.last)
         return True
 
 
@@ -226,14 +226,14 @@ class CallRunner:
         caller_waits: Callable[[], bool],
     ) -> Iterator[EngineProgress | Finished[ResultT]]:
         ended: Finished[ResultT] | None = None
-        pulse = _Pulse()
+        heartbeat = _Heartbeat()
         try:
             while ended is None and not call.done.is_set():
-                for told in call.progress(wait_s=_WATCH_S):
-                    pulse.tell(told)
-                    yield told
-                if pulse.is_due():
-                    yield pulse.last
+                for news in call.progress(wait_s=_WATCH_S):
+                    heartbeat.sent(news)
+                    yield news
+                if heartbeat.is_due():
+                    yield heartbeat.last
                 if time.monotonic() >= end:
                     call.stop.set(limit())
                 elif not caller_waits():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from html import unescape
 from xml.etree import ElementTree as ET
 
@@ -15,12 +14,11 @@ from odfabric.model.account import DatasetRole
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.job import Job
 from odfabric.usecases.push_data import PushData
-from odfabric_api.sessions import PLAIN_COOKIE
+from tests.services.api.browsing import Browsers
 from tests.services.api.people import People
-from tests.services.api.serving import Served, serving
+from tests.services.api.serving import serving
 from tests.usecases.manifests import DERIVED, ROOT
 
-BROWSER = {"accept": "text/html,application/xhtml+xml"}
 HOSTILE = "<script>alert('1')</script> & \"quoted\""
 ATOM = "{http://www.w3.org/2005/Atom}"
 PUBLIC = f"""
@@ -44,18 +42,8 @@ PRIVATE = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    people: People
-    served: Served
-
-    def browser(self, name: str | None) -> httpx.Client:
-        cookies = {PLAIN_COOKIE: self.people.session(name)} if name else {}
-        return httpx.Client(base_url=self.served.url, cookies=cookies, headers=BROWSER, trust_env=False, timeout=20)
-
-
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsers]:
     people = People(tmp_path_factory.mktemp("node"))
     tides = people.add("ann", "tides", manifest=ROOT + PUBLIC)
     people.grant(tides, "*", DatasetRole.READER)
@@ -66,18 +54,18 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         people.add("pia", f"many-{number:02}")
     people.node.searching.catch_up()
     with serving(people.node) as served:
-        yield World(people, served)
+        yield Browsers(people, served)
 
 
 @pytest.fixture
-def ann(world: World) -> Iterator[httpx.Client]:
-    with world.browser("ann") as found:
+def ann(world: Browsers) -> Iterator[httpx.Client]:
+    with world.open("ann") as found:
         yield found
 
 
 @pytest.fixture
-def stranger(world: World) -> Iterator[httpx.Client]:
-    with world.browser(None) as found:
+def stranger(world: Browsers) -> Iterator[httpx.Client]:
+    with world.open(None) as found:
         yield found
 
 
@@ -159,9 +147,9 @@ def test_every_order_and_a_wrong_one(ann: httpx.Client) -> None:
     assert ann.get("/", params={"account": "no name"}).status_code == 400
 
 
-def test_pages_go_on_in_any_order(world: World) -> None:
+def test_pages_go_on_in_any_order(world: Browsers) -> None:
     for sort in ("name", "updated", "size"):
-        with world.browser("pia") as pia:
+        with world.open("pia") as pia:
             first = pia.get("/", params={"q": "many", "sort": sort})
             following = re.search(r'rel="next" href="([^"]+)"', first.text)
             assert following is not None
@@ -209,7 +197,7 @@ def test_an_account_page_searches_that_account(ann: httpx.Client, stranger: http
     assert names(stranger.get("/ann")) == ["ann/tides"]
 
 
-def test_a_feed_tells_changes_newest_first_and_keeps_texts_texts(world: World, ann: httpx.Client) -> None:
+def test_a_feed_tells_changes_newest_first_and_keeps_texts_texts(world: Browsers, ann: httpx.Client) -> None:
     answer = ann.get("/-/datasets.atom", params={"q": "water", "keyword": "sea"})
     assert b"<script>" not in answer.content
     found = ET.fromstring(answer.content)
@@ -226,8 +214,8 @@ def test_a_feed_tells_changes_newest_first_and_keeps_texts_texts(world: World, a
     assert titles(feed(ann, q="nosuch")) == []
 
 
-def test_a_feed_shows_a_dataset_again_when_it_changes(world: World) -> None:
-    with world.browser("pia") as pia:
+def test_a_feed_shows_a_dataset_again_when_it_changes(world: Browsers) -> None:
+    with world.open("pia") as pia:
         before = feed(pia, q="many").findall(f"{ATOM}entry/{ATOM}id")
         entry = world.people.node.resolve(DatasetAlias(Name("pia"), Name("many-05")))
         line = b'{"event_time":"2026-01-01T00:00:00Z","city":"Ulm"}\n'
@@ -242,7 +230,7 @@ def test_a_feed_shows_a_dataset_again_when_it_changes(world: World) -> None:
     assert first not in [each.text for each in before]
 
 
-def test_rest_takes_the_same_words_and_facets(world: World) -> None:
+def test_rest_takes_the_same_words_and_facets(world: Browsers) -> None:
     with httpx.Client(base_url=world.served.url, headers=world.people.bearer("ann"), trust_env=False) as client:
 
         def listed(**params: str) -> list[str]:

@@ -11,7 +11,7 @@ from odfabric.model.account import DatasetRole
 from tests.services.api.browsing import Browsers, alert_of, field, job_done, text_of
 from tests.services.api.people import People
 from tests.services.api.serving import serving, working
-from tests.usecases.manifests import DERIVED
+from tests.usecases.manifests import DERIVED, ROOT
 
 DERIVED_OF_ANN = DERIVED.replace("datasetRef: readings", "datasetRef: ann/readings, alias: readings")
 
@@ -162,3 +162,32 @@ def test_deleting_asks_for_the_whole_name(site: Browsers, ann: httpx.Client) -> 
     assert (answer.status_code, answer.headers["location"]) == (303, "/ann?done=deleted")
     assert ann.get("/ann/going").status_code == 404
     assert "The dataset is deleted." in text_of(ann.get("/ann?done=deleted"))
+
+
+TWINS = """
+  - kind: SetInfo
+    description: Before
+    keywords: ['rain, heavy', sun]
+  - kind: SetAttachments
+    attachments:
+      kind: Embedded
+      items:
+      - {path: NOTICE, content: "Same\\n"}
+      - {path: docs/readme.MD, content: "Same\\n"}
+"""
+
+
+def test_what_was_not_edited_stays_as_it_was(site: Browsers, ann: httpx.Client) -> None:
+    entry = site.people.add("ann", "twins", manifest=ROOT + TWINS)
+    typed = {"description": "After", "keywords": "rain, heavy, sun", "readme": "New"}
+    assert ann.post("/ann/twins/-/info", data=typed).status_code == 303
+    _, state = site.people.node.repository.current(entry.id)
+    assert state.info is not None
+    assert state.attachments is not None
+    assert (state.info.event.description, state.info.event.keywords) == ("After", ("rain, heavy", "sun"))
+    items = state.attachments.event.attachments.items
+    assert [(each.path, each.content) for each in items] == [("NOTICE", "Same\n"), ("docs/readme.MD", "New\n")]
+    assert ann.post("/ann/twins/-/info", data={**typed, "readme": ""}).status_code == 303
+    _, state = site.people.node.repository.current(entry.id)
+    assert state.attachments is not None
+    assert [each.path for each in state.attachments.event.attachments.items] == ["NOTICE"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Protocol
 from urllib.parse import quote
 
 from anyio import to_thread
@@ -13,7 +13,8 @@ from starlette.responses import JSONResponse
 from odfabric.errors import NotFound
 from odfabric.formats.references import parse_dataset_alias
 from odfabric.model.account import Visibility
-from odfabric.model.commit import CatalogEntry
+from odfabric.model.commit import CatalogEntry, Head
+from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.multihash import Multihash
 from odfabric.usecases.set_info import info_events
 from odfabric.wiring import Node
@@ -159,16 +160,10 @@ async def set_transform(
 ) -> Response:
     """The transform of a DatasetSnapshot of this name; its other events are not looked at. The next pull makes the rows those of
     the new query. Without `blocks` the dataset has this transform already."""
-    node = node_of(request)
-    body = await _manifest_body(request)
-
-    def change() -> dict[str, object]:
-        placed = own_snapshot(manifest_text(body), entry, limits=node.manifest_limits)
-        with placed.refusals_in_file():
-            changed = node.editing.set_transform(named(placed.snapshot, entry.alias), caller, anew=anew)
-        return changed.to_value(node.head(entry))
-
-    return JSONResponse(await to_thread.run_sync(change))
+    verbs = node_of(request).editing
+    return await _changed(
+        request, entry, lambda snapshot: verbs.set_transform(named(snapshot, entry.alias), caller, anew=anew)
+    )
 
 
 @router.put(
@@ -180,16 +175,8 @@ async def set_transform(
 async def set_source(request: Request, entry: WritableDataset, caller: Caller) -> Response:
     """The sources of a DatasetSnapshot of this name; its other events are not looked at. A push source takes the place of that with
     its name, and new optional columns are added to the schema. Without `blocks` the dataset has these sources already."""
-    node = node_of(request)
-    body = await _manifest_body(request)
-
-    def change() -> dict[str, object]:
-        placed = own_snapshot(manifest_text(body), entry, limits=node.manifest_limits)
-        with placed.refusals_in_file():
-            changed = node.editing.set_source(named(placed.snapshot, entry.alias), caller)
-        return changed.to_value(node.head(entry))
-
-    return JSONResponse(await to_thread.run_sync(change))
+    verbs = node_of(request).editing
+    return await _changed(request, entry, lambda snapshot: verbs.set_source(named(snapshot, entry.alias), caller))
 
 
 @router.put(
@@ -201,16 +188,28 @@ async def set_source(request: Request, entry: WritableDataset, caller: Caller) -
 async def set_info(request: Request, entry: WritableDataset, caller: Caller) -> Response:
     """The description, licence and documents (SetInfo, SetLicense, SetAttachments) of a DatasetSnapshot of this name; its other events
     are not looked at, and of what it leaves out the dataset keeps its own. Without `blocks` it says so already."""
+    verbs = node_of(request).editing
+    return await _changed(
+        request, entry, lambda snapshot: verbs.set_info(entry, info_events(snapshot.metadata), caller)
+    )
+
+
+class _Change(Protocol):
+    def to_value(self, head: Head) -> dict[str, object]: ...
+
+
+async def _changed(request: Request, entry: CatalogEntry, change: Callable[[DatasetSnapshot], _Change]) -> Response:
+    """The answer to a manifest of a dataset that is there, of which `change` takes what concerns it."""
     node = node_of(request)
     body = await _manifest_body(request)
 
-    def change() -> dict[str, object]:
+    def act() -> dict[str, object]:
         placed = own_snapshot(manifest_text(body), entry, limits=node.manifest_limits)
         with placed.refusals_in_file():
-            changed = node.editing.set_info(entry, info_events(placed.snapshot.metadata), caller)
-        return changed.to_value(node.head(entry))
+            found = change(placed.snapshot)
+        return found.to_value(node.head(entry))
 
-    return JSONResponse(await to_thread.run_sync(change))
+    return JSONResponse(await to_thread.run_sync(act))
 
 
 async def _manifest_body(request: Request) -> bytes:

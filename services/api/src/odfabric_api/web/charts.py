@@ -165,9 +165,10 @@ def draw_spread(text: str | None) -> tuple[Mark, ...]:
     least, most = min(x for x, _ in found), max(x for x, _ in found)
     highest = max(y for _, y in found)
     room = SPREAD_WIDTH - SPREAD_BAR
+    width = most / 2 - least / 2  # halves: the distance of two doubles may be beyond all doubles
     return tuple(
         Mark(
-            x=round(room * (x - least) / (most - least), 1) if most > least else room / 2,
+            x=round(room * ((x / 2 - least / 2) / width), 1) if width else room / 2,
             y=round(SPREAD_HEIGHT * (1 - y / highest), 1),
             base=SPREAD_HEIGHT,
             text=f"about {y:,.0f} near {x:,.6g}",

@@ -10,7 +10,7 @@ from odfabric.model.metadata import (
     SetInfo,
     SetLicense,
 )
-from odfabric.usecases.describe_dataset import DatasetDescription
+from odfabric.usecases.describe_dataset import DatasetDescription, is_readme
 from odfabric.usecases.set_info import InfoEvent, info_version
 
 README_PATH = "README.md"
@@ -44,7 +44,10 @@ def events_of(form: dict[str, str], about: DatasetDescription) -> tuple[InfoEven
     typed = {name: form.get(name, "").replace("\r\n", "\n").strip() for name in INFO_FIELDS}
     events: list[InfoEvent] = []
     if _differs(typed, before, "description", "keywords"):
-        events.append(SetInfo(description=typed["description"] or None, keywords=_keywords(typed["keywords"]) or None))
+        # A keyword that holds a comma stays whole as long as the field is not changed.
+        is_same = not _differs(typed, before, "keywords")
+        keywords = about.keywords if is_same else _keywords(typed["keywords"])
+        events.append(SetInfo(description=typed["description"] or None, keywords=keywords or None))
     if _differs(typed, before, "license_short", "license_name", "license_spdx", "license_url"):
         events.append(_license(typed))
     if _differs(typed, before, "readme"):
@@ -81,12 +84,8 @@ def _license(typed: dict[str, str]) -> SetLicense:
 
 def _attachments(readme: str, about: DatasetDescription) -> SetAttachments:
     """The other documents stay, and so does the readme's place among them."""
-    text = readme + "\n" if readme else ""
-    items = [
-        AttachmentEmbedded(path=each.path, content=text) if each.content == about.readme else each
-        for each in about.attachments
-        if text or each.content != about.readme
-    ]
-    if text and about.readme is None:
-        items.append(AttachmentEmbedded(path=README_PATH, content=text))
+    items = list(about.attachments)
+    place = next((number for number, each in enumerate(items) if is_readme(each)), len(items))
+    path = items[place].path if place < len(items) else README_PATH
+    items[place : place + 1] = [AttachmentEmbedded(path=path, content=f"{readme}\n")] if readme else []
     return SetAttachments(attachments=AttachmentsEmbedded(items=tuple(items)))

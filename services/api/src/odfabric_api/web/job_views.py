@@ -8,9 +8,10 @@ from typing import Any
 
 from fastapi import Request
 
+from odfabric.errors import NotFound
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetId
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.job import Job, JobKind, JobStatus
 from odfabric_api.auth import Subject, node_of
 from odfabric_api.web.problem_places import places_in
 
@@ -32,6 +33,19 @@ def job_view(job: Job) -> dict[str, Any]:
         "created_at": job.created_at,
         "updated_at": job.updated_at,
     }
+
+
+WAIT_S_MAX = 2.0
+"""How long an answer waits for a job about a file, so that small files need no page between."""
+
+
+def own_job(request: Request, caller: Subject, job_id: str, *kinds: JobKind) -> Job:
+    """A job of these kinds that the caller asked for. Raises NotFound, also for an admin who may see it."""
+    found = node_of(request).job(job_id, by=caller)
+    is_own = caller.account is not None and found.account == str(caller.account.id)
+    if not is_own or found.kind not in kinds:
+        raise NotFound("job", job_id)
+    return found
 
 
 def datasets_of(request: Request, caller: Subject, jobs: Iterable[Job]) -> Mapping[DatasetId, CatalogEntry]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import JSONResponse, Response
 
-from odfabric.errors import InvalidRequest, NotFound, OdfError, Place
+from odfabric.errors import InvalidRequest, OdfError, Place
 from odfabric.formats.manifest_yaml import dump_yaml, snapshot_to_manifest
 from odfabric.model.job import Job, JobKind, JobStatus
 from odfabric.model.manifest import DatasetSnapshot
@@ -36,18 +36,16 @@ from odfabric_api.web.file_form import (
     shape_of_form,
     shape_values,
 )
-from odfabric_api.web.job_views import job_view
+from odfabric_api.web.job_views import WAIT_S_MAX, job_view, own_job
 from odfabric_api.web.new_dataset import OWNER_FIELDS, alias_of, owner_values, visibility_of
 from odfabric_api.web.pages import page, see_other
 from odfabric_api.web.problem_places import places_in, places_of
 from odfabric_api.web.routes.new import manifest_form
-from odfabric_api.web.submitted import answered, shown_again, submitted
+from odfabric_api.web.submitted import shown_again, submitted
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-WAIT_S_MAX = 2.0
-"""How long an answer waits for a job, so that small files need no page between."""
-
+_KINDS = (JobKind.JUDGE, JobKind.TRY)
 JobId = Annotated[str, Path(max_length=100)]
 
 
@@ -75,7 +73,8 @@ async def post_new_file(request: Request, caller: Member) -> Response:
             return await to_thread.run_sync(partial(shown_again, request, refused, again))
     if not shows_page(request):
         return JSONResponse({"job": job.id}, status_code=201, headers={"location": _path(job.id)})
-    return await _when_done(request, caller, job, _path(job.id))
+    await _wait(request, caller, job)
+    return see_other(_path(job.id))
 
 
 @router.post("/-/new/file/url")
@@ -95,10 +94,10 @@ def get_file(
     tried: Annotated[str, Query(max_length=100, description="A trial whose result is shown")] = "",
 ) -> Response:
     """What was found in a file, and the choices; with `tried` what they would do."""
-    job = _own_job(request, caller, job_id)
+    job = own_job(request, caller, job_id, *_KINDS)
     if job.status is not JobStatus.SUCCEEDED:
         return _unjudged_screen(request, job)
-    trial = _own_job(request, caller, tried) if tried else None
+    trial = own_job(request, caller, tried, *_KINDS) if tried else None
     form = json.loads(trial.request)["shown"] if trial is not None and trial.kind is JobKind.TRY else {}
     return _screen(request, caller, job, form, trial=trial)
 
@@ -106,66 +105,54 @@ def get_file(
 @router.post("/-/new/file/{job_id}")
 async def post_file(request: Request, caller: Member, job_id: JobId) -> Response:
     """Do what `action` says: `shape` judges again, `try` tries, `make` makes the dataset and pushes, `manifest` shows it, `discard`."""
-    job = await to_thread.run_sync(partial(_own_job, request, caller, job_id))
+    job = await to_thread.run_sync(partial(own_job, request, caller, job_id, *_KINDS))
     columns = len(json.loads(job.result)["columns"]) if job.result else 0
     fields = form_fields(columns)
     form = await read_form(request, fields, bytes_max=form_bytes_max(columns), fields_max=len(fields))
-    following: list[tuple[Job, str]] = []
-
-    def act() -> Response:
-        answer, waited_for = _done(request, caller, job, form)
-        following.extend(waited_for)
-        return answer
+    begun: list[Job] = []
 
     def again(error: OdfError, status: int) -> Response:
         if job.status is not JobStatus.SUCCEEDED:
             return _unjudged_screen(request, job, error=error, status=status)
         return _screen(request, caller, job, form, error=error, status=status)
 
-    answer = await to_thread.run_sync(lambda: answered(request, act, again))
-    for waited_for, path in following:
-        return await _when_done(request, caller, waited_for, path)
+    answer = await submitted(request, lambda: _done(request, caller, job, form, begun=begun.append), again)
+    for each in begun:
+        await _wait(request, caller, each)
     return answer
 
 
-def _done(request: Request, caller: Subject, job: Job, form: dict[str, str]) -> tuple[Response, list[tuple[Job, str]]]:
-    """The answer to the form, and a job to wait for with the page that shows its result."""
+def _done(
+    request: Request, caller: Subject, job: Job, form: dict[str, str], *, begun: Callable[[Job], None]
+) -> Response:
+    """The answer to the form. `begun` gets a job whose result the page of the answer shows."""
     verbs, action = UploadVerbs(node_of(request)), form.get("action", "try")
     if action == "discard":
         verbs.discard(job, by=caller)
-        return see_other("/-/new/file"), []
+        return see_other("/-/new/file")
     if action == "shape":
         judged = verbs.judge_again(job, shape_of_form(form), by=caller)
-        return see_other(_path(judged.id)), [(judged, _path(judged.id))]
+        begun(judged)
+        return see_other(_path(judged.id))
     upload = verbs.judged(job, by=caller)
     snapshot = _snapshot(upload, form)
     match action:
         case "try":
             trial = verbs.try_new(upload, snapshot, shown=form, by=caller)
-            path = f"{_path(job.id)}?tried={trial.id}"
-            return see_other(path), [(trial, path)]
+            begun(trial)
+            return see_other(f"{_path(job.id)}?tried={trial.id}")
         case "make":
             _, made = verbs.make(upload, snapshot, visibility=visibility_of(form), by=caller)
-            return see_other(f"/-/jobs/{made.id}"), []
+            return see_other(f"/-/jobs/{made.id}")
         case "manifest":
             kept = {name: form[name] for name in OWNER_FIELDS if name in form}
-            return manifest_form(request, caller, {"manifest": _yaml(snapshot), "then": "push", **kept}), []
+            return manifest_form(request, caller, {"manifest": _yaml(snapshot), "then": "push", **kept})
         case _:
             raise InvalidRequest(f"{action[:60]!r} is no choice", place=Place(field="action"))
 
 
-async def _when_done(request: Request, caller: Subject, job: Job, path: str) -> Response:
+async def _wait(request: Request, caller: Subject, job: Job) -> None:
     await job_when_done(request, job, caller, until=time.monotonic() + WAIT_S_MAX)
-    return see_other(path)
-
-
-def _own_job(request: Request, caller: Subject, job_id: str) -> Job:
-    """A job about files that the visitor asked for. Raises NotFound."""
-    found = node_of(request).job(job_id, by=caller)
-    is_own = caller.account is not None and found.account == str(caller.account.id)
-    if not is_own or found.kind not in (JobKind.JUDGE, JobKind.TRY):
-        raise NotFound("job", job_id)
-    return found
 
 
 def _path(job_id: str) -> str:
@@ -195,7 +182,7 @@ def _first_screen(
 
 
 def _unjudged_screen(request: Request, job: Job, *, error: OdfError | None = None, status: int = 200) -> Response:
-    """A file that is being judged, or could not be: how it is written may be said anew."""
+    """A file that is being judged, or could not be: the reader may correct how it is written."""
     asked = json.loads(job.request)
     given = shape_of(asked["shape"]) if "shape" in asked else None
     values = {

@@ -25,7 +25,7 @@ from odfabric_api.problems import status_of
 from odfabric_api.sessions import public_origin
 from odfabric_api.streamed_body import sent_file
 from odfabric_api.web.dataset_page import dataset_frame
-from odfabric_api.web.job_views import job_view
+from odfabric_api.web.job_views import WAIT_S_MAX, job_view, own_job
 from odfabric_api.web.pages import dataset_path, page, see_other
 from odfabric_api.web.problem_places import places_in, places_of
 from odfabric_api.web.submitted import shown_again, submitted
@@ -45,8 +45,6 @@ _MEDIA_TYPES = (
 """Formats that are text, so that their rows can be pasted."""
 
 _TRY_FIELDS = frozenset({"source", "media_type"})
-TRY_WAIT_S_MAX = 2.0
-"""How long an answer waits for a trial, so that small files need no page between."""
 _FILE_TYPES = (*_MEDIA_TYPES, "application/vnd.apache.parquet")
 _FIELDS = frozenset({"rows", "media_type", "source"})
 
@@ -60,7 +58,7 @@ def get_push(
     tried: Annotated[str, Query(max_length=100, description="A trial whose result is shown")] = "",
 ) -> Response:
     """The forms, and the same as a command. Raises NotFound for a job that the visitor may not see."""
-    trial = own_trial(request, entry, caller, tried) if tried else None
+    trial = _own_trial(request, entry, caller, tried) if tried else None
     pushed = node_of(request).job(job, by=caller) if job else None
     is_shown = pushed is not None and pushed.dataset_id == entry.id and pushed.status is JobStatus.SUCCEEDED
     result = json.loads(pushed.result or "{}") if is_shown and pushed else None
@@ -121,7 +119,7 @@ async def post_try(request: Request, entry: PushableDataset, caller: Caller) -> 
             job = await capacity.run_push(take)
         except OdfError as refused:
             return await to_thread.run_sync(partial(shown_again, request, refused, again))
-    await job_when_done(request, job, caller, until=time.monotonic() + TRY_WAIT_S_MAX)
+    await job_when_done(request, job, caller, until=time.monotonic() + WAIT_S_MAX)
     return see_other(f"{dataset_path(entry, 'push')}?tried={job.id}")
 
 
@@ -131,7 +129,7 @@ async def post_tried(request: Request, entry: PushableDataset, caller: Caller) -
     form = await read_form(request, frozenset({"job"}))
 
     def act() -> Response:
-        trial = own_trial(request, entry, caller, form.get("job", ""))
+        trial = _own_trial(request, entry, caller, form.get("job", ""))
         return see_other(f"/-/jobs/{UploadVerbs(node_of(request)).push_tried(entry, trial, by=caller).id}")
 
     return await submitted(
@@ -141,11 +139,10 @@ async def post_tried(request: Request, entry: PushableDataset, caller: Caller) -
     )
 
 
-def own_trial(request: Request, entry: CatalogEntry, caller: Subject, job_id: str) -> Job:
+def _own_trial(request: Request, entry: CatalogEntry, caller: Subject, job_id: str) -> Job:
     """A trial of a push to this dataset that the visitor asked for. Raises NotFound."""
-    found = node_of(request).job(job_id, by=caller)
-    is_own = caller.account is not None and found.account == str(caller.account.id)
-    if not is_own or found.kind is not JobKind.TRY or json.loads(found.request).get("dataset") != str(entry.id):
+    found = own_job(request, caller, job_id, JobKind.TRY)
+    if json.loads(found.request).get("dataset") != str(entry.id):
         raise NotFound("job", job_id)
     return found
 
