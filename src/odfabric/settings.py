@@ -373,6 +373,24 @@ class Settings(BaseSettings):
     job_retry_after_s_max: float = Field(
         600.0, ge=0, description="Longest pause before another attempt that a source or peer may ask for (Retry-After)"
     )
+    # flows
+    flows: bool = Field(
+        True, description="Workers run flows: schedules, and derivative datasets that follow their inputs"
+    )
+    derivatives_follow: bool = Field(
+        True, description="A derivative dataset follows its inputs at once unless somebody decides otherwise"
+    )
+    flow_runs_at_once_max: int = Field(4, ge=1, description="Runs of flows whose jobs are queued or at work together")
+    flow_wave_wait_s: float = Field(
+        60.0, ge=0, description="Longest wait of a derivative dataset for others on its way that run in the same wave"
+    )
+    flow_look_s: float = Field(5.0, gt=0, description="Longest pause between two rounds of the scheduler")
+    flow_role_lease_s: float = Field(
+        15.0, gt=0, description="After how long without a sign of life another worker becomes the scheduler"
+    )
+    flow_every_s_min: int = Field(10, ge=1, description="Shortest duration between two runs of a schedule")
+    flow_runs_kept_max: int = Field(200, ge=1, description="Ended runs that are kept of each flow")
+    flows_listed_max: int = Field(5000, ge=1, description="Flows that the list of all flows looks at")
     deliveries_at_once_max: int = Field(8, description="Webhook deliveries under way at once")
 
     # outgoing requests

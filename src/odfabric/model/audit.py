@@ -44,6 +44,8 @@ class AuditKind(Enum):
     HEAD_MOVED = "head.moved"
     SUBSCRIPTION_CREATED = "subscription.created"
     SUBSCRIPTION_DELETED = "subscription.deleted"
+    FLOW_CHANGED = "flow.changed"
+    FLOW_STOPPED = "flow.stopped"
     SETTING_CHANGED = "setting.changed"
     KEY_ROTATED = "key.rotated"
     ACCESS_REFUSED = "access.refused"

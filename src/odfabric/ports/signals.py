@@ -15,6 +15,7 @@ class Topic(Enum):
     JOBS = "jobs"
     OUTBOX = "outbox"
     DELIVERIES = "deliveries"
+    FLOWS = "flows"
 
 
 class Signals(Protocol):

@@ -19,6 +19,7 @@ from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, 
 from odfabric.adapters.memory.egress import MemoryHttpSource, MemoryRemoteDatasets, MemoryWebhookSender
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.adapters.memory.exchange import MemoryExchange
+from odfabric.adapters.memory.flows import MemoryFlows, MemoryRoles
 from odfabric.adapters.memory.identity_providers import MemoryIdentityProvider, MemoryIdentityProviders
 from odfabric.adapters.memory.jobs import MemoryJobs
 from odfabric.adapters.memory.object_store import MemoryObjectStore
@@ -102,6 +103,8 @@ class MemoryNode:
             jobs=MemoryJobs(self.store),
             outbox=MemoryOutbox(self.store),
             removed=MemoryRemovedDatasets(self.store),
+            flows=MemoryFlows(self.store),
+            roles=MemoryRoles(),
             cursors=MemoryCursors(),
             subscriptions=MemorySubscriptions(self.store),
             deliveries=MemoryDeliveries(self.store),
@@ -152,6 +155,7 @@ class MemoryNode:
             audit=MemoryAuditLog(store),
             usage=MemoryUsage(store),
             jobs=MemoryJobs(store),
+            flows=MemoryFlows(store),
             outbox=MemoryOutbox(store),
             removed=MemoryRemovedDatasets(store),
             cursors=cursors or MemoryCursors(),
@@ -175,6 +179,19 @@ class MemoryNode:
         (snapshot,) = parse_snapshots(manifest, file="test.yaml")
         entry, _ = self.node.create(snapshot, self.node.operator)
         return entry
+
+    def work(self, *, rounds_max: int = 1000) -> int:
+        """Do what a worker does until nothing is left to do now; how many jobs were done."""
+        done = 0
+        for _ in range(rounds_max):
+            moved, pause_s = self.node.relay_outbox(), self.node.flows.step("worker")
+            run = self.node.lease_job("worker")
+            if run is not None:
+                self.node.run_job(run)
+                done += 1
+            elif not moved and pause_s:
+                return done
+        raise AssertionError(f"work did not end within {rounds_max} rounds")
 
     def finish(self, job: Job, listener: Callable[[object], None] = lambda _: None) -> Job:
         """Do jobs until this one has ended."""

@@ -95,15 +95,7 @@ class PullRights:
 
 def enqueue_pull(request: PullRequest, *, subject: Subject, jobs: Jobs, clock: Clock, entropy: Entropy) -> Job:
     """Queue the pull; an unfinished pull of the same dataset that the same token asked for with the same wishes is that job."""
-    wishes: dict[str, object] = {
-        "dataset": str(request.dataset) if request.dataset else None,
-        "account": str(request.alias.account),
-        "name": str(request.alias.name),
-        "url": request.url,
-        "recursive": request.recursive,
-        "fetchUncacheable": request.fetch_uncacheable,
-        "folderOfUser": str(request.folder_of_user) if request.folder_of_user else None,
-    }
+    wishes = pull_wishes(request)
     account = account_of(subject)
     job = NewJob(
         id=entropy.random_bytes(16).hex(),
@@ -114,6 +106,19 @@ def enqueue_pull(request: PullRequest, *, subject: Subject, jobs: Jobs, clock: C
         dedup_key=f"pull/{hashlib.sha256(json.dumps([account, subject.token, wishes], sort_keys=True).encode()).hexdigest()}",
     )
     return jobs.enqueue(job, now=clock.now())
+
+
+def pull_wishes(request: PullRequest) -> dict[str, object]:
+    """The request as a job keeps it."""
+    return {
+        "dataset": str(request.dataset) if request.dataset else None,
+        "account": str(request.alias.account),
+        "name": str(request.alias.name),
+        "url": request.url,
+        "recursive": request.recursive,
+        "fetchUncacheable": request.fetch_uncacheable,
+        "folderOfUser": str(request.folder_of_user) if request.folder_of_user else None,
+    }
 
 
 def run_pull(

@@ -144,7 +144,8 @@ def _is_repeatable(job: Job, error: OdfError) -> bool:
     """Outside failures; a lost race, unless the job insists on a head; our own key or job found committed by another holder."""
     match error:
         case External():
-            return True
+            # A run of a flow has its own rule of attempts.
+            return "flow" not in json.loads(job.request)
         case HeadMoved():
             return "ifMatch" not in json.loads(job.request)
         case AlreadyExists():

@@ -36,6 +36,7 @@ from odfabric.adapters.sql.credentials import SqlDeviceAuthorisations, SqlInvita
 from odfabric.adapters.sql.cursors import SqlCursors
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
+from odfabric.adapters.sql.flows import SqlFlows, SqlRoles
 from odfabric.adapters.sql.jobs import SqlJobs
 from odfabric.adapters.sql.relations import SqlRelations
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
@@ -256,6 +257,8 @@ def _ports(
         jobs=SqlJobs(stores.database),
         outbox=SqlOutbox(stores.database),
         removed=SqlRemovedDatasets(stores.database),
+        flows=SqlFlows(stores.database),
+        roles=SqlRoles(stores.database),
         cursors=SqlCursors(stores.database),
         subscriptions=SqlSubscriptions(stores.database),
         deliveries=SqlDeliveries(stores.database),

@@ -35,6 +35,7 @@ from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.create_dataset import create_dataset, delete_dataset
 from odfabric.usecases.deliver import DELIVERY_LEASE_MS, deliver
 from odfabric.usecases.expected_columns import ExpectedColumns
+from odfabric.usecases.flows.causes import FlowPorts
 from odfabric.usecases.job_run import LeasedRun
 from odfabric.usecases.jobs_of_subject import cancellable_job, seen_job
 from odfabric.usecases.pull_dataset import PullRequest, enqueue_pull
@@ -57,6 +58,7 @@ from odfabric.wiring.audit import AuditVerbs
 from odfabric.wiring.browsing import BrowseVerbs
 from odfabric.wiring.cursors import cursor_verbs
 from odfabric.wiring.editing import EditVerbs
+from odfabric.wiring.flows import FlowVerbs
 from odfabric.wiring.heartbeats import heartbeats
 from odfabric.wiring.indexes import IndexVerbs
 from odfabric.wiring.metrics import metrics_text, registry_of
@@ -126,6 +128,7 @@ class Node:
         self.editing = EditVerbs(
             ports=ports, settings=settings, access=self.access, commits=self.commits, seen_by=self.seen_by
         )
+        self.flows = self._flow_verbs()
         self._verbs = JobWork(
             ports=ports,
             settings=settings,
@@ -150,6 +153,19 @@ class Node:
             account=str(self.account),
             signals=ports.signals,
         )
+
+    def _flow_verbs(self) -> FlowVerbs:
+        ports = self.ports
+        flow_ports = FlowPorts(
+            flows=ports.flows,
+            jobs=ports.jobs,
+            repository=self.repository,
+            access=self.access,
+            clock=ports.clock,
+            entropy=ports.entropy,
+            derivatives_follow=self.settings.derivatives_follow,
+        )
+        return FlowVerbs(ports=flow_ports, roles=ports.roles, signals=ports.signals, settings=self.settings)
 
     def _repository(self, objects: ObjectStore) -> Repository:
         return Repository(
@@ -456,6 +472,7 @@ class Node:
         # It may have committed, and another job of its dataset may be ready now.
         self.ports.signals.send(Topic.OUTBOX)
         self.ports.signals.send(Topic.JOBS)
+        self.ports.signals.send(Topic.FLOWS)
 
     def work_until_ended(self, job: Job, *, worker: str, listener: Callable[[Mapping[str, object]], None]) -> Job:
         """Do this job, and what it waits for, until it has ended; others may be doing it too. Returns it as it ended."""
@@ -476,7 +493,7 @@ class Node:
         """Handle commits' consequences, those of other nodes too where these share the objects; how many messages."""
         if self._follow_heads is not None:
             self._follow_heads()
-        followers = (self.indexes.follow, self.searching.follow)
+        followers = (self.flows.follow, self.indexes.follow, self.searching.follow)
         handled = relay_outbox(
             outbox=self.ports.outbox, commits=self.commits, clock=self.ports.clock, followers=followers
         )

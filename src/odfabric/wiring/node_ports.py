@@ -17,6 +17,7 @@ from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.egress import RemoteDatasets, WebhookSender
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
+from odfabric.ports.flows import Flows
 from odfabric.ports.identity_provider import IdentityProviders
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
@@ -24,6 +25,7 @@ from odfabric.ports.outbox import Outbox
 from odfabric.ports.passwords import Passwords
 from odfabric.ports.rate_limits import RateLimits
 from odfabric.ports.removed_datasets import RemovedDatasets
+from odfabric.ports.roles import Roles
 from odfabric.ports.search_documents import SearchDocuments
 from odfabric.ports.signals import Signals
 from odfabric.ports.state_index import StateIndex
@@ -53,6 +55,8 @@ class NodePorts:
     jobs: Jobs
     outbox: Outbox
     removed: RemovedDatasets
+    flows: Flows
+    roles: Roles
     cursors: Cursors
     subscriptions: Subscriptions
     deliveries: Deliveries
@@ -92,6 +96,8 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         jobs=interceptor.jobs(ports.jobs),
         outbox=interceptor.outbox(ports.outbox),
         removed=interceptor.removed(ports.removed),
+        flows=interceptor.flows(ports.flows),
+        roles=interceptor.roles(ports.roles),
         cursors=interceptor.cursors(ports.cursors),
         subscriptions=interceptor.subscriptions(ports.subscriptions),
         deliveries=interceptor.deliveries(ports.deliveries),

@@ -45,6 +45,7 @@ class Runner:
         self._node = node
         self._name = name
         self._pace = pace
+        self._schedule_pause_s = 0.0
         self._stop = threading.Event()
         self._sending: dict[str, Future[None]] = {}
         self._senders = ThreadPoolExecutor(node.settings.deliveries_at_once_max, thread_name_prefix="deliver")
@@ -53,6 +54,7 @@ class Runner:
             *((f"jobs-{number}", self.one_job, partial(pause, Topic.JOBS)) for number in range(pace.job_threads)),
             ("outbox", self._relay, partial(pause, Topic.OUTBOX)),
             ("deliveries", self._deliver, partial(pause, Topic.DELIVERIES)),
+            ("flows", self._schedule, self._pause_schedule),
             ("audit", self._flush_audit, lambda: None),
             ("search", self._catch_up_search, partial(self._stop.wait, SEARCH_S)),
             ("housekeeping", self._keep_house, partial(self._stop.wait, HOUSEKEEPING_S)),
@@ -79,6 +81,7 @@ class Runner:
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
         self._senders.shutdown(wait=False, cancel_futures=True)
+        self._node.flows.release(self._name)
         sent = wait(self._sending.values(), timeout=max(0.0, end - time.monotonic()))
         return not sent.not_done and not any(thread.is_alive() for thread in self._threads)
 
@@ -113,6 +116,13 @@ class Runner:
     def _relay(self) -> bool:
         return self._node.relay_outbox() > 0
 
+    def _schedule(self) -> bool:
+        self._schedule_pause_s = self._node.flows.step(self._name)
+        return self._schedule_pause_s == 0.0
+
+    def _pause_schedule(self) -> None:
+        self._pause(Topic.FLOWS, pause_s=min(self._schedule_pause_s, self._node.settings.flow_look_s))
+
     def _deliver(self) -> bool:
         """Hand due deliveries to senders that are free; nobody waits for a slow receiver but its own subscription."""
         self._sending = {name: sending for name, sending in self._sending.items() if not sending.done()}
@@ -145,4 +155,6 @@ class Runner:
 
     def _keep_house(self) -> bool:
         self._node.keep_house()
+        if self._node.settings.flows:
+            self._node.flows.catch_up()
         return False

@@ -15,6 +15,7 @@ from odfabric.model.account import Account, ExternalIdentity, Grant, Grantee, Me
 from odfabric.model.audit import AuditEntry, StoredAuditEntry
 from odfabric.model.commit import BlockRow, CatalogEntry, Head, IdempotencyRecord, OutboxMessage
 from odfabric.model.credential import AccessToken, DeviceAuthorisation, Invitation
+from odfabric.model.flow import Flow, FlowRun
 from odfabric.model.identity import AccountId, DatasetAlias, DatasetId, Name
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
@@ -95,6 +96,8 @@ class MemoryStore:
         self.subscriptions: dict[str, StoredSubscription] = {}
         self.deliveries: dict[str, StoredDelivery] = {}
         self.removed: dict[DatasetId, Instant] = {}
+        self.flows: dict[str, Flow] = {}
+        self.flow_runs: dict[str, FlowRun] = {}
         self.cancelled_jobs: set[str] = set()
         self.accounts: dict[AccountId, StoredAccount] = {}
         self.identities: dict[ExternalIdentity, AccountId] = {}

@@ -3,7 +3,8 @@
 Owns names, columns and constraints as the code uses them; the same shape comes out of `migrations`, which a test compares.
 Invariants that the database itself keeps: one head and one name per dataset, one block per number and per hash, one record per
 idempotency key, one commit per job, one unfinished job per dedup key, one running job per dataset, gap-free numbers at most once
-per subscription, one account per name, one role per account and object, one open count per repeated refusal.
+per subscription, one flow of a kind per dataset, one waiting
+and one running run per flow, one account per name, one role per account and object, one open count per repeated refusal.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from odfabric.adapters.sql.column_types import (
     folded_text,
 )
 
-SCHEMA_REVISION = "0007"
+SCHEMA_REVISION = "0008"
 """The newest migration that this code needs."""
 
 NAME_CHARACTERS_MAX = 100
@@ -457,3 +458,70 @@ Index(
 def is_unfinished(status: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition of the partial indexes; literal, because a database cannot match a parameter with an index's condition."""
     return status.in_([literal_column("'queued'"), literal_column("'running'")])
+
+
+flows = Table(
+    "flows",
+    metadata,
+    Column("id", String(ID_CHARACTERS_MAX), primary_key=True),
+    _of_dataset(),
+    Column("kind", String(16), nullable=False),
+    Column("owner", String(NAME_CHARACTERS_MAX), nullable=False),
+    Column("rule", Text, nullable=False),
+    Column("is_default", Boolean, nullable=False),
+    Column("paused", Boolean, nullable=False),
+    Column("stop", Text),
+    Column("failures", Integer, nullable=False),
+    Column("next_at", InstantNanos),
+    Column("last_at", InstantNanos),
+    Column("version", BigInteger, nullable=False),
+    Column("created_at", InstantNanos, nullable=False),
+    Column("updated_at", InstantNanos, nullable=False),
+    UniqueConstraint("dataset_id", "kind"),
+    Index(None, "next_at"),
+)
+
+flow_runs = Table(
+    "flow_runs",
+    metadata,
+    Column("position", RowNumber, primary_key=True, autoincrement=True),
+    Column("id", String(ID_CHARACTERS_MAX), nullable=False, unique=True),
+    Column("flow_id", String(ID_CHARACTERS_MAX), ForeignKey("flows.id", ondelete="CASCADE"), nullable=False),
+    Column("dataset_id", DatasetIdText, nullable=False),
+    Column("wave", BigInteger, nullable=False),
+    Column("causes", Text, nullable=False),
+    Column("cause_count", BigInteger, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("job_id", String(ID_CHARACTERS_MAX)),
+    Column("result", Text),
+    Column("error", Text),
+    Column("version", BigInteger, nullable=False),
+    Column("due_at", InstantNanos, nullable=False),
+    Column("created_at", InstantNanos, nullable=False),
+    Column("updated_at", InstantNanos, nullable=False),
+    Column("started_at", InstantNanos),
+    Column("ended_at", InstantNanos),
+    Index("flow_runs_flow_id_idx", "flow_id", "position"),
+    sqlite_autoincrement=True,
+)
+
+_RUN_UNFINISHED = text("status IN ('waiting', 'running')")
+Index(
+    "flow_runs_unfinished_flow_id_idx",
+    flow_runs.c.flow_id,
+    flow_runs.c.status,
+    unique=True,
+    sqlite_where=_RUN_UNFINISHED,
+    postgresql_where=_RUN_UNFINISHED,
+)
+Index("flow_runs_unfinished_idx", flow_runs.c.position, sqlite_where=_RUN_UNFINISHED, postgresql_where=_RUN_UNFINISHED)
+
+roles = Table(
+    "roles",
+    metadata,
+    Column("role", String(ID_CHARACTERS_MAX), primary_key=True),
+    Column("holder", String(ID_CHARACTERS_MAX), nullable=False),
+    Column("leased_until", InstantNanos, nullable=False),
+    sqlite_with_rowid=False,
+)

@@ -24,11 +24,13 @@ from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.egress import HttpSource, RemoteDataset, RemoteDatasets, WebhookSender
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
+from odfabric.ports.flows import Flows
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.outbox import Outbox
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
 from odfabric.ports.removed_datasets import RemovedDatasets
+from odfabric.ports.roles import Roles
 from odfabric.ports.sealing import KeyRotation, SealedStore
 from odfabric.ports.search_documents import SearchDocuments
 from odfabric.ports.state_index import StateIndex
@@ -118,6 +120,26 @@ JOBS = PortCalls(
         "pushes_waiting": "job.pushes_waiting",
     },
 )
+FLOWS = PortCalls(
+    effects={"write": "flow.write", "delete": "flow.delete", "drop_run": "flow.drop_run", "forget": "flow.forget"},
+    reads={
+        name: f"flow.{name}"
+        for name in (
+            "get",
+            "of_dataset",
+            "of_kind",
+            "page",
+            "due",
+            "next_due",
+            "run",
+            "waiting",
+            "unfinished",
+            "runs",
+            "last_wave",
+        )
+    },
+)
+ROLES = PortCalls(effects={"hold": "role.hold", "release": "role.release"})
 INTENTS = PortCalls(effects={"add": "intent.add", "drop": "intent.drop"}, reads={"all": "intent.all"})
 OUTBOX = PortCalls(effects={"fan_out": "outbox.fan_out"}, reads={"pending": "outbox.pending"})
 REMOVED = PortCalls(
@@ -235,6 +257,14 @@ class Interceptor(ABC):
     def jobs(self, port: Jobs) -> Jobs:
         """The job table."""
         return self.wrap(port, JOBS)
+
+    def flows(self, port: Flows) -> Flows:
+        """Flows and runs."""
+        return self.wrap(port, FLOWS)
+
+    def roles(self, port: Roles) -> Roles:
+        """Roles."""
+        return self.wrap(port, ROLES)
 
     def intents(self, port: CommitIntents) -> CommitIntents:
         """What is about to be committed."""

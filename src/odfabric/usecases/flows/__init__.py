@@ -1,0 +1,1 @@
+"""What runs by itself: flows are made, caused, started, ended and explained."""
