@@ -23,6 +23,7 @@ from odfabric.usecases.flows.change_flows import (
     cancel_run,
     flows_of,
     pause_flow,
+    remove_flow,
     resume_flow,
     run_now,
     seen_run,
@@ -125,6 +126,10 @@ class FlowVerbs:
         flow = resume_flow(entry, kind, subject=by, ports=self.ports)
         self.signals.send(Topic.FLOWS)
         return flow
+
+    def remove(self, entry: CatalogEntry, kind: FlowKind, *, by: Subject) -> None:
+        """Delete a flow with its runs. Raises NotFound, AccessDenied, InvalidRequest."""
+        remove_flow(entry, kind, subject=by, ports=self.ports)
 
     def run_now(self, entry: CatalogEntry, kind: FlowKind, *, by: Subject) -> FlowRun:
         """Have a flow run as soon as possible. Raises NotFound, AccessDenied."""

@@ -291,6 +291,9 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("DELETE", "/tokens/{token_id}"): rule(SIGNED_IN, status=404, code="not-found", path={"token_id": ANY_ID}),
     ("GET", "/jobs/{job_id}"): rule(SIGNED_IN, status=404, code="not-found", path={"job_id": ANY_ID}),
     ("DELETE", "/jobs/{job_id}"): rule(SIGNED_IN, status=404, code="not-found", path={"job_id": ANY_ID}),
+    ("GET", "/flows"): rule(SIGNED_IN),
+    ("GET", "/runs/{run_id}"): rule(SIGNED_IN, status=404, code="not-found", path={"run_id": ANY_ID}),
+    ("DELETE", "/runs/{run_id}"): rule(SIGNED_IN, status=404, code="not-found", path={"run_id": ANY_ID}),
     # Admins of the node.
     ("GET", "/system/metrics"): rule(ADMIN),
     ("GET", "/admin/accounts"): rule(ADMIN),
@@ -324,6 +327,17 @@ RULES: Mapping[tuple[str, str], Rule] = {
         WRITE, status=422, code="invalid-manifest", body=_manifest(ROOT), headers=TYPES
     ),
     ("POST", "/{account}/{dataset}/pull"): rule(Pulled(), status=202, json={}),
+    ("GET", "/{account}/{dataset}/flows"): rule(WRITE),
+    ("PUT", "/{account}/{dataset}/flows/{kind}"): rule(
+        WRITE, status=400, code="invalid-request", path={"kind": "poll"}, json={"trigger": {"every": "1s"}}
+    ),
+    ("DELETE", "/{account}/{dataset}/flows/{kind}"): rule(WRITE, status=404, code="not-found", path={"kind": "verify"}),
+    ("PATCH", "/{account}/{dataset}/flows/{kind}"): rule(
+        WRITE, status=404, code="not-found", path={"kind": "verify"}, json={"paused": True}
+    ),
+    ("POST", "/{account}/{dataset}/flows/{kind}/runs"): rule(
+        WRITE, status=404, code="not-found", path={"kind": "verify"}, json={}
+    ),
     ("POST", "/{account}/{dataset}/verify"): rule(FOLLOW, status=202, json={}),
     ("POST", "/{account}/{dataset}/ingest"): rule(
         PUSH, status=415, code="unsupported-media-type", body="x", headers={"content-type": "image/png"}

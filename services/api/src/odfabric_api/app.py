@@ -35,6 +35,7 @@ from odfabric_api.routes import (
     cursors,
     data,
     datasets,
+    flows,
     jobs,
     oidc,
     platform,
@@ -57,7 +58,7 @@ ROUTERS = (
     *(
         module.router
         for module in (
-            *(system, platform, sign_in, oidc, accounts, tokens, admin, datasets, jobs, query),
+            *(system, platform, sign_in, oidc, accounts, tokens, admin, datasets, jobs, flows, query),
             *(data, state, transfer, subscriptions, cursors, collaborators),
         )
     ),

@@ -195,6 +195,58 @@ class JobView(Answer):
     updated_at: str
 
 
+class WaitView(Answer):
+    """Why a run has not started."""
+
+    reason: Literal["starting", "late", "time", "records", "inputs", "run", "paused", "stopped", "turn"]
+    text: str
+    until: str | None = None
+
+
+class RunView(Answer):
+    """A run of a flow. `causes` are its first ones, `job` is that of its last attempt."""
+
+    id: str
+    flow: str
+    dataset: str
+    status: Literal["waiting", "running", "succeeded", "failed", "cancelled", "missed"]
+    attempt: int
+    job: str | None
+    causes: list[dict[str, Any]]
+    cause_count: int
+    due_at: str
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    result: dict[str, Any] | None
+    error: dict[str, Any] | None
+
+
+class FlowView(Answer):
+    """A flow: what keeps a dataset up to date. `waits` is why its next run has not started."""
+
+    id: str
+    dataset: str
+    alias: str
+    kind: Literal["poll", "transform", "mirror", "verify"]
+    rule: dict[str, Any] = Field(description="As `PUT` takes it")
+    summary: str = Field(description="When it runs, in words")
+    is_default: bool = Field(description="Nobody has decided about it")
+    status: Literal["active", "paused", "stopped"]
+    stopped: dict[str, str] | None
+    failures: int = Field(description="Failed runs in a row")
+    next_at: str | None
+    version: int
+    waits: WaitView | None
+    runs: list[RunView]
+
+
+class Flows(Answer):
+    """Flows."""
+
+    flows: list[FlowView]
+
+
 class Rows(Answer):
     """Rows in the asked form, and their schema if asked for."""
 

@@ -135,6 +135,18 @@ def resume_flow(entry: CatalogEntry, kind: FlowKind, *, subject: Subject, ports:
     return _after_change(flow, entry, ports)
 
 
+def remove_flow(entry: CatalogEntry, kind: FlowKind, *, subject: Subject, ports: FlowPorts) -> None:
+    """Delete a flow with its runs. Raises NotFound, AccessDenied; InvalidRequest for what derivative datasets have in any case."""
+    flow = _writable(entry, kind, subject, ports)
+    if kind is FlowKind.TRANSFORM and ports.derivatives_follow:
+        raise InvalidRequest("a derivative dataset always has this flow", hint="pause it")
+    for _ in range(WRITE_ATTEMPTS_MAX):
+        if ports.flows.delete(flow, audit=[_entry("removed", flow, entry, subject)]):
+            return
+        flow = _writable(entry, kind, subject, ports)
+    raise _changed()
+
+
 def run_now(entry: CatalogEntry, kind: FlowKind, *, subject: Subject, ports: FlowPorts) -> FlowRun:
     """Have it run as soon as possible, also if it is paused. Raises NotFound, AccessDenied."""
     flow = _writable(entry, kind, subject, ports)

@@ -1,0 +1,130 @@
+"""Flows and runs as JSON values, and what a run waits for in a sentence: what services, pages and the command line show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+
+from odfabric.domain.flow_readiness import (
+    Missed,
+    Readiness,
+    Start,
+    WaitForInputs,
+    WaitForRecords,
+    WaitForRun,
+    WaitForTurn,
+    WaitUntil,
+    WaitWhilePaused,
+    WaitWhileStopped,
+)
+from odfabric.formats.durations import duration_text
+from odfabric.formats.flow_document import cause_value
+from odfabric.formats.flow_rule import rule_value
+from odfabric.model.flow import Cron, Every, Flow, FlowRun, Reactive, Trigger
+from odfabric.model.identity import DatasetId
+from odfabric.usecases.flows.change_flows import SeenFlow
+
+Named = Callable[[DatasetId], str | None]
+"""The name of a dataset, None if the reader may not know it."""
+
+
+def flow_value(seen: SeenFlow, *, named: Named) -> dict[str, object]:
+    """A flow with its newest runs."""
+    flow = seen.flow
+    return {
+        "id": flow.id,
+        "dataset": str(flow.dataset_id),
+        "alias": str(seen.entry.alias),
+        **flow_members(flow),
+        "waits": None if seen.waits is None else wait_value(seen.waits, named=named),
+        "runs": [run_value(run, named=named) for run in seen.runs],
+    }
+
+
+def flow_members(flow: Flow) -> dict[str, object]:
+    """What a flow says of itself."""
+    stop = flow.stop
+    return {
+        "kind": flow.kind.value,
+        "rule": rule_value(flow.rule),
+        "summary": trigger_text(flow.rule.trigger),
+        "isDefault": flow.is_default,
+        "status": "stopped" if stop else "paused" if flow.paused else "active",
+        "stopped": None if stop is None else {"reason": stop.reason, "at": str(stop.at)},
+        "failures": flow.failures,
+        "nextAt": None if flow.next_at is None else str(flow.next_at),
+        "version": flow.version,
+    }
+
+
+def run_value(run: FlowRun, *, named: Named) -> dict[str, object]:
+    """A run."""
+    return {
+        "id": run.id,
+        "flow": run.flow_id,
+        "dataset": str(run.dataset_id),
+        "status": run.status.value,
+        "attempt": run.attempt,
+        "job": run.job_id,
+        "causes": [_cause(cause_value(cause), cause.dataset, named) for cause in run.causes],
+        "causeCount": run.cause_count,
+        "dueAt": str(run.due_at),
+        "createdAt": str(run.created_at),
+        "startedAt": None if run.started_at is None else str(run.started_at),
+        "endedAt": None if run.ended_at is None else str(run.ended_at),
+        "result": None if run.result is None else json.loads(run.result),
+        "error": None if run.error is None else json.loads(run.error),
+    }
+
+
+def wait_value(waits: Readiness, *, named: Named) -> dict[str, object]:
+    """Why a run waits: a code, the same in a sentence, and until when if that is known."""
+    code, text, until = _told(waits, named)
+    return {"reason": code, "text": text, **({} if until is None else {"until": until})}
+
+
+def trigger_text(trigger: Trigger) -> str:
+    """When a flow runs, in words."""
+    match trigger:
+        case Every(seconds=seconds):
+            return f"every {duration_text(seconds)}"
+        case Cron():
+            return f"cron {trigger.expression} ({trigger.zone})"
+        case Reactive(records_min=0, wait_s=0):
+            return "when inputs change"
+        case Reactive(records_min=0, wait_s=wait_s):
+            return f"{duration_text(wait_s)} after inputs change"
+        case Reactive(records_min=records, wait_s=0):
+            return f"when inputs have {records} new records"
+        case Reactive():
+            return f"when inputs have {trigger.records_min} new records, or after {duration_text(trigger.wait_s)}"
+
+
+def _told(waits: Readiness, named: Named) -> tuple[str, str, str | None]:
+    match waits:
+        case Start():
+            return "starting", "it starts now", None
+        case Missed():
+            return "late", "it is too late to start", None
+        case WaitUntil(at=at):
+            return "time", f"until {at}", str(at)
+        case WaitForRecords(waiting=waiting, needed=needed, at=at):
+            until = f", or until {at}" if at else ""
+            return "records", f"{waiting} of {needed} new records are there{until}", None if at is None else str(at)
+        case WaitForInputs(datasets=datasets, at=at):
+            names = [named(dataset) or "a dataset that you may not read" for dataset in datasets]
+            return "inputs", f"{', '.join(dict.fromkeys(names))} runs first", str(at)
+        case WaitForRun():
+            return "run", "the run before has not ended", None
+        case WaitWhilePaused():
+            return "paused", "the flow is paused", None
+        case WaitWhileStopped(stop=stop):
+            return "stopped", f"the flow has stopped: {stop.reason}", None
+        case WaitForTurn(running=running):
+            return "turn", f"{running} other runs are at work, as many as may be at once", None
+
+
+def _cause(members: Mapping[str, object], dataset: DatasetId | None, named: Named) -> dict[str, object]:
+    name = None if dataset is None else named(dataset)
+    hidden = {member: value for member, value in members.items() if member != "dataset"}
+    return {**hidden, **({} if name is None else {"dataset": str(dataset), "alias": name})}
