@@ -22,6 +22,7 @@ from odfabric.cli import (
     cursor_commands,
     dataset_commands,
     engine_commands,
+    flow_commands,
     key_commands,
     node_commands,
     persist_commands,
@@ -64,6 +65,7 @@ app = typer.Typer(
 )
 app.add_typer(system_commands.app, name="system")
 app.add_typer(cursor_commands.app, name="cursor")
+app.add_typer(flow_commands.app, name="flow")
 app.add_typer(persist_commands.app, name="persist")
 app.add_typer(engine_commands.app, name="engine")
 app.add_typer(account_commands.app, name="account")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from odfabric.errors import InvalidRequest, LimitExceeded, NotFound, Place
 from odfabric.model.instant import Instant
@@ -73,12 +73,44 @@ class CursorBackend(Protocol):
         """`{consumer}` of what was deleted."""
 
 
+class FlowBackend(Protocol):
+    """Verbs of flows; `kind` is poll, transform, mirror or verify."""
+
+    def listed(self, ref: str | None) -> list[dict[str, Any]]:
+        """The flows of a dataset with its last runs, or of all datasets that one may change."""
+
+    def set(self, ref: str, kind: str, rule: Mapping[str, object]) -> dict[str, Any]:
+        """The flow, made or under another rule."""
+
+    def change(self, ref: str, kind: str, *, paused: bool) -> dict[str, Any]:
+        """The flow, paused or resumed."""
+
+    def remove(self, ref: str, kind: str) -> dict[str, Any]:
+        """`{alias, kind}` of what was removed."""
+
+    def run(self, ref: str, kind: str) -> dict[str, Any]:
+        """The run that was asked for."""
+
+    def get_run(self, run_id: str) -> dict[str, Any]:
+        """A run."""
+
+    def cancel(self, run_id: str) -> dict[str, Any]:
+        """The run as it is now."""
+
+    def progress(self, job_id: str) -> Mapping[str, object]:
+        """How far the job of a run is."""
+
+
 class Backend(Protocol):
     """Verbs of the command line; results are the JSON values that `-o json` prints."""
 
     @property
     def cursors(self) -> CursorBackend:
         """Verbs of cursors."""
+
+    @property
+    def flows(self) -> FlowBackend:
+        """Verbs of flows."""
 
     @property
     def people(self) -> PeopleBackend:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from odfabric.cli.backend import CursorBackend, JobFailed, JobListener, PushFile, source_text
+from odfabric.cli.backend import CursorBackend, FlowBackend, JobFailed, JobListener, PushFile, source_text
 from odfabric.cli.cursor_backends import NodeCursors
 from odfabric.cli.node_connection import LOOK_EVERY_S_MAX, NodeConnection
 from odfabric.cli.people_backend import PeopleBackend
@@ -51,6 +51,13 @@ class NodeBackend:
     def cursors(self) -> CursorBackend:
         """Verbs of cursors."""
         return NodeCursors(self.connection.send, self._path)
+
+    @property
+    def flows(self) -> FlowBackend:
+        """Verbs of flows."""
+        from odfabric.cli.flow_backends import NodeFlows
+
+        return NodeFlows(self.connection.send, self._path)
 
     @property
     def people(self) -> PeopleBackend:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from odfabric.cli.backend import CursorBackend, JobFailed, JobListener, PushFile, source_text
+from odfabric.cli.backend import CursorBackend, FlowBackend, JobFailed, JobListener, PushFile, source_text
 from odfabric.cli.cursor_backends import WorkspaceCursors
 from odfabric.cli.people_backend import PeopleBackend
 from odfabric.errors import InvalidRequest, NotFound, OdfError
@@ -54,6 +54,13 @@ class WorkspaceBackend:
     def cursors(self) -> CursorBackend:
         """Verbs of cursors."""
         return WorkspaceCursors(self._node)
+
+    @property
+    def flows(self) -> FlowBackend:
+        """Verbs of flows."""
+        from odfabric.cli.flow_backends import WorkspaceFlows
+
+        return WorkspaceFlows(self._node)
 
     @property
     def people(self) -> PeopleBackend:

@@ -418,6 +418,21 @@ RULES: Mapping[tuple[str, str], Rule] = {
         READ, status=404, code="not-found", params={"older": ANY_HASH, "newer": ANY_HASH}
     ),
     ("GET", "/{account}/{dataset}/-/lineage"): rule(READ),
+    # Pages of flows.
+    ("GET", "/-/flows"): rule(SIGNED_IN),
+    ("GET", "/{account}/{dataset}/-/flows"): rule(WRITE),
+    ("POST", "/{account}/{dataset}/-/flows/{kind}"): rule(
+        WRITE, status=400, code="invalid-request", path={"kind": "poll"}, **form(trigger="every", every="1s")
+    ),
+    **{
+        ("POST", f"/{{account}}/{{dataset}}/-/flows/{{kind}}/{verb}"): rule(
+            WRITE, status=404, code="not-found", path={"kind": "verify"}, headers=FORM
+        )
+        for verb in ("pause", "resume", "run", "remove")
+    },
+    ("POST", "/-/runs/{run_id}/cancel"): rule(
+        SIGNED_IN, status=404, code="not-found", path={"run_id": ANY_ID}, headers=FORM
+    ),
     # Pages of one's own account and of organisations.
     ("POST", "/-/sign-out"): rule(ANYBODY, status=303, headers=FORM),
     ("GET", "/-/account"): rule(SIGNED_IN),

@@ -201,6 +201,10 @@ class WaitView(Answer):
     reason: Literal["starting", "late", "time", "records", "inputs", "run", "paused", "stopped", "turn"]
     text: str
     until: str | None = None
+    records: int | None = Field(None, description="New records that wait, of `needed`")
+    needed: int | None = None
+    datasets: list[str] | None = Field(None, description="Those that run first")
+    runs: int | None = Field(None, description="Runs at work")
 
 
 class RunView(Answer):

@@ -93,6 +93,10 @@ def set_flow(
     """
     ports.access.require(subject, Action.WRITE, entry)
     check_rule(rule, kind, entry, every_s_min=every_s_min)
+    if kind is FlowKind.POLL and ports.repository.current(entry.id)[1].polling_source is None:
+        raise InvalidRequest(
+            f"{entry.alias} has no polling source", hint="give it one (`odf set-source`), or push to it"
+        )
     for _ in range(WRITE_ATTEMPTS_MAX):
         now, known = ports.clock.now(), ports.flows.of_kind(entry.id, kind)
         if if_version is not None and (known.version if known else 0) != if_version:

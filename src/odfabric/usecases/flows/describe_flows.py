@@ -22,6 +22,7 @@ from odfabric.formats.flow_document import cause_value
 from odfabric.formats.flow_rule import rule_value
 from odfabric.model.flow import Cron, Every, Flow, FlowRun, Reactive, Trigger
 from odfabric.model.identity import DatasetId
+from odfabric.model.instant import Instant
 from odfabric.usecases.flows.change_flows import SeenFlow
 
 Named = Callable[[DatasetId], str | None]
@@ -78,9 +79,34 @@ def run_value(run: FlowRun, *, named: Named) -> dict[str, object]:
 
 
 def wait_value(waits: Readiness, *, named: Named) -> dict[str, object]:
-    """Why a run waits: a code, the same in a sentence, and until when if that is known."""
-    code, text, until = _told(waits, named)
-    return {"reason": code, "text": text, **({} if until is None else {"until": until})}
+    """Why a run waits: a code, the same in a sentence, until when if that is known, and what the sentence counts or names."""
+    match waits:
+        case Start():
+            return _wait("starting", "it starts now")
+        case Missed():
+            return _wait("late", "it is too late to start")
+        case WaitUntil(at=at):
+            return _wait("time", f"until {at}", until=at)
+        case WaitForRecords(waiting=waiting, needed=needed, at=at):
+            until = f", or until {at}" if at else ""
+            text = f"{waiting} of {needed} new records are there{until}"
+            return {**_wait("records", text, until=at), "records": waiting, "needed": needed}
+        case WaitForInputs(datasets=datasets, at=at):
+            known = [name for name in map(named, datasets) if name is not None]
+            hidden = ["a dataset that you may not read"] if len(known) < len(datasets) else []
+            return {**_wait("inputs", f"{', '.join([*known, *hidden])} runs first", until=at), "datasets": known}
+        case WaitForRun():
+            return _wait("run", "the run before has not ended")
+        case WaitWhilePaused():
+            return _wait("paused", "the flow is paused")
+        case WaitWhileStopped(stop=stop):
+            return _wait("stopped", f"the flow has stopped: {stop.reason}")
+        case WaitForTurn(running=running):
+            return {**_wait("turn", f"{running} other runs are at work, as many as may be at once"), "runs": running}
+
+
+def _wait(reason: str, text: str, *, until: Instant | None = None) -> dict[str, object]:
+    return {"reason": reason, "text": text, **({} if until is None else {"until": str(until)})}
 
 
 def trigger_text(trigger: Trigger) -> str:
@@ -98,30 +124,6 @@ def trigger_text(trigger: Trigger) -> str:
             return f"when inputs have {records} new records"
         case Reactive():
             return f"when inputs have {trigger.records_min} new records, or after {duration_text(trigger.wait_s)}"
-
-
-def _told(waits: Readiness, named: Named) -> tuple[str, str, str | None]:
-    match waits:
-        case Start():
-            return "starting", "it starts now", None
-        case Missed():
-            return "late", "it is too late to start", None
-        case WaitUntil(at=at):
-            return "time", f"until {at}", str(at)
-        case WaitForRecords(waiting=waiting, needed=needed, at=at):
-            until = f", or until {at}" if at else ""
-            return "records", f"{waiting} of {needed} new records are there{until}", None if at is None else str(at)
-        case WaitForInputs(datasets=datasets, at=at):
-            names = [named(dataset) or "a dataset that you may not read" for dataset in datasets]
-            return "inputs", f"{', '.join(dict.fromkeys(names))} runs first", str(at)
-        case WaitForRun():
-            return "run", "the run before has not ended", None
-        case WaitWhilePaused():
-            return "paused", "the flow is paused", None
-        case WaitWhileStopped(stop=stop):
-            return "stopped", f"the flow has stopped: {stop.reason}", None
-        case WaitForTurn(running=running):
-            return "turn", f"{running} other runs are at work, as many as may be at once", None
 
 
 def _cause(members: Mapping[str, object], dataset: DatasetId | None, named: Named) -> dict[str, object]:

@@ -11,6 +11,7 @@ from odfabric_api.web.routes import (
     admin_tokens,
     dataset,
     files,
+    flows,
     history,
     home,
     jobs,
@@ -31,7 +32,7 @@ from odfabric_api.web.routes import (
 PAGES = tuple(
     module.router
     for module in (
-        *(files, opening, home, sql, jobs, new, new_file, new_sql),
+        *(files, opening, home, sql, jobs, flows, new, new_file, new_sql),
         *(account, account_tokens, organisations),
         *(admin, admin_accounts, admin_audit, admin_tokens),
         *(dataset, rows, history, lineage, push, subscriptions, settings, sharing),
