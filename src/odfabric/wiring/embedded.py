@@ -25,6 +25,7 @@ from odfabric.adapters.local_fs.dataset_keys import KeyFileDatasetKeys
 from odfabric.adapters.local_fs.exchange import FolderExchange
 from odfabric.adapters.local_fs.poll_folder import PollFolder
 from odfabric.adapters.local_fs.remote_folder import FolderRemoteDatasets
+from odfabric.adapters.local_fs.signals import FolderSignals
 from odfabric.adapters.memory.signals import MemorySignals
 from odfabric.adapters.persist.metrics import PersistCollector
 from odfabric.adapters.sql.accounts import SqlAccounts
@@ -77,6 +78,7 @@ from odfabric.wiring.stores import Stores, check_objects, database_place, open_s
 CRASH_POINTS: Mapping[str, str] = {**CRASH_POINT_TEXTS, **ENGINE_CRASH_POINTS}
 """Every point at which `ODF_CRASH_AT` can make a process of the node kill itself, and what happens there."""
 
+SIGNALS_FOLDER = "signals"
 _MAKES_A_PATTERN = "{}[]*?\\"
 
 
@@ -308,7 +310,9 @@ def _sources(settings: Settings, egress: Egress) -> PollingPorts:
 
 def _signals(settings: Settings, closing: ExitStack) -> Signals:
     if settings.redis_url is None:
-        return MemorySignals()
+        in_folder = FolderSignals(settings.workspace / SIGNALS_FOLDER, local=MemorySignals())
+        closing.callback(in_folder.close)
+        return in_folder
     from odfabric.adapters.redis.signals import RedisSignals  # no command without Redis waits for its client to load
 
     signals = RedisSignals(settings.redis_url, local=MemorySignals(), name=settings.redis_name)

@@ -65,7 +65,7 @@ from odfabric.wiring.metrics import metrics_text, registry_of
 from odfabric.wiring.node_ports import NodePorts
 from odfabric.wiring.people import account_quotas, people_ports
 from odfabric.wiring.searching import SearchVerbs
-from odfabric.wiring.waiting import WAITING_JOBS_MAX, waited_for
+from odfabric.wiring.waiting import LOOK_EVERY_S, WAITING_JOBS_MAX, waited_for
 from odfabric.wiring.work import JobWork
 
 MEASURED_AT_ONCE_MAX = 100
@@ -482,7 +482,7 @@ class Node:
                 run.listener = listener
                 self.run_job(run)
             else:
-                time.sleep(self.settings.job_poll_s)
+                time.sleep(LOOK_EVERY_S)
             job = self.job(job.id)
             listener(waited_for(job, jobs=self.ports.jobs, lease_s=self.settings.lease_s))
         return job

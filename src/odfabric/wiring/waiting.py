@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from odfabric.model.job import Job, JobStatus
 from odfabric.ports.jobs import Jobs
 
+LOOK_EVERY_S = 0.05
+"""Pause between looks at a job that another process does."""
 WAITING_JOBS_MAX = 1000
 """Older jobs of a dataset that a command looks at."""
 
