@@ -15,7 +15,6 @@ from odfabric.usecases.flows.change_flows import SeenFlow
 from odfabric.usecases.flows.describe_flows import flow_members, wait_value
 from odfabric_api.auth import Subject
 from odfabric_api.flow_names import naming
-from odfabric_api.web.problem_places import places_in
 
 Named = Callable[[DatasetId], str | None]
 
@@ -56,7 +55,7 @@ def trigger_values(trigger: Every | Cron | Reactive) -> dict[str, Any]:
 
 
 def run_view(run: FlowRun, named: Named) -> dict[str, Any]:
-    """Values of a run; `problems` are those of its last attempt."""
+    """Values of a run; `problem` is the document of what its last attempt failed with."""
     result = json.loads(run.result) if run.result else {}
     causes = [
         {"kind": cause.kind.value, "who": cause.who, "alias": named(cause.dataset) if cause.dataset else None}
@@ -67,7 +66,7 @@ def run_view(run: FlowRun, named: Named) -> dict[str, Any]:
         "status": run.status.value,
         "causes": [each for number, each in enumerate(causes) if each not in causes[:number]],
         "result": result,
-        "problems": places_in(json.loads(run.error)) if run.error else [],
+        "problem": json.loads(run.error) if run.error else None,
         "seconds": _seconds(run),
     }
 
