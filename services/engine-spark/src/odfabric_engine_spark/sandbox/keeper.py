@@ -42,6 +42,8 @@ DIVIDES_ADDRESSES = ","
 
 _ENGINE = (sys.executable, "-P", "-m", "odfabric_engine_spark.sandbox.inside")
 _LOOK_EVERY_S = 0.02
+_REST_S = 0.2
+"""Pause between looks at an engine that serves."""
 _PATIENCE_S = 3.0
 _PASSED_ON = ("PYTHONPATH", "LD_LIBRARY_PATH")
 
@@ -212,7 +214,7 @@ def _watched(behind: subprocess.Popen[bytes], ready: Path, kept: Kept, doors: li
     owner, making, told = kept.settings.owner_pid, None, False
     try:
         while behind.poll() is None:
-            if ended.wait(_LOOK_EVERY_S) or (owner and not lives(owner)):
+            if ended.wait(_REST_S if told else _LOOK_EVERY_S) or (owner and not lives(owner)):
                 return 0
             if told == ready.exists():
                 continue
