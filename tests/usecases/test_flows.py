@@ -34,6 +34,7 @@ from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import START, MemoryNode
 from odfabric.usecases.flows.change_flows import SeenFlow
 from odfabric.usecases.push_data import PushData
+from odfabric.wiring.metrics import FlowsCollector
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
 
 SECOND = 1000
@@ -378,3 +379,27 @@ class TestFailures:
         push(memory, root, row(2))
         memory.work()
         assert rows(memory, first) == 2
+
+
+class TestMetrics:
+    def samples(self, memory: MemoryNode) -> dict[tuple[str, ...], float]:
+        found = FlowsCollector(memory.node.ports.flows, memory.clock).collect()
+        return {(each.name, *each.labels.values()): each.value for family in found for each in family.samples}
+
+    def test_lag_lateness_failures_and_states_are_told(self, memory: MemoryNode) -> None:
+        entry = poll(memory, FlowRule(trigger=Every(60), retry=RetryPolicy(attempts_max=0), failures_max=2))
+        arrive(memory, "1.ndjson", "oops\n")
+        memory.work()
+        memory.clock.advance(100 * SECOND)
+        told = self.samples(memory)
+        assert told["odf_flows", "poll", "active"] == 1
+        assert told["odf_flow_failures_in_a_row", "poll"] == 1
+        assert 39 < told["odf_flow_late_seconds", "poll"] < 41
+        memory.node.flows.step("worker")
+        memory.clock.advance(5 * SECOND)
+        told = self.samples(memory)
+        assert told["odf_flow_runs_unfinished", "poll", "running"] == 1
+        assert 4 < told["odf_flow_lag_seconds", "poll"] < 6
+        memory.work()
+        assert self.samples(memory)["odf_flows", "poll", "stopped"] == 1
+        assert flow(memory, entry, FlowKind.POLL).flow.stop is not None

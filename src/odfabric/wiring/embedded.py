@@ -67,7 +67,7 @@ from odfabric.wiring.engines import open_engines
 from odfabric.wiring.identity import account_id, system_account_id, token
 from odfabric.wiring.indexes import open_state_index, persist_location
 from odfabric.wiring.keys import node_sealing, seal_stored_secrets, with_sealed_secrets
-from odfabric.wiring.metrics import EngineCollector, registry_of
+from odfabric.wiring.metrics import EngineCollector, FlowsCollector, registry_of
 from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
 from odfabric.wiring.remotes import RemotesByScheme
@@ -199,7 +199,12 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         node.token = token(settings)
         node.sign_in_secret = node_secret(settings, "sign in")
         node.engine_known = _engine_known(own)
-        node.registry = registry_of(ports.jobs, PersistCollector(location.meter), EngineCollector(node.engine_known))
+        node.registry = registry_of(
+            ports.jobs,
+            FlowsCollector(ports.flows, ports.clock),
+            PersistCollector(location.meter),
+            EngineCollector(node.engine_known),
+        )
         node.sweepers = (exchange.remove_leftovers, lambda: _sweep(stores, node))
         yield node
 

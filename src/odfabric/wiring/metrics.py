@@ -7,7 +7,8 @@ counted where it happens.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
@@ -22,9 +23,14 @@ from prometheus_client.registry import Collector
 
 from odfabric.errors import OdfError
 from odfabric.model.engine import EngineInfo
+from odfabric.model.flow import Flow
+from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.ports.clock import Clock
+from odfabric.ports.flows import Flows
 from odfabric.ports.jobs import Jobs
 
 JOBS_COUNTED_MAX = 1000
+FLOWS_COUNTED_MAX = 5000
 
 
 class JobsCollector(Collector):
@@ -43,6 +49,56 @@ class JobsCollector(Collector):
         for (kind, status), count in sorted(Counter((job.kind.value, job.status.value) for job in found).items()):
             gauge.add_metric([kind, status], count)
         yield gauge
+
+
+class FlowsCollector(Collector):
+    """Flows by kind: their states, failed runs in a row, unfinished runs, how long the oldest of those has been there, how late schedules are."""
+
+    def __init__(self, flows: Flows, clock: Clock) -> None:
+        self._flows = flows
+        self._clock = clock
+
+    def collect(self) -> Iterator[Metric]:
+        """See prometheus-client. A database that does not answer tells no flows, which is not the same as none."""
+        try:
+            flows = self._flows.page(limit=FLOWS_COUNTED_MAX)
+            runs = self._flows.unfinished(limit=FLOWS_COUNTED_MAX)
+        except OdfError:
+            return
+        now = self._clock.now()
+        kinds = {flow.id: flow.kind.value for flow in flows}
+        states = Counter((flow.kind.value, _state(flow)) for flow in flows)
+        yield _gauge("odf_flows", "Flows", ["kind", "state"], states)
+        failures = Counter(dict.fromkeys(kinds.values(), 0))
+        late: dict[str, float] = {}
+        for flow in flows:
+            failures[flow.kind.value] += flow.failures
+            if flow.next_at is not None and flow.active:
+                late[flow.kind.value] = max(late.get(flow.kind.value, 0.0), _seconds(flow.next_at, now))
+        yield _gauge("odf_flow_failures_in_a_row", "Failed runs since the last one that succeeded", ["kind"], failures)
+        yield _gauge("odf_flow_late_seconds", "How late the latest schedule is", ["kind"], late)
+        known = [(kinds[run.flow_id], run) for run in runs if run.flow_id in kinds]
+        waiting = Counter((kind, run.status.value) for kind, run in known)
+        yield _gauge("odf_flow_runs_unfinished", "Runs that wait or are at work", ["kind", "status"], waiting)
+        ages: dict[str, float] = {}
+        for kind, run in known:
+            ages[kind] = max(ages.get(kind, 0.0), _seconds(run.created_at, now))
+        yield _gauge("odf_flow_lag_seconds", "Since the oldest change that a run has not answered", ["kind"], ages)
+
+
+def _state(flow: Flow) -> str:
+    return "stopped" if flow.stop is not None else "paused" if flow.paused else "active"
+
+
+def _seconds(since: Instant, now: Instant) -> float:
+    return max(0.0, (now.epoch_ns - since.epoch_ns) / NANOS_PER_SECOND)
+
+
+def _gauge(name: str, text: str, labels: list[str], values: Mapping[Any, float]) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(name, text, labels=labels)
+    for key, value in sorted(values.items()):
+        gauge.add_metric([key] if isinstance(key, str) else list(key), value)
+    return gauge
 
 
 class EngineCollector(Collector):
