@@ -221,6 +221,18 @@ def indexes(places: Places, folder: Path, armed: str, prepared: Prepared) -> Non
         assert node.indexes.verify(entry).problem is None
 
 
+def flows(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
+    """Flows: whoever schedules next loses no run and doubles none."""
+    place = places.new(folder)
+    assert run(place, scenario.run_by_itself, crash_at=armed) == KILLED, f"{armed} was never reached"
+    assert run(place, scenario.run_by_itself, hours_ahead=LATER_H) == 0
+    with opened(place, hours_ahead=LATEST_H) as node:
+        assert 1 <= check_dataset(node, "copied") <= check_dataset(node, "readings") == len(scenario.DAYS)
+        assert not node.ports.flows.unfinished(limit=9)
+        (flow,) = node.ports.flows.page(limit=9)
+        assert len(node.ports.flows.runs(flow_id=flow.id, limit=9)) <= node.settings.flow_runs_kept_max
+
+
 def people(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
     """Accounts, roles and credentials: what happened is in the audit log, once."""
     place = places.new(folder)
@@ -255,7 +267,8 @@ def check_secrets(place: Place) -> set[bytes]:
 
 OF_PEOPLE = ("account.", "relation.", "token.", "invitation.", "device.", "audit.")
 OF_KEYS = ("node_key.", "sealed.")
-ELSEWHERE = ("chain.adopt", "removed.forget", "cursor.", "index.", *OF_PEOPLE, *OF_KEYS)
+OF_FLOWS = ("flow.delete", "flow.drop_run", "flow.forget", "role.")
+ELSEWHERE = ("chain.adopt", "removed.forget", "cursor.", "index.", *OF_FLOWS, *OF_PEOPLE, *OF_KEYS)
 """Calls that a day of pushes has not; other drills have them."""
 WHERE_SHARED = ("intent.", "object.name.put")
 WHERE_OWN = ("object.ref.delete",)
@@ -282,6 +295,12 @@ def drills_of(*, shared: bool) -> list[Drill]:
         *(
             Drill("rebuilds", armed, rebuilds)
             for armed in (*adoptions, "object.ref.put:before", "object.ref.put:after")
+        ),
+        *(
+            Drill("flows", f"{armed}@{hit}", flows)
+            for armed in points
+            if armed.startswith((*OF_FLOWS, "flow.write"))
+            for hit in ((1, 3, 6, 9) if "write" in armed else (1,))
         ),
         # They do not ask where heads of record lie.
         *(Drill("people", armed, people) for armed in points if armed.startswith(OF_PEOPLE) and not shared),

@@ -20,6 +20,7 @@ from odfabric.formats.dataset_layout import dataset_prefix, head_key
 from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.formats.references import parse_dataset_alias
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.flow import Every, FlowKind, FlowRule
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.job import Job, JobStatus
@@ -80,6 +81,7 @@ def settings_of(place: Place, receiver: str, *, crash_at: str | None = None) -> 
         push_inline_bytes_max=INLINE_BYTES_MAX,
         job_retry_s=0.01,
         job_retry_s_max=0.01,
+        flow_runs_kept_max=2,
     )
 
 
@@ -226,6 +228,39 @@ def consume(node: Node, clock: SettableClock, receiver: str) -> None:
         kept.with_suffix(".pending").replace(kept)
         verbs.acknowledge(entry, "warehouse", fence=fence, position=own["position"])
     verbs.delete(entry, "warehouse")
+
+
+def run_by_itself(node: Node, clock: SettableClock, receiver: str) -> None:
+    """Pushes that a derivative dataset follows, a run with nothing to do, a verification by a schedule, whose flow is removed in the end."""
+    for name in ("readings", "copied"):
+        _create(node, name)
+    readings, copied = (node.resolve(parse_dataset_alias(name)) for name in ("readings", "copied"))
+    for day in DAYS:
+        _push(node, readings, f"day{day}", _day(day))
+        _relay(node)
+        if day == DAYS[-1]:
+            _pull(node, "copied")  # what the run was to do is done already
+        _work_by_itself(node)
+    verifying = node.flows.set(readings, FlowKind.VERIFY, FlowRule(trigger=Every(3600)), by=node.operator)
+    _work_by_itself(node)
+    assert verifying.dataset_id == readings.id
+    node.flows.remove(readings, FlowKind.VERIFY, by=node.operator)
+    node.flows.catch_up()
+    _work_by_itself(node)
+    assert copied is not None
+    node.flows.release("scheduler")
+
+
+def _work_by_itself(node: Node) -> None:
+    """What a worker does, until nothing is left to be done."""
+    for _ in range(ROUNDS_MAX * 10):
+        pause_s = node.flows.step("scheduler")
+        run = node.lease_job(f"drill/{os.getpid()}")
+        if run is not None:
+            node.run_job(run)
+        elif not node.relay_outbox() and pause_s:
+            return
+    raise AssertionError("the work did not end")
 
 
 def grow_subscribed(node: Node) -> None:
