@@ -356,6 +356,12 @@ class Settings(BaseSettings):
     cursor_lease_s: float = Field(60.0, description="How long a consumer holds a cursor without a sign of life")
     cursors_per_dataset_max: int = Field(1000, description="Cursors of one account on one dataset")
 
+    streams_at_once_max: int = Field(
+        500, ge=1, description="Streams of changes, and requests that wait for some, at once"
+    )
+    account_streams_at_once_max: int = Field(100, ge=1, description="The same of one account")
+    changes_wait_s_max: float = Field(60.0, gt=0, description="Longest wait for changes of a request that is no stream")
+
     # jobs
     lease_s: float = Field(30.0, description="How long a worker holds a job without a sign of life")
     job_poll_s: float = Field(

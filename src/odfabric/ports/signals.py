@@ -16,6 +16,7 @@ class Topic(Enum):
     OUTBOX = "outbox"
     DELIVERIES = "deliveries"
     FLOWS = "flows"
+    HEADS = "heads"
 
 
 class Signals(Protocol):

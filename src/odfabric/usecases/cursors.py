@@ -154,6 +154,18 @@ class CursorVerbs:
             lease_ms=self._rules.lease_ms,
         )
 
+    def read_at(
+        self, entry: CatalogEntry, position: str, *, limit: int | None = None
+    ) -> tuple[dict[str, object] | None, str]:
+        """What there is at a position that the consumer keeps itself, and the position after it.
+
+        `position` is the text of one, or where to start as in `create`. Raises InvalidRequest, LimitExceeded, NotFound, Corrupt.
+        """
+        rows_max = self._reader.rows_max(limit)
+        at = parse_position(position) if "." in position else self._start(entry, position)
+        event, after = self._reader.read(entry.id, at, rows_max=rows_max)
+        return event, str(after)
+
     def fetch(self, entry: CatalogEntry, consumer: str, *, fence: str, limit: int | None = None) -> Fetched:
         """What comes next, at most `limit` rows of it. The same again until it is acknowledged.
 

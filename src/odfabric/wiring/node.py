@@ -497,8 +497,8 @@ class Node:
         handled = relay_outbox(
             outbox=self.ports.outbox, commits=self.commits, clock=self.ports.clock, followers=followers
         )
-        if handled:
-            self.ports.signals.send(Topic.DELIVERIES)
+        for topic in (Topic.DELIVERIES, Topic.HEADS) if handled else ():
+            self.ports.signals.send(topic)
         return handled
 
     def due_deliveries(self, worker: str, *, limit: int) -> Sequence[Delivery]:

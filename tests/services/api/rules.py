@@ -364,6 +364,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("DELETE", "/{account}/{dataset}/subscriptions/{subscription_id}"): rule(
         FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}
     ),
+    ("GET", "/{account}/{dataset}/changes"): rule(FOLLOW),
     ("POST", "/{account}/{dataset}/cursors"): rule(
         FOLLOW, status=400, code="invalid-name", json={"consumer": "no such name!"}
     ),

@@ -23,6 +23,7 @@ from odfabric_api.auth import Authentication
 from odfabric_api.capacity import Capacity
 from odfabric_api.contract import check_contract, contracts_of
 from odfabric_api.edge import EdgeLimits, EdgeMiddleware
+from odfabric_api.head_watch import HeadWatch
 from odfabric_api.json_body import wrong_member
 from odfabric_api.openapi import ApiApplication
 from odfabric_api.page_route import shows_page
@@ -31,6 +32,7 @@ from odfabric_api.refusals import audit_task
 from odfabric_api.routes import (
     accounts,
     admin,
+    changes,
     collaborators,
     cursors,
     data,
@@ -59,7 +61,7 @@ ROUTERS = (
         module.router
         for module in (
             *(system, platform, sign_in, oidc, accounts, tokens, admin, datasets, jobs, flows, query),
-            *(data, state, transfer, subscriptions, cursors, collaborators),
+            *(data, state, transfer, subscriptions, cursors, changes, collaborators),
         )
     ),
     # `-` is no name of an account or a dataset, so pages and names never meet.
@@ -98,6 +100,7 @@ def create_app(node: Node, *, token: str) -> FastAPI:
     app.state.capacity = Capacity(node.settings)
     app.state.contracts = contracts_of(app.openapi())
     app.state.closing = threading.Event()
+    app.state.head_watch = HeadWatch(node, app.state.closing)
     app.state.assets = Assets.load()
     app.state.monotonic = time.monotonic
     app.add_middleware(

@@ -23,6 +23,7 @@ from odfabric.ports.engine import ProgressListener
 from odfabric.settings import Settings
 
 HEALTH_THREADS = 2
+STREAM_THREADS = 4
 RETRY_AFTER_S = 1
 DISCONNECT_CHECK_S = 0.25
 """Interval in which a running query looks whether its client is still connected."""
@@ -81,6 +82,10 @@ class Capacity:
         self.pushes = Slots(settings.pushes_at_once_max, limit="pushes_at_once_max")
         self.queries = Slots(settings.queries_at_once_max, limit="queries_at_once_max")
         self.account_queries = AccountSlots(limit="account_queries_at_once_max")
+        self.streams = Slots(settings.streams_at_once_max, limit="streams_at_once_max")
+        self.account_streams = AccountSlots(limit="account_streams_at_once_max")
+        self._account_streams_max = settings.account_streams_at_once_max
+        self._stream_threads = CapacityLimiter(STREAM_THREADS)
         self._push_threads = CapacityLimiter(settings.pushes_at_once_max)
         self._query_threads = CapacityLimiter(settings.queries_at_once_max)
         self._health_threads = CapacityLimiter(HEALTH_THREADS)
@@ -91,6 +96,16 @@ class Capacity:
         """A slot for a query, of which `asker` may have `maximum` at once. Raises LimitExceeded."""
         with self.account_queries.taking_one(asker, maximum), self.queries.taking_one():
             yield
+
+    @contextmanager
+    def streaming(self, account: str) -> Iterator[None]:
+        """A place for a stream, or for a request that waits for changes. Raises LimitExceeded."""
+        with self.account_streams.taking_one(account, self._account_streams_max), self.streams.taking_one():
+            yield
+
+    async def run_stream(self, verb: Callable[[], ResultT]) -> ResultT:
+        """Run in a thread for streams, which wait for each other: none of them is in a hurry."""
+        return await to_thread.run_sync(verb, limiter=self._stream_threads)
 
     async def run_push(self, verb: Callable[[], ResultT]) -> ResultT:
         """Run in a thread for pushes; the caller has a slot."""

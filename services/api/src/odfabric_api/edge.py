@@ -51,6 +51,10 @@ class EdgeLimits:
         )
 
 
+ONLY_WAITS = "odfabric.only_waits"
+"""Of a scope: what a route calls whose request, bounded in number elsewhere, does nothing but wait from now on. It leaves its place to others."""
+
+
 class EdgeMiddleware:
     """ASGI middleware, the outermost one."""
 
@@ -78,10 +82,19 @@ class EdgeMiddleware:
             await problem_response(busy)(scope, exchange.receive, exchange.send)
             return
         self._under_way += 1
+        counted = True
+
+        def only_waits() -> None:
+            nonlocal counted
+            if counted:
+                counted = False
+                self._under_way -= 1
+
+        scope[ONLY_WAITS] = only_waits
         try:
             await self._run(exchange)
         finally:
-            self._under_way -= 1
+            only_waits()
 
     async def _run(self, exchange: _Exchange) -> None:
         scope = exchange.scope

@@ -71,6 +71,8 @@ LIMIT_STATUS: Mapping[str, int] = {
     "pushes_queued_per_account_max": 429,
     "pushes_queued_per_dataset_max": 429,
     "queries_at_once_max": 429,
+    "streams_at_once_max": 429,
+    "account_streams_at_once_max": 429,
     "requests_at_once_max": 429,
     "subscriptions_per_dataset_max": 429,
     "cursors_per_dataset_max": 429,

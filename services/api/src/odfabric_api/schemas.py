@@ -374,6 +374,13 @@ class Fetched(Answer):
     position: str = Field(description="To be acknowledged once the event is safe with the consumer")
 
 
+class Changes(Answer):
+    """What there is at a position; `event` is null if there is nothing yet."""
+
+    event: ConsumedEvent | None
+    position: str = Field(description="Where to go on once the event is safe with the consumer")
+
+
 def answers(
     model: type[BaseModel] | None,
     *,
