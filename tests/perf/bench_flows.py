@@ -1,0 +1,273 @@
+"""How soon a push has reached the last of a chain of derivative datasets and its webhook, and what a node costs that waits.
+
+    PYTHONPATH=. ./.odf/venv/bin/python tests/perf/bench_flows.py [--pushes 40] [--schedules 500] [--idle-s 60]
+
+An embedded node with its real engine, in processes of its own (`odf up`). A row is pushed to a root dataset; three derivative datasets follow
+each other. Measured: until the answer to the push, until a stream of the last dataset has the row, until its webhook is received. Of that time
+the jobs of the four datasets are engine and commit; the rest is waiting: relays, the scheduler, the queue.
+Bare: the same four steps by hand, one push and three pulls, each waited for, on a node without flows.
+CPU is that of all processes of the node, over some time in which nothing happens, without schedules and with many; lateness is
+how long after its time a scheduled run has started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+
+from tests.support.node_process import NodeProcess, node_process
+
+ROOT = """
+kind: DatasetSnapshot
+version: 1
+content:
+  name: readings
+  kind: Root
+  metadata:
+  - kind: AddPushSource
+    sourceName: default
+    read:
+      kind: NdJson
+      schema: {fields: [{name: event_time, type: Timestamp}, {name: city, type: String}]}
+    merge: {kind: Append}
+"""
+DERIVED = """
+kind: DatasetSnapshot
+version: 1
+content:
+  name: %s
+  kind: Derivative
+  metadata:
+  - kind: SetTransform
+    inputs: [{datasetRef: %s}]
+    transform: {kind: Sql, engine: spark, query: "SELECT event_time, city FROM %s WHERE city <> ''"}
+"""
+POLLED = """
+kind: DatasetSnapshot
+version: 1
+content:
+  name: polled-%s
+  kind: Root
+  metadata:
+  - kind: SetPollingSource
+    fetch: {kind: FilesGlob, path: '%s/*.ndjson'}
+    read:
+      kind: NdJson
+      schema: {fields: [{name: event_time, type: Timestamp}, {name: city, type: String}]}
+    merge: {kind: Append}
+"""
+CHAIN = ("first", "second", "third")
+WARM_UP = 5
+
+
+@contextmanager
+def receiver() -> Iterator[tuple[str, dict[str, float]]]:
+    """A receiver of webhooks, and when the head of each delivery came."""
+    received: dict[str, float] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            received[body["data"]["newHead"]] = time.monotonic()
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"127.0.0.1:{server.server_port}", received
+    server.shutdown()
+
+
+class LastRows:
+    """A stream of the last dataset: when each row came, and in which block."""
+
+    def __init__(self, node: NodeProcess) -> None:
+        self._node = node
+        self.came: dict[str, tuple[float, str]] = {}
+        self.changed = threading.Condition()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        headers = {"accept": "text/event-stream", "authorization": f"Bearer {self._node.token}"}
+        path = f"{self._node.url}/local/{CHAIN[-1]}/changes?from=now"
+        with httpx.stream("GET", path, headers=headers, timeout=None) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data: "):
+                    event = json.loads(line[6:])
+                    with self.changed:
+                        for row in event["rows"]:
+                            self.came[row["city"]] = (time.monotonic(), event["block"])
+                        self.changed.notify_all()
+
+    def wait(self, city: str) -> tuple[float, str]:
+        with self.changed:
+            assert self.changed.wait_for(lambda: city in self.came, 60), city
+            return self.came[city]
+
+
+def quantiles(name: str, seconds: list[float]) -> None:
+    ordered = sorted(seconds)
+    p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
+    print(f"{name:44} p50 {statistics.median(ordered):6.3f} s   p95 {p95:6.3f} s   n {len(ordered)}")
+
+
+def row(city: str) -> list[dict[str, object]]:
+    return [{"event_time": "2026-01-01T00:00:00Z", "city": city}]
+
+
+def make_chain(node: NodeProcess) -> None:
+    node.create(ROOT)
+    before = "readings"
+    for name in CHAIN:
+        node.create(DERIVED % (name, before, before))
+        before = name
+
+
+def reached(pushes: int) -> None:
+    """Push, and see it come out at the other end."""
+    with receiver() as (address, received), tempfile.TemporaryDirectory() as folder:
+        with node_process(Path(folder) / "node", "--egress-allow", address) as node:
+            make_chain(node)
+            node.push("readings", row("warm"))
+            rows = LastRows(node)
+            hook = {"url": f"http://{address}/hook"}
+            answer = node.http.post(f"/local/{CHAIN[-1]}/subscriptions", json=hook)
+            assert answer.status_code == 201, answer.text
+            answered, at_end, delivered = [], [], []
+            for number in range(pushes + WARM_UP):
+                began = time.monotonic()
+                node.push("readings", row(f"c{number}"))
+                done = time.monotonic()
+                came, block = rows.wait(f"c{number}")
+                while block not in received:
+                    time.sleep(0.002)
+                if number >= WARM_UP:
+                    answered.append(done - began)
+                    at_end.append(came - began)
+                    delivered.append(received[block] - began)
+            quantiles("push: answered", answered)
+            quantiles("push: last of three derivatives committed", at_end)
+            quantiles("push: its webhook received", delivered)
+            in_jobs = sum(_job_seconds(node, name, pushes) for name in CHAIN) + statistics.median(answered)
+            waiting = statistics.median(at_end) - in_jobs
+            print(f"{'of that: engine and commit, and waiting':44} {in_jobs:10.3f} s and {waiting:.3f} s")
+
+
+def _job_seconds(node: NodeProcess, name: str, count: int) -> float:
+    """Median of the time from the start of a run to its end."""
+    (flow,) = node.http.get(f"/local/{name}/flows").json()["flows"]
+    took = [
+        (_time(run["endedAt"]) - _time(run["startedAt"])).total_seconds()
+        for run in flow["runs"][:count]
+        if run["endedAt"]
+    ]
+    return statistics.median(took)
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text[:26].rstrip("Z") + "+00:00")
+
+
+def by_hand(pushes: int) -> None:
+    """The bare limit: the same steps, each called and waited for."""
+    with tempfile.TemporaryDirectory() as folder, node_process(Path(folder) / "node", ODF_FLOWS="false") as node:
+        make_chain(node)
+        took = []
+        for number in range(pushes + WARM_UP):
+            began = time.monotonic()
+            node.push("readings", row(f"c{number}"))
+            for name in CHAIN:
+                assert node.pull(name)["rows"] == 1
+            if number >= WARM_UP:
+                took.append(time.monotonic() - began)
+        quantiles("bare: one push and three pulls by hand", took)
+
+
+def idle(schedules: int, seconds: int) -> None:
+    """CPU of a node that waits, without schedules and with many, and how late they are."""
+    with tempfile.TemporaryDirectory() as folder:
+        arrivals = Path(folder) / "arrivals"
+        arrivals.mkdir()
+        with node_process(Path(folder) / "node", "--poll-folder", str(arrivals)) as node:
+            make_chain(node)
+            node.push("readings", row("warm"))
+            time.sleep(10)
+            print(f"{'idle: CPU of all processes':44} {_cpu(node, seconds):10.2%} of a core over {seconds} s")
+            for number in range(schedules):
+                (arrivals / str(number)).mkdir()
+                (arrivals / str(number) / "1.ndjson").write_text(json.dumps(row("x")[0]) + "\n")
+                node.create(POLLED % (number, number))
+                rule = {"trigger": {"every": "10m"}}
+                assert node.http.put(f"/local/polled-{number}/flows/poll", json=rule).status_code == 200
+            _settled(node)
+            time.sleep(600 - 10)  # until the first ones come again
+            used = _cpu(node, seconds)
+            print(f"{f'idle: CPU with {schedules} schedules of ten minutes':44} {used:10.2%} of a core")
+            late = []
+            for number in range(schedules):
+                (flow,) = node.http.get(f"/local/polled-{number}/flows").json()["flows"]
+                late += [
+                    (_time(run["startedAt"]) - _time(run["dueAt"])).total_seconds()
+                    for run in flow["runs"][:-1]
+                    if run["startedAt"]
+                ]
+            if late:
+                quantiles("scheduled runs: lateness", late)
+
+
+def _settled(node: NodeProcess) -> None:
+    """Until all first runs have ended."""
+    while any(
+        run["status"] in ("waiting", "running")
+        for flow in node.http.get("/flows").json()["flows"]
+        for run in flow["runs"]
+    ):
+        time.sleep(2)
+
+
+def _cpu(node: NodeProcess, seconds: int) -> float:
+    """Share of a core that all processes of the node use."""
+    before = _ticks(node)
+    time.sleep(seconds)
+    after = _ticks(node)
+    return sum(after[pid] - before.get(pid, 0) for pid in after) / os.sysconf("SC_CLK_TCK") / seconds
+
+
+def _ticks(node: NodeProcess) -> dict[int, int]:
+    found = {}
+    for pid in [node.process.pid, *(seen.pid for seen in node.processes())]:
+        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        found[pid] = int(stat[11]) + int(stat[12])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pushes", type=int, default=40)
+    parser.add_argument("--schedules", type=int, default=500)
+    parser.add_argument("--idle-s", type=int, default=60)
+    options = parser.parse_args()
+    print(f"load at the beginning: {os.getloadavg()[0]:.1f}")
+    reached(options.pushes)
+    by_hand(options.pushes)
+    if options.idle_s:
+        idle(options.schedules, options.idle_s)
+
+
+if __name__ == "__main__":
+    main()
