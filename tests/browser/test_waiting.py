@@ -81,7 +81,7 @@ def test_a_part_that_does_not_come_leaves_the_page(slow: tuple[World, PulsingEng
     page = world.page("ann")
     capacity.queries.maximum = 0
     page.goto("/ann/cities/-/rows?sort=city")
-    expect(page.get_by_role("status").filter(has_text="The engine did not answer.")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="The records could not be read now.")).to_be_visible()
     keep(page, "rows-away")
     assert pages.axe(page) == []
     expect(page.get_by_role("link", name="Show the records")).to_be_visible()

@@ -31,8 +31,9 @@ class ColumnClaim:
 
 @dataclass(frozen=True, slots=True)
 class FileClaims:
-    """What a file claims: its rows, the columns that it has, and those that were asked for."""
+    """What a file claims: its rows, the columns that it has, and those that were asked for. `footer_bytes` is what there was to decode."""
 
+    footer_bytes: int
     rows: int
     names: frozenset[str]
     columns: Mapping[str, ColumnClaim]
@@ -44,6 +45,9 @@ def read_claims(file: BinaryIO, columns: Iterable[str], *, footer_bytes_max: int
     footer = read_footer(data)
     with open_parquet(io.BytesIO(MAGIC + data + TAIL.pack(len(data), MAGIC))) as opened:
         schema = arrow_schema_of(opened)
+    types_of: dict[str, list[pa.DataType]] = {}
+    for field in schema:
+        types_of.setdefault(field.name, []).append(field.type)
     chunks: dict[str, list[ChunkClaim]] = {}
     shared = Counter(chunk.path for chunk in footer.groups[0].chunks) if footer.groups else Counter[str]()
     for group in footer.groups:
@@ -51,11 +55,11 @@ def read_claims(file: BinaryIO, columns: Iterable[str], *, footer_bytes_max: int
             chunks.setdefault(chunk.path, []).append(chunk)
     found = {}
     for name in columns:
-        if name not in schema.names:
-            continue
-        is_plain = schema.names.count(name) == 1 and shared[name] <= 1 and not types.is_nested(schema.field(name).type)
-        found[name] = _claim(chunks.get(name, []), schema.field(name).type) if is_plain else ColumnClaim(None, None)
-    return FileClaims(footer.rows, frozenset(schema.names), found)
+        held = types_of.get(name, [])
+        if held:
+            is_plain = len(held) == 1 and shared[name] <= 1 and not types.is_nested(held[0])
+            found[name] = _claim(chunks.get(name, []), held[0]) if is_plain else ColumnClaim(None, None)
+    return FileClaims(len(data), footer.rows, frozenset(types_of), found)
 
 
 def _claim(chunks: list[ChunkClaim], data_type: pa.DataType) -> ColumnClaim:

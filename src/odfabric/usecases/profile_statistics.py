@@ -31,6 +31,8 @@ from odfabric.usecases.repository import Repository
 
 SLICES_MAX = 50
 """Slices whose footers are read for one profile, the newest: each may be a request to an object store."""
+FOOTERS_BYTES_MAX = 128 << 10
+"""Footers that are decoded for one profile, in bytes: a thousand columns have 100 KB, which take a quarter of a second."""
 FOOTER_BYTES_MAX = 8 << 20
 """A footer above it is not decoded: its slice counts as one that tells nothing."""
 
@@ -49,7 +51,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileStatistics:
-    """`records` of all `records_total` stand in the `slices` newest slices, whose statistics were read."""
+    """`records` of all `records_total` stand in the `slices` newest slices, whose footers were read."""
 
     records: int
     records_total: int
@@ -62,8 +64,16 @@ def profile_statistics(
 ) -> ProfileStatistics:
     """Of `columns` of the schema in force, at the head. Raises NotFound, Corrupt."""
     head, state = repository.current(entry.id)
-    slices = list(islice(data_slices_down(repository.blocks(entry.id), head.hash), SLICES_MAX))
-    claims = [_claims(entry.id, each, tuple(columns), repository, known) for each in slices]
+    slices: list[DataSlice] = []
+    claims: list[FileClaims | None] = []
+    decoded = 0
+    for data in islice(data_slices_down(repository.blocks(entry.id), head.hash), SLICES_MAX):
+        found = _claims(entry.id, data, tuple(columns), repository, known)
+        slices.append(data)
+        claims.append(found)
+        decoded += found.footer_bytes if found else 0
+        if decoded > FOOTERS_BYTES_MAX:
+            break
     target = _types(state)
     return ProfileStatistics(
         records=sum(each.offset_interval.end - each.offset_interval.start + 1 for each in slices),

@@ -14,7 +14,7 @@ import pytest
 
 from odfabric.adapters.unreliable.interception import Interceptor
 from odfabric.model.account import DatasetRole
-from odfabric_api.web.routes import PAGES
+from odfabric_api.web.routes import PAGES, rows
 from tests.services.api.browsing import Browsers, text_of
 from tests.services.api.documented import ROUTES
 from tests.services.api.people import People, Scene
@@ -25,7 +25,7 @@ from tests.support.waiting import wait_until
 T = TypeVar("T")
 _OF_PAGES = {route.path for router in PAGES for route in router.routes if hasattr(route, "path")}
 PAGE_PATHS = sorted({route.path for route in ROUTES if "GET" in (route.methods or ()) and route.path in _OF_PAGES})
-ROWS = "".join(
+RECORDS = "".join(
     f'{{"event_time":"2026-01-0{day}T00:00:00Z","city":{city},"value":{value}}}\n'
     for day, city, value in ((1, '"Ulm"', "7"), (2, '"Aachen"', "null"), (3, '"Bonn"', "-5"))
 )
@@ -66,8 +66,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             working(people.node),
             found.client(people.bearer("ann")["authorization"].removeprefix("Bearer ")) as client,
         ):
-            for rows in (ROWS, ROWS.replace("2026-01", "2026-02")):
-                assert client.post("/ann/cities/ingest", content=rows).status_code == 200
+            for records in (RECORDS, RECORDS.replace("2026-01", "2026-02")):
+                assert client.post("/ann/cities/ingest", content=records).status_code == 200
         yield World(Browsers(people, found), scene, engine)
 
 
@@ -115,6 +115,26 @@ def test_filtered_and_sorted_records_follow_the_page(world: World, ann: httpx.Cl
         )
         assert '<noscript><meta http-equiv="refresh"' in found.text
     assert world.engine.held == 0
+
+
+def test_a_large_state_follows_the_page(world: World, ann: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "As of block" in text_of(ann.get("/ann/cities/-/rows?view=state"))
+    monkeypatch.setattr(rows, "STATE_CELLS_AT_ONCE_MAX", 1)
+    first = ann.get("/ann/cities/-/rows?view=state")
+    assert "Show the records" in text_of(first)
+    assert "As of block" not in text_of(first)
+    assert "As of block" in text_of(ann.get("/ann/cities/-/rows?view=state&wait=true"))
+
+
+def test_only_some_columns_are_shown_at_once(world: World, ann: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "COLUMNS_SHOWN", 2)
+    for view, columns in (("changelog", ["offset", "op", "system_time"]), ("state", ["event_time", "city", "value"])):
+        first = ann.get(f"/ann/cities/-/rows?view={view}")
+        assert re.findall(r'<th scope="col">(\w+)</th>', first.text) == columns[:2]
+        assert "More columns" in text_of(first)
+        second = ann.get(f"/ann/cities/-/rows?view={view}&columns=2")
+        assert re.findall(r'<th scope="col">(\w+)</th>', second.text)[0] == columns[2]
+    assert "Aachen" in text_of(ann.get("/ann/cities/-/rows?columns=4"))
 
 
 def test_the_profile_says_what_the_files_say_until_it_is_computed(world: World, ann: httpx.Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from anyio import to_thread
@@ -29,9 +30,21 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 PAGE_ROWS = 50
 COLUMNS_SHOWN = 40
+STATE_CELLS_AT_ONCE_MAX = 500_000
+"""Values of a changelog whose state is read while the reader waits; a larger one follows the page."""
 PROFILED_MAX = 100
 """Columns of one profile."""
 _Found = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A query for records: those after the first `skip`, of columns from number `first` on."""
+
+    sql: str
+    skip: int
+    first: int
+    listener: ProgressListener
 
 
 @router.get("/{account}/{dataset}/-/rows")
@@ -60,9 +73,11 @@ async def get_rows(
 
     def find(about: DatasetDescription, listener: ProgressListener) -> _Found:
         if view == "state":
-            return _state(request, entry, block=block, skip=skip)
+            if not wait and about.rows * len(about.columns) > STATE_CELLS_AT_ONCE_MAX:
+                return {"waiting": True}
+            return _state(request, entry, about, block=block, skip=skip, first=columns)
         if not is_asked_for:
-            return _changelog(request, entry, about, skip=skip)
+            return _changelog(request, entry, about, skip=skip, first=columns)
         filter_ = RowFilter(column, _type_of(about, column), operator, value) if column else None
         if operator not in COMPARED:
             raise InvalidRequest(f"unknown operator {operator!r}", hint=f"one of {', '.join(COMPARED)}")
@@ -70,7 +85,7 @@ async def get_rows(
         if not wait:
             return {"waiting": True}
         sql = rows_query(str(entry.alias), filter_, order)
-        return _filtered(request, caller, about, sql, skip=skip, listener=listener)
+        return _filtered(request, caller, about, _Asked(sql=sql, skip=skip, first=columns, listener=listener))
 
     def values(about: DatasetDescription, listener: ProgressListener) -> _Found:
         shown = {
@@ -78,6 +93,7 @@ async def get_rows(
             "rows": [],
             "total": 0,
             "operation_at": None,
+            "has_more_columns": False,
             "sql": None,
             "refusal": None,
             "waiting": False,
@@ -168,42 +184,49 @@ def _type_of(about: DatasetDescription, column: str) -> str:
     return found
 
 
-def _changelog(request: Request, entry: CatalogEntry, about: DatasetDescription, *, skip: int) -> _Found:
-    asked = ReadTail(skip=skip, limit=PAGE_ROWS, data_format="JsonAoA", schema_format=None)
+def _changelog(request: Request, entry: CatalogEntry, about: DatasetDescription, *, skip: int, first: int) -> _Found:
+    """Of the columns from number `first` on; the others are not read."""
+    names = [each.name for each in about.columns]
+    shown = frozenset(names[first : first + COLUMNS_SHOWN])
+    asked = ReadTail(skip=skip, limit=PAGE_ROWS, data_format="JsonAoA", schema_format=None, columns=shown)
     rows = node_of(request).tail(entry, asked)["data"]
     assert isinstance(rows, list)
-    names = [each.name for each in about.columns]
-    return {"names": names, "rows": rows[::-1], "total": about.rows, "operation_at": _operation_at(about, names)}
+    return {**_columns(about, names, first), "rows": rows[::-1], "total": about.rows}
 
 
-def _filtered(
-    request: Request, caller: Subject, about: DatasetDescription, sql: str, *, skip: int, listener: ProgressListener
-) -> _Found:
-    answer = ask(request, caller, sql, skip=skip, limit=PAGE_ROWS + 1, listener=listener)
-    rows, names = answer["rows"], answer["names"]
-    # How many there are in all is not counted: that would read everything for each page.
-    total = skip + len(rows)
+def _filtered(request: Request, caller: Subject, about: DatasetDescription, asked: _Asked) -> _Found:
+    answer = ask(request, caller, asked.sql, skip=asked.skip, limit=PAGE_ROWS + 1, listener=asked.listener)
+    rows = answer["rows"]
     return {
-        "names": names,
-        "rows": rows[:PAGE_ROWS],
-        "total": total,
-        "operation_at": _operation_at(about, names),
-        "sql": sql,
+        **_columns(about, answer["names"], asked.first),
+        "rows": _cut(rows[:PAGE_ROWS], asked.first),
+        # How many there are in all is not counted: that would read everything for each page.
+        "total": asked.skip + len(rows),
+        "sql": asked.sql,
     }
 
 
-def _operation_at(about: DatasetDescription, names: list[str]) -> int | None:
+def _columns(about: DatasetDescription, names: list[str], first: int) -> _Found:
+    """The columns that are shown, which of them has operations, and whether there are more."""
+    shown = names[first : first + COLUMNS_SHOWN]
     operation = about.state.vocabulary.operation_type
-    return names.index(operation) if operation in names else None
+    operation_at = shown.index(operation) if operation in shown else None
+    return {"names": shown, "operation_at": operation_at, "has_more_columns": len(names) > first + COLUMNS_SHOWN}
 
 
-def _state(request: Request, entry: CatalogEntry, *, block: str, skip: int) -> _Found:
+def _cut(rows: list[list[Any]], first: int) -> list[list[Any]]:
+    return [row[first : first + COLUMNS_SHOWN] for row in rows]
+
+
+def _state(
+    request: Request, entry: CatalogEntry, about: DatasetDescription, *, block: str, skip: int, first: int
+) -> _Found:
     as_of = parse_multihash(block) if block else None
     asked = ReadState(as_of_block=as_of, skip=skip, limit=PAGE_ROWS, data_format="JsonAoA", schema_format="OdfJson")
     answer: _Found = node_of(request).state(entry, asked)
     return {
-        "names": [field["name"] for field in answer["schema"]["fields"]],
-        "rows": answer["data"],
+        **_columns(about, [field["name"] for field in answer["schema"]["fields"]], first),
+        "rows": _cut(answer["data"], first),
         "total": answer["rows"],
         "as_of": {"block": answer["block"], "sequence": answer["sequenceNumber"], "time": answer["systemTime"]},
     }
