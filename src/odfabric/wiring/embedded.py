@@ -39,6 +39,7 @@ from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscr
 from odfabric.adapters.sql.jobs import SqlJobs
 from odfabric.adapters.sql.relations import SqlRelations
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
+from odfabric.adapters.sql.saved_queries import SqlSavedQueries
 from odfabric.adapters.sql.search import SqlSearchDocuments
 from odfabric.adapters.sql.upgrade import check_upgraded, upgrade
 from odfabric.adapters.sql.usage import SqlUsage
@@ -246,6 +247,7 @@ def _ports(
         tokens=SqlTokens(stores.database),
         invitations=SqlInvitations(stores.database),
         devices=SqlDeviceAuthorisations(stores.database),
+        saved_queries=SqlSavedQueries(stores.database),
         audit=SqlAuditLog(stores.database),
         passwords=open_passwords(settings),
         rate_limits=rate_limits,

@@ -285,6 +285,16 @@ RULES: Mapping[tuple[str, str], Rule] = {
         path={"name": _owner, "member": "spare"},
         headers=CHANGED,
     ),
+    ("GET", "/accounts/me/queries"): rule(SIGNED_IN, MANAGE_OWN),
+    ("POST", "/accounts/me/queries"): rule(
+        *(SIGNED_IN, MANAGE_OWN), status=400, code="invalid-request", json={"name": "x", "sql": ""}
+    ),
+    **{
+        (method, "/accounts/me/queries/{query_id}"): rule(
+            *(SIGNED_IN, MANAGE_OWN), status=404, code="not-found", path={"query_id": ANY_ID}, **given
+        )
+        for method, given in (("GET", {}), ("PATCH", {"json": {"name": "x"}}), ("DELETE", {}))
+    },
     ("POST", "/tokens"): Rule(needs=(SIGNED_IN, MANAGE_OWN), allowed=(INVALID,), json={"name": "x", "scopes": []}),
     ("GET", "/tokens"): rule(SIGNED_IN, MANAGE_OWN),
     ("POST", "/tokens/inspect"): rule(SIGNED_IN, status=400, code="invalid-request", json={"token": "nonsense"}),
@@ -392,6 +402,12 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/-/datasets.atom"): rule(ANYBODY),
     ("GET", "/-/sql"): rule(ANYBODY),
     ("POST", "/-/sql"): rule(ANYBODY, status=400, code="invalid-query", **form(query="select nothing")),
+    ("POST", "/-/sql/saved"): rule(
+        *(SIGNED_IN, MANAGE_OWN), status=400, code="invalid-request", **form(name="x", query="")
+    ),
+    ("POST", "/-/sql/saved/{query_id}"): rule(
+        *(SIGNED_IN, MANAGE_OWN), status=404, code="not-found", path={"query_id": ANY_ID}, **form(action="delete")
+    ),
     ("GET", "/{account}"): Rule(needs=(ANYBODY,), allowed=((200, ""), MISSING)),
     ("GET", "/{account}/{dataset}"): rule(READ),
     ("GET", "/{account}/{dataset}/-/rows"): rule(READ),

@@ -39,6 +39,7 @@ from odfabric_api.routes import (
     oidc,
     platform,
     query,
+    saved_queries,
     sign_in,
     state,
     subscriptions,
@@ -57,7 +58,7 @@ ROUTERS = (
     *(
         module.router
         for module in (
-            *(system, platform, sign_in, oidc, accounts, tokens, admin, datasets, jobs, query),
+            *(system, platform, sign_in, oidc, accounts, saved_queries, tokens, admin, datasets, jobs, query),
             *(data, state, transfer, subscriptions, cursors, collaborators),
         )
     ),

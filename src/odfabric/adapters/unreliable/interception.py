@@ -29,6 +29,7 @@ from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.outbox import Outbox
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
 from odfabric.ports.removed_datasets import RemovedDatasets
+from odfabric.ports.saved_queries import SavedQueries
 from odfabric.ports.sealing import KeyRotation, SealedStore
 from odfabric.ports.search_documents import SearchDocuments
 from odfabric.ports.state_index import StateIndex
@@ -77,6 +78,10 @@ CHAINS = PortCalls(
 )
 CATALOG = PortCalls(reads={name: f"catalog.{name}" for name in ("by_id", "by_alias", "page", "found", "facets")})
 SEARCH_DOCUMENTS = PortCalls(effects={"put": "search.put"}, reads={"behind": "search.behind"})
+SAVED_QUERIES = PortCalls(
+    effects={"create": "saved_query.create", "change": "saved_query.change", "delete": "saved_query.delete"},
+    reads={"get": "saved_query.get", "of_account": "saved_query.of_account"},
+)
 OBJECTS = PortCalls(
     effects={
         "put_bytes": "put",
@@ -283,6 +288,10 @@ class Interceptor(ABC):
     def devices(self, port: DeviceAuthorisations) -> DeviceAuthorisations:
         """Devices that wait for a person."""
         return self.wrap(port, DEVICES)
+
+    def saved_queries(self, port: SavedQueries) -> SavedQueries:
+        """Saved queries."""
+        return self.wrap(port, SAVED_QUERIES)
 
     def audit_log(self, port: AuditLog) -> AuditLog:
         """The audit log."""
