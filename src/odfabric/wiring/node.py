@@ -305,7 +305,15 @@ class Node:
     def enqueue_verify(self, entry: CatalogEntry, options: VerifyOptions, *, by: Subject | None = None) -> Job:
         """Queue a verification."""
         ports, subject = self.ports, by or self.operator
-        job = enqueue_verify(entry, options, subject=subject, jobs=ports.jobs, clock=ports.clock, entropy=ports.entropy)
+        job = enqueue_verify(
+            entry,
+            options,
+            head=self.head(entry).hash,
+            subject=subject,
+            jobs=ports.jobs,
+            clock=ports.clock,
+            entropy=ports.entropy,
+        )
         ports.signals.send(Topic.JOBS)
         return job
 

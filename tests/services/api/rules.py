@@ -416,6 +416,9 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/{account}/{dataset}/-/blocks/{block}"): rule(
         READ, status=404, code="not-found", path={"block": ANY_HASH}
     ),
+    ("POST", "/{account}/{dataset}/-/blocks/{block}/verify"): rule(
+        FOLLOW, status=404, code="not-found", path={"block": ANY_HASH}, **form()
+    ),
     ("GET", "/{account}/{dataset}/-/compare"): rule(
         READ, status=404, code="not-found", params={"older": ANY_HASH, "newer": ANY_HASH}
     ),
