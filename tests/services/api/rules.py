@@ -326,6 +326,9 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/query"): rule(ANYBODY, status=400, code="invalid-query", params={"query": "select nothing"}),
     ("POST", "/query"): rule(ANYBODY, status=400, code="invalid-query", json={"query": "select nothing"}),
     # Datasets, by their names.
+    ("PUT", "/{account}/{dataset}/name"): rule(
+        OnDataset(Action.DELETE), status=400, code="invalid-name", json={"name": "no such name!"}
+    ),
     ("PUT", "/{account}/{dataset}/transform"): rule(
         WRITE, status=422, code="invalid-manifest", body=_manifest(DERIVED), headers=TYPES
     ),
@@ -546,6 +549,9 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ),
     ("POST", "/{account}/{dataset}/-/info"): rule(
         WRITE, status=400, code="invalid-request", **form(license_short="X", license_url="none")
+    ),
+    ("POST", "/{account}/{dataset}/-/name"): rule(
+        OnDataset(Action.DELETE), status=400, code="invalid-name", **form(name="no such name!")
     ),
     ("POST", "/{account}/{dataset}/-/delete"): rule(
         OnDataset(Action.DELETE), status=400, code="invalid-request", **form(confirm="another/name")

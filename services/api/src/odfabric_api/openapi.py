@@ -20,6 +20,7 @@ from odfabric_api.routes import (
     admin,
     collaborators,
     cursors,
+    datasets,
     jobs,
     platform,
     query,
@@ -31,6 +32,7 @@ from odfabric_api.routes import (
 from odfabric_api.schemas import Problem
 
 BODY_MODELS: tuple[type[JsonModel], ...] = (
+    datasets.NameBody,
     jobs.PullBody,
     jobs.VerifyBody,
     query.QueryBody,

@@ -39,6 +39,7 @@ _CALLS: Mapping[str, str] = {
     "chain.append": "the commit: head, index, idempotency records and outbox message in one transaction",
     "chain.adopt": "taking a chain of the object store back into the database, in one transaction",
     "chain.remove": "deleting a dataset",
+    "chain.rename": "giving a dataset another name",
     "job.enqueue": "queueing a job",
     "job.lease": "looking for a job and taking it",
     "job.heartbeat": "prolonging the lease of a job with its progress",

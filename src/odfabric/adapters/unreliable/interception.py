@@ -73,7 +73,7 @@ class PortCalls:
 
 
 CHAINS = PortCalls(
-    effects={"append": "chain.append", "adopt": "chain.adopt", "remove": "chain.remove"},
+    effects={"append": "chain.append", "adopt": "chain.adopt", "remove": "chain.remove", "rename": "chain.rename"},
     reads={name: f"chain.{name}" for name in ("head", "contains", "row", "rows_down", "idempotency", "commit_of_job")},
 )
 CATALOG = PortCalls(reads={name: f"catalog.{name}" for name in ("by_id", "by_alias", "page", "found", "facets")})
