@@ -157,6 +157,7 @@ class Settings(BaseSettings):
         600.0, gt=0, description="How long the link works by which `odf up` opens the console without a password"
     )
     tokens_per_account_max: int = Field(1000, ge=1, description="Access tokens of one account that are not revoked")
+    saved_queries_per_account_max: int = Field(200, ge=1, description="Saved queries of one account")
     collaborators_max: int = Field(1000, ge=1, description="Accounts with a role on one dataset")
     members_max: int = Field(1000, ge=1, description="Members of one organisation")
     organisations_per_account_max: int = Field(100, ge=1, description="Organisations of which one account is a member")

@@ -77,9 +77,13 @@ def measured(label: str, act: Callable[[], object], repeats: int = REPEATS) -> N
         act()
         wall.append((time.perf_counter() - started) * 1000)
         busy.append((time.process_time() - worked) * 1000)
-    late = statistics.quantiles(wall[1:], n=20)[-1]
-    shown = (wall[0], statistics.median(wall[1:]), late, statistics.median(busy[1:]))
+    shown = (*percentiles(wall), statistics.median(busy[1:]))
     print(f"{label:<48}" + "".join(f"{each:9.1f}" for each in shown), flush=True)
+
+
+def percentiles(taken: list[float]) -> tuple[float, float, float]:
+    """The first, and p50 and p95 of the others."""
+    return taken[0], statistics.median(taken[1:]), statistics.quantiles(taken[1:], n=20)[-1]
 
 
 def timed(label: str, act: Callable[[], object]) -> None:

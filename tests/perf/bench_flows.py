@@ -140,32 +140,34 @@ def make_chain(node: NodeProcess) -> None:
 
 def reached(pushes: int) -> None:
     """Push, and see it come out at the other end."""
-    with receiver() as (address, received), tempfile.TemporaryDirectory() as folder:
-        with node_process(Path(folder) / "node", "--egress-allow", address) as node:
-            make_chain(node)
-            node.push("readings", row("warm"))
-            rows = LastRows(node)
-            hook = {"url": f"http://{address}/hook"}
-            answer = node.http.post(f"/local/{CHAIN[-1]}/subscriptions", json=hook)
-            assert answer.status_code == 201, answer.text
-            answered, at_end, delivered = [], [], []
-            for number in range(pushes + WARM_UP):
-                began = time.monotonic()
-                node.push("readings", row(f"c{number}"))
-                done = time.monotonic()
-                came, block = rows.wait(f"c{number}")
-                while block not in received:
-                    time.sleep(0.002)
-                if number >= WARM_UP:
-                    answered.append(done - began)
-                    at_end.append(came - began)
-                    delivered.append(received[block] - began)
-            quantiles("push: answered", answered)
-            quantiles("push: last of three derivatives committed", at_end)
-            quantiles("push: its webhook received", delivered)
-            in_jobs = sum(_job_seconds(node, name, pushes) for name in CHAIN) + statistics.median(answered)
-            waiting = statistics.median(at_end) - in_jobs
-            print(f"{'of that: engine and commit, and waiting':44} {in_jobs:10.3f} s and {waiting:.3f} s")
+    with (
+        receiver() as (address, received),
+        tempfile.TemporaryDirectory() as folder,
+        node_process(Path(folder) / "node", "--egress-allow", address) as node,
+    ):
+        make_chain(node)
+        node.push("readings", row("warm"))
+        rows = LastRows(node)
+        answer = node.http.post(f"/local/{CHAIN[-1]}/subscriptions", json={"url": f"http://{address}/hook"})
+        assert answer.status_code == 201, answer.text
+        answered, at_end, delivered = [], [], []
+        for number in range(pushes + WARM_UP):
+            began = time.monotonic()
+            node.push("readings", row(f"c{number}"))
+            done = time.monotonic()
+            came, block = rows.wait(f"c{number}")
+            while block not in received:
+                time.sleep(0.002)
+            if number >= WARM_UP:
+                answered.append(done - began)
+                at_end.append(came - began)
+                delivered.append(received[block] - began)
+        quantiles("push: answered", answered)
+        quantiles("push: last of three derivatives committed", at_end)
+        quantiles("push: its webhook received", delivered)
+        in_jobs = sum(_job_seconds(node, name, pushes) for name in CHAIN) + statistics.median(answered)
+        waiting = statistics.median(at_end) - in_jobs
+        print(f"{'of that: engine and commit, and waiting':44} {in_jobs:10.3f} s and {waiting:.3f} s")
 
 
 def _job_seconds(node: NodeProcess, name: str, count: int) -> float:

@@ -9,6 +9,7 @@ from odfabric.adapters.memory.chains import MemoryChains
 from odfabric.adapters.memory.credentials import MemoryDeviceAuthorisations, MemoryInvitations, MemoryTokens
 from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
 from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
+from odfabric.adapters.memory.saved_queries import MemorySavedQueries
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.adapters.sql.accounts import SqlAccounts
 from odfabric.adapters.sql.audit import SqlAuditLog
@@ -19,6 +20,7 @@ from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
 from odfabric.adapters.sql.relations import SqlRelations
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
+from odfabric.adapters.sql.saved_queries import SqlSavedQueries
 from odfabric.adapters.sql.search import SqlSearchDocuments
 from odfabric.testing.conformance.examples import StoragePorts
 from odfabric.testing.conformance.people import PeoplePorts
@@ -41,6 +43,7 @@ def in_memory(store: MemoryStore) -> PeoplePorts:
         tokens=MemoryTokens(store),
         invitations=MemoryInvitations(store),
         devices=MemoryDeviceAuthorisations(store),
+        saved_queries=MemorySavedQueries(store),
         audit=MemoryAuditLog(store),
     )
 
@@ -63,5 +66,6 @@ def in_database(database: Database, storage: StoragePorts | None = None) -> Peop
         tokens=SqlTokens(database),
         invitations=SqlInvitations(database),
         devices=SqlDeviceAuthorisations(database),
+        saved_queries=SqlSavedQueries(database),
         audit=SqlAuditLog(database),
     )

@@ -160,6 +160,9 @@ class Backend(Protocol):
     def delete(self, ref: str) -> dict[str, object]:
         """`{id, alias}` of what was deleted."""
 
+    def rename(self, ref: str, name: str) -> dict[str, object]:
+        """`{id, alias}` with the new name."""
+
 
 def source_text(path: str, *, bytes_max: int) -> tuple[str, str]:
     """Text of a file or of standard input, and what to call it in errors. Raises NotFound, InvalidRequest, LimitExceeded."""

@@ -1,4 +1,4 @@
-"""Verbs on datasets: init, add, set-transform, set-source, set-info, list, show, ingest, pull, log, tail, sql, verify, delete."""
+"""Verbs on datasets: init, add, set-transform, set-source, set-info, list, show, ingest, pull, log, tail, sql, verify, rename, delete."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ def register(app: typer.Typer) -> None:
         ("tail", tail),
         ("sql", sql),
         ("verify", verify),
+        ("rename", rename),
         ("delete", delete),
     )
     for name, verb in verbs:
@@ -331,6 +332,16 @@ def delete(
                 output.result(None, f"deleted {deleted[-1]['alias']}")
     if output.as_json:
         output.document(deleted)
+
+
+def rename(
+    context: typer.Context, ref: str = REF, name: str = typer.Argument(help="New name, without the account")
+) -> None:
+    """Give a dataset another name. Its id and history stay; derived datasets go on."""
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        renamed = backend.rename(ref, name)
+    output.result(renamed, f"renamed to {renamed['alias']}")
 
 
 def _said_of(result: Mapping[str, object]) -> str:

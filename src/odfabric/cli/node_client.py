@@ -212,6 +212,13 @@ class NodeBackend:
         self.connection.send("DELETE", f"/datasets/{quote(dataset_id)}")
         return {"id": dataset_id, "alias": alias}
 
+    def rename(self, ref: str, name: str) -> dict[str, object]:
+        """Rename a dataset."""
+        found = self.connection.json("PUT", f"{self._path(ref)}/name", json={"name": name})
+        owner = found["owner"]
+        assert isinstance(owner, dict)
+        return {"id": found["id"], "alias": f"{owner['accountName']}/{found['datasetName']}"}
+
     def _send_manifest(self, method: str, path: str, placed: PlacedSnapshot) -> dict[str, object]:
         """Send one manifest of a file; what is wrong with its query is told of the file."""
         from odfabric.formats.manifest_yaml import snapshot_to_manifest

@@ -39,6 +39,7 @@ from odfabric.usecases.read_tail import ReadTail
 from odfabric.usecases.set_info import info_events
 from odfabric.usecases.verify_dataset import VerifyOptions
 from odfabric.wiring import Node
+from odfabric.wiring.renaming import rename
 
 READ_BYTES = 1 << 20
 
@@ -217,6 +218,11 @@ class WorkspaceBackend:
         """Delete a dataset."""
         entry = self._resolve(ref)
         self._node.delete(entry)
+        return {"id": str(entry.id), "alias": str(entry.alias)}
+
+    def rename(self, ref: str, name: str) -> dict[str, object]:
+        """Rename a dataset."""
+        entry = rename(self._node, self._resolve(ref), name)
         return {"id": str(entry.id), "alias": str(entry.alias)}
 
     def _follow(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from enum import Enum
@@ -104,8 +105,8 @@ def _has_non_finite(array: pa.Array) -> bool:
 
 
 def _check_names(names: list[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise InvalidRequest(
                 f"Two columns are named `{name}`", hint="give one an alias, or ask for the data format JsonAoA"
             )

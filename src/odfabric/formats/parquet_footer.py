@@ -7,17 +7,19 @@ or histograms of a wrong size. Invariant: total for any bytes: a Footer or Inval
 
 from __future__ import annotations
 
+import io
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
-from odfabric.errors import InvalidData
+from odfabric.errors import InvalidData, LimitExceeded
 from odfabric.formats.thrift_compact import CompactReader, NeedsMore, Struct, Value
 
 ValueT = TypeVar("ValueT", int, bytes, "list[Value]", "Struct")
 
 MAGIC = b"PAR1"
+NOT_PARQUET = "Not a readable Parquet file: it does not begin and end as one"
 TAIL = struct.Struct("<I4s")
 """The end of a file: the size of its footer, and `MAGIC`."""
 
@@ -85,6 +87,20 @@ class Footer:
     rows: int
     groups: tuple[GroupClaim, ...]
     created_by: str
+
+
+def footer_bytes(file: BinaryIO, *, bytes_max: int) -> bytes:
+    """The footer of a file that can be sought and ends as one of Parquet. Raises InvalidData, LimitExceeded."""
+    length = file.seek(0, io.SEEK_END)
+    file.seek(max(0, length - TAIL.size))
+    end = file.read(TAIL.size)
+    size, magic = TAIL.unpack(end) if len(end) == TAIL.size else (0, b"")
+    if magic != MAGIC or size + TAIL.size + len(MAGIC) > length:
+        raise InvalidData(NOT_PARQUET)
+    if size > bytes_max:
+        raise LimitExceeded("The footer is too large", limit="parquet_footer_bytes_max", maximum=bytes_max)
+    file.seek(length - TAIL.size - size)
+    return file.read(size)
 
 
 def read_footer(data: bytes) -> Footer:

@@ -8,7 +8,8 @@ says (`formats.slice_check`). Source: specification facts, "Data slices"; RULING
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -166,20 +167,26 @@ class SliceReader:
             for batch in batches_of(self._file, schema.names, row_groups=groups, bytes_max=bytes_max):
                 yield batch.cast(schema)
 
-    def rows_at(self, *, skip: int, limit: int) -> pa.Table:
-        """At most `limit` rows after the first `skip`, reading no row group that has none of them. Raises InvalidData."""
+    def rows_at(self, *, skip: int, limit: int, columns: Collection[str] | None = None) -> pa.Table:
+        """At most `limit` rows after the first `skip`, reading no row group that has none of them, nor other columns. Raises InvalidData."""
+        names = self.schema.names
+        places = [place for place, name in enumerate(names) if columns is None or name in columns]
+        schema = pa.schema([self.schema.field(place) for place in places])
+        # Arrow takes a name with a dot for a member of a struct, too.
+        read = None if columns is None or any("." in name for name in names) else schema.names
         end = min(skip + limit, self.rows)
         groups, first_row = self._row_groups(skip, end)
         taken: list[pa.RecordBatch] = []
         position = first_row
-        for batch in batches_of(self._file, row_groups=groups) if groups else ():
+        for batch in batches_of(self._file, read, row_groups=groups) if groups else ():
             start = max(skip - position, 0)
             if start < batch.num_rows:
-                taken.append(batch.slice(start, min(end - position, batch.num_rows) - start).cast(self.schema))
+                piece = batch.slice(start, min(end - position, batch.num_rows) - start)
+                taken.append((piece.select(places) if read is None else piece).cast(schema))
             position += batch.num_rows
             if position >= end:
                 break
-        return pa.Table.from_batches(taken, schema=self.schema)
+        return pa.Table.from_batches(taken, schema=schema)
 
     def _row_groups(self, begin: int, end: int) -> tuple[list[int], int]:
         """The row groups that hold rows of `[begin, end)`, and the position of their first row."""
@@ -203,10 +210,11 @@ def open_slice(source: Source, vocabulary: DatasetVocabulary) -> Iterator[SliceR
 
 
 def _column_problems(schema: pa.Schema, vocabulary: DatasetVocabulary) -> Iterator[tuple[str, str]]:
-    for name in sorted({name for name in schema.names if schema.names.count(name) > 1}):
+    counted = Counter(schema.names)
+    for name in sorted(name for name, count in counted.items() if count > 1):
         yield f"The slice has several columns `{name}`", name
     for name, data_type in ((vocabulary.offset, OFFSET_TYPE), (vocabulary.operation_type, OPERATION_TYPE)):
-        if name not in schema.names:
+        if name not in counted:
             yield f"The slice has no column `{name}`", name
         elif schema.field(name).type != data_type:
             yield f"Column `{name}` is {schema.field(name).type}, not an integer", name

@@ -41,6 +41,7 @@ class AuditKind(Enum):
     DEVICE_DECIDED = "device.decided"
     DATASET_CREATED = "dataset.created"
     DATASET_DELETED = "dataset.deleted"
+    DATASET_RENAMED = "dataset.renamed"
     HEAD_MOVED = "head.moved"
     SUBSCRIPTION_CREATED = "subscription.created"
     SUBSCRIPTION_DELETED = "subscription.deleted"

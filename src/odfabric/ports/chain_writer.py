@@ -15,7 +15,7 @@ from odfabric.model.commit import (
     IdempotencyRecord,
     OutboxMessage,
 )
-from odfabric.model.identity import DatasetId
+from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.ports.chain_reader import ChainReader
 
@@ -73,6 +73,13 @@ class ChainWriter(ChainReader, Protocol):
 
         Objects stay for the collector, deliveries that are still pending are dropped, marks of jobs stay.
         Raises HeadMoved, NotFound, Determinate, Indeterminate like `append`.
+        """
+
+    def rename(self, dataset: DatasetId, *, alias: DatasetAlias, audit: Sequence[AuditEntry] = ()) -> None:
+        """Give the dataset another alias; its id, chain and rights stay. What it is searched by is forgotten, to be derived again.
+
+        Raises NotFound, AlreadyExists for an alias that another dataset has, InvalidRequest where nodes share heads, whose
+        names others have claimed; Determinate, Indeterminate.
         """
 
 

@@ -58,7 +58,7 @@ class ObjectStore(Protocol):
         """The whole object. Raises NotFound; LimitExceeded if larger than `size_max` bytes."""
 
     def open(self, key: str) -> BinaryIO:
-        """A stream over the object, to be closed by the caller. Raises NotFound."""
+        """A stream over the object that can be sought, to be closed by the caller. Raises NotFound."""
 
     def stat(self, key: str) -> ObjectStat | None:
         """Size and time, or None if absent."""

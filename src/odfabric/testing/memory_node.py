@@ -27,6 +27,7 @@ from odfabric.adapters.memory.passwords import QuickPasswords
 from odfabric.adapters.memory.polling_files import MemoryPollingFiles
 from odfabric.adapters.memory.rate_limits import MemoryRateLimits
 from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
+from odfabric.adapters.memory.saved_queries import MemorySavedQueries
 from odfabric.adapters.memory.state_index import MemoryStateIndex
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.adapters.memory.usage import MemoryUsage
@@ -94,6 +95,7 @@ class MemoryNode:
             tokens=MemoryTokens(self.store),
             invitations=MemoryInvitations(self.store),
             devices=MemoryDeviceAuthorisations(self.store),
+            saved_queries=MemorySavedQueries(self.store),
             audit=MemoryAuditLog(self.store),
             passwords=QuickPasswords(),
             rate_limits=MemoryRateLimits(keys_max=1000, seconds=lambda: self.clock.now().epoch_ns / 1e9),
@@ -152,6 +154,7 @@ class MemoryNode:
             tokens=MemoryTokens(store),
             invitations=MemoryInvitations(store),
             devices=MemoryDeviceAuthorisations(store),
+            saved_queries=MemorySavedQueries(store),
             audit=MemoryAuditLog(store),
             usage=MemoryUsage(store),
             jobs=MemoryJobs(store),

@@ -29,7 +29,7 @@ from odfabric.formats.dataset_layout import (
 from odfabric.model.account import Grant
 from odfabric.model.audit import THE_NODE, Actor, AuditEntry, AuditKind
 from odfabric.model.commit import CatalogEntry, ChainPage, EncodedBlock, Head, IdempotencyRecord, OutboxMessage
-from odfabric.model.identity import DatasetId
+from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
 from odfabric.model.remembered import Remembered
@@ -198,6 +198,28 @@ class Commits:
             if self._chains.head(dataset) is not None:
                 raise
         self._published_at_last(dataset)
+
+    def rename(self, entry: CatalogEntry, alias: DatasetAlias, *, by: Actor = THE_NODE) -> None:
+        """Give a dataset another alias, and publish it. One that it has already is published only.
+
+        Raises AlreadyExists, NotFound, InvalidRequest, Determinate, Indeterminate.
+        """
+        if entry.alias != alias or str(entry.alias) != str(alias):
+            renamed = AuditEntry(
+                kind=AuditKind.DATASET_RENAMED,
+                actor=by,
+                at=self._now(),
+                target=str(alias),
+                dataset=entry.id,
+                detail={"oldName": str(entry.alias), "newName": str(alias)},
+            )
+            try:
+                self._chains.rename(entry.id, alias=alias, audit=[renamed])
+            except Indeterminate:
+                now = self._catalog.by_id(entry.id)
+                if now is None or str(now.alias) != str(alias):
+                    raise
+        self._published_at_last(entry.id)
 
     def publish(self, dataset: DatasetId) -> None:
         """Make `refs/head` and `info/alias` say what the database says now.

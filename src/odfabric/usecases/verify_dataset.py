@@ -450,9 +450,19 @@ def _sign(checkpoint: Path) -> bytes:
 
 
 def enqueue_verify(
-    entry: CatalogEntry, options: VerifyOptions, *, subject: Subject, jobs: Jobs, clock: Clock, entropy: Entropy
+    entry: CatalogEntry,
+    options: VerifyOptions,
+    *,
+    head: Multihash,
+    subject: Subject,
+    jobs: Jobs,
+    clock: Clock,
+    entropy: Entropy,
 ) -> Job:
-    """Queue a verification; an unfinished one that the same token asked for with the same options is that job."""
+    """Queue a verification; an unfinished one that the same token asked for with the same options is that job.
+
+    `head` is the head by now: what is verified later reaches at least up to there.
+    """
     wishes: dict[str, object] = {"dataset": str(entry.id), "data": options.data, "replay": options.replay}
     account = account_of(subject)
     asked = json.dumps([account, subject.token, wishes], sort_keys=True)
@@ -461,7 +471,7 @@ def enqueue_verify(
         kind=JobKind.VERIFY,
         account=account,
         dataset_id=entry.id,
-        request=json.dumps({**wishes, "by": by_member(subject)}, sort_keys=True),
+        request=json.dumps({**wishes, "by": by_member(subject), "head": str(head)}, sort_keys=True),
         dedup_key=f"verify/{hashlib.sha256(asked.encode()).hexdigest()}",
     )
     return jobs.enqueue(job, now=clock.now())

@@ -29,6 +29,7 @@ from odfabric.usecases.describe_dataset import (
     summarise_datasets,
 )
 from odfabric.usecases.jobs_of_subject import JobsAhead, jobs_ahead, seen_jobs
+from odfabric.usecases.profile_statistics import KnownClaims, ProfileStatistics, profile_statistics
 from odfabric.usecases.read_block import (
     Comparison,
     ReadBlock,
@@ -42,6 +43,8 @@ from odfabric.usecases.repository import Repository
 
 SUMMARIES_MAX = 20_000
 """Datasets of which a process remembers what listings say; some hundred bytes each."""
+CLAIMS_MAX = 2_000
+"""Slices of which a process remembers what their statistics say of the columns of a profile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,7 @@ class BrowseVerbs:
     exchange: Exchange
     seen_by: Callable[[Subject], Repository]
     summaries: Remembered[DatasetId, SummarisedHead] = field(default_factory=lambda: Remembered(SUMMARIES_MAX))
+    claims: KnownClaims = field(default_factory=lambda: Remembered(CLAIMS_MAX))
 
     def search(
         self, narrowed: Narrowing = EVERYTHING, *, order: Order = Order.NEWEST, skip: int = 0, limit: int, by: Subject
@@ -69,6 +73,10 @@ class BrowseVerbs:
     def describe(self, entry: CatalogEntry, *, by: Subject) -> DatasetDescription:
         """A dataset at its head. Raises NotFound, Corrupt."""
         return describe_dataset(entry, repository=self.seen_by(by), access=self.access)
+
+    def profile(self, entry: CatalogEntry, columns: Sequence[str], *, by: Subject) -> ProfileStatistics:
+        """What the statistics of its slices say of some columns. Raises NotFound, Corrupt."""
+        return profile_statistics(entry, columns, repository=self.seen_by(by), known=self.claims)
 
     def column_names(self, entry: CatalogEntry, *, by: Subject) -> list[str]:
         """Names of its columns, none before data came. Raises Corrupt."""

@@ -41,6 +41,7 @@ from odfabric.adapters.sql.flows import SqlFlows, SqlRoles
 from odfabric.adapters.sql.jobs import SqlJobs
 from odfabric.adapters.sql.relations import SqlRelations
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
+from odfabric.adapters.sql.saved_queries import SqlSavedQueries
 from odfabric.adapters.sql.search import SqlSearchDocuments
 from odfabric.adapters.sql.upgrade import check_upgraded, upgrade
 from odfabric.adapters.sql.usage import SqlUsage
@@ -254,6 +255,7 @@ def _ports(
         tokens=SqlTokens(stores.database),
         invitations=SqlInvitations(stores.database),
         devices=SqlDeviceAuthorisations(stores.database),
+        saved_queries=SqlSavedQueries(stores.database),
         audit=SqlAuditLog(stores.database),
         passwords=open_passwords(settings),
         rate_limits=rate_limits,

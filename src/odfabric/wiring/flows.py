@@ -16,6 +16,7 @@ from odfabric.model.metadata import DatasetKind
 from odfabric.ports.roles import Roles
 from odfabric.ports.signals import Signals, Topic
 from odfabric.settings import Settings
+from odfabric.usecases.access import Access
 from odfabric.usecases.flows.causes import FlowLimits, FlowPorts
 from odfabric.usecases.flows.change_flows import (
     SeenFlow,
@@ -31,6 +32,8 @@ from odfabric.usecases.flows.change_flows import (
 )
 from odfabric.usecases.flows.follow_inputs import follow_head, follow_own_change
 from odfabric.usecases.flows.run_flows import run_round, set_clocks_right
+from odfabric.usecases.repository import Repository
+from odfabric.wiring.node_ports import NodePorts
 
 _log = logging.getLogger(__name__)
 
@@ -159,3 +162,17 @@ class FlowVerbs:
             self.catch_up()
         self._held_until = Instant(now.epoch_ns + lease_ms * NANOS_PER_MILLI) if held else None
         return held
+
+
+def flow_verbs(ports: NodePorts, settings: Settings, *, repository: Repository, access: Access) -> FlowVerbs:
+    """The verbs over the ports of a node."""
+    flow_ports = FlowPorts(
+        flows=ports.flows,
+        jobs=ports.jobs,
+        repository=repository,
+        access=access,
+        clock=ports.clock,
+        entropy=ports.entropy,
+        derivatives_follow=settings.derivatives_follow,
+    )
+    return FlowVerbs(ports=flow_ports, roles=ports.roles, signals=ports.signals, settings=settings)

@@ -35,7 +35,6 @@ from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.create_dataset import create_dataset, delete_dataset
 from odfabric.usecases.deliver import DELIVERY_LEASE_MS, deliver
 from odfabric.usecases.expected_columns import ExpectedColumns
-from odfabric.usecases.flows.causes import FlowPorts
 from odfabric.usecases.job_run import LeasedRun
 from odfabric.usecases.jobs_of_subject import cancellable_job, seen_job
 from odfabric.usecases.pull_dataset import PullRequest, enqueue_pull
@@ -58,7 +57,7 @@ from odfabric.wiring.audit import AuditVerbs
 from odfabric.wiring.browsing import BrowseVerbs
 from odfabric.wiring.cursors import cursor_verbs
 from odfabric.wiring.editing import EditVerbs
-from odfabric.wiring.flows import FlowVerbs
+from odfabric.wiring.flows import flow_verbs
 from odfabric.wiring.heartbeats import heartbeats
 from odfabric.wiring.indexes import IndexVerbs
 from odfabric.wiring.metrics import metrics_text, registry_of
@@ -128,7 +127,7 @@ class Node:
         self.editing = EditVerbs(
             ports=ports, settings=settings, access=self.access, commits=self.commits, seen_by=self.seen_by
         )
-        self.flows = self._flow_verbs()
+        self.flows = flow_verbs(ports, settings, repository=self.repository, access=self.access)
         self._verbs = JobWork(
             ports=ports,
             settings=settings,
@@ -153,19 +152,6 @@ class Node:
             account=str(self.account),
             signals=ports.signals,
         )
-
-    def _flow_verbs(self) -> FlowVerbs:
-        ports = self.ports
-        flow_ports = FlowPorts(
-            flows=ports.flows,
-            jobs=ports.jobs,
-            repository=self.repository,
-            access=self.access,
-            clock=ports.clock,
-            entropy=ports.entropy,
-            derivatives_follow=self.settings.derivatives_follow,
-        )
-        return FlowVerbs(ports=flow_ports, roles=ports.roles, signals=ports.signals, settings=self.settings)
 
     def _repository(self, objects: ObjectStore) -> Repository:
         return Repository(
@@ -321,7 +307,15 @@ class Node:
     def enqueue_verify(self, entry: CatalogEntry, options: VerifyOptions, *, by: Subject | None = None) -> Job:
         """Queue a verification."""
         ports, subject = self.ports, by or self.operator
-        job = enqueue_verify(entry, options, subject=subject, jobs=ports.jobs, clock=ports.clock, entropy=ports.entropy)
+        job = enqueue_verify(
+            entry,
+            options,
+            head=self.head(entry).hash,
+            subject=subject,
+            jobs=ports.jobs,
+            clock=ports.clock,
+            entropy=ports.entropy,
+        )
         ports.signals.send(Topic.JOBS)
         return job
 

@@ -26,6 +26,7 @@ from odfabric.ports.passwords import Passwords
 from odfabric.ports.rate_limits import RateLimits
 from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.roles import Roles
+from odfabric.ports.saved_queries import SavedQueries
 from odfabric.ports.search_documents import SearchDocuments
 from odfabric.ports.signals import Signals
 from odfabric.ports.state_index import StateIndex
@@ -46,6 +47,7 @@ class NodePorts:
     tokens: Tokens
     invitations: Invitations
     devices: DeviceAuthorisations
+    saved_queries: SavedQueries
     audit: AuditLog
     passwords: Passwords
     rate_limits: RateLimits
@@ -87,6 +89,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         tokens=interceptor.tokens(ports.tokens),
         invitations=interceptor.invitations(ports.invitations),
         devices=interceptor.devices(ports.devices),
+        saved_queries=interceptor.saved_queries(ports.saved_queries),
         audit=interceptor.audit_log(ports.audit),
         passwords=ports.passwords,
         rate_limits=ports.rate_limits,

@@ -285,6 +285,16 @@ RULES: Mapping[tuple[str, str], Rule] = {
         path={"name": _owner, "member": "spare"},
         headers=CHANGED,
     ),
+    ("GET", "/accounts/me/queries"): rule(SIGNED_IN, MANAGE_OWN),
+    ("POST", "/accounts/me/queries"): rule(
+        *(SIGNED_IN, MANAGE_OWN), status=400, code="invalid-request", json={"name": "x", "sql": ""}
+    ),
+    **{
+        (method, "/accounts/me/queries/{query_id}"): rule(
+            *(SIGNED_IN, MANAGE_OWN), status=404, code="not-found", path={"query_id": ANY_ID}, **given
+        )
+        for method, given in (("GET", {}), ("PATCH", {"json": {"name": "x"}}), ("DELETE", {}))
+    },
     ("POST", "/tokens"): Rule(needs=(SIGNED_IN, MANAGE_OWN), allowed=(INVALID,), json={"name": "x", "scopes": []}),
     ("GET", "/tokens"): rule(SIGNED_IN, MANAGE_OWN),
     ("POST", "/tokens/inspect"): rule(SIGNED_IN, status=400, code="invalid-request", json={"token": "nonsense"}),
@@ -319,6 +329,9 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/query"): rule(ANYBODY, status=400, code="invalid-query", params={"query": "select nothing"}),
     ("POST", "/query"): rule(ANYBODY, status=400, code="invalid-query", json={"query": "select nothing"}),
     # Datasets, by their names.
+    ("PUT", "/{account}/{dataset}/name"): rule(
+        OnDataset(Action.DELETE), status=400, code="invalid-name", json={"name": "no such name!"}
+    ),
     ("PUT", "/{account}/{dataset}/transform"): rule(
         WRITE, status=422, code="invalid-manifest", body=_manifest(DERIVED), headers=TYPES
     ),
@@ -407,6 +420,12 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/-/datasets.atom"): rule(ANYBODY),
     ("GET", "/-/sql"): rule(ANYBODY),
     ("POST", "/-/sql"): rule(ANYBODY, status=400, code="invalid-query", **form(query="select nothing")),
+    ("POST", "/-/sql/saved"): rule(
+        *(SIGNED_IN, MANAGE_OWN), status=400, code="invalid-request", **form(name="x", query="")
+    ),
+    ("POST", "/-/sql/saved/{query_id}"): rule(
+        *(SIGNED_IN, MANAGE_OWN), status=404, code="not-found", path={"query_id": ANY_ID}, **form(action="delete")
+    ),
     ("GET", "/{account}"): Rule(needs=(ANYBODY,), allowed=((200, ""), MISSING)),
     ("GET", "/{account}/{dataset}"): rule(READ),
     ("GET", "/{account}/{dataset}/-/rows"): rule(READ),
@@ -414,6 +433,9 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/{account}/{dataset}/-/history"): rule(READ),
     ("GET", "/{account}/{dataset}/-/blocks/{block}"): rule(
         READ, status=404, code="not-found", path={"block": ANY_HASH}
+    ),
+    ("POST", "/{account}/{dataset}/-/blocks/{block}/verify"): rule(
+        FOLLOW, status=404, code="not-found", path={"block": ANY_HASH}, **form()
     ),
     ("GET", "/{account}/{dataset}/-/compare"): rule(
         READ, status=404, code="not-found", params={"older": ANY_HASH, "newer": ANY_HASH}
@@ -557,6 +579,9 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ),
     ("POST", "/{account}/{dataset}/-/info"): rule(
         WRITE, status=400, code="invalid-request", **form(license_short="X", license_url="none")
+    ),
+    ("POST", "/{account}/{dataset}/-/name"): rule(
+        OnDataset(Action.DELETE), status=400, code="invalid-name", **form(name="no such name!")
     ),
     ("POST", "/{account}/{dataset}/-/delete"): rule(
         OnDataset(Action.DELETE), status=400, code="invalid-request", **form(confirm="another/name")

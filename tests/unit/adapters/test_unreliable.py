@@ -37,6 +37,7 @@ from odfabric.ports.object_store import ObjectStore
 from odfabric.ports.outbox import Outbox
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
 from odfabric.ports.removed_datasets import RemovedDatasets
+from odfabric.ports.saved_queries import SavedQueries
 from odfabric.ports.sealing import KeyRotation, SealedStore
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 from odfabric.testing.conformance.examples import NOW, entry_of, hash_of, new_chain
@@ -65,6 +66,7 @@ NOT_CALLS = {"root", "check", "link", "is_plain"}
         (Tokens, interception.TOKENS),
         (Invitations, interception.INVITATIONS),
         (DeviceAuthorisations, interception.DEVICES),
+        (SavedQueries, interception.SAVED_QUERIES),
         (AuditLog, interception.AUDIT_LOG),
         (WebhookSender, interception.WEBHOOKS),
         (Engine, interception.ENGINE),

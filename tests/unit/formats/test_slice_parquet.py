@@ -266,6 +266,19 @@ class TestReader:
             assert reader.rows_at(skip=skip, limit=limit).equals(table.slice(skip, limit))
 
 
+@pytest.mark.parametrize("others", [("x", "y"), ("x.y", "y")])
+def test_columns_that_are_not_asked_for_are_left_out(others: tuple[str, str]) -> None:
+    rows = pa.array(range(20), pa.int64())
+    table = pa.table(
+        {"offset": rows, "op": pa.nulls(20, pa.int32()).fill_null(0), "x": rows, **dict.fromkeys(others, rows)}
+    )
+    file = io.BytesIO()
+    pq.write_table(table, file, row_group_size=7)
+    with open_slice(file, VOCABULARY) as reader:
+        found = reader.rows_at(skip=5, limit=3, columns={"offset", "x", "none"})
+    assert found.equals(table.select(["offset", "x"]).slice(5, 3))
+
+
 def _without_nulls(array: pa.StructArray) -> pa.StructArray:
     """The second row's members become those of the first."""
     members = [array.field(index).take([0, 0, 2]) for index in range(array.type.num_fields)]

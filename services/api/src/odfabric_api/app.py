@@ -42,6 +42,7 @@ from odfabric_api.routes import (
     oidc,
     platform,
     query,
+    saved_queries,
     sign_in,
     state,
     subscriptions,
@@ -60,7 +61,7 @@ ROUTERS = (
     *(
         module.router
         for module in (
-            *(system, platform, sign_in, oidc, accounts, tokens, admin, datasets, jobs, flows, query),
+            *(system, platform, sign_in, oidc, accounts, saved_queries, tokens, admin, datasets, jobs, flows, query),
             *(data, state, transfer, subscriptions, cursors, changes, collaborators),
         )
     ),

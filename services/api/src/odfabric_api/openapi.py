@@ -20,10 +20,12 @@ from odfabric_api.routes import (
     admin,
     collaborators,
     cursors,
+    datasets,
     flows,
     jobs,
     platform,
     query,
+    saved_queries,
     sign_in,
     subscriptions,
     tokens,
@@ -31,6 +33,7 @@ from odfabric_api.routes import (
 from odfabric_api.schemas import Problem
 
 BODY_MODELS: tuple[type[JsonModel], ...] = (
+    datasets.NameBody,
     jobs.PullBody,
     jobs.VerifyBody,
     flows.OnInputsBody,
@@ -40,6 +43,8 @@ BODY_MODELS: tuple[type[JsonModel], ...] = (
     flows.FlowChangeBody,
     flows.NewRunBody,
     query.QueryBody,
+    saved_queries.SavedQueryBody,
+    saved_queries.SavedQueryChange,
     subscriptions.SubscriptionBody,
     cursors.CursorBody,
     cursors.ClaimBody,

@@ -235,3 +235,19 @@ class RuntimeConfig(Answer):
     """Where the API is."""
 
     api_server_http_url: str
+
+
+class SavedQueryView(Answer):
+    """A saved query."""
+
+    id: str
+    name: str
+    sql: str
+    created_at: str
+    changed_at: str
+
+
+class SavedQueryList(Answer):
+    """The caller's saved queries in order of names."""
+
+    queries: list[SavedQueryView]

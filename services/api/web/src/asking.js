@@ -5,11 +5,11 @@ import { announce } from "./status.js";
 
 const ASKING = "form[data-asking]";
 
-// A file is no part of a page: the browser gets it by itself.
+// A file is no part of a page, and what is saved has a page of its own: the browser gets them by itself.
 document.addEventListener(
   "submit",
   (event) => {
-    if (event.target.matches?.(ASKING) && event.submitter?.name === "export") event.stopImmediatePropagation();
+    if (event.target.matches?.(ASKING) && isElsewhere(event.submitter)) event.stopImmediatePropagation();
   },
   { capture: true },
 );
@@ -45,6 +45,10 @@ document.addEventListener("htmx:error", ({ target, detail: { ctx } }) => {
   problem.textContent = target.dataset.away;
   ctx.target.replaceChildren(problem);
 });
+
+function isElsewhere(button) {
+  return button?.name === "export" || button?.hasAttribute("formaction");
+}
 
 function wait(form, isBusy) {
   if (!form.matches?.(ASKING)) return;

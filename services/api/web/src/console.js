@@ -4,6 +4,7 @@ import "./htmx.js";
 import "./asking.js";
 import "./confirm.js";
 import "./copy.js";
+import "./part.js";
 import "./shown.js";
 import "./theme.js";
 import "./upload.js";

@@ -24,7 +24,7 @@ from odfabric.model.commit import (
     IdempotencyRecord,
     OutboxMessage,
 )
-from odfabric.model.identity import DatasetId
+from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.ports.chain_writer import check_appendable, checked_pages
 
@@ -142,6 +142,19 @@ class MemoryChains:
                 del self._store.grants[dataset, grant.grantee]
             self._store.removed[dataset] = message.occurred_at
             self._store.outbox.append(StoredMessage(message))
+            self._store.log(*audit)
+
+    def rename(self, dataset: DatasetId, *, alias: DatasetAlias, audit: Sequence[AuditEntry] = ()) -> None:
+        """See the port."""
+        with self._store.lock:
+            stored = self._store.datasets.get(dataset)
+            if stored is None:
+                raise NotFound("dataset", str(dataset))
+            there = self._store.by_alias(alias)
+            if there is not None and there is not stored:
+                raise AlreadyExists(f"a dataset named {there.entry.alias} exists", hint="choose another name")
+            stored.entry = replace(stored.entry, alias=alias)
+            stored.document = None
             self._store.log(*audit)
 
     def _give(self, grants: Sequence[Grant]) -> None:

@@ -19,6 +19,7 @@ from odfabric.model.flow import Flow, FlowRun
 from odfabric.model.identity import AccountId, DatasetAlias, DatasetId, Name
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
+from odfabric.model.saved_query import SavedQuery
 from odfabric.model.subscription import Delivery, Subscription
 from odfabric.ports.audit import storable
 
@@ -106,6 +107,7 @@ class MemoryStore:
         self.tokens: dict[str, AccessToken] = {}
         self.invitations: dict[str, Invitation] = {}
         self.devices: dict[bytes, DeviceAuthorisation] = {}
+        self.saved_queries: dict[str, SavedQuery] = {}
         self.audit_log: list[LoggedEntry] = []
         self.audit_entries = 0
 

@@ -16,7 +16,17 @@ from odfabric.adapters.object_heads.following import LocalRows
 from odfabric.adapters.object_heads.head_refs import HeadRefs, closing_text
 from odfabric.adapters.object_heads.names import SharedNames
 from odfabric.domain.chain.references import named_objects
-from odfabric.errors import AlreadyExists, Conflict, Corrupt, Determinate, External, HeadMoved, Indeterminate, NotFound
+from odfabric.errors import (
+    AlreadyExists,
+    Conflict,
+    Corrupt,
+    Determinate,
+    External,
+    HeadMoved,
+    Indeterminate,
+    InvalidRequest,
+    NotFound,
+)
 from odfabric.formats.dataset_layout import object_key
 from odfabric.model.account import Grant
 from odfabric.model.audit import AuditEntry
@@ -30,7 +40,7 @@ from odfabric.model.commit import (
     IdempotencyRecord,
     OutboxMessage,
 )
-from odfabric.model.identity import DatasetId
+from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.ports.catalog import Catalog
 from odfabric.ports.chain_writer import ChainWriter, check_appendable, checked_pages
@@ -185,6 +195,13 @@ class ObjectHeadChains:
                 self.head(dataset)
             if audit:
                 self._intents.drop(intent.key)
+
+    def rename(self, dataset: DatasetId, *, alias: DatasetAlias, audit: Sequence[AuditEntry] = ()) -> None:
+        """See the port: never, since other nodes know the dataset by the name that was claimed for it."""
+        raise InvalidRequest(
+            "a node that shares its heads with others cannot rename datasets",
+            hint="make a dataset of the new name, and delete this one",
+        )
 
     def settle(self, intent: CommitIntent) -> None:
         """Find out what became of an intent, by trying a commit once more.

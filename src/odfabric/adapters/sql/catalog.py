@@ -66,17 +66,24 @@ class SqlCatalog:
 
 def entry_values(entry: CatalogEntry) -> dict[str, object]:
     """Columns of an entry's row."""
-    account, name = _folded(entry.alias)
     return {
         "id": entry.id,
-        "account": str(entry.alias.account or ""),
-        "name": str(entry.alias.name),
-        "account_folded": account,
-        "name_folded": name,
+        **alias_values(entry.alias),
         "kind": entry.kind.name.lower(),
         "created_at": entry.created_at,
         "sealed_key": entry.sealed_key,
         "remote_url": entry.remote_url,
+    }
+
+
+def alias_values(alias: DatasetAlias) -> dict[str, object]:
+    """Columns of a name."""
+    account, name = _folded(alias)
+    return {
+        "account": str(alias.account or ""),
+        "name": str(alias.name),
+        "account_folded": account,
+        "name_folded": name,
     }
 
 

@@ -11,16 +11,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from odfabric.adapters.sql.account_rows import hold_name
 from odfabric.adapters.sql.audit import insert_audit
-from odfabric.adapters.sql.catalog import entry_values
+from odfabric.adapters.sql.catalog import alias_values, entry_values
 from odfabric.adapters.sql.database import Database, insert_all_new, insert_new
 from odfabric.adapters.sql.deliveries import drop_subscriptions
 from odfabric.adapters.sql.jobs import hold_uncancelled
 from odfabric.adapters.sql.relations import insert_grants, remove_relations_of_dataset
 from odfabric.adapters.sql.removed_datasets import mark_removed, unmark_removed
-from odfabric.adapters.sql.tables import blocks, datasets, heads, idempotency, job_commits, outbox
+from odfabric.adapters.sql.tables import (
+    blocks,
+    datasets,
+    heads,
+    idempotency,
+    job_commits,
+    outbox,
+    search_documents,
+    search_inputs,
+    search_keywords,
+)
 from odfabric.domain.stored_bytes import stored_bytes
 from odfabric.errors import AlreadyExists, HeadMoved, NotFound
 from odfabric.model.account import Grant
@@ -34,7 +45,7 @@ from odfabric.model.commit import (
     IdempotencyRecord,
     OutboxMessage,
 )
-from odfabric.model.identity import DatasetId
+from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.multihash import Multihash
 from odfabric.ports.chain_writer import check_appendable, checked_pages
 
@@ -150,6 +161,20 @@ class SqlChains:
             mark_removed(connection, dataset, message.occurred_at)
             _send(connection, message)
             insert_audit(connection, audit)
+
+    def rename(self, dataset: DatasetId, *, alias: DatasetAlias, audit: Sequence[AuditEntry] = ()) -> None:
+        """See the port."""
+        renamed = update(datasets).where(datasets.c.id == dataset).values(**alias_values(alias))
+        try:
+            with self._database.write() as connection:
+                if connection.execute(renamed).rowcount == 0:
+                    raise NotFound("dataset", str(dataset))
+                connection.execute(delete(search_documents).where(search_documents.c.dataset_id == dataset))
+                connection.execute(delete(search_keywords).where(search_keywords.c.dataset_id == dataset))
+                connection.execute(delete(search_inputs).where(search_inputs.c.dataset_id == dataset))
+                insert_audit(connection, audit)
+        except IntegrityError:
+            raise AlreadyExists(f"a dataset named {alias} exists", hint="choose another name") from None
 
     def _pages_down(
         self, dataset: DatasetId, top: Head, start: int, event_types: frozenset[str] | None

@@ -56,7 +56,7 @@ class SearchStatements:
             wanted = wanted.join(heads, heads.c.dataset_id == datasets.c.id)
         by_document = narrowed.words or narrowed.license is not None or narrowed.may_read is not None
         if by_document or order is Order.ROWS:
-            wanted = wanted.outerjoin(search_documents, search_documents.c.dataset_id == datasets.c.id)
+            wanted = _with_documents(wanted, narrowed)
         return wanted.where(*self._conditions(narrowed))
 
     def ordered(self, wanted: Select[Any], narrowed: Narrowing, order: Order) -> Select[Any]:
@@ -89,8 +89,11 @@ class SearchStatements:
             datasets.c.kind, account, search_documents.c.license, ages.label("ages"), func.count().label("number")
         )
         rows = rows.join(heads, heads.c.dataset_id == datasets.c.id)
-        rows = rows.outerjoin(search_documents, search_documents.c.dataset_id == datasets.c.id)
-        rows = rows.where(*self._conditions(narrowed)).group_by(datasets.c.kind, "owner", "license", "ages")
+        rows = (
+            _with_documents(rows, narrowed)
+            .where(*self._conditions(narrowed))
+            .group_by(datasets.c.kind, "owner", "license", "ages")
+        )
         kinds, accounts, licenses, younger = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
         for kind, owner, license, age, number in connection.execute(rows):
             kinds[kind] += number
@@ -108,10 +111,10 @@ class SearchStatements:
         )
 
     def _keywords(self, connection: Connection, narrowed: Narrowing, limit: int) -> list[tuple[str, int]]:
-        found = self.narrowed(select(datasets.c.id), narrowed)
+        rows = select(search_keywords.c.keyword, func.count().label("number")).select_from(datasets)
         counts = (
-            select(search_keywords.c.keyword, func.count().label("number"))
-            .where(search_keywords.c.dataset_id.in_(found))
+            self.narrowed(rows, narrowed)
+            .join(search_keywords, search_keywords.c.dataset_id == datasets.c.id)
             .group_by(search_keywords.c.keyword)
             .order_by(func.count().desc(), search_keywords.c.keyword)
             .limit(limit)
@@ -196,6 +199,12 @@ class SqlSearchDocuments:
             wanted = wanted.where(heads.c.dataset_id > after)
         with self._database.read() as connection:
             return list(connection.execute(wanted).scalars())
+
+
+def _with_documents(wanted: Select[Any], narrowed: Narrowing) -> Select[Any]:
+    """Joined with documents. An outer join fixes the order in which SQLite joins, so it is one only where datasets without one count."""
+    needs_one = bool(narrowed.words) or narrowed.license is not None
+    return wanted.join(search_documents, search_documents.c.dataset_id == datasets.c.id, isouter=not needs_one)
 
 
 def _values(document: SearchDocument) -> Mapping[str, object]:

@@ -41,7 +41,7 @@ from odfabric.adapters.sql.column_types import (
     folded_text,
 )
 
-SCHEMA_REVISION = "0008"
+SCHEMA_REVISION = "0010"
 """The newest migration that this code needs."""
 
 NAME_CHARACTERS_MAX = 100
@@ -383,6 +383,18 @@ tokens = Table(
     Index(None, "account_id", "id"),
     Index(None, "expires_at"),
     Index(None, "revoked_at"),
+)
+
+saved_queries = Table(
+    "saved_queries",
+    metadata,
+    Column("id", folded_text(ID_CHARACTERS_MAX), primary_key=True),
+    _of_account(),
+    Column("name", Text, nullable=False),
+    Column("sql", Text, nullable=False),
+    Column("created_at", InstantNanos, nullable=False),
+    Column("changed_at", InstantNanos, nullable=False),
+    UniqueConstraint("account_id", "name"),
 )
 
 invitations = Table(

@@ -31,6 +31,7 @@ from odfabric.ports.outbox import Outbox
 from odfabric.ports.polling_files import PollingFiles, SourcePreparation
 from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.roles import Roles
+from odfabric.ports.saved_queries import SavedQueries
 from odfabric.ports.sealing import KeyRotation, SealedStore
 from odfabric.ports.search_documents import SearchDocuments
 from odfabric.ports.state_index import StateIndex
@@ -74,11 +75,15 @@ class PortCalls:
 
 
 CHAINS = PortCalls(
-    effects={"append": "chain.append", "adopt": "chain.adopt", "remove": "chain.remove"},
+    effects={"append": "chain.append", "adopt": "chain.adopt", "remove": "chain.remove", "rename": "chain.rename"},
     reads={name: f"chain.{name}" for name in ("head", "contains", "row", "rows_down", "idempotency", "commit_of_job")},
 )
 CATALOG = PortCalls(reads={name: f"catalog.{name}" for name in ("by_id", "by_alias", "page", "found", "facets")})
 SEARCH_DOCUMENTS = PortCalls(effects={"put": "search.put"}, reads={"behind": "search.behind"})
+SAVED_QUERIES = PortCalls(
+    effects={"create": "saved_query.create", "change": "saved_query.change", "delete": "saved_query.delete"},
+    reads={"get": "saved_query.get", "of_account": "saved_query.of_account"},
+)
 OBJECTS = PortCalls(
     effects={
         "put_bytes": "put",
@@ -313,6 +318,10 @@ class Interceptor(ABC):
     def devices(self, port: DeviceAuthorisations) -> DeviceAuthorisations:
         """Devices that wait for a person."""
         return self.wrap(port, DEVICES)
+
+    def saved_queries(self, port: SavedQueries) -> SavedQueries:
+        """Saved queries."""
+        return self.wrap(port, SAVED_QUERIES)
 
     def audit_log(self, port: AuditLog) -> AuditLog:
         """The audit log."""

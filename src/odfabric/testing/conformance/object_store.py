@@ -106,6 +106,8 @@ class ObjectStoreContract:
             assert objects.read_bytes(key, size_max=len(data)) == data
             with objects.open(key) as stream:
                 assert stream.read() == data
+                assert stream.seek(-min(8, len(data)), io.SEEK_END) == max(0, len(data) - 8)
+                assert stream.read() == data[-8:]
             stat = objects.stat(key)
             assert stat is not None
             assert stat.size == len(data)

@@ -19,6 +19,7 @@ from odfabric.model.instant import Instant
 from odfabric.ports.accounts import Accounts, Relations
 from odfabric.ports.audit import AuditLog
 from odfabric.ports.credentials import DeviceAuthorisations, Invitations, Tokens
+from odfabric.ports.saved_queries import SavedQueries
 from odfabric.testing.conformance.examples import NOW, StoragePorts
 
 ACTOR = Actor(account="did:odf:f00", name="root", token="t0", address="192.0.2.1")
@@ -34,6 +35,7 @@ class PeoplePorts:
     tokens: Tokens
     invitations: Invitations
     devices: DeviceAuthorisations
+    saved_queries: SavedQueries
     audit: AuditLog
 
     def logged(self) -> list[tuple[AuditKind, str | None]]:

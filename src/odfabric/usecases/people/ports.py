@@ -16,6 +16,7 @@ from odfabric.ports.credentials import DeviceAuthorisations, Invitations, Tokens
 from odfabric.ports.dataset_keys import DatasetKeys
 from odfabric.ports.passwords import Passwords
 from odfabric.ports.rate_limits import RateLimits
+from odfabric.ports.saved_queries import SavedQueries
 from odfabric.usecases.access import Access
 
 
@@ -30,6 +31,8 @@ class PeopleLimits:
     invitation_s: float
     opening_link_s: float
     tokens_per_account_max: int
+    saved_queries_per_account_max: int
+    query_text_bytes_max: int
     collaborators_max: int
     members_max: int
     organisations_per_account_max: int
@@ -49,6 +52,7 @@ class PeoplePorts:
     tokens: Tokens
     invitations: Invitations
     devices: DeviceAuthorisations
+    saved_queries: SavedQueries
     audit: AuditLog
     passwords: Passwords
     password_rules: PasswordRules

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import Field
 from starlette.responses import JSONResponse
 
 from odfabric.errors import NotFound
@@ -18,11 +19,13 @@ from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.multihash import Multihash
 from odfabric.usecases.set_info import info_events
 from odfabric.wiring import Node
+from odfabric.wiring.renaming import rename
 from odfabric_api import search_request
 from odfabric_api.auth import (
     Anybody,
     Caller,
     DeletableById,
+    DeletableDataset,
     Member,
     ReadableById,
     WritableDataset,
@@ -30,7 +33,7 @@ from odfabric_api.auth import (
     owner_account,
 )
 from odfabric_api.contract import check_media_type
-from odfabric_api.json_body import read_body
+from odfabric_api.json_body import JsonModel, json_body, read_body, read_json
 from odfabric_api.manifests import manifest_text, named, one_snapshot, own_snapshot
 from odfabric_api.preconditions import IF_MATCH, check_page_limit, header_parameters, if_match_of, media_type_of
 from odfabric_api.schemas import (
@@ -55,6 +58,13 @@ YAML_MEDIA_TYPES = (
     "text/plain",
 )
 PAGE_ROWS_DEFAULT = 100
+
+
+class NameBody(JsonModel):
+    """Another name in the same account."""
+
+    name: str = Field(max_length=100)
+
 
 _MANIFEST_BODY: dict[str, Any] = {
     "requestBody": {
@@ -128,6 +138,10 @@ def list_datasets(
 @router.get("/datasets/{dataset_id}", summary="Find a dataset by id", responses=answers(DatasetFound, text="Its names"))
 def find_dataset(request: Request, entry: ReadableById) -> Response:
     """Its owner and name."""
+    return _found(request, entry)
+
+
+def _found(request: Request, entry: CatalogEntry) -> Response:
     account = owner_account(request, entry)
     owner = {"accountName": str(entry.alias.account), "accountId": str(account.id) if account else None}
     return JSONResponse({"id": str(entry.id), "owner": owner, "datasetName": str(entry.alias.name)})
@@ -144,6 +158,20 @@ def delete_dataset(request: Request, entry: DeletableById, caller: Caller) -> Re
     """With `If-Match` only if the head is that block. An input of other datasets is kept: 409 with their names in `usedBy`."""
     node_of(request).delete(entry, by=caller, if_match=if_match_of(request))
     return Response(status_code=204)
+
+
+@router.put(
+    "/{account}/{dataset}/name",
+    summary="Rename a dataset",
+    responses=answers(DatasetFound, text="Its names"),
+    openapi_extra=json_body(NameBody, required=True),
+)
+async def put_name(request: Request, entry: DeletableDataset, caller: Caller) -> Response:
+    """Its id, history and rights stay, and datasets derived from it go on. The old address leads nowhere then."""
+    node = node_of(request)
+    body = await read_json(request, NameBody, bytes_max=node.settings.json_body_bytes_max)
+    renamed = await to_thread.run_sync(lambda: rename(node, entry, body.name, by=caller))
+    return _found(request, renamed)
 
 
 @router.put(

@@ -19,7 +19,16 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from odfabric.errors import InvalidData, LimitExceeded, Place
-from odfabric.formats.parquet_footer import MAGIC, TAIL, ChunkClaim, Codec, Footer, Physical, read_footer
+from odfabric.formats.parquet_footer import (
+    MAGIC,
+    NOT_PARQUET,
+    ChunkClaim,
+    Codec,
+    Footer,
+    Physical,
+    footer_bytes,
+    read_footer,
+)
 from odfabric.formats.parquet_pages import Encoding, Page, PageKind, check_crc, pages_of_chunk
 from odfabric_engine_spark.call import EngineCall
 
@@ -115,22 +124,19 @@ def leaves_of(file: pq.ParquetFile, name: str) -> list[Leaf]:
 def footer_of(path: Path, name: str, *, bytes_max: int) -> Footer:
     """The footer of a file that begins and ends as one of Parquet. Raises InvalidData, LimitExceeded."""
     with path.open("rb") as file:
-        begin = file.read(len(MAGIC))
-        length = file.seek(0, os.SEEK_END)
-        file.seek(max(0, length - TAIL.size))
-        end = file.read(TAIL.size)
-        size, magic = TAIL.unpack(end) if len(end) == TAIL.size else (0, b"")
-        if begin != MAGIC or magic != MAGIC or size + TAIL.size + len(MAGIC) > length:
-            reason = "Not a readable Parquet file: it does not begin and end as one"
-            raise InvalidData(reason, place=Place(file=name), hint=DAMAGED_HINT)
-        if size > bytes_max:
-            limit = "parquet_footer_bytes_max"
-            raise LimitExceeded("The footer is too large", limit=limit, maximum=bytes_max, place=Place(file=name))
-        file.seek(length - TAIL.size - size)
+        if file.read(len(MAGIC)) != MAGIC:
+            raise InvalidData(NOT_PARQUET, place=Place(file=name), hint=DAMAGED_HINT)
         try:
-            return read_footer(file.read(size))
+            data = footer_bytes(file, bytes_max=bytes_max)
         except InvalidData as error:
-            raise damaged(error.message, file=name, column=None) from None
+            raise InvalidData(error.message, place=Place(file=name), hint=DAMAGED_HINT) from None
+        except LimitExceeded as error:
+            limit = "parquet_footer_bytes_max"
+            raise LimitExceeded(error.message, limit=limit, maximum=bytes_max, place=Place(file=name)) from None
+    try:
+        return read_footer(data)
+    except InvalidData as error:
+        raise damaged(error.message, file=name, column=None) from None
 
 
 def survey(

@@ -7,7 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from odfabric_api.auth import Caller, ReadableDataset
+from odfabric.usecases.verify_block import JOBS_LOOKED_AT
+from odfabric.wiring.verifying import VerifyVerbs
+from odfabric_api.auth import Caller, ReadableDataset, node_of
 from odfabric_api.page_route import PageRoute
 from odfabric_api.sessions import public_origin
 from odfabric_api.web.dataset_page import dataset_frame
@@ -37,5 +39,7 @@ def get_dataset(
         "columns_shown": COLUMNS_SHOWN,
         "address": f"{public_origin(request)}/{entry.alias}",
         "origin": public_origin(request),
+        "verified": VerifyVerbs(node_of(request)).last(entry, by=caller),
+        "jobs_looked_at": JOBS_LOOKED_AT,
     }
     return page(request, "overview.html", {**frame, **values, "tab": "overview"})

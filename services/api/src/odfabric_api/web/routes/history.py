@@ -12,8 +12,12 @@ from odfabric.formats.manifest_yaml import block_to_manifest
 from odfabric.formats.multihash import parse_multihash
 from odfabric.formats.yaml_writer import dump_yaml
 from odfabric.model.commit import CatalogEntry
-from odfabric_api.auth import Caller, ReadableDataset, Subject, node_of, querying
+from odfabric.model.multihash import Multihash
+from odfabric.usecases.verify_block import Checked
+from odfabric.wiring.verifying import VerifyVerbs
+from odfabric_api.auth import Caller, FollowableDataset, ReadableDataset, Subject, node_of, querying
 from odfabric_api.capacity import Capacity
+from odfabric_api.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.dataset_page import dataset_frame
 from odfabric_api.web.pages import page
@@ -80,12 +84,36 @@ async def get_block(
     """One block: its event as YAML, its neighbours, and how many rows it appends, retracts and corrects."""
 
     def values() -> dict[str, Any]:
-        browsing = node_of(request).browsing
-        found = browsing.block(entry, parse_multihash(block), by=caller)
-        operations = browsing.operations(entry, found.data, by=caller) if found.data else None
-        return {"found": found, "counted": operations, "yaml": dump_yaml(block_to_manifest(found.block))}
+        return _block(request, entry, caller, parse_multihash(block))
 
     return await _as_query(request, entry, caller, "block.html", values)
+
+
+@router.post("/{account}/{dataset}/-/blocks/{block}/verify")
+async def post_verify_block(
+    request: Request, entry: FollowableDataset, caller: Caller, block: Annotated[str, Path(max_length=200)]
+) -> Response:
+    """Compute the hashes of one block and its objects, and show what was found."""
+    await read_form(request, frozenset())
+
+    def values() -> dict[str, Any]:
+        wanted = parse_multihash(block)
+        checks = VerifyVerbs(node_of(request)).block(entry, wanted, by=caller)
+        if any(check.what is Checked.BLOCK and check.problems for check in checks):
+            return {"checks": checks, "wanted": wanted}
+        return {**_block(request, entry, caller, wanted, with_rows=False), "checks": checks}
+
+    return await _as_query(request, entry, caller, "block.html", values)
+
+
+def _block(
+    request: Request, entry: CatalogEntry, caller: Subject, wanted: Multihash, *, with_rows: bool = True
+) -> dict[str, Any]:
+    browsing = node_of(request).browsing
+    found = browsing.block(entry, wanted, by=caller)
+    counted = browsing.operations(entry, found.data, by=caller) if found.data and with_rows else None
+    yaml = dump_yaml(block_to_manifest(found.block))
+    return {"found": found, "counted": counted, "yaml": yaml, "checks": None, "wanted": wanted}
 
 
 async def _as_query(

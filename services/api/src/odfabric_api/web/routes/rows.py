@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from anyio import to_thread
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from odfabric.errors import InvalidQuery, InvalidRequest, LimitExceeded
 from odfabric.formats.multihash import parse_multihash
 from odfabric.model.commit import CatalogEntry
+from odfabric.ports.engine import ProgressListener
 from odfabric.usecases.describe_dataset import Column, DatasetDescription
 from odfabric.usecases.read_state import ReadState
 from odfabric.usecases.read_tail import ReadTail
 from odfabric.usecases.row_query import COMPARED, RowFilter, RowOrder, profile_query, rows_query
 from odfabric_api.auth import Caller, ReadableDataset, Subject, node_of, querying
-from odfabric_api.capacity import Capacity
+from odfabric_api.capacity import Capacity, while_client_waits
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.asking import ask
 from odfabric_api.web.charts import draw_spread
@@ -27,9 +30,21 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 PAGE_ROWS = 50
 COLUMNS_SHOWN = 40
+STATE_CELLS_AT_ONCE_MAX = 500_000
+"""Values of a changelog whose state is read while the reader waits; a larger one follows the page."""
 PROFILED_MAX = 100
 """Columns of one profile."""
 _Found = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A query for records: those after the first `skip`, of columns from number `first` on."""
+
+    sql: str
+    skip: int
+    first: int
+    listener: ProgressListener
 
 
 @router.get("/{account}/{dataset}/-/rows")
@@ -46,53 +61,90 @@ async def get_rows(
     value: Annotated[str, Query(max_length=1000)] = "",
     sort: Annotated[str, Query(max_length=300, description="Column by which the rows are sorted")] = "",
     down: Annotated[bool, Query(description="Greatest first")] = False,
+    wait: Annotated[bool, Query(description="Answer when the engine has answered, not before")] = False,
 ) -> Response:
-    """A page of rows. The changelog comes newest first, unless it is filtered or sorted, which the engine does; the state in order of key."""
+    """A page of rows. The changelog comes newest first, unless it is filtered or sorted, which the engine does; the state in order of key.
+
+    What the engine does follows in a second request with `wait`: a page never keeps its reader waiting for the engine.
+    """
     asked = {"view": view, "block": block, "skip": skip, "column": column, "operator": operator, "value": value}
     asked |= {"sort": sort, "down": down, "limit": PAGE_ROWS}
     is_asked_for = view == "changelog" and bool(column or sort)
 
-    def find(about: DatasetDescription) -> _Found:
+    def find(about: DatasetDescription, listener: ProgressListener) -> _Found:
         if view == "state":
-            return _state(request, entry, block=block, skip=skip)
+            if not wait and about.rows * len(about.columns) > STATE_CELLS_AT_ONCE_MAX:
+                return {"waiting": True}
+            return _state(request, entry, about, block=block, skip=skip, first=columns)
         if not is_asked_for:
-            return _changelog(request, entry, about, skip=skip)
+            return _changelog(request, entry, about, skip=skip, first=columns)
         filter_ = RowFilter(column, _type_of(about, column), operator, value) if column else None
         if operator not in COMPARED:
             raise InvalidRequest(f"unknown operator {operator!r}", hint=f"one of {', '.join(COMPARED)}")
         order = RowOrder(sort, down) if sort and _type_of(about, sort) else None
-        return _filtered(request, caller, about, rows_query(str(entry.alias), filter_, order), skip=skip)
+        if not wait:
+            return {"waiting": True}
+        sql = rows_query(str(entry.alias), filter_, order)
+        return _filtered(request, caller, about, _Asked(sql=sql, skip=skip, first=columns, listener=listener))
 
-    def values(about: DatasetDescription) -> _Found:
-        shown = {"names": [], "rows": [], "total": 0, "operation_at": None, "sql": None, "refusal": None}
+    def values(about: DatasetDescription, listener: ProgressListener) -> _Found:
+        shown = {
+            "names": [],
+            "rows": [],
+            "total": 0,
+            "operation_at": None,
+            "has_more_columns": False,
+            "sql": None,
+            "refusal": None,
+            "waiting": False,
+        }
         try:
-            shown |= find(about)
+            shown |= find(about, listener)
         except (InvalidQuery, InvalidRequest, LimitExceeded) as error:
             shown["refusal"] = error
         return {**asked, **shown, "first_column": columns, "columns_shown": COLUMNS_SHOWN, "operators": COMPARED}
 
-    return await _answered(request, entry, caller, "rows.html", values, is_query=is_asked_for or view == "state")
+    is_query = (is_asked_for and wait) or view == "state"
+    return await _answered(request, entry, caller, "rows.html", values, is_query=is_query)
 
 
 @router.get("/{account}/{dataset}/-/profile")
-async def get_profile(request: Request, entry: ReadableDataset, caller: Caller) -> Response:
-    """For each column, over all records: how many are null, about how many differ, the least and the greatest."""
+async def get_profile(
+    request: Request,
+    entry: ReadableDataset,
+    caller: Caller,
+    exact: Annotated[bool, Query(description="Answer when all records were read, not before")] = False,
+    first: Annotated[int, Query(ge=0, description="Columns left out")] = 0,
+) -> Response:
+    """For each column: how many records are null, the least, the greatest, as the files say; when `exact`, computed over all records, and
+    about how many differ.
+    """
 
-    def values(about: DatasetDescription) -> _Found:
-        columns = about.columns[:PROFILED_MAX]
-        asked = [(each.name, each.type) for each in columns]
-        shown: _Found = {"profile": [], "records": 0, "seconds": 0.0, "refusal": None, "profiled_max": PROFILED_MAX}
+    def values(about: DatasetDescription, listener: ProgressListener) -> _Found:
+        columns = about.columns[first : first + PROFILED_MAX]
+        shown: _Found = {"columns": columns, "exact": exact, "first": first, "profiled_max": PROFILED_MAX}
+        shown |= {"profile": [], "refusal": None, "statistics": None, "records": 0, "seconds": 0.0}
         if not columns or not about.rows:
             return shown
+        if not exact:
+            names = [each.name for each in columns]
+            return {**shown, "statistics": node_of(request).browsing.profile(entry, names, by=caller)}
         try:
-            answer = ask(request, caller, profile_query(str(entry.alias), asked), limit=1)
+            return {**shown, **_exact_profile(request, entry, caller, columns, listener)}
         except (InvalidQuery, LimitExceeded) as error:
             return {**shown, "refusal": error}
-        found = dict(zip(answer["names"], answer["rows"][0], strict=True))
-        profile = [_profiled(each, position, found) for position, each in enumerate(columns)]
-        return {**shown, "profile": profile, "records": found["records"], "seconds": answer["seconds"]}
 
-    return await _answered(request, entry, caller, "profile.html", values, is_query=True)
+    return await _answered(request, entry, caller, "profile.html", values, is_query=exact)
+
+
+def _exact_profile(
+    request: Request, entry: CatalogEntry, caller: Subject, columns: Sequence[Column], listener: ProgressListener
+) -> _Found:
+    asked = [(each.name, each.type) for each in columns]
+    answer = ask(request, caller, profile_query(str(entry.alias), asked), limit=1, listener=listener)
+    found = dict(zip(answer["names"], answer["rows"][0], strict=True))
+    profile = [_profiled(each, position, found) for position, each in enumerate(columns)]
+    return {"profile": profile, "records": found["records"], "seconds": answer["seconds"]}
 
 
 async def _answered(
@@ -100,21 +152,23 @@ async def _answered(
     entry: CatalogEntry,
     caller: Subject,
     template: str,
-    values: Callable[[DatasetDescription], _Found],
+    values: Callable[[DatasetDescription, ProgressListener], _Found],
     *,
     is_query: bool,
 ) -> Response:
-    """The page, made in a thread; one that takes as much work as a query has a place among those."""
+    """The page, made in a thread; one that takes as much work as a query has a place among those while its reader waits."""
     capacity: Capacity = request.app.state.capacity
 
-    def render() -> Response:
+    def render(listener: ProgressListener = lambda _: None) -> Response:
         frame = dataset_frame(request, entry, caller)
-        return page(request, template, {**frame, **values(frame["about"]), "tab": "rows"})
+        return page(request, template, {**frame, **values(frame["about"], listener), "tab": "rows"})
 
     if not is_query:
-        return await capacity.run_query(render)
+        # Slots and threads of queries may all wait for the engine.
+        return await to_thread.run_sync(render)
     with querying(request, caller):
-        return await capacity.run_query(render)
+        async with while_client_waits(request) as listener:
+            return await capacity.run_query(lambda: render(listener))
 
 
 def _profiled(column: Column, position: int, found: _Found) -> _Found:
@@ -130,40 +184,49 @@ def _type_of(about: DatasetDescription, column: str) -> str:
     return found
 
 
-def _changelog(request: Request, entry: CatalogEntry, about: DatasetDescription, *, skip: int) -> _Found:
-    asked = ReadTail(skip=skip, limit=PAGE_ROWS, data_format="JsonAoA", schema_format=None)
+def _changelog(request: Request, entry: CatalogEntry, about: DatasetDescription, *, skip: int, first: int) -> _Found:
+    """Of the columns from number `first` on; the others are not read."""
+    names = [each.name for each in about.columns]
+    shown = frozenset(names[first : first + COLUMNS_SHOWN])
+    asked = ReadTail(skip=skip, limit=PAGE_ROWS, data_format="JsonAoA", schema_format=None, columns=shown)
     rows = node_of(request).tail(entry, asked)["data"]
     assert isinstance(rows, list)
-    names = [each.name for each in about.columns]
-    return {"names": names, "rows": rows[::-1], "total": about.rows, "operation_at": _operation_at(about, names)}
+    return {**_columns(about, names, first), "rows": rows[::-1], "total": about.rows}
 
 
-def _filtered(request: Request, caller: Subject, about: DatasetDescription, sql: str, *, skip: int) -> _Found:
-    answer = ask(request, caller, sql, skip=skip, limit=PAGE_ROWS + 1)
-    rows, names = answer["rows"], answer["names"]
-    # How many there are in all is not counted: that would read everything for each page.
-    total = skip + len(rows)
+def _filtered(request: Request, caller: Subject, about: DatasetDescription, asked: _Asked) -> _Found:
+    answer = ask(request, caller, asked.sql, skip=asked.skip, limit=PAGE_ROWS + 1, listener=asked.listener)
+    rows = answer["rows"]
     return {
-        "names": names,
-        "rows": rows[:PAGE_ROWS],
-        "total": total,
-        "operation_at": _operation_at(about, names),
-        "sql": sql,
+        **_columns(about, answer["names"], asked.first),
+        "rows": _cut(rows[:PAGE_ROWS], asked.first),
+        # How many there are in all is not counted: that would read everything for each page.
+        "total": asked.skip + len(rows),
+        "sql": asked.sql,
     }
 
 
-def _operation_at(about: DatasetDescription, names: list[str]) -> int | None:
+def _columns(about: DatasetDescription, names: list[str], first: int) -> _Found:
+    """The columns that are shown, which of them has operations, and whether there are more."""
+    shown = names[first : first + COLUMNS_SHOWN]
     operation = about.state.vocabulary.operation_type
-    return names.index(operation) if operation in names else None
+    operation_at = shown.index(operation) if operation in shown else None
+    return {"names": shown, "operation_at": operation_at, "has_more_columns": len(names) > first + COLUMNS_SHOWN}
 
 
-def _state(request: Request, entry: CatalogEntry, *, block: str, skip: int) -> _Found:
+def _cut(rows: list[list[Any]], first: int) -> list[list[Any]]:
+    return [row[first : first + COLUMNS_SHOWN] for row in rows]
+
+
+def _state(
+    request: Request, entry: CatalogEntry, about: DatasetDescription, *, block: str, skip: int, first: int
+) -> _Found:
     as_of = parse_multihash(block) if block else None
     asked = ReadState(as_of_block=as_of, skip=skip, limit=PAGE_ROWS, data_format="JsonAoA", schema_format="OdfJson")
     answer: _Found = node_of(request).state(entry, asked)
     return {
-        "names": [field["name"] for field in answer["schema"]["fields"]],
-        "rows": answer["data"],
+        **_columns(about, [field["name"] for field in answer["schema"]["fields"]], first),
+        "rows": _cut(answer["data"], first),
         "total": answer["rows"],
         "as_of": {"block": answer["block"], "sequence": answer["sequenceNumber"], "time": answer["systemTime"]},
     }

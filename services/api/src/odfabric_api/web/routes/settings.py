@@ -11,6 +11,7 @@ from odfabric.model.metadata import DatasetKind
 from odfabric.usecases.describe_dataset import DatasetDescription
 from odfabric.usecases.set_source import ChangedSources
 from odfabric.usecases.set_transform import ChangedTransform
+from odfabric.wiring.renaming import rename
 from odfabric_api.auth import Caller, DeletableDataset, Subject, WritableDataset, node_of
 from odfabric_api.forms import FORM_BYTES_MAX, read_form
 from odfabric_api.manifests import named, own_snapshot
@@ -63,6 +64,21 @@ async def post_info(request: Request, entry: WritableDataset, caller: Caller) ->
 
     def again(error: OdfError, status: int) -> Response:
         return _screen(request, entry, caller, info=form, info_error=error, status=status)
+
+    return await submitted(request, act, again)
+
+
+@router.post("/{account}/{dataset}/-/name")
+async def post_name(request: Request, entry: DeletableDataset, caller: Caller) -> Response:
+    """Give the dataset another `name` in its account, and lead to its new address."""
+    form = await read_form(request, frozenset({"name"}))
+
+    def act() -> Response:
+        renamed = rename(node_of(request), entry, form.get("name", "").strip(), by=caller)
+        return see_other(dataset_path(renamed, "settings"), notice="renamed")
+
+    def again(error: OdfError, status: int) -> Response:
+        return _screen(request, entry, caller, renaming=(form.get("name", ""), error), status=status)
 
     return await submitted(request, act, again)
 
@@ -121,6 +137,7 @@ def _screen(
     manifest: str | None = None,
     error: OdfError | None = None,
     deletion: OdfError | None = None,
+    renaming: tuple[str, OdfError] | None = None,
     info: dict[str, str] | None = None,
     info_error: OdfError | None = None,
     status: int = 200,
@@ -130,6 +147,8 @@ def _screen(
         "manifest": settings_manifest(frame["about"]) if manifest is None else manifest,
         "problems": places_of(error),
         "deletion_problems": places_of(deletion),
+        "name": renaming[0] if renaming else str(entry.alias.name),
+        "name_problems": places_of(renaming[1] if renaming else None),
         "info": {**info_values(frame["about"]), **_typed(info, info_error)},
         "info_problems": places_of(info_error),
         "info_now": _now(frame["about"]) if isinstance(info_error, Changed) else {},

@@ -4,27 +4,38 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from odfabric.errors import OdfError
+from odfabric.errors import InvalidRequest, OdfError
+from odfabric.model.saved_query import SavedQuery
 from odfabric.ports.engine import ProgressListener
+from odfabric.usecases.people.saved_queries import (
+    NAME_CHARACTERS_MAX,
+    change_query,
+    delete_query,
+    get_query,
+    list_queries,
+    may_keep_queries,
+    save_query,
+)
 from odfabric.usecases.query_data import QueryData
-from odfabric_api.auth import Anybody, Subject, node_of, querying
+from odfabric_api.auth import Anybody, Member, Subject, node_of, querying
 from odfabric_api.capacity import Capacity, while_client_waits
 from odfabric_api.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.asking import ask, completed, pins_of
 from odfabric_api.web.charts import KINDS, draw_chart, numeric_columns
 from odfabric_api.web.exports import EXPORTS, export_answer
-from odfabric_api.web.pages import page
+from odfabric_api.web.pages import page, see_other
 from odfabric_api.web.problem_places import places_of
-from odfabric_api.web.submitted import answered
+from odfabric_api.web.submitted import answered, submitted
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 ROWS_SHOWN = 200
 ROWS_EXPORTED_MAX = 100_000
+_FIELDS = frozenset({"query", "export", "pins", "chart", "x", "y", "name", "saved"})
 
 
 @router.get("/-/sql")
@@ -33,18 +44,64 @@ def get_sql(
     caller: Anybody,
     query: Annotated[str, Query(max_length=20_000)] = "",
     pins: Annotated[str, Query(max_length=10_000, description="Datasets at blocks, as `account/name@hash`")] = "",
+    saved: Annotated[str, Query(max_length=100, description="Id of a saved query of the visitor")] = "",
 ) -> Response:
-    """The editor, with the question of a link. Nothing runs before somebody asks for it."""
-    return _workbench(request, caller, query, pins=pins)
+    """The editor, with the question of a link or a saved one. Nothing runs before somebody asks for it."""
+    opened = get_query(saved, subject=caller, ports=node_of(request).people) if saved else None
+    return _workbench(request, caller, opened.sql if opened else query, pins=pins, opened=opened)
+
+
+@router.post("/-/sql/saved")
+async def post_saved(request: Request, caller: Member) -> Response:
+    """Save the question of the editor under `name`: the query `saved` again if that is its name, else a new one."""
+    node = node_of(request)
+    form = await read_form(request, _FIELDS, bytes_max=node.settings.query_body_bytes_max)
+    name, query, saved = (form.get(field, "") for field in ("name", "query", "saved"))
+
+    def act() -> Response:
+        opened = get_query(saved, subject=caller, ports=node.people) if saved else None
+        if opened is not None and opened.name == name.strip():
+            kept = change_query(opened.id, sql=query, subject=caller, ports=node.people)
+        else:
+            kept = save_query(name, query, subject=caller, ports=node.people)
+        return see_other(f"/-/sql?saved={kept.id}", notice="saved")
+
+    def again(error: OdfError, status: int) -> Response:
+        return _workbench(request, caller, query, pins=form.get("pins", ""), error=error, status=status, name=name)
+
+    return await submitted(request, act, again)
+
+
+@router.post("/-/sql/saved/{query_id}")
+async def post_saved_query(
+    request: Request, caller: Member, query_id: Annotated[str, Path(max_length=100)]
+) -> Response:
+    """Do what `action` says with a saved query: `rename` it to `name`, or `delete` it."""
+    node = node_of(request)
+    form = await read_form(request, frozenset({"action", "name"}))
+
+    def act() -> Response:
+        match form.get("action"):
+            case "rename":
+                change_query(query_id, name=form.get("name", ""), subject=caller, ports=node.people)
+                return see_other(f"/-/sql?saved={query_id}", notice="renamed")
+            case "delete":
+                delete_query(query_id, subject=caller, ports=node.people)
+                return see_other("/-/sql", notice="deleted")
+            case other:
+                raise InvalidRequest(f"unknown action {other!r}", hint="rename or delete")
+
+    def again(error: OdfError, status: int) -> Response:
+        return _workbench(request, caller, "", error=error, status=status)
+
+    return await submitted(request, act, again)
 
 
 @router.post("/-/sql")
 async def post_sql(request: Request, caller: Anybody) -> Response:
     """Run the question. `export` is empty for a page, or the kind of a file, one of EXPORTS."""
     node = node_of(request)
-    form = await read_form(
-        request, frozenset({"query", "export", "pins", "chart", "x", "y"}), bytes_max=node.settings.query_body_bytes_max
-    )
+    form = await read_form(request, _FIELDS, bytes_max=node.settings.query_body_bytes_max)
     query, export, pins = (form.get(name, "") for name in ("query", "export", "pins"))
     chart = {name: form.get(field, "") for name, field in (("kind", "chart"), ("x", "x"), ("y", "y"))}
     capacity: Capacity = request.app.state.capacity
@@ -77,8 +134,17 @@ def _workbench(
     chart: dict[str, str] | None = None,
     error: OdfError | None = None,
     status: int = 200,
+    opened: SavedQuery | None = None,
+    name: str = "",
 ) -> Response:
+    ports = node_of(request).people
+    may_keep = may_keep_queries(caller, ports=ports)
     values = {
+        "may_keep": may_keep,
+        "kept": list_queries(subject=caller, ports=ports) if may_keep else (),
+        "opened": opened,
+        "kept_name": name or (opened.name if opened else ""),
+        "name_characters_max": NAME_CHARACTERS_MAX,
         "query": query,
         "pins": pins,
         "answer": answer,
