@@ -361,6 +361,7 @@ class Settings(BaseSettings):
         500, ge=1, description="Streams of changes, and requests that wait for some, at once"
     )
     account_streams_at_once_max: int = Field(100, ge=1, description="The same of one account")
+    stream_kept_bytes_max: int = Field(32 * MIB, description="Events kept in memory that several streams send")
     changes_wait_s_max: float = Field(60.0, gt=0, description="Longest wait for changes of a request that is no stream")
 
     # jobs

@@ -1,6 +1,6 @@
 """How soon a push has reached the last of a chain of derivative datasets and its webhook, and what a node costs that waits.
 
-    PYTHONPATH=. ./.odf/venv/bin/python tests/perf/bench_flows.py [--pushes 40] [--schedules 500] [--idle-s 60]
+    PYTHONPATH=. ./.odf/venv/bin/python tests/perf/bench_flows.py [--pushes 40] [--schedules 500] [--idle-s 60] [--streams 1000]
 
 An embedded node with its real engine, in processes of its own (`odf up`). A row is pushed to a root dataset; three derivative datasets follow
 each other. Measured: until the answer to the push, until a stream of the last dataset has the row, until its webhook is received. Of that time
@@ -13,6 +13,7 @@ how long after its time a scheduled run has started.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import statistics
@@ -232,6 +233,54 @@ def idle(schedules: int, seconds: int) -> None:
                 quantiles("scheduled runs: lateness", late)
 
 
+def streams(count: int) -> None:
+    """Memory of the api with many open streams, and how soon all of them have one change."""
+    limits = dict.fromkeys(("ODF_STREAMS_AT_ONCE_MAX", "ODF_ACCOUNT_STREAMS_AT_ONCE_MAX"), str(count))
+    limits["ODF_CONNECTIONS_AT_ONCE_MAX"] = str(count + 50)
+    with tempfile.TemporaryDirectory() as folder, node_process(Path(folder) / "node", **limits) as node:
+        node.create(ROOT)
+        node.push("readings", row("warm"))
+        before = _resident_mib(node)
+        asyncio.run(_listen(node, count, before))
+
+
+async def _listen(node: NodeProcess, count: int, before: float) -> None:
+    headers = {"accept": "text/event-stream", "authorization": f"Bearer {node.token}"}
+    path = f"{node.url}/local/readings/changes?from=now"
+    heard: list[float] = []
+    opened = asyncio.Semaphore(0)
+    bounds = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(headers=headers, timeout=None, limits=bounds, trust_env=False) as client:
+
+        async def listen() -> None:
+            while True:
+                async with client.stream("GET", path) as answer:
+                    if answer.status_code == 429:
+                        await asyncio.sleep(0.5)  # as it was told: others are being opened
+                        continue
+                    assert answer.status_code == 200
+                    opened.release()
+                    async for line in answer.aiter_lines():
+                        if line.startswith("data: "):
+                            heard.append(time.monotonic())
+                            return
+
+        tasks = [asyncio.create_task(listen()) for _ in range(count)]
+        for _ in tasks:
+            await opened.acquire()
+        after = _resident_mib(node)
+        print(f"{f'{count} streams: memory of the api':44} {(after - before) * 1024 / count:10.1f} KiB each")
+        await asyncio.to_thread(node.push, "readings", row("all"))
+        pushed = time.monotonic()
+        await asyncio.gather(*tasks)
+        quantiles(f"{count} streams: after the push was answered", [at - pushed for at in heard])
+
+
+def _resident_mib(node: NodeProcess) -> float:
+    pages = int(Path(f"/proc/{node.one('odfabric_api')}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 def _settled(node: NodeProcess) -> None:
     """Until all first runs have ended."""
     while any(
@@ -263,10 +312,14 @@ def main() -> None:
     parser.add_argument("--pushes", type=int, default=40)
     parser.add_argument("--schedules", type=int, default=500)
     parser.add_argument("--idle-s", type=int, default=60)
+    parser.add_argument("--streams", type=int, default=1000)
     options = parser.parse_args()
     print(f"load at the beginning: {os.getloadavg()[0]:.1f}")
-    reached(options.pushes)
-    by_hand(options.pushes)
+    if options.pushes:
+        reached(options.pushes)
+        by_hand(options.pushes)
+    if options.streams:
+        streams(options.streams)
     if options.idle_s:
         idle(options.schedules, options.idle_s)
 

@@ -50,6 +50,7 @@ from odfabric_api.routes import (
     tokens,
     transfer,
 )
+from odfabric_api.shared_reads import SharedReads
 from odfabric_api.web.assets import Assets
 from odfabric_api.web.problem_pages import plain_problem_page, problem_page
 from odfabric_api.web.routes import PAGES
@@ -101,6 +102,7 @@ def create_app(node: Node, *, token: str) -> FastAPI:
     app.state.capacity = Capacity(node.settings)
     app.state.contracts = contracts_of(app.openapi())
     app.state.closing = threading.Event()
+    app.state.shared_reads = SharedReads(node.settings.stream_kept_bytes_max)
     app.state.head_watch = HeadWatch(node, app.state.closing)
     app.state.assets = Assets.load()
     app.state.monotonic = time.monotonic

@@ -18,7 +18,6 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from odfabric.errors import OdfError
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.multihash import Multihash
 from odfabric.usecases.problem import problem_document
 from odfabric_api.auth import Caller, FollowableDataset, Subject, node_of, recheck
 from odfabric_api.capacity import Capacity
@@ -26,12 +25,15 @@ from odfabric_api.edge import ONLY_WAITS
 from odfabric_api.head_watch import HeadWatch
 from odfabric_api.preconditions import header_parameters, wait_s_of
 from odfabric_api.schemas import Changes, answers
+from odfabric_api.shared_reads import ReadEvent, SharedReads
 
 router = APIRouter(tags=["cursors"])
 
 STREAM = "text/event-stream"
 KEEP_ALIVE_S = 15.0
 """Pause after which a stream without events says that it lives, and its reader's rights are looked at again."""
+_MOVING = frozenset(("baseline", "now"))
+"""Places to start from that are another position with each commit."""
 _HEADERS = {
     "Accept": f"`{STREAM}`: a stream of server-sent events, whose ids are positions",
     "Last-Event-ID": "The position after which a stream goes on; goes before `from`",
@@ -68,16 +70,20 @@ class _Reader:
         capacity: Capacity = self.request.app.state.capacity
         return capacity.streaming(str(self.caller.account.id) if self.caller.account else "")
 
-    async def read(self, position: str) -> tuple[Multihash | None, dict[str, object] | None, str]:
-        """The head before the look, the event at the position, and the position after it."""
+    async def read(self, position: str) -> tuple[ReadEvent, bytes]:
+        """What is at the position, and its frame. Raises InvalidRequest, LimitExceeded, NotFound, Corrupt."""
 
-        def look() -> tuple[Multihash | None, dict[str, object] | None, str]:
+        def look() -> ReadEvent:
             head = self.watch.head(self.entry.id)
-            verbs = node_of(self.request).cursors.of(self.caller)
-            return head, *verbs.read_at(self.entry, position, limit=self.limit)
+            event, after = node_of(self.request).cursors.read_at(self.entry, position, limit=self.limit)
+            return ReadEvent(head, event, after)
 
-        capacity: Capacity = self.request.app.state.capacity
-        return await capacity.run_stream(look)
+        app = self.request.app
+        capacity: Capacity = app.state.capacity
+        shared: SharedReads = app.state.shared_reads
+        if position in _MOVING:
+            return await shared.alone(lambda: capacity.run_stream(look))
+        return await shared.get((self.entry.id, position, self.limit), lambda: capacity.run_stream(look))
 
 
 @router.get(
@@ -100,19 +106,17 @@ async def get_changes(
     reader = _Reader(request, entry, caller, limit)
     settings, position = node_of(request).settings, request.headers.get("last-event-id") or start
     with reader.slot():
-        head, event, after = await reader.read(position)
+        read, frame = await reader.read(position)
         if STREAM not in request.headers.get("accept", ""):
             wait_s = wait_s_of(request, wait_s_max=settings.changes_wait_s_max) if "prefer" in request.headers else 0.0
             request.scope[ONLY_WAITS]()
-            if event is None and wait_s and await reader.watch.moved(entry.id, head, timeout_s=wait_s):
-                _, event, after = await reader.read(after)
-            return JSONResponse({"event": event, "position": after})
-    return StreamingResponse(_frames(reader, head, event, after), media_type=STREAM)
+            if read.event is None and wait_s and await reader.watch.moved(entry.id, read.head, timeout_s=wait_s):
+                read, _ = await reader.read(read.position)
+            return JSONResponse({"event": read.event, "position": read.position})
+    return StreamingResponse(_frames(reader, read, frame), media_type=STREAM)
 
 
-async def _frames(
-    reader: _Reader, head: Multihash | None, event: dict[str, object] | None, position: str
-) -> AsyncIterator[bytes]:
+async def _frames(reader: _Reader, read: ReadEvent, frame: bytes) -> AsyncIterator[bytes]:
     """Events as they come, until the reader leaves, loses the right to read, or the service ends."""
     check = recheck(reader.request)
     closing: threading.Event = reader.request.app.state.closing
@@ -121,16 +125,12 @@ async def _frames(
             reader.request.scope[ONLY_WAITS]()
             yield b": the stream begins\n\n"
             while not closing.is_set():
-                if event is not None:
-                    yield _frame(event, position)
-                elif not await reader.watch.moved(reader.entry.id, head, timeout_s=KEEP_ALIVE_S):
+                if read.event is not None:
+                    yield frame
+                elif not await reader.watch.moved(reader.entry.id, read.head, timeout_s=KEEP_ALIVE_S):
                     yield b": nothing new\n\n"
                 await to_thread.run_sync(check)
-                head, event, position = await reader.read(position)
+                read, frame = await reader.read(read.position)
     except OdfError as error:
         # Its status was sent long ago; whoever comes again is told by the status.
         yield f"event: end\ndata: {json.dumps(problem_document(error))}\n\n".encode()
-
-
-def _frame(event: dict[str, object], position: str) -> bytes:
-    return f"id: {position}\nevent: {event['kind']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
