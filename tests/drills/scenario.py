@@ -242,7 +242,7 @@ def rotate(node: Node, clock: SettableClock, receiver: str) -> None:
     rotate_node_key(node.settings, listener=lambda store, sealed: None)
     # It goes on with what it has read before.
     subscription, *_ = node.subscriptions(node.resolve(parse_dataset_alias("readings")))
-    assert node.ports.subscriptions.secret(subscription.id) == SECRET
+    assert node.ports.subscriptions.secrets(subscription.id, now=node.ports.clock.now()) == [SECRET]
 
 
 PUSHES_OF_NODE = 10

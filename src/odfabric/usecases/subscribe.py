@@ -68,7 +68,7 @@ def subscribe(
             subscriptions.create(
                 subscription,
                 secret=secret,
-                audit=[_entry(AuditKind.SUBSCRIPTION_CREATED, subscription, entry, subject, clock)],
+                audit=[subscription_entry(AuditKind.SUBSCRIPTION_CREATED, subscription, entry, subject, clock)],
             )
         except HeadMoved as error:
             moved = error  # a commit came between: begin at the head that is there now
@@ -88,7 +88,7 @@ def unsubscribe(
 ) -> None:
     """End a subscription of this dataset. Raises NotFound."""
     found = own_subscription(entry, subscription_id, subject=subject, access=access, subscriptions=subscriptions)
-    audit = [_entry(AuditKind.SUBSCRIPTION_DELETED, found, entry, subject, clock)]
+    audit = [subscription_entry(AuditKind.SUBSCRIPTION_DELETED, found, entry, subject, clock)]
     subscriptions.delete(subscription_id, audit=audit)
 
 
@@ -120,17 +120,22 @@ def _may_see(subscription: Subscription, entry: CatalogEntry, subject: Subject, 
     return is_of(subscription, subject) or access.allows(subject, Action.SHARE, entry)
 
 
-def _entry(
-    kind: AuditKind, subscription: Subscription, entry: CatalogEntry, subject: Subject, clock: Clock
+def subscription_entry(
+    kind: AuditKind,
+    subscription: Subscription,
+    entry: CatalogEntry,
+    subject: Subject,
+    clock: Clock,
+    **detail: str,
 ) -> AuditEntry:
-    # Without the path, in which receivers keep secrets.
+    """An entry of the audit about a subscription: its receiver without the path, in which receivers keep secrets."""
     place = urlsplit(subscription.url)
-    detail = {"subscription": subscription.id, "receiver": f"{place.scheme}://{place.hostname or ''}"}
+    receiver = f"{place.scheme}://{place.hostname or ''}"
     return AuditEntry(
         kind=kind,
         actor=subject.actor,
         at=clock.now(),
         target=str(entry.alias),
         dataset=entry.id,
-        detail=detail,
+        detail={"subscription": subscription.id, "receiver": receiver, **detail},
     )

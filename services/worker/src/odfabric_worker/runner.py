@@ -12,12 +12,13 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+from odfabric.domain.delivery_shares import UnderWay, avoided
 from odfabric.errors import OdfError
 from odfabric.model.job import Job
-from odfabric.model.subscription import Delivery
+from odfabric.model.subscription import SLOW_MS, Delivery
 from odfabric.ports.signals import Topic
 from odfabric.wiring import Node
 
@@ -38,6 +39,20 @@ class RunnerPace:
     poll_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """A delivery that a sender has been given."""
+
+    future: Future[None]
+    holds: UnderWay
+    since: float
+
+    def under_way(self) -> UnderWay:
+        """What it holds by now: who takes long is slow already."""
+        is_slow = (time.monotonic() - self.since) * 1000 >= SLOW_MS
+        return replace(self.holds, slow=True) if is_slow else self.holds
+
+
 class Runner:
     """Runs until `stop` is set. `name` tells this worker from others in leases."""
 
@@ -46,7 +61,7 @@ class Runner:
         self._name = name
         self._pace = pace
         self._stop = threading.Event()
-        self._sending: dict[str, Future[None]] = {}
+        self._sending: list[_Sending] = []
         self._senders = ThreadPoolExecutor(node.settings.deliveries_at_once_max, thread_name_prefix="deliver")
         pause = partial(self._pause, pause_s=pace.poll_s)
         loops: list[tuple[str, Callable[[], bool], Callable[[], object]]] = [
@@ -79,7 +94,7 @@ class Runner:
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
         self._senders.shutdown(wait=False, cancel_futures=True)
-        sent = wait(self._sending.values(), timeout=max(0.0, end - time.monotonic()))
+        sent = wait([sending.future for sending in self._sending], timeout=max(0.0, end - time.monotonic()))
         return not sent.not_done and not any(thread.is_alive() for thread in self._threads)
 
     def _pause(self, topic: Topic, *, pause_s: float) -> None:
@@ -114,19 +129,34 @@ class Runner:
         return self._node.relay_outbox() > 0
 
     def _deliver(self) -> bool:
-        """Hand due deliveries to senders that are free; nobody waits for a slow receiver but its own subscription."""
-        self._sending = {name: sending for name, sending in self._sending.items() if not sending.done()}
-        free = self._node.settings.deliveries_at_once_max - len(self._sending)
-        due = self._node.due_deliveries(self._name, limit=free) if free > 0 else ()
-        for delivery in due:
-            self._sending[delivery.id] = self._senders.submit(self._send, delivery)
-        return bool(due)
+        """Hand due deliveries to free senders, one by one: each one changes whose share is used up."""
+        is_busy = False
+        while not self._stop.is_set():
+            self._sending = [sending for sending in self._sending if not sending.future.done()]
+            under_way = [sending.under_way() for sending in self._sending]
+            full = avoided(under_way, senders=self._node.settings.deliveries_at_once_max)
+            due = () if full is None else self._node.webhooks.due(self._name, limit=1, avoided=full)
+            for delivery in due:
+                self._hand_over(delivery)
+            if not due:
+                break
+            is_busy = True
+        return is_busy
+
+    def _hand_over(self, delivery: Delivery) -> None:
+        holds = self._node.webhooks.under_way(delivery)
+        if holds is None:
+            self._send(delivery)  # its subscription is gone, so nothing is sent
+        else:
+            self._sending.append(_Sending(self._senders.submit(self._send, delivery), holds, time.monotonic()))
 
     def _send(self, delivery: Delivery) -> None:
         try:
             self._node.deliver(delivery)
         except Exception:  # noqa: BLE001  # the lease ends and another attempt is made
             _log.exception("delivery %s", delivery.id)
+        # A sender is free, and the next delivery of the subscription may go.
+        self._node.ports.signals.send(Topic.DELIVERIES)
 
     def _flush_audit(self) -> bool:
         """After a pause, push new entries of the audit; what is not committed when the worker stops is pushed again by the next one."""

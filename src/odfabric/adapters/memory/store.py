@@ -18,7 +18,7 @@ from odfabric.model.credential import AccessToken, DeviceAuthorisation, Invitati
 from odfabric.model.identity import AccountId, DatasetAlias, DatasetId, Name
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
-from odfabric.model.subscription import Delivery, Subscription
+from odfabric.model.subscription import Delivery, DeliveryAttempt, Subscription
 from odfabric.ports.audit import storable
 
 
@@ -56,6 +56,7 @@ class StoredSubscription:
     secret: bytes
     after_message: int
     sequence: int = 0
+    old_secret: bytes | None = None
 
 
 @dataclass(slots=True)
@@ -65,6 +66,15 @@ class StoredDelivery:
     delivery: Delivery
     updated_at: Instant
     leased_until: Instant | None = None
+
+
+@dataclass(slots=True)
+class StoredAttempt:
+    """A logged attempt and what it belongs to."""
+
+    subscription_id: str
+    delivery_id: str
+    attempt: DeliveryAttempt
 
 
 @dataclass(slots=True)
@@ -94,6 +104,7 @@ class MemoryStore:
         self.outbox: list[StoredMessage] = []
         self.subscriptions: dict[str, StoredSubscription] = {}
         self.deliveries: dict[str, StoredDelivery] = {}
+        self.attempts: list[StoredAttempt] = []
         self.removed: dict[DatasetId, Instant] = {}
         self.cancelled_jobs: set[str] = set()
         self.accounts: dict[AccountId, StoredAccount] = {}

@@ -71,7 +71,7 @@ class SubscriptionsContract:
         subscribe(storage, other, "other")
         assert storage.subscriptions.get("aa") == made[1]
         assert storage.subscriptions.get("nothing") is None
-        assert [storage.subscriptions.secret(name) for name in ("aa", "nothing")] == [SECRET, None]
+        assert [storage.subscriptions.secrets(name, now=NOW) for name in ("aa", "nothing")] == [[SECRET], []]
         assert list(storage.subscriptions.of_dataset(chain.id, limit=10)) == made
         assert list(storage.subscriptions.of_dataset(chain.id, limit=2)) == made[:2]
         assert list(storage.subscriptions.of_dataset(entry_of("nothing").id, limit=2)) == []
@@ -97,7 +97,7 @@ class SubscriptionsContract:
         assert storage.subscriptions.delete("s1")
         assert not storage.subscriptions.delete("s1")
         assert storage.subscriptions.get("s1") is None
-        assert storage.subscriptions.secret("s1") is None
+        assert storage.subscriptions.secrets("s1", now=NOW) == []
         assert list(storage.subscriptions.of_dataset(chain.id, limit=10)) == []
 
     def test_each_move_after_the_subscription_is_delivered_once(self, storage: StoragePorts) -> None:
