@@ -34,6 +34,8 @@ BODY_MODELS: tuple[type[JsonModel], ...] = (
     jobs.VerifyBody,
     query.QueryBody,
     subscriptions.SubscriptionBody,
+    subscriptions.RotationBody,
+    subscriptions.ReplayBody,
     cursors.CursorBody,
     cursors.ClaimBody,
     cursors.FetchBody,

@@ -121,6 +121,14 @@ class AnswerHead:
         return ", ".join(values) if values else None
 
 
+class StartedAnswer(AnswerHead):
+    """An answer of which only the beginning of the body was read."""
+
+    def __init__(self, url: HttpUrl, response: httpcore.Response, start: bytes) -> None:
+        super().__init__(url, response)
+        self.start = start
+
+
 class Answer(AnswerHead):
     """An answer with its bounded body, to be read before its context ends."""
 
@@ -262,17 +270,17 @@ class Egress:
         )
 
     def post(
-        self, url: str, *, headers: Mapping[str, str], body: bytes, total_s_max: float, start_bytes_max: int
-    ) -> tuple[AnswerHead, bytes]:
+        self, url: str, *, headers: Mapping[str, str], body: bytes, total_s_max: float, start_bytes_max: int = 0
+    ) -> StartedAnswer:
         """POST, redirects not followed, all within `total_s_max`; the answer and the beginning of its body.
 
-        For the body nobody waits longer than `BODY_START_S_MAX`. Raises InvalidRequest, AccessDenied; Determinate if nothing was sent,
+        For that nobody waits longer than `BODY_START_S_MAX`. Raises InvalidRequest, AccessDenied; Determinate if nothing was sent,
         Indeterminate if it may have arrived.
         """
         limit = SizeLimit(name="start_bytes_max", bytes_max=2 * start_bytes_max)
         with self._posted(url, headers, body, total_s_max, body_s_max=BODY_START_S_MAX) as (target, response):
-            answer = Answer(target, response, limit)
-            return answer, answer.start(start_bytes_max)
+            start = Answer(target, response, limit).start(start_bytes_max) if start_bytes_max else b""
+            return StartedAnswer(target, response, start)
 
     @contextmanager
     def exchange(

@@ -27,9 +27,9 @@ class HttpWebhookSender:
 
     def post(self, url: str, *, headers: Mapping[str, str], body: bytes) -> WebhookResponse:
         """One attempt."""
-        answer, start = self._egress.post(
+        answer = self._egress.post(
             url, headers=headers, body=body, total_s_max=self._timeout_s, start_bytes_max=RESPONSE_BYTES_MAX
         )
         # PostgreSQL stores no NUL in a text.
-        excerpt = start.decode("utf-8", "replace").replace("\0", "\ufffd")
+        excerpt = answer.start.decode("utf-8", "replace").replace("\0", "\ufffd")
         return WebhookResponse(answer.status, retry_after_s(answer), excerpt)

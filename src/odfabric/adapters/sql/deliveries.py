@@ -20,6 +20,7 @@ from sqlalchemy import (
     false,
     func,
     insert,
+    literal,
     not_,
     or_,
     select,
@@ -28,6 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.sql.dml import Update
 
 from odfabric.adapters.sql.audit import insert_audit
+from odfabric.adapters.sql.column_types import InstantNanos
 from odfabric.adapters.sql.database import Database, insert_new
 from odfabric.adapters.sql.tables import deliveries, delivery_attempts, heads, outbox, subscriptions
 from odfabric.errors import AlreadyExists, Determinate, HeadMoved, NotFound
@@ -283,7 +285,7 @@ class SqlDeliveries:
             of = _record(connection, delivery_id, now, outcome)
             if of is not None:
                 is_slow = attempt is not None and attempt.is_slow
-                since = func.coalesce(subscriptions.c.failing_since, now)
+                since = func.coalesce(subscriptions.c.failing_since, literal(now, InstantNanos()))
                 change = update(subscriptions).where(subscriptions.c.id == of)
                 connection.execute(change.values(failing_since=since, slow=is_slow))
                 _log_attempt(connection, of, delivery_id, attempt, attempts_kept)
@@ -447,6 +449,7 @@ def _due(now: Instant, lease_end: Instant, avoided: Avoided = NOTHING_AVOIDED) -
     free = deliveries.c.leased_until.is_(None) | (deliveries.c.leased_until <= now)
     return (
         select(deliveries.c.id)
+        .select_from(deliveries)
         .join(
             subscriptions,
             (subscriptions.c.id == deliveries.c.subscription_id) & (deliveries.c.sequence == lowest),

@@ -20,23 +20,27 @@ branch_labels = None
 depends_on = None
 
 _PORTS = {"http": 80, "https": 443}
-_COLUMNS: tuple[sa.Column[Any], ...] = (
-    sa.Column("state", sa.String(16), nullable=False, server_default="active"),
-    sa.Column("state_reason", sa.Text()),
-    sa.Column("failing_since", sa.BigInteger()),
-    sa.Column("old_secret", sa.LargeBinary()),
-    sa.Column("old_secret_until", sa.BigInteger()),
-    sa.Column("receiver", sa.Text(), nullable=False, server_default=""),
-    sa.Column("slow", sa.Boolean(), nullable=False, server_default=sa.false()),
-    sa.Column("proven", sa.Boolean(), nullable=False, server_default=sa.false()),
-)
+_NAMES = ("state", "state_reason", "failing_since", "old_secret", "old_secret_until", "receiver", "slow", "proven")
+
+
+def _columns() -> tuple[sa.Column[Any], ...]:
+    return (
+        sa.Column("state", sa.String(16), nullable=False, server_default="active"),
+        sa.Column("state_reason", sa.Text()),
+        sa.Column("failing_since", sa.BigInteger()),
+        sa.Column("old_secret", sa.LargeBinary()),
+        sa.Column("old_secret_until", sa.BigInteger()),
+        sa.Column("receiver", sa.Text(), nullable=False, server_default=""),
+        sa.Column("slow", sa.Boolean(), nullable=False, server_default=sa.false()),
+        sa.Column("proven", sa.Boolean(), nullable=False, server_default=sa.false()),
+    )
 
 
 def upgrade() -> None:
     """To the new shape."""
     limit_migration(lock_s=5, statement_s=60)
-    for column in _COLUMNS:
-        op.add_column("subscriptions", column.copy())
+    for column in _columns():
+        op.add_column("subscriptions", column)
     _name_receivers()
     op.create_table(
         "delivery_attempts",
@@ -63,8 +67,8 @@ def downgrade() -> None:
     """Back to the old shape. Paused subscriptions are delivered to again, and old secrets sign no more."""
     limit_migration(lock_s=5, statement_s=60)
     op.drop_table("delivery_attempts")
-    for column in reversed(_COLUMNS):
-        op.drop_column("subscriptions", column.name)
+    for name in reversed(_NAMES):
+        op.drop_column("subscriptions", name)
 
 
 def _name_receivers() -> None:
