@@ -157,7 +157,7 @@ class DeliveryAttempt:
         return self.duration_ms >= SLOW_MS or self.failure is FailureKind.TIME
 
 
-SLOW_MS = 2_000
+SLOW_MS = 5_000
 """An attempt that takes longer marks its subscription as slow."""
 
 

@@ -34,6 +34,7 @@ BODY_MODELS: tuple[type[JsonModel], ...] = (
     jobs.VerifyBody,
     query.QueryBody,
     subscriptions.SubscriptionBody,
+    subscriptions.NoMembers,
     subscriptions.RotationBody,
     subscriptions.ReplayBody,
     cursors.CursorBody,

@@ -12,13 +12,13 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from odfabric.domain.delivery_shares import UnderWay, avoided
 from odfabric.errors import OdfError
 from odfabric.model.job import Job
-from odfabric.model.subscription import SLOW_MS, Delivery
+from odfabric.model.subscription import Delivery
 from odfabric.ports.signals import Topic
 from odfabric.wiring import Node
 
@@ -45,12 +45,6 @@ class _Sending:
 
     future: Future[None]
     holds: UnderWay
-    since: float
-
-    def under_way(self) -> UnderWay:
-        """What it holds by now: who takes long is slow already."""
-        is_slow = (time.monotonic() - self.since) * 1000 >= SLOW_MS
-        return replace(self.holds, slow=True) if is_slow else self.holds
 
 
 class Runner:
@@ -133,7 +127,7 @@ class Runner:
         is_busy = False
         while not self._stop.is_set():
             self._sending = [sending for sending in self._sending if not sending.future.done()]
-            under_way = [sending.under_way() for sending in self._sending]
+            under_way = [sending.holds for sending in self._sending]
             full = avoided(under_way, senders=self._node.settings.deliveries_at_once_max)
             due = () if full is None else self._node.webhooks.due(self._name, limit=1, avoided=full)
             for delivery in due:
@@ -148,7 +142,7 @@ class Runner:
         if holds is None:
             self._send(delivery)  # its subscription is gone, so nothing is sent
         else:
-            self._sending.append(_Sending(self._senders.submit(self._send, delivery), holds, time.monotonic()))
+            self._sending.append(_Sending(self._senders.submit(self._send, delivery), holds))
 
     def _send(self, delivery: Delivery) -> None:
         try:

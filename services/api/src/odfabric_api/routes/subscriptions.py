@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from anyio import to_thread
@@ -40,6 +41,10 @@ class SubscriptionBody(JsonModel):
     secret: str | None = Field(
         None, max_length=256, description="`whsec_` and the base64 of 24 to 64 random bytes (Standard Webhooks)"
     )
+
+
+class NoMembers(JsonModel):
+    """Nothing is asked for; the body may be left out."""
 
 
 class RotationBody(JsonModel):
@@ -126,23 +131,33 @@ def get_subscription(
 
 
 @router.post(
-    f"{_ONE}/pause", summary="Pause a subscription", responses=answers(SubscriptionListed, text="As it is now")
+    f"{_ONE}/pause",
+    summary="Pause a subscription",
+    responses=answers(SubscriptionListed, text="As it is now"),
+    openapi_extra=json_body(NoMembers, required=False),
 )
-def pause_subscription(
+async def pause_subscription(
     request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
 ) -> Response:
     """What is to be delivered waits; it goes out in order when the subscription is resumed."""
-    return JSONResponse(_value(node_of(request).webhooks.pause(entry, subscription_id, by=caller)))
+    await _read_nothing(request)
+    verb = partial(node_of(request).webhooks.pause, entry, subscription_id, by=caller)
+    return JSONResponse(_value(await to_thread.run_sync(verb)))
 
 
 @router.post(
-    f"{_ONE}/resume", summary="Resume a subscription", responses=answers(SubscriptionListed, text="As it is now")
+    f"{_ONE}/resume",
+    summary="Resume a subscription",
+    responses=answers(SubscriptionListed, text="As it is now"),
+    openapi_extra=json_body(NoMembers, required=False),
 )
-def resume_subscription(
+async def resume_subscription(
     request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
 ) -> Response:
     """One that was paused, or disabled by the node after days of failure."""
-    return JSONResponse(_value(node_of(request).webhooks.resume(entry, subscription_id, by=caller)))
+    await _read_nothing(request)
+    verb = partial(node_of(request).webhooks.resume, entry, subscription_id, by=caller)
+    return JSONResponse(_value(await to_thread.run_sync(verb)))
 
 
 @router.post(
@@ -167,13 +182,18 @@ async def rotate_secret(
 
 
 @router.post(
-    f"{_ONE}/test", summary="Try the receiver", responses=answers(AttemptView, text="What the receiver answered")
+    f"{_ONE}/test",
+    summary="Try the receiver",
+    responses=answers(AttemptView, text="What the receiver answered"),
+    openapi_extra=json_body(NoMembers, required=False),
 )
-def try_receiver(
+async def try_receiver(
     request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
 ) -> Response:
     """Sends an event of the type `dev.odfabric.subscription.test` once, outside the sequence, and waits for the answer."""
-    return JSONResponse(_attempt_value(node_of(request).webhooks.test(entry, subscription_id, by=caller)))
+    await _read_nothing(request)
+    verb = partial(node_of(request).webhooks.test, entry, subscription_id, by=caller)
+    return JSONResponse(_attempt_value(await to_thread.run_sync(verb)))
 
 
 @router.post(
@@ -216,8 +236,9 @@ def get_delivery(
     f"{_ONE}/deliveries/{{delivery_id}}/replay",
     summary="Deliver one event again",
     responses=answers(ReplayCount, text="1, or 0 if it is being sent"),
+    openapi_extra=json_body(NoMembers, required=False),
 )
-def replay_delivery(
+async def replay_delivery(
     request: Request,
     entry: FollowableDataset,
     caller: Caller,
@@ -225,8 +246,14 @@ def replay_delivery(
     delivery_id: DeliveryId,
 ) -> Response:
     """With the same event id, signed with the present secret. One that waits for its next attempt is sent now."""
+    await _read_nothing(request)
     which = Replay(delivery_id=delivery_id)
-    return JSONResponse({"replayed": node_of(request).webhooks.replay(entry, subscription_id, which, by=caller)})
+    verb = partial(node_of(request).webhooks.replay, entry, subscription_id, which, by=caller)
+    return JSONResponse({"replayed": await to_thread.run_sync(verb)})
+
+
+async def _read_nothing(request: Request) -> None:
+    await read_json(request, NoMembers, bytes_max=node_of(request).settings.json_body_bytes_max)
 
 
 def _value(subscription: Subscription) -> dict[str, object]:
