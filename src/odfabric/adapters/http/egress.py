@@ -19,7 +19,7 @@ from time import monotonic
 import certifi
 import httpcore
 
-from odfabric.adapters.http.decoding import ACCEPTED, BadCoding, decode
+from odfabric.adapters.http.decoding import ACCEPTED, PIECE_BYTES_MAX, BadCoding, decode
 from odfabric.adapters.http.guard import EgressGuard, Resolver, system_resolver
 from odfabric.adapters.http.network import Connector, GuardedNetwork, HandshakeFailed, Pace, connect_socket
 from odfabric.adapters.http.url import HttpUrl, parse_http_url
@@ -38,8 +38,6 @@ HEADERS_MAX = 100
 HEADER_CHARACTERS_MAX = 16 * 1024
 EXCERPT_BYTES_MAX = 200
 """Part of an error's body that a message repeats."""
-PIECE_BYTES_MAX = 256 * 1024
-"""More than one read of a body brings; what is decoded from it to more is not kept."""
 BODY_START_S_MAX = 1.0
 """Longest wait for the beginning of a body of which nothing depends."""
 
@@ -279,7 +277,7 @@ class Egress:
         For that nobody waits longer than `BODY_START_S_MAX`. Raises InvalidRequest, AccessDenied; Determinate if nothing was sent,
         Indeterminate if it may have arrived.
         """
-        limit = SizeLimit(name="start_bytes_max", bytes_max=start_bytes_max + PIECE_BYTES_MAX)
+        limit = SizeLimit(name="start_bytes_max", bytes_max=start_bytes_max + 2 * PIECE_BYTES_MAX)
         with self._posted(url, headers, body, total_s_max, body_s_max=BODY_START_S_MAX) as (target, response):
             start = Answer(target, response, limit).start(start_bytes_max) if start_bytes_max else b""
             return StartedAnswer(target, response, start)
