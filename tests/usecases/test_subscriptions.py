@@ -8,13 +8,20 @@ from pathlib import Path
 import pytest
 
 from odfabric.errors import AccessDenied, Determinate, Indeterminate, InvalidRequest, NotFound, OdfError
-from odfabric.formats import webhook_signature
+from odfabric.formats import reference_webhook, webhook_signature
+from odfabric.formats.reference_webhook import ReferenceMessage
 from odfabric.formats.webhook_signature import SIGNATURE_HEADER
 from odfabric.model.audit import AuditKind
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.job import Job
-from odfabric.model.subscription import DeliveryStatus, FailureKind, SubscriptionState, WebhookResponse
+from odfabric.model.subscription import (
+    DeliveryStatus,
+    FailureKind,
+    SubscriptionFormat,
+    SubscriptionState,
+    WebhookResponse,
+)
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.change_subscription import Replay
@@ -311,6 +318,38 @@ def test_blocks_that_cannot_be_read_are_a_failure_of_the_node(followed: Followed
     followed.memory.clock.advance(10_000)
     followed.deliver(rounds=1)
     assert followed.sequences() == [1]
+
+
+def test_a_receiver_of_the_reference_gets_its_form(followed: Followed) -> None:
+    made = followed.node.webhooks.subscribe(
+        followed.entry, by=followed.by, url=URL, secret=None, format=SubscriptionFormat.REFERENCE
+    )
+    followed.node.unsubscribe(followed.entry, followed.id)
+    assert made.secret_text == made.secret.hex()
+    followed.push(1)
+    followed.deliver()
+    followed.node.webhooks.test(followed.entry, made.subscription.id, by=followed.by)
+    event, tried = followed.memory.webhooks.received
+    assert event.headers["content-type"] == "application/json"
+    assert event.headers["x-webhook-event-type"] == "DATASET.REF.UPDATED"
+    assert tried.headers["x-webhook-event-type"] == "TEST"
+    body = json.loads(event.body)
+    assert (body["dataset_id"], body["is_breaking_change"]) == (str(followed.entry.id), False)
+    message = ReferenceMessage(
+        id=event.headers["webhook-id"],
+        subscription_id=made.subscription.id,
+        event_type="DATASET.REF.UPDATED",
+        attempt=1,
+        url=URL,
+        sent_at=sent_at(event.headers),
+        body=event.body,
+    )
+    expected = reference_webhook.headers(message, key=made.secret_text.encode())
+    assert expected.items() <= event.headers.items()
+    assert signed_by(event.headers, event.body, made.secret), "Standard Webhooks beside it"
+    (delivery,) = followed.node.deliveries(followed.entry, made.subscription.id)
+    (attempt,) = followed.node.webhooks.attempts(followed.entry, made.subscription.id, delivery.id, by=followed.by)
+    assert expected["signature"] not in str(attempt)
 
 
 def with_settings(followed: Followed, **settings: float) -> Node:

@@ -22,6 +22,13 @@ class SubscriptionState(Enum):
     DISABLED = "disabled"
 
 
+class SubscriptionFormat(Enum):
+    """What is sent: a CloudEvent, or what the reference node sends."""
+
+    CLOUD_EVENT = "cloudevents"
+    REFERENCE = "kamu"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
     """A webhook on a dataset. The secrets that sign its deliveries are kept apart, and asked for by those alone who sign.
@@ -42,6 +49,7 @@ class Subscription:
     old_secret_until: Instant | None = None
     slow: bool = False
     proven: bool = False
+    format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT
 
     @property
     def receiver(self) -> str:

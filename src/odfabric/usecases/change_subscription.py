@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 from odfabric.domain.access import Subject
 from odfabric.errors import AccessDenied, InvalidRequest, NotFound, Place
-from odfabric.formats.cloud_event import check_event
+from odfabric.formats.reference_webhook import TESTED
 from odfabric.model.audit import AuditEntry, AuditKind
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.subscription import Delivery, DeliveryAttempt, Subscription, SubscriptionState
 from odfabric.usecases.deliver import DeliveryPorts
+from odfabric.usecases.event_body import check_body
 from odfabric.usecases.send_webhook import send_webhook
 from odfabric.usecases.subscribe import NewSubscription, is_of, own_subscription, subscription_entry
 
@@ -117,18 +118,20 @@ class OwnSubscription:
         """
         found, ports = self.get(), self.ports
         message_id = f"test_{ports.entropy.random_bytes(16).hex()}"
-        body = check_event(
+        body = check_body(
             found,
+            self.entry,
             message_id=message_id,
             sent_at=ports.clock.now(),
             head=ports.repository.head(self.entry.id).hash,
-            alias=self.entry.alias,
+            access=ports.access,
             source=source,
         )
         attempt, _ = send_webhook(
             found,
             message_id=message_id,
             body=body,
+            event_type=TESTED,
             number=1,
             subscriptions=ports.subscriptions,
             sender=ports.sender,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from odfabric.domain.access import Action
 from odfabric.domain.delivery import Delivered, GiveUp, RetryAt, fails_too_long, next_attempt
 from odfabric.errors import AccountSuspended, Corrupt, External, InvalidBlock, NotFound
-from odfabric.formats.cloud_event import head_move_event
+from odfabric.formats.reference_webhook import HEAD_MOVED
 from odfabric.model.audit import THE_NODE, AuditEntry, AuditKind
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
@@ -31,6 +31,7 @@ from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.egress import WebhookSender
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 from odfabric.usecases.access import Access
+from odfabric.usecases.event_body import delivery_body
 from odfabric.usecases.head_move import HeadMoves
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.send_webhook import send_webhook
@@ -104,18 +105,27 @@ def deliver(delivery: Delivery, *, ports: DeliveryPorts, rules: DeliveryRules) -
 def _attempt(
     delivery: Delivery, subscription: Subscription, entry: CatalogEntry, *, ports: DeliveryPorts, rules: DeliveryRules
 ) -> tuple[DeliveryAttempt, WebhookResponse | None]:
-    facts = None
-    if delivery.new_head is not None:
-        try:
-            facts = ports.moves.facts(delivery.dataset_id, delivery.old_head, delivery.new_head)
-        except (NotFound, Corrupt, InvalidBlock, External) as error:
-            _log.error("delivery %s: %s", delivery.id, error)
-            return _not_sent(delivery, ports.clock), None
-    body = head_move_event(delivery, alias=entry.alias, source=rules.source, base=rules.base, facts=facts)
+    try:
+        facts = (
+            ports.moves.facts(delivery.dataset_id, delivery.old_head, delivery.new_head) if delivery.new_head else None
+        )
+        body = delivery_body(
+            delivery,
+            subscription,
+            entry,
+            facts=facts,
+            access=ports.access,
+            source=rules.source,
+            base=rules.base,
+        )
+    except (NotFound, Corrupt, InvalidBlock, External) as error:
+        _log.error("delivery %s: %s", delivery.id, error)
+        return _not_sent(delivery, ports.clock), None
     return send_webhook(
         subscription,
         message_id=delivery.id,
         body=body,
+        event_type=HEAD_MOVED,
         number=delivery.attempts,
         subscriptions=ports.subscriptions,
         sender=ports.sender,

@@ -11,9 +11,17 @@ from collections.abc import Mapping
 
 from odfabric.errors import AccessDenied, Corrupt, External, InvalidRequest, NotFound, OdfError
 from odfabric.formats.cloud_event import CONTENT_TYPE
+from odfabric.formats.reference_webhook import ReferenceMessage, signing_key
+from odfabric.formats.reference_webhook import headers as reference_headers
 from odfabric.formats.webhook_signature import SIGNATURE_HEADER, sign
-from odfabric.model.instant import NANOS_PER_MILLI
-from odfabric.model.subscription import DeliveryAttempt, FailureKind, Subscription, WebhookResponse
+from odfabric.model.instant import NANOS_PER_MILLI, Instant
+from odfabric.model.subscription import (
+    DeliveryAttempt,
+    FailureKind,
+    Subscription,
+    SubscriptionFormat,
+    WebhookResponse,
+)
 from odfabric.ports.clock import Clock
 from odfabric.ports.egress import WebhookSender
 from odfabric.ports.subscriptions import Subscriptions
@@ -33,6 +41,7 @@ def send_webhook(
     *,
     message_id: str,
     body: bytes,
+    event_type: str,
     number: int,
     subscriptions: Subscriptions,
     sender: WebhookSender,
@@ -40,13 +49,14 @@ def send_webhook(
 ) -> tuple[DeliveryAttempt, WebhookResponse | None]:
     """Make attempt `number` at a message; the answer is None if the receiver was not reached. Never raises for what the receiver did."""
     started = clock.now()
-    headers = {"content-type": CONTENT_TYPE}
+    headers: dict[str, str] = {}
     response: WebhookResponse | None = None
     failure: FailureKind | None
     try:
         secrets = subscriptions.secrets(subscription.id, now=started)
         if not secrets:
             raise NotFound("subscription", subscription.id)
+        headers |= _own_headers(subscription, message_id, event_type, number, started, body, secrets[0])
         headers |= sign(message_id=message_id, sent_at=started, body=body, secrets=secrets)
     except NotFound:
         failure, problem = FailureKind.NODE, "the subscription is gone"
@@ -78,6 +88,30 @@ def send_webhook(
     return attempt, response
 
 
+def _own_headers(
+    subscription: Subscription,
+    message_id: str,
+    event_type: str,
+    number: int,
+    sent_at: Instant,
+    body: bytes,
+    secret: bytes,
+) -> dict[str, str]:
+    """Headers of the subscription's format, beside those of Standard Webhooks."""
+    if subscription.format is SubscriptionFormat.CLOUD_EVENT:
+        return {"content-type": CONTENT_TYPE}
+    message = ReferenceMessage(
+        id=message_id,
+        subscription_id=subscription.id,
+        event_type=event_type,
+        attempt=number,
+        url=subscription.url,
+        sent_at=sent_at,
+        body=body,
+    )
+    return reference_headers(message, key=signing_key(secret))
+
+
 def _kind(error: OdfError) -> FailureKind:
     if isinstance(error, AccessDenied | InvalidRequest):
         return FailureKind.REFUSED
@@ -88,6 +122,8 @@ def _kind(error: OdfError) -> FailureKind:
 def _shown(headers: Mapping[str, str]) -> dict[str, str]:
     """Headers as they may be shown later: of each signature only its scheme."""
     shown = dict(headers)
+    if "signature" in shown:
+        shown["signature"] = "sig1=..."
     if SIGNATURE_HEADER in shown:
         shown[SIGNATURE_HEADER] = " ".join(f"{each.partition(',')[0]},..." for each in shown[SIGNATURE_HEADER].split())
     return shown

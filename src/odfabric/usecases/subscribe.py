@@ -7,9 +7,11 @@ from urllib.parse import urlsplit
 
 from odfabric.domain.access import Action, Subject
 from odfabric.errors import HeadMoved, InvalidRequest, LimitExceeded, NotFound
+from odfabric.formats.reference_webhook import signing_key
+from odfabric.formats.webhook_signature import secret_text
 from odfabric.model.audit import AuditEntry, AuditKind
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.subscription import Subscription
+from odfabric.model.subscription import Subscription, SubscriptionFormat
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.egress import WebhookSender
 from odfabric.ports.subscriptions import Subscriptions
@@ -28,12 +30,20 @@ class NewSubscription:
     subscription: Subscription
     secret: bytes = field(repr=False)
 
+    @property
+    def secret_text(self) -> str:
+        """The secret as receivers of its format take it."""
+        if self.subscription.format is SubscriptionFormat.REFERENCE:
+            return signing_key(self.secret).decode("ascii")
+        return secret_text(self.secret)
+
 
 def subscribe(
     entry: CatalogEntry,
     *,
     url: str,
     secret: bytes | None,
+    format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT,
     subject: Subject,
     repository: Repository,
     subscriptions: Subscriptions,
@@ -63,6 +73,7 @@ def subscribe(
             url=url,
             created_at=clock.now(),
             created_at_head=repository.head(entry.id).hash,
+            format=format,
         )
         try:
             subscriptions.create(

@@ -13,7 +13,14 @@ from odfabric.domain.access import Subject
 from odfabric.domain.delivery_shares import UnderWay, under_way
 from odfabric.errors import LimitExceeded
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.subscription import NOTHING_AVOIDED, Avoided, Delivery, DeliveryAttempt, Subscription
+from odfabric.model.subscription import (
+    NOTHING_AVOIDED,
+    Avoided,
+    Delivery,
+    DeliveryAttempt,
+    Subscription,
+    SubscriptionFormat,
+)
 from odfabric.ports.signals import Topic
 from odfabric.settings import Settings
 from odfabric.usecases.access import Access
@@ -43,12 +50,21 @@ class SubscriptionVerbs:
         object.__setattr__(self, "_moves", HeadMoves(self.repository))
         object.__setattr__(self, "_tests", threading.BoundedSemaphore(TESTS_AT_ONCE_MAX))
 
-    def subscribe(self, entry: CatalogEntry, *, by: Subject, url: str, secret: bytes | None) -> NewSubscription:
+    def subscribe(
+        self,
+        entry: CatalogEntry,
+        *,
+        by: Subject,
+        url: str,
+        secret: bytes | None,
+        format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT,
+    ) -> NewSubscription:
         """Subscribe a webhook."""
         return subscribe(
             entry,
             url=url,
             secret=secret,
+            format=format,
             subject=by,
             repository=self.repository,
             subscriptions=self.ports.subscriptions,

@@ -174,3 +174,11 @@ def test_a_delivery_is_shown_and_replayed(client: httpx.Client, memory: MemoryNo
         assert client.post(f"{one}/replay", json=wrong).status_code == 400
     assert client.get(f"{one}/deliveries/none").status_code == 404
     assert client.post(f"{one}/deliveries/none/replay").status_code == 404
+
+
+def test_a_subscription_may_have_the_form_of_the_reference(client: httpx.Client, memory: MemoryNode) -> None:
+    path = add(memory, "referring")
+    made = client.post(path, json={"url": URL, "format": "kamu"}).json()
+    assert (made["format"], len(bytes.fromhex(made["secret"]))) == ("kamu", 32)
+    assert client.post(path, json={"url": URL}).json()["format"] == "cloudevents"
+    assert client.post(path, json={"url": URL, "format": "other"}).status_code == 400

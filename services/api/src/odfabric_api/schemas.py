@@ -237,6 +237,7 @@ class SubscriptionListed(Answer):
     url: str
     created_at: str
     created_at_head: str = Field(description=HASH)
+    format: Literal["cloudevents", "kamu"]
     state: Literal["active", "paused", "disabled"]
     state_reason: str | None = Field(description="Why the node has disabled it")
     failing_since: str | None = Field(description="The first failure after the last success")

@@ -45,6 +45,7 @@ from odfabric.model.subscription import (
     DeliveryStatus,
     FailureKind,
     Subscription,
+    SubscriptionFormat,
     SubscriptionState,
     delivery_id,
 )
@@ -109,6 +110,7 @@ class SqlSubscriptions:
                 "after_message": connection.execute(newest).scalar_one(),
                 "last_sequence": 0,
                 "receiver": subscription.receiver,
+                "format": subscription.format.value,
             }
             if not insert_new(connection, subscriptions, values):
                 raise AlreadyExists(f"subscription {subscription.id} exists already")
@@ -500,6 +502,7 @@ def _subscription(row: Row[tuple[object, ...]]) -> Subscription:
         old_secret_until=row.old_secret_until,
         slow=row.slow,
         proven=row.proven,
+        format=SubscriptionFormat(row.format),
     )
 
 

@@ -227,6 +227,7 @@ subscriptions = Table(
     Column("receiver", Text, nullable=False, server_default=""),
     Column("slow", Boolean, nullable=False, server_default=false()),
     Column("proven", Boolean, nullable=False, server_default=false()),
+    Column("format", String(16), nullable=False, server_default="cloudevents"),
     Index(None, "dataset_id", "position"),
     sqlite_autoincrement=True,
 )

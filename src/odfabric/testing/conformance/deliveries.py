@@ -20,6 +20,7 @@ from odfabric.model.subscription import (
     DeliveryStatus,
     FailureKind,
     Subscription,
+    SubscriptionFormat,
     SubscriptionState,
     delivery_id,
 )
@@ -93,6 +94,8 @@ class SubscriptionsContract:
         chain, other = new_chain(storage.chains), new_chain(storage.chains, "weather")
         # Ids of which the order is not the order of creation.
         made = [subscribe(storage, chain, name) for name in ("zz", "aa", "mm")]
+        made.append(replace(subscription_of(chain, "kk"), format=SubscriptionFormat.REFERENCE))
+        storage.subscriptions.create(made[-1], secret=SECRET)
         subscribe(storage, other, "other")
         assert storage.subscriptions.get("aa") == made[1]
         assert storage.subscriptions.get("nothing") is None

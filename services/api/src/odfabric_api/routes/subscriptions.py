@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.formats.webhook_signature import parse_secret, secret_text
-from odfabric.model.subscription import Delivery, DeliveryAttempt, Subscription
+from odfabric.formats.webhook_signature import parse_secret
+from odfabric.model.subscription import Delivery, DeliveryAttempt, Subscription, SubscriptionFormat
 from odfabric.usecases.change_subscription import OVERLAP_S_MAX, Replay
 from odfabric_api.auth import Caller, FollowableDataset, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
@@ -40,6 +40,11 @@ class SubscriptionBody(JsonModel):
     url: str = Field(min_length=1, max_length=2048)
     secret: str | None = Field(
         None, max_length=256, description="`whsec_` and the base64 of 24 to 64 random bytes (Standard Webhooks)"
+    )
+    format: Literal["cloudevents", "kamu"] = Field(
+        "cloudevents",
+        description="`kamu`: body and headers of the reference node, and a secret of hexadecimal digits, beside the headers of Standard "
+        "Webhooks",
     )
 
 
@@ -79,8 +84,12 @@ async def subscribe(request: Request, entry: FollowableDataset, caller: Caller) 
     node = node_of(request)
     body = await read_json(request, SubscriptionBody, bytes_max=node.settings.json_body_bytes_max)
     secret = parse_secret(body.secret) if body.secret is not None else None
-    made = await to_thread.run_sync(lambda: node.subscribe(entry, by=caller, url=body.url, secret=secret))
-    return JSONResponse({**_value(made.subscription), "secret": secret_text(made.secret)}, status_code=201)
+    made = await to_thread.run_sync(
+        lambda: node.webhooks.subscribe(
+            entry, by=caller, url=body.url, secret=secret, format=SubscriptionFormat(body.format)
+        )
+    )
+    return JSONResponse({**_value(made.subscription), "secret": made.secret_text}, status_code=201)
 
 
 @router.get(
@@ -178,7 +187,7 @@ async def rotate_secret(
             entry, subscription_id, by=caller, secret=secret, overlap_s=body.overlap_seconds
         )
     )
-    return JSONResponse({**_value(made.subscription), "secret": secret_text(made.secret)})
+    return JSONResponse({**_value(made.subscription), "secret": made.secret_text})
 
 
 @router.post(
@@ -262,6 +271,7 @@ def _value(subscription: Subscription) -> dict[str, object]:
         "url": subscription.url,
         "createdAt": str(subscription.created_at),
         "createdAtHead": str(subscription.created_at_head),
+        "format": subscription.format.value,
         "state": subscription.state.value,
         "stateReason": subscription.state_reason,
         "failingSince": str(subscription.failing_since) if subscription.failing_since else None,

@@ -11,10 +11,10 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from odfabric.errors import InvalidRequest, OdfError, Place
-from odfabric.formats.webhook_signature import parse_secret, secret_text
+from odfabric.formats.webhook_signature import parse_secret
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.instant import Instant
-from odfabric.model.subscription import Delivery, DeliveryAttempt, DeliveryStatus, Subscription
+from odfabric.model.subscription import Delivery, DeliveryAttempt, DeliveryStatus, Subscription, SubscriptionFormat
 from odfabric.usecases.change_subscription import Replay
 from odfabric.usecases.subscribe import NewSubscription, is_of
 from odfabric_api.auth import Caller, FollowableDataset, Subject, node_of
@@ -41,11 +41,12 @@ def get_subscriptions(request: Request, entry: FollowableDataset, caller: Caller
 async def post_subscription(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Make one. The answer shows its secret, and nothing else ever does."""
     node = node_of(request)
-    form = await read_form(request, frozenset({"url", "secret"}))
+    form = await read_form(request, frozenset({"url", "secret", "format"}))
 
     def act() -> Response:
         secret = parse_secret(form["secret"]) if form.get("secret") else None
-        made = node.subscribe(entry, by=caller, url=form.get("url", "").strip(), secret=secret)
+        url, format = form.get("url", "").strip(), _format(form.get("format", ""))
+        made = node.webhooks.subscribe(entry, by=caller, url=url, secret=secret, format=format)
         return _listed(request, entry, caller, {}, made=made)
 
     return await submitted(
@@ -88,7 +89,7 @@ async def post_secret(
         made = webhooks.rotate_secret(
             entry, subscription_id, by=caller, secret=secret, overlap_s=_overlap_s(form.get("overlap_hours", ""))
         )
-        return _one(request, entry, caller, subscription_id, secret=secret_text(made.secret))
+        return _one(request, entry, caller, subscription_id, secret=made.secret_text)
 
     return await submitted(
         request,
@@ -226,6 +227,13 @@ def _overlap_s(hours: str) -> float | None:
     return float(hours) * 3600
 
 
+def _format(text: str) -> SubscriptionFormat:
+    try:
+        return SubscriptionFormat(text) if text else SubscriptionFormat.CLOUD_EVENT
+    except ValueError:
+        raise InvalidRequest("not a format", place=Place(field="format")) from None
+
+
 def _sequence(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise InvalidRequest("not the number of a delivery", place=Place(field="from_sequence"))
@@ -247,9 +255,10 @@ def _listed(
     values = {
         "subscriptions": [_state(each, node.deliveries(entry, each.id, by=caller)) for each in subscriptions],
         "url": form.get("url", ""),
+        "format": form.get("format", ""),
         "problems": places_of(error),
         "made": made.subscription if made else None,
-        "secret": secret_text(made.secret) if made else None,
+        "secret": made.secret_text if made else None,
         "tab": "subscriptions",
     }
     frame = dataset_frame(request, entry, caller)

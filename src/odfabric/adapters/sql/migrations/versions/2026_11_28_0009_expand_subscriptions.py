@@ -20,7 +20,17 @@ branch_labels = None
 depends_on = None
 
 _PORTS = {"http": 80, "https": 443}
-_NAMES = ("state", "state_reason", "failing_since", "old_secret", "old_secret_until", "receiver", "slow", "proven")
+_NAMES = (
+    "state",
+    "state_reason",
+    "failing_since",
+    "old_secret",
+    "old_secret_until",
+    "receiver",
+    "slow",
+    "proven",
+    "format",
+)
 
 
 def _columns() -> tuple[sa.Column[Any], ...]:
@@ -33,6 +43,7 @@ def _columns() -> tuple[sa.Column[Any], ...]:
         sa.Column("receiver", sa.Text(), nullable=False, server_default=""),
         sa.Column("slow", sa.Boolean(), nullable=False, server_default=sa.false()),
         sa.Column("proven", sa.Boolean(), nullable=False, server_default=sa.false()),
+        sa.Column("format", sa.String(16), nullable=False, server_default="cloudevents"),
     )
 
 
