@@ -330,7 +330,16 @@ class Corrupt(OdfError):
 
 
 class External(OdfError):
-    """The outside world failed."""
+    """The outside world failed.
+
+    `stage` is how far a request got: `dns`, `connect`, `tls`, `time` (too late, at any stage), `answer`; None where that is not known.
+    """
+
+    def __init__(
+        self, message: str, *, place: Place | None = None, hint: str | None = None, stage: str | None = None
+    ) -> None:
+        super().__init__(message, place=place, hint=hint)
+        self.stage = stage
 
 
 class Determinate(External):
@@ -350,8 +359,9 @@ class Determinate(External):
         hint: str | None = None,
         blameless: bool = False,
         retry_after_s: int | None = None,
+        stage: str | None = None,
     ) -> None:
-        super().__init__(message, place=place, hint=hint)
+        super().__init__(message, place=place, hint=hint, stage=stage)
         self.blameless, self.retry_after_s = blameless, retry_after_s
 
 

@@ -401,7 +401,15 @@ class Settings(BaseSettings):
     flow_every_s_min: int = Field(10, ge=1, description="Shortest duration between two runs of a schedule")
     flow_runs_kept_max: int = Field(200, ge=1, description="Ended runs that are kept of each flow")
     flows_listed_max: int = Field(5000, ge=1, description="Flows that the list of all flows looks at")
-    deliveries_at_once_max: int = Field(8, description="Webhook deliveries under way at once")
+    deliveries_at_once_max: int = Field(
+        32,
+        ge=1,
+        description="Webhook deliveries under way at once in one worker; one receiver gets an eighth of them at most, one account half, "
+        "slow receivers together an eighth",
+    )
+    delivery_attempts_kept: int = Field(
+        100, ge=0, description="Attempts to deliver that are kept for each subscription, with request and answer"
+    )
 
     # outgoing requests
     egress_ports: tuple[int, ...] = Field((80, 443, 8080, 8443), description="Ports that requests may reach")
@@ -415,6 +423,14 @@ class Settings(BaseSettings):
     egress_idle_connections_max: int = Field(20, description="Connections kept for another request")
     egress_idle_connection_s_max: float = Field(3.0, description="How long each of them is kept")
     webhook_timeout_s: float = Field(20.0, description="Longest wait for a webhook's answer")
+    webhook_secret_overlap_s: float = Field(
+        86_400.0, ge=0, description="How long the old secret of a webhook signs too after a rotation that does not say"
+    )
+    subscription_failing_days_max: float = Field(
+        3.0,
+        gt=0,
+        description="Days of nothing but failures after which a subscription is disabled; what it is owed waits",
+    )
     subscriptions_per_dataset_max: int = Field(100, description="Subscriptions of one dataset")
 
     # engine

@@ -161,7 +161,9 @@ class MemoryReceiver:
         return "https://receiver.example/hook"
 
     def answer(self, status: int, *, retry_after: str | None = None) -> None:
-        self.sender.script.append(WebhookResponse(status, int(retry_after) if retry_after else None))
+        self.sender.script.append(
+            WebhookResponse(status, int(retry_after) if retry_after else None, "" if status == 204 else "said")
+        )
 
     def received(self) -> Sequence[tuple[dict[str, str], bytes]]:
         return [(one.headers, one.body) for one in self.sender.received]

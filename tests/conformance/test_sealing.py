@@ -122,10 +122,31 @@ class WebhookSecretsColumn(OnDatabase, SealedStoreContract):
         assert [store.is_plain(bytes(length)) for length in (24, 32, 64, 65, 68)] == [True, True, True, False, False]
 
 
-class IntentKeys(OnDatabase, SealedStoreContract):
+class OldWebhookSecretsColumn(OnDatabase, SealedStoreContract):
     @pytest.fixture
     def store(self, database: Database) -> SealedStore:
         return sealed_stores(database)[2]
+
+    @pytest.fixture
+    def put(self, database: Database) -> Callable[[bytes], str]:
+        chain = new_chain(SqlChains(database))
+        subscriptions = SqlSubscriptions(database)
+        names = iter("mazhqbx")
+        subscriptions.create(subscription_of(chain, "never rotated"), secret=b"new" * 23)
+
+        def put(data: bytes) -> str:
+            made = subscription_of(chain, next(names))
+            subscriptions.create(made, secret=data)
+            subscriptions.set_secret(made.id, b"new" * 23, old_until=NOW)
+            return made.id
+
+        return put
+
+
+class IntentKeys(OnDatabase, SealedStoreContract):
+    @pytest.fixture
+    def store(self, database: Database) -> SealedStore:
+        return sealed_stores(database)[3]
 
     @pytest.fixture
     def put(self, database: Database) -> Callable[[bytes], str]:
@@ -176,6 +197,9 @@ class TestSqliteDatasetKeys(DatasetKeysColumn): ...
 class TestSqliteWebhookSecrets(WebhookSecretsColumn): ...
 
 
+class TestSqliteOldWebhookSecrets(OldWebhookSecretsColumn): ...
+
+
 class TestSqliteIntentKeys(IntentKeys): ...
 
 
@@ -186,6 +210,9 @@ class OnPostgres:
 
 
 class TestPostgresDatasetKeys(OnPostgres, DatasetKeysColumn): ...
+
+
+class TestPostgresOldWebhookSecrets(OnPostgres, OldWebhookSecretsColumn): ...
 
 
 class TestPostgresWebhookSecrets(OnPostgres, WebhookSecretsColumn): ...

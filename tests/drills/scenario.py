@@ -26,6 +26,7 @@ from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.job import Job, JobStatus
 from odfabric.model.subscription import Delivery, DeliveryStatus
 from odfabric.settings import Settings, read_settings
+from odfabric.usecases.change_subscription import Replay
 from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.push_data import PushData
 from odfabric.usecases.query_data import QueryData
@@ -277,7 +278,7 @@ def rotate(node: Node, clock: SettableClock, receiver: str) -> None:
     rotate_node_key(node.settings, listener=lambda store, sealed: None)
     # It goes on with what it has read before.
     subscription, *_ = node.subscriptions(node.resolve(parse_dataset_alias("readings")))
-    assert node.ports.subscriptions.secret(subscription.id) == SECRET
+    assert node.ports.subscriptions.secrets(subscription.id, now=node.ports.clock.now()) == [SECRET]
 
 
 PUSHES_OF_NODE = 10
@@ -384,5 +385,12 @@ def _make_and_delete(node: Node, receiver: str) -> None:
     _create(node, "doomed")
     doomed = node.resolve(parse_dataset_alias("doomed"))
     subscription = node.subscribe(doomed, url=f"http://{receiver}/doomed", secret=None).subscription
+    changes = node.ports.subscriptions
+    node.webhooks.pause(doomed, subscription.id, by=node.operator)
+    node.webhooks.rotate_secret(doomed, subscription.id, by=node.operator, overlap_s=0)
+    node.webhooks.drop_old_secrets()
+    changes.note_test(subscription.id, proven=True)
+    node.webhooks.replay(doomed, subscription.id, Replay(failed=True), by=node.operator)
+    node.webhooks.resume(doomed, subscription.id, by=node.operator)
     node.unsubscribe(doomed, subscription.id)
     node.delete(doomed)

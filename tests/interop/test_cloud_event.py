@@ -37,7 +37,10 @@ def test_the_bytes_of_an_event() -> None:
         '"type":"dev.odfabric.dataset.head-moved","subject":"local/flights.hourly","time":"2026-03-01T12:00:00.123Z",'
         '"datacontenttype":"application/json","data":{"datasetId":"did:odf:fed01' + "00" * 32 + '",'
         '"alias":"local/flights.hourly","subscriptionId":"sub1","sequence":7,'
-        '"oldHead":"f1620' + "00" * 32 + '","newHead":"f1620' + "ff" * 32 + '"}}'
+        '"oldHead":"f1620' + "00" * 32 + '","newHead":"f1620' + "ff" * 32 + '",'
+        '"links":{"rows":"/local/flights.hourly/state?asOfBlock=f1620'
+        + "ff" * 32
+        + '","verify":"/local/flights.hourly/verify"}}}'
     )
 
 

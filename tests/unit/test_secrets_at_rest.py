@@ -69,6 +69,7 @@ def opened(settings: Settings) -> Iterator[tuple[Node, MemoryWebhookSender]]:
     with open_node(settings, engine=MemoryEngine(settings.workspace.absolute() / "exchange"), clock=clock) as node:
         sender = MemoryWebhookSender()
         node.ports = replace(node.ports, webhooks=sender)
+        node.webhooks = replace(node.webhooks, ports=node.ports)
         yield node, sender
 
 
@@ -299,10 +300,18 @@ def test_a_workspace_without_old_secrets_is_not_rewritten(settings: Settings) ->
 def test_a_new_key_seals_everything_and_running_processes_go_on(on_either: Settings) -> None:
     made(on_either, secret=SECRET)
     with opened(on_either) as (running, sender), opened(on_either) as (idle, idle_sender):
+        entry = running.resolve(READINGS)
+        (subscription,) = running.subscriptions(entry)
+        running.webhooks.rotate_secret(entry, subscription.id, by=running.operator)
         push_and_deliver(running, sender, "a")
         old = stored(on_either)
         done = rotated(on_either)
-        assert done.sealed == {"dataset keys": 1, "webhook secrets": 1, "dataset keys of commits under way": 0}
+        assert done.sealed == {
+            "dataset keys": 1,
+            "webhook secrets": 1,
+            "old webhook secrets": 1,
+            "dataset keys of commits under way": 0,
+        }
         assert done.keys_dropped == 1
         checked(on_either)
         push_and_deliver(running, sender, "b")

@@ -36,6 +36,7 @@ RETRY_AFTER_S_MAX = 24 * _HOUR_S
 """Longest wish of a receiver that is granted."""
 
 _GONE = 410
+_DAY_S = 24 * _HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,11 @@ class GiveUp:
 
 
 DeliveryDecision: TypeAlias = Delivered | RetryAt | GiveUp
+
+
+def fails_too_long(failing_since: Instant | None, *, now: Instant, days_max: float) -> bool:
+    """Whether a subscription that fails since then, once more `now`, is to be disabled."""
+    return failing_since is not None and now.epoch_ns - failing_since.epoch_ns >= days_max * _DAY_S * NANOS_PER_SECOND
 
 
 def next_attempt(*, attempts: int, response: WebhookResponse | None, now: Instant, jitter: float) -> DeliveryDecision:

@@ -1,27 +1,40 @@
 """Deliver due webhooks: sign, send, record the attempt.
 
 Invariant: at least once, in sequence order within a subscription; the event id is the same in every attempt. A delivery whose
-dataset or subscription is gone is dropped; rights are looked up at each attempt, and a subscription without them ends. Not here: the schedule of attempts (`domain.delivery`), which deliveries there are
+dataset or subscription is gone is dropped; rights are looked up at each attempt, and a subscription without them ends; one that has only
+failed for days is disabled, and what it is owed waits. Not here: the schedule of attempts (`domain.delivery`), which deliveries there are
 (`usecases.relay_outbox`). Source: Standard Webhooks 1.0; security property S3.3.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from odfabric.domain.access import Action
-from odfabric.domain.delivery import Delivered, GiveUp, RetryAt, next_attempt
-from odfabric.errors import AccessDenied, AccountSuspended, Corrupt, NotFound, OdfError
-from odfabric.formats.cloud_event import CONTENT_TYPE, head_move_event
-from odfabric.formats.webhook_signature import sign
+from odfabric.domain.delivery import Delivered, GiveUp, RetryAt, fails_too_long, next_attempt
+from odfabric.errors import AccountSuspended, Corrupt, External, InvalidBlock, NotFound
+from odfabric.formats.reference_webhook import HEAD_MOVED
 from odfabric.model.audit import THE_NODE, AuditEntry, AuditKind
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.subscription import Delivery, DeliveryStatus, Subscription, WebhookResponse
+from odfabric.model.instant import Instant
+from odfabric.model.subscription import (
+    Delivery,
+    DeliveryAttempt,
+    DeliveryStatus,
+    FailureKind,
+    Subscription,
+    SubscriptionState,
+    WebhookResponse,
+)
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.egress import WebhookSender
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 from odfabric.usecases.access import Access
+from odfabric.usecases.event_body import delivery_body
+from odfabric.usecases.head_move import HeadMoves
 from odfabric.usecases.repository import Repository
+from odfabric.usecases.send_webhook import send_webhook
 
 _log = logging.getLogger(__name__)
 
@@ -29,80 +42,142 @@ _log = logging.getLogger(__name__)
 DELIVERY_LEASE_MS = 60_000
 
 
-def deliver(
-    delivery: Delivery,
-    *,
-    access: Access,
-    repository: Repository,
-    subscriptions: Subscriptions,
-    deliveries: Deliveries,
-    sender: WebhookSender,
-    clock: Clock,
-    entropy: Entropy,
-    source: str,
-) -> None:
-    """Make one attempt at a leased delivery and record how it ended. `source` is the URI of this node.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryPorts:
+    """What a delivery needs."""
+
+    access: Access
+    repository: Repository
+    moves: HeadMoves
+    subscriptions: Subscriptions
+    deliveries: Deliveries
+    sender: WebhookSender
+    clock: Clock
+    entropy: Entropy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryRules:
+    """`source` is the URI of this node, `base` its URL in links, empty if nobody knows it."""
+
+    source: str
+    base: str
+    attempts_kept: int
+    failing_days_max: float
+
+
+def deliver(delivery: Delivery, *, ports: DeliveryPorts, rules: DeliveryRules) -> None:
+    """Make one attempt at a leased delivery and record how it ended.
 
     A receiver that answers 410 wants no events any more: its subscription ends. Never raises for what the receiver did; a crash
     before the record repeats the attempt with the same event id.
     """
-    subscription = subscriptions.get(delivery.subscription_id)
-    entry = repository.find(delivery.dataset_id)
+    subscription = ports.subscriptions.get(delivery.subscription_id)
+    entry = ports.repository.find(delivery.dataset_id)
     if subscription is None or entry is None:
-        _record(delivery, None, "the subscription or its dataset is gone", deliveries=deliveries, clock=clock)
+        _drop(delivery, ports)
         return
-    if not _may_follow(subscription, entry, access):
+    if not _may_follow(subscription, entry, ports.access):
         _log.warning("subscription %s ends: its account may not read the dataset any more", subscription.id)
-        subscriptions.delete(subscription.id, audit=[_ended(subscription, entry, clock)])
+        audit = _entry(AuditKind.SUBSCRIPTION_DELETED, subscription, entry, _NO_RIGHT, ports.clock)
+        ports.subscriptions.delete(subscription.id, audit=[audit])
         return
-    body = head_move_event(delivery, alias=entry.alias, source=source)
-    response, failure = _attempt(delivery, subscription, body, subscriptions=subscriptions, sender=sender, clock=clock)
-    jitter = int.from_bytes(entropy.random_bytes(4), "big") / 2**32
-    match next_attempt(attempts=delivery.attempts, response=response, now=clock.now(), jitter=jitter):
+    attempt, response = _attempt(delivery, subscription, entry, ports=ports, rules=rules)
+    jitter = int.from_bytes(ports.entropy.random_bytes(4), "big") / 2**32
+    now = ports.clock.now()
+    match next_attempt(attempts=delivery.attempts, response=response, now=now, jitter=jitter):
         case Delivered():
             code = response.status if response else 0
-            deliveries.record_success(delivery.id, now=clock.now(), status_code=code)
-        case RetryAt(at=at):
-            deliveries.record_failure(
-                delivery.id,
-                now=clock.now(),
-                status_code=response.status if response else None,
-                error=failure,
-                next_attempt_at=at,
+            ports.deliveries.record_success(
+                delivery.id, now=now, status_code=code, attempt=attempt, attempts_kept=rules.attempts_kept
             )
-        case GiveUp(status=status, reason=reason):
-            if status is DeliveryStatus.DROPPED:
-                subscriptions.delete(subscription.id)
-                return
-            _record(delivery, response, f"{failure}; {reason}", deliveries=deliveries, clock=clock)
+        case GiveUp(status=DeliveryStatus.DROPPED):
+            ports.subscriptions.delete(subscription.id)
+        case RetryAt() | GiveUp() as decision:
+            is_disabled = fails_too_long(subscription.failing_since, now=now, days_max=rules.failing_days_max)
+            # What a disabled subscription is owed stays pending, however often it was tried.
+            again = decision.at if isinstance(decision, RetryAt) else now if is_disabled else None
+            _record_failure(delivery, attempt, again, now=now, ports=ports, rules=rules)
+            if is_disabled:
+                _disable(subscription, entry, attempt, ports)
 
 
 def _attempt(
+    delivery: Delivery, subscription: Subscription, entry: CatalogEntry, *, ports: DeliveryPorts, rules: DeliveryRules
+) -> tuple[DeliveryAttempt, WebhookResponse | None]:
+    try:
+        facts = (
+            ports.moves.facts(delivery.dataset_id, delivery.old_head, delivery.new_head) if delivery.new_head else None
+        )
+        body = delivery_body(
+            delivery,
+            subscription,
+            entry,
+            facts=facts,
+            access=ports.access,
+            source=rules.source,
+            base=rules.base,
+        )
+    except (NotFound, Corrupt, InvalidBlock, External) as error:
+        _log.error("delivery %s: %s", delivery.id, error)
+        return _not_sent(delivery, ports.clock), None
+    return send_webhook(
+        subscription,
+        message_id=delivery.id,
+        body=body,
+        event_type=HEAD_MOVED,
+        number=delivery.attempts,
+        subscriptions=ports.subscriptions,
+        sender=ports.sender,
+        clock=ports.clock,
+    )
+
+
+def _not_sent(delivery: Delivery, clock: Clock) -> DeliveryAttempt:
+    return DeliveryAttempt(
+        number=delivery.attempts,
+        at=clock.now(),
+        duration_ms=0,
+        status_code=None,
+        failure=FailureKind.NODE,
+        error="the node cannot read the blocks that this event is about",
+        request_headers={},
+        request_body=b"",
+        response="",
+    )
+
+
+def _record_failure(
     delivery: Delivery,
-    subscription: Subscription,
-    body: bytes,
+    attempt: DeliveryAttempt,
+    again: Instant | None,
     *,
-    subscriptions: Subscriptions,
-    sender: WebhookSender,
-    clock: Clock,
-) -> tuple[WebhookResponse | None, str]:
-    """What the receiver answered, None if it was not reached, and what that is called if it is a failure."""
-    try:
-        secret = subscriptions.secret(subscription.id)
-    except (AccessDenied, Corrupt) as error:
-        # Tried again by the schedule: the operator of the node may give it the right key file meanwhile.
-        _log.error("subscription %s: %s", subscription.id, error)
-        return None, "the node cannot open the secret of this subscription"
-    if secret is None:
-        return None, "the subscription is gone"
-    headers = {"content-type": CONTENT_TYPE}
-    headers |= sign(message_id=delivery.id, sent_at=clock.now(), body=body, secrets=[secret])
-    try:
-        response = sender.post(subscription.url, headers=headers, body=body)
-    except OdfError as error:
-        # Refused addresses too are tried again by the schedule: a name may resolve wrongly for an hour.
-        return None, error.message
-    return response, f"the receiver answered {response.status}"
+    now: Instant,
+    ports: DeliveryPorts,
+    rules: DeliveryRules,
+) -> None:
+    error = attempt.error or ""
+    if again is None:
+        error = f"{error}; no success in {delivery.attempts} attempts"
+        _log.warning("delivery %s to subscription %s given up: %s", delivery.id, delivery.subscription_id, error)
+    ports.deliveries.record_failure(
+        delivery.id,
+        now=now,
+        status_code=attempt.status_code,
+        error=error,
+        next_attempt_at=again,
+        attempt=attempt,
+        attempts_kept=rules.attempts_kept,
+    )
+
+
+def _disable(subscription: Subscription, entry: CatalogEntry, attempt: DeliveryAttempt, ports: DeliveryPorts) -> None:
+    reason = f"every attempt since {subscription.failing_since} failed, the last one: {attempt.error}"
+    _log.warning("subscription %s is disabled: %s", subscription.id, reason)
+    audit = _entry(AuditKind.SUBSCRIPTION_DISABLED, subscription, entry, reason, ports.clock)
+    ports.subscriptions.set_state(
+        subscription.id, SubscriptionState.DISABLED, now=ports.clock.now(), reason=reason, audit=[audit]
+    )
 
 
 def _may_follow(subscription: Subscription, entry: CatalogEntry, access: Access) -> bool:
@@ -112,25 +187,23 @@ def _may_follow(subscription: Subscription, entry: CatalogEntry, access: Access)
         return False
 
 
-def _ended(subscription: Subscription, entry: CatalogEntry, clock: Clock) -> AuditEntry:
+_NO_RIGHT = "its account may not read the dataset any more"
+
+
+def _entry(kind: AuditKind, subscription: Subscription, entry: CatalogEntry, reason: str, clock: Clock) -> AuditEntry:
     return AuditEntry(
-        kind=AuditKind.SUBSCRIPTION_DELETED,
+        kind=kind,
         actor=THE_NODE,
         at=clock.now(),
         target=str(entry.alias),
         dataset=entry.id,
-        detail={"subscription": subscription.id, "reason": "its account may not read the dataset any more"},
+        detail={"subscription": subscription.id, "reason": reason},
     )
 
 
-def _record(
-    delivery: Delivery, response: WebhookResponse | None, error: str, *, deliveries: Deliveries, clock: Clock
-) -> None:
+def _drop(delivery: Delivery, ports: DeliveryPorts) -> None:
+    error = "the subscription or its dataset is gone"
     _log.warning("delivery %s to subscription %s given up: %s", delivery.id, delivery.subscription_id, error)
-    deliveries.record_failure(
-        delivery.id,
-        now=clock.now(),
-        status_code=response.status if response else None,
-        error=error,
-        next_attempt_at=None,
+    ports.deliveries.record_failure(
+        delivery.id, now=ports.clock.now(), status_code=None, error=error, next_attempt_at=None
     )

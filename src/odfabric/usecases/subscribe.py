@@ -7,9 +7,11 @@ from urllib.parse import urlsplit
 
 from odfabric.domain.access import Action, Subject
 from odfabric.errors import HeadMoved, InvalidRequest, LimitExceeded, NotFound
+from odfabric.formats.reference_webhook import signing_key
+from odfabric.formats.webhook_signature import secret_text
 from odfabric.model.audit import AuditEntry, AuditKind
 from odfabric.model.commit import CatalogEntry
-from odfabric.model.subscription import Subscription
+from odfabric.model.subscription import Subscription, SubscriptionFormat
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.egress import WebhookSender
 from odfabric.ports.subscriptions import Subscriptions
@@ -28,12 +30,20 @@ class NewSubscription:
     subscription: Subscription
     secret: bytes = field(repr=False)
 
+    @property
+    def secret_text(self) -> str:
+        """The secret as receivers of its format take it."""
+        if self.subscription.format is SubscriptionFormat.REFERENCE:
+            return signing_key(self.secret).decode("ascii")
+        return secret_text(self.secret)
+
 
 def subscribe(
     entry: CatalogEntry,
     *,
     url: str,
     secret: bytes | None,
+    format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT,
     subject: Subject,
     repository: Repository,
     subscriptions: Subscriptions,
@@ -63,12 +73,13 @@ def subscribe(
             url=url,
             created_at=clock.now(),
             created_at_head=repository.head(entry.id).hash,
+            format=format,
         )
         try:
             subscriptions.create(
                 subscription,
                 secret=secret,
-                audit=[_entry(AuditKind.SUBSCRIPTION_CREATED, subscription, entry, subject, clock)],
+                audit=[subscription_entry(AuditKind.SUBSCRIPTION_CREATED, subscription, entry, subject, clock)],
             )
         except HeadMoved as error:
             moved = error  # a commit came between: begin at the head that is there now
@@ -88,7 +99,7 @@ def unsubscribe(
 ) -> None:
     """End a subscription of this dataset. Raises NotFound."""
     found = own_subscription(entry, subscription_id, subject=subject, access=access, subscriptions=subscriptions)
-    audit = [_entry(AuditKind.SUBSCRIPTION_DELETED, found, entry, subject, clock)]
+    audit = [subscription_entry(AuditKind.SUBSCRIPTION_DELETED, found, entry, subject, clock)]
     subscriptions.delete(subscription_id, audit=audit)
 
 
@@ -120,17 +131,22 @@ def _may_see(subscription: Subscription, entry: CatalogEntry, subject: Subject, 
     return is_of(subscription, subject) or access.allows(subject, Action.SHARE, entry)
 
 
-def _entry(
-    kind: AuditKind, subscription: Subscription, entry: CatalogEntry, subject: Subject, clock: Clock
+def subscription_entry(
+    kind: AuditKind,
+    subscription: Subscription,
+    entry: CatalogEntry,
+    subject: Subject,
+    clock: Clock,
+    **detail: str,
 ) -> AuditEntry:
-    # Without the path, in which receivers keep secrets.
+    """An entry of the audit about a subscription: its receiver without the path, in which receivers keep secrets."""
     place = urlsplit(subscription.url)
-    detail = {"subscription": subscription.id, "receiver": f"{place.scheme}://{place.hostname or ''}"}
+    receiver = f"{place.scheme}://{place.hostname or ''}"
     return AuditEntry(
         kind=kind,
         actor=subject.actor,
         at=clock.now(),
         target=str(entry.alias),
         dataset=entry.id,
-        detail=detail,
+        detail={"subscription": subscription.id, "receiver": receiver, **detail},
     )

@@ -33,7 +33,6 @@ from odfabric.usecases.collect_objects import CollectedPortion, Collection, Coll
 from odfabric.usecases.commit import Commits
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.create_dataset import create_dataset, delete_dataset
-from odfabric.usecases.deliver import DELIVERY_LEASE_MS, deliver
 from odfabric.usecases.expected_columns import ExpectedColumns
 from odfabric.usecases.job_run import LeasedRun
 from odfabric.usecases.jobs_of_subject import cancellable_job, seen_job
@@ -51,7 +50,7 @@ from odfabric.usecases.run_job import RetryRule, run_job
 from odfabric.usecases.run_push import committed_push
 from odfabric.usecases.serve_objects import ReferredObjects, ServedObject, serve_head, serve_object
 from odfabric.usecases.staging import collect_staged
-from odfabric.usecases.subscribe import NewSubscription, own_subscription, seen_subscriptions, subscribe, unsubscribe
+from odfabric.usecases.subscribe import NewSubscription
 from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify
 from odfabric.wiring.audit import AuditVerbs
 from odfabric.wiring.browsing import BrowseVerbs
@@ -64,6 +63,7 @@ from odfabric.wiring.metrics import metrics_text, registry_of
 from odfabric.wiring.node_ports import NodePorts
 from odfabric.wiring.people import account_quotas, people_ports
 from odfabric.wiring.searching import SearchVerbs
+from odfabric.wiring.subscriptions import SubscriptionVerbs
 from odfabric.wiring.waiting import LOOK_EVERY_S, WAITING_JOBS_MAX, waited_for
 from odfabric.wiring.work import JobWork
 
@@ -128,6 +128,9 @@ class Node:
             ports=ports, settings=settings, access=self.access, commits=self.commits, seen_by=self.seen_by
         )
         self.flows = flow_verbs(ports, settings, repository=self.repository, access=self.access)
+        self.webhooks = SubscriptionVerbs(
+            ports=ports, settings=settings, access=self.access, repository=self.repository
+        )
         self._verbs = JobWork(
             ports=ports,
             settings=settings,
@@ -365,46 +368,19 @@ class Node:
         self, entry: CatalogEntry, *, by: Subject | None = None, url: str, secret: bytes | None
     ) -> NewSubscription:
         """Subscribe a webhook."""
-        ports = self.ports
-        return subscribe(
-            entry,
-            url=url,
-            secret=secret,
-            subject=by or self.operator,
-            repository=self.repository,
-            subscriptions=ports.subscriptions,
-            sender=ports.webhooks,
-            clock=ports.clock,
-            entropy=ports.entropy,
-            per_dataset_max=self.settings.subscriptions_per_dataset_max,
-        )
+        return self.webhooks.subscribe(entry, by=by or self.operator, url=url, secret=secret)
 
     def unsubscribe(self, entry: CatalogEntry, subscription_id: str, *, by: Subject | None = None) -> None:
         """End a subscription. Raises NotFound."""
-        unsubscribe(
-            entry,
-            subscription_id,
-            subject=by or self.operator,
-            access=self.access,
-            subscriptions=self.ports.subscriptions,
-            clock=self.ports.clock,
-        )
+        self.webhooks.unsubscribe(entry, subscription_id, by=by or self.operator)
 
     def subscriptions(self, entry: CatalogEntry, *, by: Subject | None = None) -> Sequence[Subscription]:
         """Subscriptions of a dataset that the subject may see."""
-        return seen_subscriptions(
-            entry,
-            subject=by or self.operator,
-            access=self.access,
-            subscriptions=self.ports.subscriptions,
-            limit=self.settings.subscriptions_per_dataset_max,
-        )
+        return self.webhooks.seen(entry, by=by or self.operator)
 
     def deliveries(self, entry: CatalogEntry, subscription_id: str, *, by: Subject | None = None) -> Sequence[Delivery]:
         """The delivery log of a subscription of this dataset, newest first. Raises NotFound."""
-        ports, subject = self.ports, by or self.operator
-        own_subscription(entry, subscription_id, subject=subject, access=self.access, subscriptions=ports.subscriptions)
-        return ports.deliveries.of_subscription(subscription_id, limit=self.settings.page_rows_max)
+        return self.webhooks.deliveries(entry, subscription_id, by=by or self.operator)
 
     # jobs
 
@@ -497,27 +473,11 @@ class Node:
 
     def due_deliveries(self, worker: str, *, limit: int) -> Sequence[Delivery]:
         """Lease at most `limit` deliveries to be sent now."""
-        return self.ports.deliveries.lease_due(
-            worker,
-            now=self.ports.clock.now(),
-            lease_ms=DELIVERY_LEASE_MS,
-            limit=limit,
-        )
+        return self.webhooks.due(worker, limit=limit)
 
     def deliver(self, delivery: Delivery) -> None:
         """Make one attempt at a leased delivery."""
-        ports = self.ports
-        deliver(
-            delivery,
-            access=self.access,
-            repository=self.repository,
-            subscriptions=ports.subscriptions,
-            deliveries=ports.deliveries,
-            sender=ports.webhooks,
-            clock=ports.clock,
-            entropy=ports.entropy,
-            source=self.settings.node_uri,
-        )
+        self.webhooks.deliver(delivery)
 
     def health(self) -> dict[str, object]:
         """Whether database and objects answer; the engine is named apart, because reading does not need it."""
@@ -558,6 +518,7 @@ class Node:
         return (
             self.remove_leftovers()
             + self.audit.forget()
+            + self.webhooks.drop_old_secrets()
             + (self._collection.step() if self._follow_heads is None else 0)
         )
 

@@ -374,6 +374,30 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/{account}/{dataset}/subscriptions/{subscription_id}/deliveries"): rule(
         FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}
     ),
+    ("GET", "/{account}/{dataset}/subscriptions/{subscription_id}"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}
+    ),
+    ("POST", "/{account}/{dataset}/subscriptions/{subscription_id}/pause"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}
+    ),
+    ("POST", "/{account}/{dataset}/subscriptions/{subscription_id}/resume"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}
+    ),
+    ("POST", "/{account}/{dataset}/subscriptions/{subscription_id}/rotate-secret"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}, json={}
+    ),
+    ("POST", "/{account}/{dataset}/subscriptions/{subscription_id}/test"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}
+    ),
+    ("POST", "/{account}/{dataset}/subscriptions/{subscription_id}/replay"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}, json={"failed": True}
+    ),
+    ("GET", "/{account}/{dataset}/subscriptions/{subscription_id}/deliveries/{delivery_id}"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID, "delivery_id": ANY_ID}
+    ),
+    ("POST", "/{account}/{dataset}/subscriptions/{subscription_id}/deliveries/{delivery_id}/replay"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID, "delivery_id": ANY_ID}
+    ),
     ("DELETE", "/{account}/{dataset}/subscriptions/{subscription_id}"): rule(
         FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}
     ),
@@ -569,6 +593,24 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ),
     ("GET", "/{account}/{dataset}/-/subscriptions/{subscription_id}"): rule(
         FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}
+    ),
+    ("POST", "/{account}/{dataset}/-/subscriptions/{subscription_id}/state"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}, **form(state="paused")
+    ),
+    ("POST", "/{account}/{dataset}/-/subscriptions/{subscription_id}/secret"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}, **form(secret="")
+    ),
+    ("POST", "/{account}/{dataset}/-/subscriptions/{subscription_id}/test"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}, **form()
+    ),
+    ("POST", "/{account}/{dataset}/-/subscriptions/{subscription_id}/replay"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}, **form(which="failed")
+    ),
+    ("GET", "/{account}/{dataset}/-/subscriptions/{subscription_id}/{delivery_id}"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID, "delivery_id": ANY_ID}
+    ),
+    ("POST", "/{account}/{dataset}/-/subscriptions/{subscription_id}/{delivery_id}/replay"): rule(
+        FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID, "delivery_id": ANY_ID}, **form()
     ),
     ("POST", "/{account}/{dataset}/-/subscriptions/{subscription_id}/remove"): rule(
         FOLLOW, status=404, code="not-found", path={"subscription_id": ANY_ID}, **form()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 
 import httpx
 import pytest
 
+from odfabric.model.subscription import WebhookResponse
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.wiring import Node
@@ -109,3 +111,74 @@ def test_a_dataset_has_so_many_subscriptions_and_no_more(tmp_path: Path) -> None
     with serving(node) as served, served.client() as client:
         assert [client.post(path, json={"url": URL}).status_code for _ in range(3)] == [201, 201, 429]
         assert client.post(path, json={"url": URL}).json()["limit"] == "subscriptions_per_dataset_max"
+
+
+def made_and_delivered(client: httpx.Client, memory: MemoryNode, name: str) -> str:
+    """A subscription whose first event has been delivered."""
+    path = add(memory, name)
+    one = f"{path}/{client.post(path, json={'url': URL}).json()['id']}"
+    client.post(f"/local/{name}/ingest", content=ROWS)
+    deliver(memory)
+    return one
+
+
+def deliver(memory: MemoryNode) -> None:
+    memory.node.relay_outbox()
+    for delivery in memory.node.due_deliveries("test", limit=8):
+        memory.node.deliver(delivery)
+
+
+def test_a_subscription_is_paused_and_resumed(client: httpx.Client, memory: MemoryNode) -> None:
+    one = made_and_delivered(client, memory, "pausing")
+    assert client.get(one).json()["state"] == "active"
+    assert client.post(f"{one}/pause").json()["state"] == "paused"
+    assert client.get(one).json()["state"] == "paused"
+    assert client.post(f"{one}/resume").json()["state"] == "active"
+
+
+def test_a_new_secret_is_shown_once(client: httpx.Client, memory: MemoryNode) -> None:
+    one = made_and_delivered(client, memory, "rotating")
+    answer = client.post(f"{one}/rotate-secret", json={"secret": SECRET, "overlapSeconds": 60})
+    assert (answer.status_code, answer.json()["secret"]) == (200, SECRET)
+    assert answer.json()["oldSecretUntil"] > str(memory.clock.now())
+    assert SECRET not in client.get(one).text
+    assert client.post(f"{one}/rotate-secret", json={}).json()["secret"] != SECRET
+    for wrong in ({"overlapSeconds": -1}, {"overlapSeconds": 10**9}, {"secret": "weak"}, {"overlap": 1}):
+        assert client.post(f"{one}/rotate-secret", json=wrong).status_code == 400
+
+
+def test_the_receiver_is_tried(client: httpx.Client, memory: MemoryNode) -> None:
+    one = made_and_delivered(client, memory, "trying")
+    memory.webhooks.script.append(WebhookResponse(404, excerpt="not here"))
+    tried = client.post(f"{one}/test").json()
+    assert (tried["statusCode"], tried["failure"], tried["response"]) == (404, "status", "not here")
+    assert tried["error"] == "the receiver answered 404"
+    assert client.post(f"{one}/test").json()["failure"] is None
+
+
+def test_a_delivery_is_shown_and_replayed(client: httpx.Client, memory: MemoryNode) -> None:
+    one = made_and_delivered(client, memory, "replaying")
+    (listed,) = client.get(f"{one}/deliveries").json()["deliveries"]
+    path = f"{one}/deliveries/{listed['id']}"
+    shown = client.get(path).json()
+    (attempt,) = shown.pop("attemptLog")
+    assert shown == listed
+    assert (attempt["number"], attempt["statusCode"], attempt["failure"]) == (1, 204, None)
+    assert json.loads(attempt["requestBody"])["id"] == listed["id"]
+    assert client.post(f"{path}/replay").json() == {"replayed": 1}
+    assert client.get(path).json()["status"] == "pending"
+    deliver(memory)
+    assert client.post(f"{one}/replay", json={"fromSequence": 1}).json() == {"replayed": 1}
+    assert client.post(f"{one}/replay", json={"failed": True}).json() == {"replayed": 0}
+    for wrong in ({}, {"fromSequence": 0}, {"fromSequence": 1, "failed": True}):
+        assert client.post(f"{one}/replay", json=wrong).status_code == 400
+    assert client.get(f"{one}/deliveries/none").status_code == 404
+    assert client.post(f"{one}/deliveries/none/replay").status_code == 404
+
+
+def test_a_subscription_may_have_the_form_of_the_reference(client: httpx.Client, memory: MemoryNode) -> None:
+    path = add(memory, "referring")
+    made = client.post(path, json={"url": URL, "format": "kamu"}).json()
+    assert (made["format"], len(bytes.fromhex(made["secret"]))) == ("kamu", 32)
+    assert client.post(path, json={"url": URL}).json()["format"] == "cloudevents"
+    assert client.post(path, json={"url": URL, "format": "other"}).status_code == 400

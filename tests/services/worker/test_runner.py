@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from odfabric.adapters.http.egress import Egress, EgressLimits
+from odfabric.adapters.http.webhook import HttpWebhookSender
 from odfabric.errors import Determinate
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineProgress, IngestRequest, IngestResult
@@ -17,7 +20,9 @@ from odfabric.model.subscription import WebhookResponse
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.push_data import PushData
+from odfabric.wiring import Node
 from odfabric_worker.runner import Runner, RunnerPace
+from tests.support.loopback_http import READ_S_MAX, LoopbackServer, Seen, reply
 from tests.support.waiting import wait_until
 from tests.usecases.manifests import ROOT
 
@@ -44,8 +49,9 @@ def start(memory: MemoryNode) -> Iterator[Callable[[], Runner]]:
         assert runner.stop(patience_s=10)
 
 
-def push(memory: MemoryNode, entry: CatalogEntry) -> Job:
-    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([ROW])))
+def push(memory: MemoryNode, entry: CatalogEntry, number: int = 0) -> Job:
+    row = ROW.replace(b'"A"', f'"{number}"'.encode())
+    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([row])))
     assert isinstance(job, Job)
     return job
 
@@ -123,6 +129,47 @@ def test_a_runner_that_ends_waits_for_what_is_being_sent(memory: MemoryNode, sta
     release.set()
     assert runner.stop(patience_s=10)
     assert [one.url for one in memory.webhooks.received] == [URL]
+
+
+class Hanging:
+    """Receivers that answer nothing until `release` is set."""
+
+    def __init__(self) -> None:
+        self.release, self.asked = threading.Event(), threading.Semaphore(0)
+
+    def respond(self, _: Seen) -> bytes:
+        self.asked.release()
+        self.release.wait(READ_S_MAX)
+        return reply(204)
+
+
+def test_receivers_that_hang_do_not_hold_up_one_that_answers(
+    memory: MemoryNode, start: Callable[[], Runner], tmp_path: Path
+) -> None:
+    hanging = Hanging()
+    good, evil = LoopbackServer(lambda _: reply(204)), LoopbackServer(hanging.respond)
+    crowd = memory.add(ROOT)
+    followed = memory.add(ROOT.replace("name: readings", "name: followed"))
+    with (
+        good.serving(),
+        evil.serving(),
+        Egress(limits=EgressLimits(ports=(good.port, evil.port)), allow=[good.place, evil.place]) as egress,
+    ):
+        ports = replace(memory.node.ports, webhooks=HttpWebhookSender(egress, timeout_s=READ_S_MAX))
+        memory.node = Node(ports, memory.settings)
+        for number in range(100):
+            memory.node.subscribe(crowd, url=evil.url(f"/{number}"), secret=None)
+        memory.node.subscribe(followed, url=good.url(), secret=None)
+        start()
+        push(memory, crowd)
+        assert hanging.asked.acquire(timeout=10)
+        for number in range(3):
+            push(memory, followed, number)
+            wait_until(lambda sent=number: len(good.seen) > sent, what="a delivery to the one that answers")
+        assert not hanging.release.is_set()
+        assert len(evil.seen) <= memory.settings.deliveries_at_once_max // 8, "one receiver holds more than its share"
+        hanging.release.set()
+        wait_until(lambda: len(evil.seen) == 100, deadline_s=30, what="deliveries to those that answer again")
 
 
 def test_a_failure_of_a_step_does_not_end_the_runner(memory: MemoryNode, start: Callable[[], Runner]) -> None:

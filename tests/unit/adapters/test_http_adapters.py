@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from odfabric.errors import (
     AccessDenied,
     CorruptedSource,
     Determinate,
+    External,
     InvalidName,
     InvalidRequest,
     LimitExceeded,
@@ -26,6 +29,8 @@ from odfabric.errors import (
     Unauthenticated,
 )
 from odfabric.model.multihash import SHA2_256, SHA3_256, Multihash
+from odfabric.model.subscription import RESPONSE_BYTES_MAX
+from tests.support.certificates import TestAuthority
 from tests.support.loopback_http import LoopbackServer, Seen, reply
 
 BLOCK = Multihash(SHA3_256, bytes(range(32)))
@@ -133,6 +138,57 @@ def retry_after(headers: dict[str, str]) -> int | None:
         Egress(allow=[server.place]) as egress,
     ):
         return HttpWebhookSender(egress, timeout_s=5.0).post(server.url(), headers={}, body=b"").retry_after_s
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (b"x" * 100_000, "x" * RESPONSE_BYTES_MAX),
+        (b"caf\xc3\xa9 \xff \x00.", "caf\u00e9 \ufffd \ufffd."),
+    ],
+)
+def test_the_beginning_of_an_answer_is_kept_as_text(sent: bytes, kept: str) -> None:
+    with LoopbackServer(lambda _: reply(500, sent)).serving() as server, Egress(allow=[server.place]) as egress:
+        answer = HttpWebhookSender(egress, timeout_s=5.0).post(server.url(), headers={}, body=b"")
+    assert (answer.status, answer.excerpt) == (500, kept)
+
+
+def test_an_answer_without_an_end_is_an_answer() -> None:
+    head = b"HTTP/1.1 200 OK\r\n\r\nbegun"
+    server = LoopbackServer(lambda _: endless(head))
+
+    def endless(first: bytes) -> Iterator[bytes]:
+        yield first
+        server.stopping.wait(10)
+
+    with server.serving(), Egress(allow=[server.place]) as egress:
+        answer = HttpWebhookSender(egress, timeout_s=8.0).post(server.url(), headers={}, body=b"")
+        assert (answer.status, answer.excerpt) == (200, "begun")
+        server.stopping.set()
+
+
+def stage_of(url: str, **egress: Any) -> str | None:
+    """How far an attempt got that failed."""
+    with Egress(allow=["127.0.0.0/8"], **egress) as made, pytest.raises(External) as failed:
+        HttpWebhookSender(made, timeout_s=0.5).post(url, headers={}, body=b"")
+    return failed.value.stage
+
+
+def test_a_failed_attempt_says_how_far_it_got(tmp_path: Path) -> None:
+    def unknown(_: str) -> list[str]:
+        raise OSError
+
+    assert stage_of("http://nowhere.test/", resolver=unknown) == "dns"
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        assert stage_of(f"http://127.0.0.1:{closed.getsockname()[1]}/") == "connect"
+    context = TestAuthority(tmp_path).server_context("data.example")
+    with LoopbackServer(lambda _: reply(204), ssl_context=context).serving() as server:
+        assert stage_of(server.url()) == "tls"
+    with LoopbackServer(lambda _: iter([b"half an answer"])).serving() as server:
+        assert stage_of(server.url()) == "answer"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert stage_of(f"http://127.0.0.1:{silent.getsockname()[1]}/") == "time"
 
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -293,10 +293,15 @@ class SubscriptionListed(Answer):
     url: str
     created_at: str
     created_at_head: str = Field(description=HASH)
+    format: Literal["cloudevents", "kamu"]
+    state: Literal["active", "paused", "disabled"]
+    state_reason: str | None = Field(description="Why the node has disabled it")
+    failing_since: str | None = Field(description="The first failure after the last success")
+    old_secret_until: str | None = Field(description="Until then the secret before the present one signs too")
 
 
 class SubscriptionMade(SubscriptionListed):
-    """A new webhook; the secret is never shown again."""
+    """A webhook with a new secret, which is never shown again."""
 
     secret: str
 
@@ -312,12 +317,42 @@ class DeliveryView(Answer):
 
     id: str
     sequence: int
+    old_head: str | None
     new_head: str | None
+    occurred_at: str
     status: Literal["pending", "delivered", "failed", "dropped"]
     attempts: int
     next_attempt_at: str
     last_status_code: int | None
     last_error: str | None
+
+
+class AttemptView(Answer):
+    """One attempt at a delivery: what was sent, and what came of it."""
+
+    number: int = Field(description="From 1; a replay counts anew")
+    at: str
+    duration_ms: int
+    status_code: int | None
+    failure: Literal["dns", "connect", "tls", "time", "refused", "status", "broken", "node"] | None = Field(
+        description="What it failed of; null if the receiver accepted it"
+    )
+    error: str | None
+    request_headers: dict[str, str] = Field(description="Without signatures")
+    request_body: str
+    response: str = Field(description="The first 16 KiB of the answer, as text")
+
+
+class DeliveryWithAttempts(DeliveryView):
+    """One delivery with the attempts that are still kept, newest first."""
+
+    attempt_log: list[AttemptView]
+
+
+class ReplayCount(Answer):
+    """How many deliveries are pending again."""
+
+    replayed: int
 
 
 class DeliveryList(Answer):

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 
+from odfabric.domain.delivery_shares import UnderWay, avoided
 from odfabric.errors import OdfError
 from odfabric.model.job import Job
 from odfabric.model.subscription import Delivery
@@ -38,6 +39,14 @@ class RunnerPace:
     poll_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """A delivery that a sender has been given."""
+
+    future: Future[None]
+    holds: UnderWay
+
+
 class Runner:
     """Runs until `stop` is set. `name` tells this worker from others in leases."""
 
@@ -47,7 +56,7 @@ class Runner:
         self._pace = pace
         self._schedule_pause_s = 0.0
         self._stop = threading.Event()
-        self._sending: dict[str, Future[None]] = {}
+        self._sending: list[_Sending] = []
         self._senders = ThreadPoolExecutor(node.settings.deliveries_at_once_max, thread_name_prefix="deliver")
         pause = partial(self._pause, pause_s=pace.poll_s)
         loops: list[tuple[str, Callable[[], bool], Callable[[], object]]] = [
@@ -82,7 +91,7 @@ class Runner:
             thread.join(max(0.0, end - time.monotonic()))
         self._senders.shutdown(wait=False, cancel_futures=True)
         self._node.flows.release(self._name)
-        sent = wait(self._sending.values(), timeout=max(0.0, end - time.monotonic()))
+        sent = wait([sending.future for sending in self._sending], timeout=max(0.0, end - time.monotonic()))
         return not sent.not_done and not any(thread.is_alive() for thread in self._threads)
 
     def _pause(self, topic: Topic, *, pause_s: float) -> None:
@@ -124,19 +133,34 @@ class Runner:
         self._pause(Topic.FLOWS, pause_s=min(self._schedule_pause_s, self._node.settings.flow_look_s))
 
     def _deliver(self) -> bool:
-        """Hand due deliveries to senders that are free; nobody waits for a slow receiver but its own subscription."""
-        self._sending = {name: sending for name, sending in self._sending.items() if not sending.done()}
-        free = self._node.settings.deliveries_at_once_max - len(self._sending)
-        due = self._node.due_deliveries(self._name, limit=free) if free > 0 else ()
-        for delivery in due:
-            self._sending[delivery.id] = self._senders.submit(self._send, delivery)
-        return bool(due)
+        """Hand due deliveries to free senders, one by one: each one changes whose share is used up."""
+        is_busy = False
+        while not self._stop.is_set():
+            self._sending = [sending for sending in self._sending if not sending.future.done()]
+            under_way = [sending.holds for sending in self._sending]
+            full = avoided(under_way, senders=self._node.settings.deliveries_at_once_max)
+            due = () if full is None else self._node.webhooks.due(self._name, limit=1, avoided=full)
+            for delivery in due:
+                self._hand_over(delivery)
+            if not due:
+                break
+            is_busy = True
+        return is_busy
+
+    def _hand_over(self, delivery: Delivery) -> None:
+        holds = self._node.webhooks.under_way(delivery)
+        if holds is None:
+            self._send(delivery)  # its subscription is gone, so nothing is sent
+        else:
+            self._sending.append(_Sending(self._senders.submit(self._send, delivery), holds))
 
     def _send(self, delivery: Delivery) -> None:
         try:
             self._node.deliver(delivery)
         except Exception:  # noqa: BLE001  # the lease ends and another attempt is made
             _log.exception("delivery %s", delivery.id)
+        # A sender is free, and the next delivery of the subscription may go.
+        self._node.ports.signals.send(Topic.DELIVERIES)
 
     def _flush_audit(self) -> bool:
         """After a pause, push new entries of the audit; what is not committed when the worker stops is pushed again by the next one."""

@@ -19,9 +19,9 @@ from time import monotonic
 import certifi
 import httpcore
 
-from odfabric.adapters.http.decoding import ACCEPTED, BadCoding, decode
+from odfabric.adapters.http.decoding import ACCEPTED, PIECE_BYTES_MAX, BadCoding, decode
 from odfabric.adapters.http.guard import EgressGuard, Resolver, system_resolver
-from odfabric.adapters.http.network import Connector, GuardedNetwork, Pace, connect_socket
+from odfabric.adapters.http.network import Connector, GuardedNetwork, HandshakeFailed, Pace, connect_socket
 from odfabric.adapters.http.url import HttpUrl, parse_http_url
 from odfabric.errors import (
     AccessDenied,
@@ -38,6 +38,8 @@ HEADERS_MAX = 100
 HEADER_CHARACTERS_MAX = 16 * 1024
 EXCERPT_BYTES_MAX = 200
 """Part of an error's body that a message repeats."""
+BODY_START_S_MAX = 1.0
+"""Longest wait for the beginning of a body of which nothing depends."""
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
@@ -119,6 +121,14 @@ class AnswerHead:
         return ", ".join(values) if values else None
 
 
+class StartedAnswer(AnswerHead):
+    """An answer of which only the beginning of the body was read."""
+
+    def __init__(self, url: HttpUrl, response: httpcore.Response, start: bytes) -> None:
+        super().__init__(url, response)
+        self.start = start
+
+
 class Answer(AnswerHead):
     """An answer with its bounded body, to be read before its context ends."""
 
@@ -151,17 +161,21 @@ class Answer(AnswerHead):
         """The whole decoded body; raises like `body`."""
         return b"".join(self.body())
 
-    def excerpt(self) -> str:
-        """The beginning of the body in printable characters, for the message of an error."""
+    def start(self, bytes_max: int) -> bytes:
+        """The beginning of the body, or what has come of it. Raises nothing: nothing depends on it."""
         start = b""
         try:
             for piece in self._pieces():
                 start += piece
-                if len(start) >= EXCERPT_BYTES_MAX:
+                if len(start) >= bytes_max:
                     break
         except (Determinate, LimitExceeded):
-            pass  # the status is what went wrong; its explanation may be missing
-        text = start[:EXCERPT_BYTES_MAX].decode("utf-8", "replace")
+            pass
+        return start[:bytes_max]
+
+    def excerpt(self) -> str:
+        """The beginning of the body in printable characters, for the message of an error."""
+        text = self.start(EXCERPT_BYTES_MAX).decode("utf-8", "replace")
         return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
     def _received(self) -> Iterator[bytes]:
@@ -255,13 +269,18 @@ class Egress:
             f"{url_shown(url)} redirects too often", limit="egress_redirects_max", maximum=self.limits.redirects_max
         )
 
-    def post(self, url: str, *, headers: Mapping[str, str], body: bytes, total_s_max: float) -> AnswerHead:
-        """POST, redirects not followed, body of the answer not read, all within `total_s_max`.
+    def post(
+        self, url: str, *, headers: Mapping[str, str], body: bytes, total_s_max: float, start_bytes_max: int = 0
+    ) -> StartedAnswer:
+        """POST, redirects not followed, all within `total_s_max`; the answer and the beginning of its body.
 
-        Raises InvalidRequest, AccessDenied; Determinate if nothing was sent, Indeterminate if it may have arrived.
+        For that nobody waits longer than `BODY_START_S_MAX`. Raises InvalidRequest, AccessDenied; Determinate if nothing was sent,
+        Indeterminate if it may have arrived.
         """
-        with self._posted(url, headers, body, total_s_max) as (target, response):
-            return AnswerHead(target, response)
+        limit = SizeLimit(name="start_bytes_max", bytes_max=start_bytes_max + 2 * PIECE_BYTES_MAX)
+        with self._posted(url, headers, body, total_s_max, body_s_max=BODY_START_S_MAX) as (target, response):
+            start = Answer(target, response, limit).start(start_bytes_max) if start_bytes_max else b""
+            return StartedAnswer(target, response, start)
 
     @contextmanager
     def exchange(
@@ -273,30 +292,50 @@ class Egress:
 
     @contextmanager
     def _posted(
-        self, url: str, headers: Mapping[str, str], body: bytes, total_s_max: float
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        total_s_max: float,
+        *,
+        body_s_max: float | None = None,
     ) -> Iterator[tuple[HttpUrl, httpcore.Response]]:
         target = self.check(url)
         sent = [*check_headers(tuple(headers.items())), ("Connection", "close"), ("Content-Length", str(len(body)))]
-        with self._sent("POST", target, sent, monotonic() + total_s_max, body) as response:
+        with self._sent("POST", target, sent, monotonic() + total_s_max, body, body_s_max) as response:
             yield target, response
 
     @contextmanager
     def _sent(
-        self, method: str, target: HttpUrl, headers: Sequence[tuple[str, str]], deadline: float, body: bytes = b""
+        self,
+        method: str,
+        target: HttpUrl,
+        headers: Sequence[tuple[str, str]],
+        deadline: float,
+        body: bytes = b"",
+        body_s_max: float | None = None,
     ) -> Iterator[httpcore.Response]:
-        response = self._answered(method, target, _wire_headers(target, headers), deadline, body)
+        deadlines = self._deadlines(deadline)
+        response = self._answered(method, target, _wire_headers(target, headers), deadlines, body)
+        if body_s_max is not None:
+            deadlines["read"] = min(deadline, monotonic() + body_s_max)
         try:
             yield response
         finally:
             response.close()
 
     def _answered(
-        self, method: str, target: HttpUrl, headers: Sequence[tuple[bytes, bytes]], deadline: float, body: bytes
+        self,
+        method: str,
+        target: HttpUrl,
+        headers: Sequence[tuple[bytes, bytes]],
+        deadlines: dict[str, float],
+        body: bytes,
     ) -> httpcore.Response:
         # A server may close an idle connection at the very moment that it is used again, which says nothing of the server.
         for _ in range(self.limits.idle_connections_max + 1):
             connects = _Connects()
-            extensions = {"timeout": self._deadlines(deadline), "trace": connects}
+            extensions = {"timeout": deadlines, "trace": connects}
             request = httpcore.Request(method, _wire_url(target), headers=headers, content=body, extensions=extensions)
             try:
                 return self._pool.handle_request(request)
@@ -390,7 +429,15 @@ def _wire_headers(target: HttpUrl, headers: Sequence[tuple[str, str]]) -> list[t
 
 
 def _failure(method: str, target: HttpUrl, error: Exception) -> External:
-    text = f"{target.shown} did not answer: {error}"
+    text, stage = f"{target.shown} did not answer: {error}", _stage(error)
     if method == "GET" or isinstance(error, _NEVER_SENT):
-        return Determinate(text)
-    return Indeterminate(text)
+        return Determinate(text, stage=stage)
+    return Indeterminate(text, stage=stage)
+
+
+def _stage(error: Exception) -> str:
+    if isinstance(error, httpcore.TimeoutException):
+        return "time"
+    if isinstance(error, HandshakeFailed):
+        return "tls"
+    return "connect" if isinstance(error, httpcore.ConnectError) else "answer"

@@ -96,12 +96,12 @@ class EgressGuard:
             answers = lookup.result(timeout=max(seconds_max, 0.0))
         except TimeoutError:
             lookup.cancel()
-            raise Determinate(f"host {host} could not be resolved in time") from None
+            raise Determinate(f"host {host} could not be resolved in time", stage="dns") from None
         except (OSError, UnicodeError):
-            raise Determinate(f"host {host} could not be resolved", hint="check its spelling") from None
+            raise Determinate(f"host {host} could not be resolved", hint="check its spelling", stage="dns") from None
         found = [ip_address(answer) for answer in answers]
         if not found:
-            raise Determinate(f"host {host} has no address")
+            raise Determinate(f"host {host} has no address", stage="dns")
         return found
 
     def _add_exception(self, entry: str) -> None:

@@ -38,6 +38,10 @@ class Pace:
     bytes_per_s_min: int
 
 
+class HandshakeFailed(httpcore.ConnectError):
+    """The peer was reached, TLS was not agreed on."""
+
+
 class GuardedNetwork(httpcore.NetworkBackend):
     """Connects to nothing that the guard has not checked in the same call."""
 
@@ -123,7 +127,7 @@ class PacedStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        """Shake hands; the host name is sent and checked. `timeout` is a deadline. Raises ConnectTimeout, ConnectError."""
+        """Shake hands; the host name is sent and checked. `timeout` is a deadline. Raises ConnectTimeout, HandshakeFailed."""
         left = _left(timeout)
         try:
             if left <= 0:
@@ -136,10 +140,10 @@ class PacedStream(httpcore.NetworkStream):
             raise httpcore.ConnectTimeout("the TLS handshake took too long") from None
         except ssl.SSLCertVerificationError as error:
             self.close()
-            raise httpcore.ConnectError(f"the TLS certificate is refused: {error.verify_message}") from None
+            raise HandshakeFailed(f"the TLS certificate is refused: {error.verify_message}") from None
         except OSError:
             self.close()
-            raise httpcore.ConnectError("the TLS handshake failed") from None
+            raise HandshakeFailed("the TLS handshake failed") from None
         return PacedStream(secured, self._pace)
 
     def get_extra_info(self, info: str) -> Any:

@@ -1,6 +1,6 @@
 """Delivery of webhooks: one POST, one answer.
 
-Owns what an attempt is: every status is an answer, no redirect is followed, the body of the answer is not read. Not here:
+Owns what an attempt is: every status is an answer, no redirect is followed, the beginning of the answer's body is kept as text. Not here:
 signing (`formats.webhook_signature`) and what follows from the answer (`domain.delivery`). Source: Standard Webhooks 1.0.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from odfabric.adapters.http.egress import Egress
 from odfabric.adapters.http.retry_after import retry_after_s
-from odfabric.model.subscription import WebhookResponse
+from odfabric.model.subscription import RESPONSE_BYTES_MAX, WebhookResponse
 
 
 class HttpWebhookSender:
@@ -27,5 +27,9 @@ class HttpWebhookSender:
 
     def post(self, url: str, *, headers: Mapping[str, str], body: bytes) -> WebhookResponse:
         """One attempt."""
-        answer = self._egress.post(url, headers=headers, body=body, total_s_max=self._timeout_s)
-        return WebhookResponse(answer.status, retry_after_s(answer))
+        answer = self._egress.post(
+            url, headers=headers, body=body, total_s_max=self._timeout_s, start_bytes_max=RESPONSE_BYTES_MAX
+        )
+        # PostgreSQL stores no NUL in a text.
+        excerpt = answer.start.decode("utf-8", "replace").replace("\0", "\ufffd")
+        return WebhookResponse(answer.status, retry_after_s(answer), excerpt)

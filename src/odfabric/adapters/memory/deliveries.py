@@ -9,14 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from odfabric.adapters.memory.store import MemoryStore, StoredDelivery, StoredSubscription
+from odfabric.adapters.memory.store import MemoryStore, StoredAttempt, StoredDelivery, StoredSubscription
 from odfabric.errors import AlreadyExists, Determinate, HeadMoved, NotFound
 from odfabric.model.audit import AuditEntry
 from odfabric.model.commit import OutboxMessage, PendingMessage
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
 from odfabric.model.multihash import Multihash
-from odfabric.model.subscription import Delivery, DeliveryStatus, Subscription, delivery_id
+from odfabric.model.subscription import (
+    NOTHING_AVOIDED,
+    Avoided,
+    Delivery,
+    DeliveryAttempt,
+    DeliveryStatus,
+    Subscription,
+    SubscriptionState,
+    delivery_id,
+)
 
 
 class MemoryOutbox:
@@ -99,11 +108,76 @@ class MemorySubscriptions:
             stored = self._store.subscriptions.get(subscription_id)
             return stored.subscription if stored else None
 
-    def secret(self, subscription_id: str) -> bytes | None:
+    def secrets(self, subscription_id: str, *, now: Instant) -> Sequence[bytes]:
         """See the port."""
         with self._store.lock:
             stored = self._store.subscriptions.get(subscription_id)
-            return stored.secret if stored else None
+            if stored is None:
+                return []
+            until = stored.subscription.old_secret_until
+            is_old_valid = stored.old_secret is not None and until is not None and until > now
+            return [stored.secret, *([stored.old_secret] if is_old_valid and stored.old_secret else [])]
+
+    def set_secret(
+        self, subscription_id: str, secret: bytes, *, old_until: Instant, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
+        """See the port."""
+        with self._store.lock:
+            stored = self._store.subscriptions.get(subscription_id)
+            if stored is None:
+                return False
+            stored.old_secret, stored.secret = stored.secret, secret
+            stored.subscription = replace(stored.subscription, old_secret_until=old_until)
+            self._store.log(*audit)
+            return True
+
+    def drop_old_secrets(self, *, now: Instant) -> int:
+        """See the port."""
+        dropped = 0
+        with self._store.lock:
+            for stored in self._store.subscriptions.values():
+                until = stored.subscription.old_secret_until
+                if until is not None and until <= now:
+                    stored.old_secret = None
+                    stored.subscription = replace(stored.subscription, old_secret_until=None)
+                    dropped += 1
+        return dropped
+
+    def set_state(
+        self,
+        subscription_id: str,
+        state: SubscriptionState,
+        *,
+        now: Instant,
+        reason: str | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> bool:
+        """See the port."""
+        with self._store.lock:
+            stored = self._store.subscriptions.get(subscription_id)
+            if stored is None or stored.subscription.state is state:
+                return False
+            stored.subscription = replace(stored.subscription, state=state, state_reason=reason)
+            if state is SubscriptionState.ACTIVE:
+                stored.subscription = replace(stored.subscription, failing_since=None)
+                for waiting in self._store.deliveries.values():
+                    delivery = waiting.delivery
+                    if delivery.subscription_id == subscription_id and delivery.status is DeliveryStatus.PENDING:
+                        waiting.delivery = replace(delivery, attempts=0, next_attempt_at=now)
+                        waiting.updated_at = now
+            self._store.log(*audit)
+            return True
+
+    def note_test(self, subscription_id: str, *, proven: bool, audit: Sequence[AuditEntry] = ()) -> bool:
+        """See the port."""
+        with self._store.lock:
+            stored = self._store.subscriptions.get(subscription_id)
+            if stored is None:
+                return False
+            if proven:
+                stored.subscription = replace(stored.subscription, proven=True, slow=False)
+            self._store.log(*audit)
+            return True
 
     def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Subscription]:
         """See the port."""
@@ -127,10 +201,16 @@ class MemoryDeliveries:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
 
-    def lease_due(self, worker: str, *, now: Instant, lease_ms: int, limit: int) -> Sequence[Delivery]:
+    def lease_due(
+        self, worker: str, *, now: Instant, lease_ms: int, limit: int, avoided: Avoided = NOTHING_AVOIDED
+    ) -> Sequence[Delivery]:
         """See the port."""
         with self._store.lock:
-            due = [stored for stored in self._lowest_pending() if _is_free(stored, now, lease_ms)]
+            due = [
+                stored
+                for stored in self._lowest_pending()
+                if _is_free(stored, now, lease_ms) and self._is_wanted(stored.delivery, avoided)
+            ]
             due.sort(key=lambda stored: (stored.delivery.next_attempt_at, stored.delivery.id))
             for stored in due[:limit]:
                 stored.leased_until = Instant(now.epoch_ns + lease_ms * NANOS_PER_MILLI)
@@ -138,33 +218,102 @@ class MemoryDeliveries:
                 stored.delivery = replace(stored.delivery, attempts=stored.delivery.attempts + 1)
             return [stored.delivery for stored in due[:limit]]
 
-    def record_success(self, delivery_id: str, *, now: Instant, status_code: int) -> None:
-        """See the port."""
-        with self._store.lock:
-            stored = self._pending(delivery_id)
-            if stored is not None:
-                stored.leased_until = None
-                stored.updated_at = now
-                stored.delivery = replace(
-                    stored.delivery, status=DeliveryStatus.DELIVERED, last_status_code=status_code, last_error=None
-                )
-
-    def record_failure(
-        self, delivery_id: str, *, now: Instant, status_code: int | None, error: str, next_attempt_at: Instant | None
+    def record_success(
+        self,
+        delivery_id: str,
+        *,
+        now: Instant,
+        status_code: int,
+        attempt: DeliveryAttempt | None = None,
+        attempts_kept: int = 0,
     ) -> None:
         """See the port."""
         with self._store.lock:
             stored = self._pending(delivery_id)
-            if stored is not None:
-                stored.leased_until = None
-                stored.updated_at = now
-                stored.delivery = replace(
-                    stored.delivery,
-                    status=DeliveryStatus.FAILED if next_attempt_at is None else DeliveryStatus.PENDING,
-                    next_attempt_at=next_attempt_at or stored.delivery.next_attempt_at,
-                    last_status_code=status_code,
-                    last_error=error,
-                )
+            if stored is None:
+                return
+            stored.leased_until = None
+            stored.updated_at = now
+            stored.delivery = replace(
+                stored.delivery, status=DeliveryStatus.DELIVERED, last_status_code=status_code, last_error=None
+            )
+            of = self._store.subscriptions.get(stored.delivery.subscription_id)
+            if of is not None:
+                is_slow = attempt is not None and attempt.is_slow
+                of.subscription = replace(of.subscription, failing_since=None, slow=is_slow, proven=True)
+            self._log_attempt(stored.delivery, attempt, attempts_kept)
+
+    def record_failure(
+        self,
+        delivery_id: str,
+        *,
+        now: Instant,
+        status_code: int | None,
+        error: str,
+        next_attempt_at: Instant | None,
+        attempt: DeliveryAttempt | None = None,
+        attempts_kept: int = 0,
+    ) -> None:
+        """See the port."""
+        with self._store.lock:
+            stored = self._pending(delivery_id)
+            if stored is None:
+                return
+            stored.leased_until = None
+            stored.updated_at = now
+            stored.delivery = replace(
+                stored.delivery,
+                status=DeliveryStatus.FAILED if next_attempt_at is None else DeliveryStatus.PENDING,
+                next_attempt_at=next_attempt_at or stored.delivery.next_attempt_at,
+                last_status_code=status_code,
+                last_error=error,
+            )
+            of = self._store.subscriptions.get(stored.delivery.subscription_id)
+            if of is not None:
+                since = of.subscription.failing_since or now
+                is_slow = attempt is not None and attempt.is_slow
+                of.subscription = replace(of.subscription, failing_since=since, slow=is_slow)
+            self._log_attempt(stored.delivery, attempt, attempts_kept)
+
+    def get(self, delivery_id: str) -> Delivery | None:
+        """See the port."""
+        with self._store.lock:
+            stored = self._store.deliveries.get(delivery_id)
+            return stored.delivery if stored else None
+
+    def attempts(self, delivery_id: str, *, limit: int) -> Sequence[DeliveryAttempt]:
+        """See the port."""
+        with self._store.lock:
+            known = [logged.attempt for logged in self._store.attempts if logged.delivery_id == delivery_id]
+        return known[::-1][:limit]
+
+    def replay(
+        self,
+        subscription_id: str,
+        *,
+        now: Instant,
+        delivery_id: str | None = None,
+        from_sequence: int | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> int:
+        """See the port."""
+        count = 0
+        with self._store.lock:
+            if subscription_id not in self._store.subscriptions:
+                return 0
+            for stored in self._store.deliveries.values():
+                delivery = stored.delivery
+                is_leased = stored.leased_until is not None and stored.leased_until > now
+                is_under_way = delivery.status is DeliveryStatus.PENDING and is_leased
+                if delivery.subscription_id != subscription_id or is_under_way:
+                    continue
+                if _is_replayed(delivery, delivery_id, from_sequence):
+                    stored.delivery = replace(delivery, status=DeliveryStatus.PENDING, attempts=0, next_attempt_at=now)
+                    stored.leased_until, stored.updated_at = None, now
+                    count += 1
+            if count:
+                self._store.log(*audit)
+        return count
 
     def of_subscription(self, subscription_id: str, *, limit: int) -> Sequence[Delivery]:
         """See the port."""
@@ -182,6 +331,30 @@ class MemoryDeliveries:
                     lowest[stored.delivery.subscription_id] = stored
         return list(lowest.values())
 
+    def _is_wanted(self, delivery: Delivery, avoided: Avoided) -> bool:
+        stored = self._store.subscriptions.get(delivery.subscription_id)
+        if stored is None:
+            return False
+        found = stored.subscription
+        is_doubtful = found.slow or not found.proven
+        return found.state is SubscriptionState.ACTIVE and not (
+            found.receiver in avoided.receivers
+            or found.account in avoided.accounts
+            or (is_doubtful and found.account in avoided.doubtful_accounts)
+            or (is_doubtful and found.dataset_id in avoided.doubtful_datasets)
+            or (is_doubtful and avoided.doubtful)
+            or (found.slow and avoided.slow)
+        )
+
+    def _log_attempt(self, delivery: Delivery, attempt: DeliveryAttempt | None, kept: int) -> None:
+        if attempt is None or kept < 1:
+            return
+        of = delivery.subscription_id
+        self._store.attempts.append(StoredAttempt(of, delivery.id, attempt))
+        mine = [logged for logged in self._store.attempts if logged.subscription_id == of]
+        for logged in mine[:-kept]:
+            self._store.attempts.remove(logged)
+
     def _pending(self, identity: str) -> StoredDelivery | None:
         stored = self._store.deliveries.get(identity)
         return stored if stored and stored.delivery.status is DeliveryStatus.PENDING else None
@@ -196,6 +369,7 @@ def drop_subscriptions(store: MemoryStore, dataset: DatasetId) -> None:
 
 def _drop(store: MemoryStore, subscription_id: str) -> None:
     del store.subscriptions[subscription_id]
+    store.attempts = [logged for logged in store.attempts if logged.subscription_id != subscription_id]
     for stored in store.deliveries.values():
         delivery = stored.delivery
         if delivery.subscription_id == subscription_id and delivery.status is DeliveryStatus.PENDING:
@@ -206,3 +380,11 @@ def _is_free(stored: StoredDelivery, now: Instant, lease_ms: int) -> bool:
     free = stored.leased_until is None or stored.leased_until <= now
     ahead = stored.updated_at.epoch_ns > now.epoch_ns + lease_ms * NANOS_PER_MILLI
     return ahead or (stored.delivery.next_attempt_at <= now and free)
+
+
+def _is_replayed(delivery: Delivery, delivery_id: str | None, from_sequence: int | None) -> bool:
+    if delivery_id is not None:
+        return delivery.id == delivery_id
+    if from_sequence is not None:
+        return delivery.sequence >= from_sequence
+    return delivery.status is DeliveryStatus.FAILED

@@ -20,7 +20,7 @@ from odfabric.model.identity import AccountId, DatasetAlias, DatasetId, Name
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
 from odfabric.model.saved_query import SavedQuery
-from odfabric.model.subscription import Delivery, Subscription
+from odfabric.model.subscription import Delivery, DeliveryAttempt, Subscription
 from odfabric.ports.audit import storable
 
 
@@ -58,6 +58,7 @@ class StoredSubscription:
     secret: bytes
     after_message: int
     sequence: int = 0
+    old_secret: bytes | None = None
 
 
 @dataclass(slots=True)
@@ -67,6 +68,15 @@ class StoredDelivery:
     delivery: Delivery
     updated_at: Instant
     leased_until: Instant | None = None
+
+
+@dataclass(slots=True)
+class StoredAttempt:
+    """A logged attempt and what it belongs to."""
+
+    subscription_id: str
+    delivery_id: str
+    attempt: DeliveryAttempt
 
 
 @dataclass(slots=True)
@@ -96,6 +106,7 @@ class MemoryStore:
         self.outbox: list[StoredMessage] = []
         self.subscriptions: dict[str, StoredSubscription] = {}
         self.deliveries: dict[str, StoredDelivery] = {}
+        self.attempts: list[StoredAttempt] = []
         self.removed: dict[DatasetId, Instant] = {}
         self.flows: dict[str, Flow] = {}
         self.flow_runs: dict[str, FlowRun] = {}

@@ -16,8 +16,9 @@ from odfabric.errors import Corrupt
 from odfabric.model.audit import AuditEntry
 from odfabric.model.commit import CatalogEntry, CommitIntent
 from odfabric.model.identity import DatasetId
+from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
-from odfabric.model.subscription import Subscription
+from odfabric.model.subscription import Subscription, SubscriptionState
 from odfabric.ports.chain_writer import ChainWriter
 from odfabric.ports.commit_intents import CommitIntents
 from odfabric.ports.sealing import (
@@ -52,13 +53,43 @@ class SealedSubscriptions:
         """See the port."""
         return self._local.get(subscription_id)
 
-    def secret(self, subscription_id: str) -> bytes | None:
+    def secrets(self, subscription_id: str, *, now: Instant) -> Sequence[bytes]:
         """See the port."""
         with self._sealing.kept():
-            stored = self._local.secret(subscription_id)
-        if stored is None or is_plain_webhook_secret(stored):
-            return stored
-        return self._sealing.open(stored, context=webhook_secret_context(subscription_id))
+            stored = self._local.secrets(subscription_id, now=now)
+        context = webhook_secret_context(subscription_id)
+        return [
+            secret if is_plain_webhook_secret(secret) else self._sealing.open(secret, context=context)
+            for secret in stored
+        ]
+
+    def set_secret(
+        self, subscription_id: str, secret: bytes, *, old_until: Instant, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
+        """See the port."""
+        with self._sealing.kept():
+            sealed = self._sealing.seal(secret, context=webhook_secret_context(subscription_id))
+            return self._local.set_secret(subscription_id, sealed, old_until=old_until, audit=audit)
+
+    def drop_old_secrets(self, *, now: Instant) -> int:
+        """See the port."""
+        return self._local.drop_old_secrets(now=now)
+
+    def set_state(
+        self,
+        subscription_id: str,
+        state: SubscriptionState,
+        *,
+        now: Instant,
+        reason: str | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> bool:
+        """See the port."""
+        return self._local.set_state(subscription_id, state, now=now, reason=reason, audit=audit)
+
+    def note_test(self, subscription_id: str, *, proven: bool, audit: Sequence[AuditEntry] = ()) -> bool:
+        """See the port."""
+        return self._local.note_test(subscription_id, proven=proven, audit=audit)
 
     def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Subscription]:
         """See the port."""

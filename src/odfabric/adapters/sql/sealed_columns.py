@@ -88,5 +88,13 @@ def sealed_stores(database: Database) -> tuple[SealedStore, ...]:
             context=webhook_secret_context,
             plain=is_plain_webhook_secret,
         ),
+        SqlSealedColumn(
+            database=database,
+            name="old webhook secrets",
+            key=subscriptions.c.id,
+            column=subscriptions.c.old_secret,
+            context=webhook_secret_context,
+            plain=is_plain_webhook_secret,
+        ),
         SqlIntentKeys(database),
     )

@@ -23,6 +23,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     literal_column,
     text,
 )
@@ -219,6 +220,15 @@ subscriptions = Table(
     Column("created_at_head", HashText, nullable=False),
     Column("after_message", BigInteger, nullable=False),
     Column("last_sequence", BigInteger, nullable=False),
+    Column("state", String(16), nullable=False, server_default="active"),
+    Column("state_reason", Text),
+    Column("failing_since", InstantNanos),
+    Column("old_secret", LargeBinary),
+    Column("old_secret_until", InstantNanos),
+    Column("receiver", Text, nullable=False, server_default=""),
+    Column("slow", Boolean, nullable=False, server_default=false()),
+    Column("proven", Boolean, nullable=False, server_default=false()),
+    Column("format", String(16), nullable=False, server_default="cloudevents"),
     Index(None, "dataset_id", "position"),
     sqlite_autoincrement=True,
 )
@@ -244,6 +254,27 @@ deliveries = Table(
     Column("updated_at", InstantNanos, nullable=False),
     UniqueConstraint("subscription_id", "sequence"),
     Index(None, "subscription_id", "status", "sequence"),
+)
+
+# Goes with the subscription: answers of receivers are its owner's.
+delivery_attempts = Table(
+    "delivery_attempts",
+    metadata,
+    Column("id", RowNumber, primary_key=True, autoincrement=True),
+    Column("subscription_id", String(ID_CHARACTERS_MAX), nullable=False),
+    Column("delivery_id", String(ID_CHARACTERS_MAX), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("at", InstantNanos, nullable=False),
+    Column("duration_ms", BigInteger, nullable=False),
+    Column("status_code", Integer),
+    Column("failure", String(16)),
+    Column("error", Text),
+    Column("request_headers", Text, nullable=False),
+    Column("request_body", LargeBinary, nullable=False),
+    Column("response", Text, nullable=False),
+    Index(None, "subscription_id", "id"),
+    Index(None, "delivery_id", "id"),
+    sqlite_autoincrement=True,
 )
 
 # Outlives the dataset: its objects are still to be collected.

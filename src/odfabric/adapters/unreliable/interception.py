@@ -160,16 +160,24 @@ CURSORS = PortCalls(
     reads={"get": "cursor.get", "of_dataset": "cursor.of_dataset"},
 )
 SUBSCRIPTIONS = PortCalls(
-    effects={"create": "subscription.create", "delete": "subscription.delete"},
-    reads={name: f"subscription.{name}" for name in ("get", "secret", "of_dataset")},
+    effects={
+        "create": "subscription.create",
+        "delete": "subscription.delete",
+        "set_secret": "subscription.rotate",
+        "drop_old_secrets": "subscription.drop_old",
+        "set_state": "subscription.state",
+        "note_test": "subscription.test",
+    },
+    reads={name: f"subscription.{name}" for name in ("get", "secrets", "of_dataset")},
 )
 DELIVERIES = PortCalls(
     effects={
         "lease_due": "delivery.lease",
         "record_success": "delivery.succeed",
         "record_failure": "delivery.fail",
+        "replay": "delivery.replay",
     },
-    reads={"of_subscription": "delivery.of_subscription"},
+    reads={name: f"delivery.{name}" for name in ("of_subscription", "get", "attempts")},
 )
 ACCOUNTS = PortCalls(
     effects={

@@ -12,7 +12,18 @@ import pytest
 from odfabric.errors import AlreadyExists, Determinate, HeadMoved, NotFound
 from odfabric.model.commit import PendingMessage
 from odfabric.model.instant import Instant
-from odfabric.model.subscription import Delivery, DeliveryStatus, Subscription, delivery_id
+from odfabric.model.subscription import (
+    SLOW_MS,
+    Avoided,
+    Delivery,
+    DeliveryAttempt,
+    DeliveryStatus,
+    FailureKind,
+    Subscription,
+    SubscriptionFormat,
+    SubscriptionState,
+    delivery_id,
+)
 from odfabric.testing.conformance.examples import (
     NOW,
     GrowingChain,
@@ -24,7 +35,7 @@ from odfabric.testing.conformance.examples import (
 from odfabric.testing.conformance.together import THREADS, outcomes_of_threads
 
 LEASE_MS = 1000
-SECRET = bytes(range(224, 256))
+SECRET, OTHER_SECRET, THIRD_SECRET = bytes(range(224, 256)), bytes(range(32)), bytes(range(32, 64))
 
 
 def subscription_of(chain: GrowingChain, name: str = "s1") -> Subscription:
@@ -45,6 +56,21 @@ def subscribe(storage: StoragePorts, chain: GrowingChain, name: str = "s1") -> S
     subscription = subscription_of(chain, name)
     storage.subscriptions.create(subscription, secret=SECRET)
     return subscription
+
+
+def attempt_of(number: int, *, duration_ms: int = 120) -> DeliveryAttempt:
+    """An attempt with everything that can be kept."""
+    return DeliveryAttempt(
+        number=number,
+        at=later(number),
+        duration_ms=duration_ms,
+        status_code=503,
+        failure=FailureKind.STATUS,
+        error="the receiver answered 503",
+        request_headers={"webhook-id": "d1", "content-type": "x/y"},
+        request_body=b'{"a":"\xff"}',
+        response="busy <b>\u00e9",
+    )
 
 
 def fan_out_all(storage: StoragePorts) -> int:
@@ -68,10 +94,12 @@ class SubscriptionsContract:
         chain, other = new_chain(storage.chains), new_chain(storage.chains, "weather")
         # Ids of which the order is not the order of creation.
         made = [subscribe(storage, chain, name) for name in ("zz", "aa", "mm")]
+        made.append(replace(subscription_of(chain, "kk"), format=SubscriptionFormat.REFERENCE))
+        storage.subscriptions.create(made[-1], secret=SECRET)
         subscribe(storage, other, "other")
         assert storage.subscriptions.get("aa") == made[1]
         assert storage.subscriptions.get("nothing") is None
-        assert [storage.subscriptions.secret(name) for name in ("aa", "nothing")] == [SECRET, None]
+        assert [storage.subscriptions.secrets(name, now=NOW) for name in ("aa", "nothing")] == [[SECRET], []]
         assert list(storage.subscriptions.of_dataset(chain.id, limit=10)) == made
         assert list(storage.subscriptions.of_dataset(chain.id, limit=2)) == made[:2]
         assert list(storage.subscriptions.of_dataset(entry_of("nothing").id, limit=2)) == []
@@ -97,8 +125,50 @@ class SubscriptionsContract:
         assert storage.subscriptions.delete("s1")
         assert not storage.subscriptions.delete("s1")
         assert storage.subscriptions.get("s1") is None
-        assert storage.subscriptions.secret("s1") is None
+        assert storage.subscriptions.secrets("s1", now=NOW) == []
         assert list(storage.subscriptions.of_dataset(chain.id, limit=10)) == []
+
+    def test_the_old_secret_signs_until_its_time_is_over(self, storage: StoragePorts) -> None:
+        chain = new_chain(storage.chains)
+        subscribe(storage, chain)
+        assert storage.subscriptions.set_secret("s1", OTHER_SECRET, old_until=later(10))
+        assert storage.subscriptions.secrets("s1", now=later(9)) == [OTHER_SECRET, SECRET]
+        assert storage.subscriptions.secrets("s1", now=later(10)) == [OTHER_SECRET]
+        found = storage.subscriptions.get("s1")
+        assert found is not None
+        assert found.old_secret_until == later(10)
+        assert storage.subscriptions.drop_old_secrets(now=later(9)) == 0
+        assert storage.subscriptions.secrets("s1", now=later(9)) == [OTHER_SECRET, SECRET]
+        assert storage.subscriptions.drop_old_secrets(now=later(10)) == 1
+        assert storage.subscriptions.secrets("s1", now=later(9)) == [OTHER_SECRET]
+        assert not storage.subscriptions.set_secret("nothing", SECRET, old_until=NOW)
+
+    def test_only_one_old_secret_signs(self, storage: StoragePorts) -> None:
+        chain = new_chain(storage.chains)
+        subscribe(storage, chain)
+        storage.subscriptions.set_secret("s1", OTHER_SECRET, old_until=later(10))
+        storage.subscriptions.set_secret("s1", THIRD_SECRET, old_until=later(10))
+        assert storage.subscriptions.secrets("s1", now=NOW) == [THIRD_SECRET, OTHER_SECRET]
+
+    def test_a_state_has_a_reason_and_changes_once(self, storage: StoragePorts) -> None:
+        chain = new_chain(storage.chains)
+        made = subscribe(storage, chain)
+        disabled = SubscriptionState.DISABLED
+        assert storage.subscriptions.set_state("s1", disabled, now=NOW, reason="away")
+        assert storage.subscriptions.get("s1") == replace(made, state=disabled, state_reason="away")
+        assert not storage.subscriptions.set_state("s1", disabled, now=NOW, reason="another")
+        assert not storage.subscriptions.set_state("nothing", disabled, now=NOW)
+        assert storage.subscriptions.set_state("s1", SubscriptionState.ACTIVE, now=NOW)
+        assert storage.subscriptions.get("s1") == made
+
+    def test_who_passes_a_test_is_proven(self, storage: StoragePorts) -> None:
+        chain = new_chain(storage.chains)
+        made = subscribe(storage, chain)
+        assert storage.subscriptions.note_test("s1", proven=False)
+        assert storage.subscriptions.get("s1") == made
+        assert storage.subscriptions.note_test("s1", proven=True)
+        assert storage.subscriptions.get("s1") == replace(made, proven=True)
+        assert not storage.subscriptions.note_test("nothing", proven=True)
 
     def test_each_move_after_the_subscription_is_delivered_once(self, storage: StoragePorts) -> None:
         chain, other = new_chain(storage.chains, blocks=3), new_chain(storage.chains, "weather")
@@ -328,6 +398,164 @@ class DeliveriesContract:
         outcomes = outcomes_of_threads(lambda number: lease(waiting, worker=f"w{number}"))
         leased = [delivery for outcome in outcomes if isinstance(outcome, list) for delivery in outcome]
         assert sorted((d.subscription_id, d.sequence, d.attempts) for d in leased) == [("s1", 1, 1), ("s2", 1, 1)]
+
+    def test_what_is_paused_waits_and_goes_out_in_order(self, waiting: StoragePorts) -> None:
+        first, _ = sorted(lease(waiting), key=lambda delivery: delivery.subscription_id)
+        self.fail(waiting, first, again_at=later(500))
+        waiting.subscriptions.set_state("s1", SubscriptionState.PAUSED, now=NOW)
+        assert [d.subscription_id for d in lease(waiting, now=later(9 * LEASE_MS))] == ["s2"]
+        waiting.subscriptions.set_state("s1", SubscriptionState.ACTIVE, now=later(100))
+        for sequence in (1, 2, 3):
+            (delivery,) = [d for d in lease(waiting, now=later(100)) if d.subscription_id == "s1"]
+            assert (delivery.sequence, delivery.attempts) == (sequence, 1)
+            waiting.deliveries.record_success(delivery.id, now=later(100), status_code=204)
+
+    def test_a_subscription_fails_from_its_first_failure_to_its_next_success(self, waiting: StoragePorts) -> None:
+        first = next(d for d in lease(waiting) if d.subscription_id == "s1")
+        assert self.standing(waiting) == (None, False, False)
+        self.record(waiting, first, slow=True, failed_at=later(1))
+        self.record(waiting, first, slow=False, failed_at=later(2))
+        assert self.standing(waiting) == (later(1), False, False)
+        self.record(waiting, first, slow=True, failed_at=later(3))
+        assert self.standing(waiting) == (later(1), True, False)
+        self.record(waiting, first, slow=False, failed_at=None)
+        assert self.standing(waiting) == (None, False, True)
+        self.record(waiting, first, slow=False, failed_at=later(4))
+        assert self.standing(waiting) == (None, False, True), "what is final changes nothing"
+
+    def test_resuming_ends_the_time_of_failure(self, waiting: StoragePorts) -> None:
+        first = next(d for d in lease(waiting) if d.subscription_id == "s1")
+        self.record(waiting, first, slow=False, failed_at=later(1))
+        waiting.subscriptions.set_state("s1", SubscriptionState.DISABLED, now=later(2), reason="away")
+        assert self.standing(waiting)[0] == later(1)
+        waiting.subscriptions.set_state("s1", SubscriptionState.ACTIVE, now=later(3))
+        assert self.standing(waiting)[0] is None
+
+    def test_the_newest_attempts_of_a_subscription_are_kept(self, waiting: StoragePorts) -> None:
+        first, other = sorted(lease(waiting), key=lambda delivery: delivery.subscription_id)
+        made = [attempt_of(number) for number in (1, 2, 3)]
+        for each in made:
+            waiting.deliveries.record_failure(
+                first.id,
+                now=NOW,
+                status_code=503,
+                error="busy",
+                next_attempt_at=NOW,
+                attempt=each,
+                attempts_kept=2,
+            )
+        waiting.deliveries.record_success(other.id, now=NOW, status_code=204, attempt=made[0], attempts_kept=2)
+        assert list(waiting.deliveries.attempts(first.id, limit=10)) == [made[2], made[1]]
+        assert list(waiting.deliveries.attempts(first.id, limit=1)) == [made[2]]
+        assert list(waiting.deliveries.attempts(other.id, limit=10)) == [made[0]]
+        waiting.subscriptions.delete("s1")
+        assert list(waiting.deliveries.attempts(first.id, limit=10)) == []
+        assert list(waiting.deliveries.attempts(other.id, limit=10)) == [made[0]]
+
+    def test_no_attempts_are_kept_if_none_are_wanted(self, waiting: StoragePorts) -> None:
+        first = lease(waiting)[0]
+        waiting.deliveries.record_success(first.id, now=NOW, status_code=204, attempt=attempt_of(1), attempts_kept=0)
+        assert list(waiting.deliveries.attempts(first.id, limit=10)) == []
+
+    def test_one_delivery_is_replayed(self, waiting: StoragePorts) -> None:
+        ended = self.finish_all(waiting, failing={2})
+        again = later(8 * LEASE_MS)
+        assert waiting.deliveries.replay("s1", now=again, delivery_id=ended[0].id) == 1
+        found = waiting.deliveries.get(ended[0].id)
+        assert found is not None
+        assert (found.status, found.attempts, found.next_attempt_at) == (DeliveryStatus.PENDING, 0, again)
+        assert [d.id for d in lease(waiting, now=again) if d.subscription_id == "s1"] == [ended[0].id]
+        assert waiting.deliveries.replay("s1", now=again, delivery_id=ended[0].id) == 0, "it is being sent"
+        assert waiting.deliveries.replay("s2", now=again, delivery_id=ended[0].id) == 0
+        assert waiting.deliveries.get("nothing") is None
+
+    def test_all_from_a_sequence_on_are_replayed_in_order(self, waiting: StoragePorts) -> None:
+        ended = self.finish_all(waiting, failing=set())
+        assert waiting.deliveries.replay("s1", now=NOW, from_sequence=2) == 2
+        for delivery in ended[1:]:
+            (due,) = [d for d in lease(waiting, now=later(8 * LEASE_MS)) if d.subscription_id == "s1"]
+            assert due.id == delivery.id
+            waiting.deliveries.record_success(due.id, now=NOW, status_code=204)
+
+    def test_all_that_failed_are_replayed(self, waiting: StoragePorts) -> None:
+        ended = self.finish_all(waiting, failing={1, 3})
+        assert waiting.deliveries.replay("s1", now=NOW) == 2
+        log = waiting.deliveries.of_subscription("s1", limit=10)
+        assert [(d.id, d.status.value) for d in reversed(log)] == [
+            (ended[0].id, "pending"),
+            (ended[1].id, "delivered"),
+            (ended[2].id, "pending"),
+        ]
+        assert waiting.deliveries.replay("s1", now=NOW) == 0
+
+    def test_nothing_of_a_subscription_that_is_gone_is_replayed(self, waiting: StoragePorts) -> None:
+        waiting.subscriptions.delete("s1")
+        assert waiting.deliveries.replay("s1", now=NOW, from_sequence=1) == 0
+        log = waiting.deliveries.of_subscription("s1", limit=10)
+        assert {d.status for d in log} == {DeliveryStatus.DROPPED}
+
+    @pytest.mark.parametrize(
+        ("avoided", "left"),
+        [
+            (Avoided(receivers=frozenset({"receiver.example:443"})), set()),
+            (Avoided(receivers=frozenset({"receiver.example:80"})), {"s1", "s2"}),
+            (Avoided(accounts=frozenset({"local"})), set()),
+            (Avoided(accounts=frozenset({"other"})), {"s1", "s2"}),
+            (Avoided(doubtful_accounts=frozenset({"local"})), {"s1"}),
+            (Avoided(doubtful_datasets=frozenset({entry_of("flights").id})), {"s1"}),
+            (Avoided(doubtful=True), {"s1"}),
+            (Avoided(slow=True), {"s1", "s2"}),
+        ],
+    )
+    def test_who_is_avoided_gets_nothing(self, waiting: StoragePorts, avoided: Avoided, left: set[str]) -> None:
+        waiting.subscriptions.note_test("s1", proven=True)
+        found = waiting.deliveries.lease_due("w", now=NOW, lease_ms=LEASE_MS, limit=10, avoided=avoided)
+        assert {d.subscription_id for d in found} == left
+
+    def test_the_slow_are_avoided_even_if_they_are_proven(self, waiting: StoragePorts) -> None:
+        first = next(d for d in lease(waiting) if d.subscription_id == "s1")
+        waiting.deliveries.record_success(
+            first.id, now=NOW, status_code=204, attempt=attempt_of(1, duration_ms=SLOW_MS), attempts_kept=1
+        )
+        for avoided in (Avoided(slow=True), Avoided(doubtful=True)):
+            found = waiting.deliveries.lease_due("w", now=later(1), lease_ms=LEASE_MS, limit=10, avoided=avoided)
+            assert found == []
+        assert [d.sequence for d in lease(waiting, now=later(1))] == [2]
+
+    def standing(self, storage: StoragePorts) -> tuple[Instant | None, bool, bool]:
+        """Since when s1 fails, whether it is slow, whether it is proven."""
+        found = storage.subscriptions.get("s1")
+        assert found is not None
+        return found.failing_since, found.slow, found.proven
+
+    def record(self, storage: StoragePorts, delivery: Delivery, *, slow: bool, failed_at: Instant | None) -> None:
+        """An attempt that took long or not, and failed or not."""
+        attempt = attempt_of(1, duration_ms=SLOW_MS if slow else 1)
+        if failed_at is None:
+            storage.deliveries.record_success(delivery.id, now=NOW, status_code=204, attempt=attempt, attempts_kept=1)
+            return
+        storage.deliveries.record_failure(
+            delivery.id,
+            now=failed_at,
+            status_code=503,
+            error="busy",
+            next_attempt_at=later(9),
+            attempt=attempt,
+            attempts_kept=1,
+        )
+
+    def finish_all(self, storage: StoragePorts, *, failing: set[int]) -> list[Delivery]:
+        """The deliveries of s1, all ended; those with the sequences `failing` have failed."""
+        ended: list[Delivery] = []
+        for round_ in range(3):
+            for delivery in lease(storage, now=later(round_ * LEASE_MS)):
+                if delivery.subscription_id == "s1" and delivery.sequence in failing:
+                    self.fail(storage, delivery, again_at=None)
+                else:
+                    storage.deliveries.record_success(delivery.id, now=NOW, status_code=204)
+                if delivery.subscription_id == "s1":
+                    ended.append(delivery)
+        return ended
 
     def fail(self, storage: StoragePorts, delivery: Delivery, *, again_at: Instant | None) -> None:
         """Record a failed attempt."""

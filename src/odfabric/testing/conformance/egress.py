@@ -163,7 +163,7 @@ class Receiver(Protocol):
         """Where it listens."""
 
     def answer(self, status: int, *, retry_after: str | None = None) -> None:
-        """Answer the next attempt like this."""
+        """Answer the next attempt like this, with `said` as the body if the status has one."""
 
     def received(self) -> Sequence[tuple[dict[str, str], bytes]]:
         """Headers (lower-case names) and bodies of the attempts that have arrived."""
@@ -195,6 +195,13 @@ class WebhookSenderContract:
         receiver.answer(status)
         assert sender.post(receiver.url(), headers={}, body=b"{}").status == status
         assert len(receiver.received()) == 1
+
+    @pytest.mark.parametrize(("status", "excerpt"), [(200, "said"), (500, "said"), (204, "")])
+    def test_the_beginning_of_the_answer_is_kept(
+        self, receiver: Receiver, sender: WebhookSender, status: int, excerpt: str
+    ) -> None:
+        receiver.answer(status)
+        assert sender.post(receiver.url(), headers={}, body=b"{}").excerpt == excerpt
 
     def test_retry_after_is_told_in_seconds(self, receiver: Receiver, sender: WebhookSender) -> None:
         receiver.answer(503, retry_after="120")

@@ -12,7 +12,7 @@ import pytest
 from odfabric.model.account import DatasetRole
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.model.job import Job
-from odfabric.model.subscription import WebhookResponse
+from odfabric.model.subscription import SubscriptionState, WebhookResponse
 from odfabric.usecases.push_data import PushData
 from tests.services.api.browsing import Browsers, alert_of, field, text_of
 from tests.services.api.people import People
@@ -35,6 +35,22 @@ def site(tmp_path: Path) -> Iterator[Browsers]:
 def rita(site: Browsers) -> Iterator[httpx.Client]:
     with site.open("rita") as found:
         yield found
+
+
+def push(site: Browsers) -> None:
+    """A commit, and an attempt to deliver it."""
+    node = site.people.node
+    entry = node.resolve(DatasetAlias(Name("ann"), Name("readings")))
+    job = node.accept_push(PushData(dataset=entry.id, body=iter([ROW])), by=site.people.subject("ann"))
+    assert isinstance(job, Job)
+    site.people.memory.finish(job)
+    node.relay_outbox()
+    deliver(site)
+
+
+def deliver(site: Browsers) -> None:
+    for delivery in site.people.node.due_deliveries("test", limit=10):
+        site.people.node.deliver(delivery)
 
 
 def one_of(page: httpx.Response) -> str:
@@ -71,15 +87,8 @@ def test_the_log_tells_attempts_and_errors(site: Browsers, rita: httpx.Client) -
     rita.post(PATH, data={"url": URL})
     page = rita.get(one_of(rita.get(PATH)))
     assert "Nothing to deliver yet" in text_of(page)
-    node, memory = site.people.node, site.people.memory
-    entry = node.resolve(DatasetAlias(Name("ann"), Name("readings")))
-    memory.webhooks.script.append(WebhookResponse(500))
-    job = node.accept_push(PushData(dataset=entry.id, body=iter([ROW])), by=site.people.subject("ann"))
-    assert isinstance(job, Job)
-    memory.finish(job)
-    node.relay_outbox()
-    for delivery in node.due_deliveries("test", limit=10):
-        node.deliver(delivery)
+    site.people.memory.webhooks.script.append(WebhookResponse(500))
+    push(site)
     listed = rita.get(PATH)
     assert "retrying next attempt in" in text_of(listed)
     log = text_of(rita.get(one_of(listed)))
@@ -101,3 +110,91 @@ def test_who_may_share_the_dataset_sees_those_of_others_and_others_do_not(site: 
         after = ann.get(ended.headers["location"])
     assert "The subscription has ended." in text_of(after)
     assert "ann.example" not in after.text
+
+
+def test_it_is_paused_and_resumed(rita: httpx.Client) -> None:
+    rita.post(PATH, data={"url": URL})
+    one = one_of(rita.get(PATH))
+    paused = rita.post(f"{one}/state", data={"state": "paused"})
+    assert (paused.status_code, paused.headers["location"]) == (303, f"{one}?done=paused")
+    assert "Paused: what is to be delivered waits." in text_of(rita.get(paused.headers["location"]))
+    assert "paused" in text_of(rita.get(PATH))
+    resumed = rita.post(f"{one}/state", data={"state": "active"})
+    assert "what has waited goes out in order" in text_of(rita.get(resumed.headers["location"]))
+
+
+def test_the_page_says_why_the_node_has_disabled_it(site: Browsers, rita: httpx.Client) -> None:
+    rita.post(PATH, data={"url": URL})
+    one = one_of(rita.get(PATH))
+    ports = site.people.node.ports
+    ports.subscriptions.set_state(
+        one.rpartition("/")[2], SubscriptionState.DISABLED, now=ports.clock.now(), reason="<i>away</i> for days"
+    )
+    for page in (rita.get(PATH), rita.get(one)):
+        assert "disabled <i>away</i> for days" in text_of(page)
+        assert "<i>away" not in page.text
+    assert "Resume" in text_of(rita.get(one))
+
+
+def test_a_test_event_is_answered_on_the_page(site: Browsers, rita: httpx.Client) -> None:
+    rita.post(PATH, data={"url": URL})
+    one = one_of(rita.get(PATH))
+    site.people.memory.webhooks.script.append(WebhookResponse(404, excerpt="<script>alert(1)</script>"))
+    tried = rita.post(f"{one}/test", data={})
+    assert tried.status_code == 200
+    assert "refused by the receiver the receiver answered 404 HTTP 404" in text_of(tried)
+    assert "<script>alert(1)</script>" in text_of(tried)
+    assert "<script>alert" not in tried.text
+    assert "accepted HTTP 204" in text_of(rita.post(f"{one}/test", data={}))
+
+
+def test_a_new_secret_is_shown_to_its_maker_once(site: Browsers, rita: httpx.Client) -> None:
+    rita.post(PATH, data={"url": URL})
+    one = one_of(rita.get(PATH))
+    changed = rita.post(f"{one}/secret", data={"secret": "", "overlap_hours": "1"})
+    secret = re.search(r'<code class="secret">(whsec_[^<]+)</code>', changed.text)
+    assert secret is not None
+    assert "Old secret signs until" in text_of(changed)
+    assert secret[1] not in rita.get(one).text
+    for wrong in ({"secret": "weakbutsecret"}, {"overlap_hours": "soon"}, {"overlap_hours": "99999"}):
+        refused = rita.post(f"{one}/secret", data=wrong)
+        assert refused.status_code == 400
+        assert alert_of(refused)
+        assert "weakbutsecret" not in refused.text
+    with site.open("ann") as ann:
+        assert "Change the secret" not in text_of(ann.get(one))
+        assert ann.post(f"{one}/secret", data={"secret": ""}).status_code == 403
+
+
+def test_a_delivery_has_a_page_with_request_and_answer(site: Browsers, rita: httpx.Client) -> None:
+    rita.post(PATH, data={"url": URL})
+    one = one_of(rita.get(PATH))
+    site.people.memory.webhooks.script.append(WebhookResponse(503, excerpt="<b>busy</b>"))
+    push(site)
+    found = re.search(rf'href="({one}/[^"]+)"', rita.get(one).text)
+    assert found is not None
+    shown = rita.get(found[1])
+    assert "Attempt 1" in text_of(shown)
+    assert "<b>busy</b>" in text_of(shown)
+    assert "<b>busy" not in shown.text
+    assert "dev.odfabric.dataset.head-moved" in text_of(shown)
+    assert "webhook-signature: v1,..." in text_of(shown)
+    again = rita.post(f"{found[1]}/replay", data={})
+    assert again.status_code == 303
+    assert "To be delivered again." in text_of(rita.get(again.headers["location"]))
+    deliver(site)
+    assert "delivered" in text_of(rita.get(found[1]))
+    assert rita.get(f"{one}/none").status_code == 404
+
+
+def test_deliveries_are_replayed_from_a_number_on(site: Browsers, rita: httpx.Client) -> None:
+    rita.post(PATH, data={"url": URL})
+    one = one_of(rita.get(PATH))
+    push(site)
+    refused = rita.post(f"{one}/replay", data={"from_sequence": "first"})
+    assert refused.status_code == 400
+    assert field(refused, "from_sequence") == "first"
+    assert rita.post(f"{one}/replay", data={"from_sequence": "1"}).headers["location"] == f"{one}?done=replayed"
+    deliver(site)
+    assert len(site.people.memory.webhooks.received) == 2
+    assert rita.post(f"{one}/replay", data={"which": "failed"}).status_code == 303

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.formats.webhook_signature import parse_secret, secret_text
-from odfabric.model.subscription import Delivery, Subscription
+from odfabric.formats.webhook_signature import parse_secret
+from odfabric.model.subscription import Delivery, DeliveryAttempt, Subscription, SubscriptionFormat
+from odfabric.usecases.change_subscription import OVERLAP_S_MAX, Replay
 from odfabric_api.auth import Caller, FollowableDataset, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
-from odfabric_api.schemas import DeliveryList, SubscriptionList, SubscriptionMade, answers
+from odfabric_api.schemas import (
+    AttemptView,
+    DeliveryList,
+    DeliveryWithAttempts,
+    ReplayCount,
+    SubscriptionList,
+    SubscriptionListed,
+    SubscriptionMade,
+    answers,
+)
 
 router = APIRouter(tags=["subscriptions"])
 
 SubscriptionId = Annotated[str, Path(description="As the answer 201 told it")]
+DeliveryId = Annotated[str, Path(description="The id of the event")]
+
+_ONE = "/{account}/{dataset}/subscriptions/{subscription_id}"
 
 
 class SubscriptionBody(JsonModel):
@@ -27,6 +41,35 @@ class SubscriptionBody(JsonModel):
     secret: str | None = Field(
         None, max_length=256, description="`whsec_` and the base64 of 24 to 64 random bytes (Standard Webhooks)"
     )
+    format: Literal["cloudevents", "kamu"] = Field(
+        "cloudevents",
+        description="`kamu`: body and headers of the reference node, and a secret of hexadecimal digits, beside the headers of Standard "
+        "Webhooks",
+    )
+
+
+class NoMembers(JsonModel):
+    """Nothing is asked for; the body may be left out."""
+
+
+class RotationBody(JsonModel):
+    """The secret that signs from now on, and how long the old one signs beside it."""
+
+    secret: str | None = Field(
+        None, max_length=256, description="`whsec_` and the base64 of 24 to 64 random bytes; default: one is made"
+    )
+    overlap_seconds: int | None = Field(
+        None, alias="overlapSeconds", ge=0, le=int(OVERLAP_S_MAX), description="Default: what the node has set"
+    )
+
+
+class ReplayBody(JsonModel):
+    """Which deliveries go out again: exactly one of the two."""
+
+    from_sequence: int | None = Field(
+        None, alias="fromSequence", ge=1, le=2**63 - 1, description="This one and all later ones"
+    )
+    failed: bool = Field(False, description="All that were given up")
 
 
 @router.post(
@@ -41,8 +84,12 @@ async def subscribe(request: Request, entry: FollowableDataset, caller: Caller) 
     node = node_of(request)
     body = await read_json(request, SubscriptionBody, bytes_max=node.settings.json_body_bytes_max)
     secret = parse_secret(body.secret) if body.secret is not None else None
-    made = await to_thread.run_sync(lambda: node.subscribe(entry, by=caller, url=body.url, secret=secret))
-    return JSONResponse({**_value(made.subscription), "secret": secret_text(made.secret)}, status_code=201)
+    made = await to_thread.run_sync(
+        lambda: node.webhooks.subscribe(
+            entry, by=caller, url=body.url, secret=secret, format=SubscriptionFormat(body.format)
+        )
+    )
+    return JSONResponse({**_value(made.subscription), "secret": made.secret_text}, status_code=201)
 
 
 @router.get(
@@ -84,12 +131,151 @@ def unsubscribe(
     return Response(status_code=204)
 
 
+@router.get(_ONE, summary="A subscription", responses=answers(SubscriptionListed, text="As it is now"))
+def get_subscription(
+    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
+) -> Response:
+    """Without its secret."""
+    return JSONResponse(_value(node_of(request).webhooks.get(entry, subscription_id, by=caller)))
+
+
+@router.post(
+    f"{_ONE}/pause",
+    summary="Pause a subscription",
+    responses=answers(SubscriptionListed, text="As it is now"),
+    openapi_extra=json_body(NoMembers, required=False),
+)
+async def pause_subscription(
+    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
+) -> Response:
+    """What is to be delivered waits; it goes out in order when the subscription is resumed."""
+    await _read_nothing(request)
+    verb = partial(node_of(request).webhooks.pause, entry, subscription_id, by=caller)
+    return JSONResponse(_value(await to_thread.run_sync(verb)))
+
+
+@router.post(
+    f"{_ONE}/resume",
+    summary="Resume a subscription",
+    responses=answers(SubscriptionListed, text="As it is now"),
+    openapi_extra=json_body(NoMembers, required=False),
+)
+async def resume_subscription(
+    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
+) -> Response:
+    """One that was paused, or disabled by the node after days of failure."""
+    await _read_nothing(request)
+    verb = partial(node_of(request).webhooks.resume, entry, subscription_id, by=caller)
+    return JSONResponse(_value(await to_thread.run_sync(verb)))
+
+
+@router.post(
+    f"{_ONE}/rotate-secret",
+    summary="Change the secret",
+    responses=answers(SubscriptionMade, text="The subscription with its new secret"),
+    openapi_extra=json_body(RotationBody, required=True),
+)
+async def rotate_secret(
+    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
+) -> Response:
+    """Both secrets sign until the overlap ends. Only who has made the subscription may do that; the secret is shown in this answer alone."""
+    node = node_of(request)
+    body = await read_json(request, RotationBody, bytes_max=node.settings.json_body_bytes_max)
+    secret = parse_secret(body.secret) if body.secret is not None else None
+    made = await to_thread.run_sync(
+        lambda: node.webhooks.rotate_secret(
+            entry, subscription_id, by=caller, secret=secret, overlap_s=body.overlap_seconds
+        )
+    )
+    return JSONResponse({**_value(made.subscription), "secret": made.secret_text})
+
+
+@router.post(
+    f"{_ONE}/test",
+    summary="Try the receiver",
+    responses=answers(AttemptView, text="What the receiver answered"),
+    openapi_extra=json_body(NoMembers, required=False),
+)
+async def try_receiver(
+    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
+) -> Response:
+    """Sends an event of the type `dev.odfabric.subscription.test` once, outside the sequence, and waits for the answer."""
+    await _read_nothing(request)
+    verb = partial(node_of(request).webhooks.test, entry, subscription_id, by=caller)
+    return JSONResponse(_attempt_value(await to_thread.run_sync(verb)))
+
+
+@router.post(
+    f"{_ONE}/replay",
+    summary="Deliver again",
+    responses=answers(ReplayCount, text="How many"),
+    openapi_extra=json_body(ReplayBody, required=True),
+)
+async def replay_deliveries(
+    request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
+) -> Response:
+    """All from a sequence on, or all that were given up: in order, with the same event ids, signed with the present secret."""
+    node = node_of(request)
+    body = await read_json(request, ReplayBody, bytes_max=node.settings.json_body_bytes_max)
+    which = Replay(from_sequence=body.from_sequence, failed=body.failed)
+    count = await to_thread.run_sync(lambda: node.webhooks.replay(entry, subscription_id, which, by=caller))
+    return JSONResponse({"replayed": count})
+
+
+@router.get(
+    f"{_ONE}/deliveries/{{delivery_id}}",
+    summary="A delivery",
+    responses=answers(DeliveryWithAttempts, text="With its attempts"),
+)
+def get_delivery(
+    request: Request,
+    entry: FollowableDataset,
+    caller: Caller,
+    subscription_id: SubscriptionId,
+    delivery_id: DeliveryId,
+) -> Response:
+    """Of the attempts of a subscription the newest are kept."""
+    webhooks = node_of(request).webhooks
+    found = webhooks.delivery(entry, subscription_id, delivery_id, by=caller)
+    attempts = webhooks.attempts(entry, subscription_id, delivery_id, by=caller)
+    return JSONResponse({**_delivery_value(found), "attemptLog": [_attempt_value(each) for each in attempts]})
+
+
+@router.post(
+    f"{_ONE}/deliveries/{{delivery_id}}/replay",
+    summary="Deliver one event again",
+    responses=answers(ReplayCount, text="1, or 0 if it is being sent"),
+    openapi_extra=json_body(NoMembers, required=False),
+)
+async def replay_delivery(
+    request: Request,
+    entry: FollowableDataset,
+    caller: Caller,
+    subscription_id: SubscriptionId,
+    delivery_id: DeliveryId,
+) -> Response:
+    """With the same event id, signed with the present secret. One that waits for its next attempt is sent now."""
+    await _read_nothing(request)
+    which = Replay(delivery_id=delivery_id)
+    verb = partial(node_of(request).webhooks.replay, entry, subscription_id, which, by=caller)
+    return JSONResponse({"replayed": await to_thread.run_sync(verb)})
+
+
+async def _read_nothing(request: Request) -> None:
+    await read_json(request, NoMembers, bytes_max=node_of(request).settings.json_body_bytes_max)
+
+
 def _value(subscription: Subscription) -> dict[str, object]:
     return {
         "id": subscription.id,
         "url": subscription.url,
         "createdAt": str(subscription.created_at),
         "createdAtHead": str(subscription.created_at_head),
+        "format": subscription.format.value,
+        "state": subscription.state.value,
+        "stateReason": subscription.state_reason,
+        "failingSince": str(subscription.failing_since) if subscription.failing_since else None,
+        "oldSecretUntil": str(subscription.old_secret_until) if subscription.old_secret_until else None,
     }
 
 
@@ -97,10 +283,26 @@ def _delivery_value(delivery: Delivery) -> dict[str, object]:
     return {
         "id": delivery.id,
         "sequence": delivery.sequence,
+        "oldHead": str(delivery.old_head) if delivery.old_head else None,
         "newHead": str(delivery.new_head) if delivery.new_head else None,
+        "occurredAt": str(delivery.occurred_at),
         "status": delivery.status.value,
         "attempts": delivery.attempts,
         "nextAttemptAt": str(delivery.next_attempt_at),
         "lastStatusCode": delivery.last_status_code,
         "lastError": delivery.last_error,
+    }
+
+
+def _attempt_value(attempt: DeliveryAttempt) -> dict[str, object]:
+    return {
+        "number": attempt.number,
+        "at": str(attempt.at),
+        "durationMs": attempt.duration_ms,
+        "statusCode": attempt.status_code,
+        "failure": attempt.failure.value if attempt.failure else None,
+        "error": attempt.error,
+        "requestHeaders": dict(attempt.request_headers),
+        "requestBody": attempt.request_body.decode("utf-8", "replace"),
+        "response": attempt.response,
     }

@@ -8,7 +8,7 @@ from alembic import op
 from odfabric.adapters.sql.migrations.timeouts import limit_migration
 
 revision = "0010"
-down_revision = "0008"
+down_revision = "0009"
 branch_labels = None
 depends_on = None
 

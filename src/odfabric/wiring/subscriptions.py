@@ -1,0 +1,200 @@
+"""Subscriptions and their deliveries, bound to a node's ports.
+
+Owns the binding, like `node`, and who waits for a test: a receiver that hangs holds a thread, so only some tests run at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from odfabric.domain.access import Subject
+from odfabric.domain.delivery_shares import UnderWay, under_way
+from odfabric.errors import LimitExceeded
+from odfabric.model.commit import CatalogEntry
+from odfabric.model.subscription import (
+    NOTHING_AVOIDED,
+    Avoided,
+    Delivery,
+    DeliveryAttempt,
+    Subscription,
+    SubscriptionFormat,
+)
+from odfabric.ports.signals import Topic
+from odfabric.settings import Settings
+from odfabric.usecases.access import Access
+from odfabric.usecases.change_subscription import OwnSubscription, Replay
+from odfabric.usecases.deliver import DELIVERY_LEASE_MS, DeliveryPorts, DeliveryRules, deliver
+from odfabric.usecases.head_move import HeadMoves
+from odfabric.usecases.repository import Repository
+from odfabric.usecases.subscribe import NewSubscription, seen_subscriptions, subscribe, unsubscribe
+from odfabric.wiring.node_ports import NodePorts
+
+TESTS_AT_ONCE_MAX = 4
+"""Tests of receivers that one process waits for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionVerbs:
+    """Verbs about subscriptions, those of people each for one subject."""
+
+    ports: NodePorts
+    settings: Settings
+    access: Access
+    repository: Repository
+    _moves: HeadMoves = field(init=False)
+    _tests: threading.BoundedSemaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_moves", HeadMoves(self.repository))
+        object.__setattr__(self, "_tests", threading.BoundedSemaphore(TESTS_AT_ONCE_MAX))
+
+    def subscribe(
+        self,
+        entry: CatalogEntry,
+        *,
+        by: Subject,
+        url: str,
+        secret: bytes | None,
+        format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT,
+    ) -> NewSubscription:
+        """Subscribe a webhook."""
+        return subscribe(
+            entry,
+            url=url,
+            secret=secret,
+            format=format,
+            subject=by,
+            repository=self.repository,
+            subscriptions=self.ports.subscriptions,
+            sender=self.ports.webhooks,
+            clock=self.ports.clock,
+            entropy=self.ports.entropy,
+            per_dataset_max=self.settings.subscriptions_per_dataset_max,
+        )
+
+    def unsubscribe(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> None:
+        """End a subscription. Raises NotFound."""
+        unsubscribe(
+            entry,
+            subscription_id,
+            subject=by,
+            access=self.access,
+            subscriptions=self.ports.subscriptions,
+            clock=self.ports.clock,
+        )
+
+    def seen(self, entry: CatalogEntry, *, by: Subject) -> Sequence[Subscription]:
+        """Subscriptions of a dataset that the subject may see."""
+        return seen_subscriptions(
+            entry,
+            subject=by,
+            access=self.access,
+            subscriptions=self.ports.subscriptions,
+            limit=self.settings.subscriptions_per_dataset_max,
+        )
+
+    def get(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> Subscription:
+        """One that the subject may see. Raises NotFound."""
+        return self._own(entry, subscription_id, by).get()
+
+    def pause(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> Subscription:
+        """Let deliveries wait. Raises NotFound."""
+        return self._own(entry, subscription_id, by).pause()
+
+    def resume(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> Subscription:
+        """Deliver what has waited. Raises NotFound."""
+        found = self._own(entry, subscription_id, by).resume()
+        self.ports.signals.send(Topic.DELIVERIES)
+        return found
+
+    def rotate_secret(
+        self,
+        entry: CatalogEntry,
+        subscription_id: str,
+        *,
+        by: Subject,
+        secret: bytes | None = None,
+        overlap_s: float | None = None,
+    ) -> NewSubscription:
+        """Change the secret; without `overlap_s` the old one signs for as long as the settings say. Raises NotFound, AccessDenied, InvalidRequest."""
+        lasting_s = self.settings.webhook_secret_overlap_s if overlap_s is None else overlap_s
+        return self._own(entry, subscription_id, by).rotate_secret(secret=secret, overlap_s=lasting_s)
+
+    def replay(self, entry: CatalogEntry, subscription_id: str, which: Replay, *, by: Subject) -> int:
+        """Deliver again; how many. Raises NotFound."""
+        count = self._own(entry, subscription_id, by).replay(which)
+        self.ports.signals.send(Topic.DELIVERIES)
+        return count
+
+    def test(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> DeliveryAttempt:
+        """Try the receiver and wait for its answer. Raises NotFound, LimitExceeded."""
+        own = self._own(entry, subscription_id, by)
+        if not self._tests.acquire(blocking=False):
+            raise LimitExceeded(
+                "too many receivers are being tested",
+                limit="tests_at_once_max",
+                maximum=TESTS_AT_ONCE_MAX,
+                retry_after_s=5,
+            )
+        try:
+            return own.test(source=self.settings.node_uri)
+        finally:
+            self._tests.release()
+
+    def deliveries(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> Sequence[Delivery]:
+        """Its newest deliveries, newest first. Raises NotFound."""
+        return self._own(entry, subscription_id, by).deliveries(limit=self.settings.page_rows_max)
+
+    def delivery(self, entry: CatalogEntry, subscription_id: str, delivery_id: str, *, by: Subject) -> Delivery:
+        """One delivery. Raises NotFound."""
+        return self._own(entry, subscription_id, by).delivery(delivery_id)
+
+    def attempts(
+        self, entry: CatalogEntry, subscription_id: str, delivery_id: str, *, by: Subject
+    ) -> Sequence[DeliveryAttempt]:
+        """The kept attempts at one delivery, newest first. Raises NotFound."""
+        return self._own(entry, subscription_id, by).attempts(delivery_id, limit=self.settings.page_rows_max)
+
+    # background work
+
+    def due(self, worker: str, *, limit: int, avoided: Avoided = NOTHING_AVOIDED) -> Sequence[Delivery]:
+        """Lease at most `limit` deliveries to be sent now."""
+        return self.ports.deliveries.lease_due(
+            worker, now=self.ports.clock.now(), lease_ms=DELIVERY_LEASE_MS, limit=limit, avoided=avoided
+        )
+
+    def under_way(self, delivery: Delivery) -> UnderWay | None:
+        """What a leased delivery holds a sender for, None if its subscription is gone."""
+        found = self.ports.subscriptions.get(delivery.subscription_id)
+        return under_way(found) if found else None
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Make one attempt at a leased delivery."""
+        rules = DeliveryRules(
+            source=self.settings.node_uri,
+            base=self.settings.public_url or "",
+            attempts_kept=self.settings.delivery_attempts_kept,
+            failing_days_max=self.settings.subscription_failing_days_max,
+        )
+        deliver(delivery, ports=self._delivery_ports(), rules=rules)
+
+    def drop_old_secrets(self) -> int:
+        """Remove secrets that sign no more; how many."""
+        return self.ports.subscriptions.drop_old_secrets(now=self.ports.clock.now())
+
+    def _own(self, entry: CatalogEntry, subscription_id: str, by: Subject) -> OwnSubscription:
+        return OwnSubscription(entry=entry, subscription_id=subscription_id, subject=by, ports=self._delivery_ports())
+
+    def _delivery_ports(self) -> DeliveryPorts:
+        return DeliveryPorts(
+            access=self.access,
+            repository=self.repository,
+            moves=self._moves,
+            subscriptions=self.ports.subscriptions,
+            deliveries=self.ports.deliveries,
+            sender=self.ports.webhooks,
+            clock=self.ports.clock,
+            entropy=self.ports.entropy,
+        )
