@@ -29,8 +29,9 @@ from odfabric.wiring.node_ports import intercepted
 from odfabric_api.page_route import PageRoute
 from tests.services.api.documented import ROUTES
 from tests.services.api.intercepting import Calls
+from tests.services.api.needs import ANY_HASH, ANY_ID
 from tests.services.api.people import People, Scene
-from tests.services.api.rules import ANY_HASH, ANY_ID, RULES
+from tests.services.api.rules import RULES
 from tests.services.api.serving import Served, serving
 from tests.usecases.manifests import DERIVED, ROOT
 

@@ -21,8 +21,9 @@ from odfabric.wiring import Node
 from odfabric.wiring.node_ports import intercepted
 from odfabric_api.auth import POLICIES
 from tests.services.api.documented import ROUTES
+from tests.services.api.needs import Refused, Rule
 from tests.services.api.people import Actor, People, Scene
-from tests.services.api.rules import RULES, Refused, Rule
+from tests.services.api.rules import RULES
 from tests.services.api.serving import Served, serving
 from tests.support.turns import NIGHTLY, today
 
