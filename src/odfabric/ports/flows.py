@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from odfabric.model.audit import AuditEntry
@@ -59,6 +59,9 @@ class Flows(Protocol):
 
     def runs(self, *, flow_id: str | None = None, limit: int) -> Sequence[FlowRun]:
         """Runs of a flow, or of all, newest first."""
+
+    def last_runs(self, flow_ids: Sequence[str]) -> Mapping[str, FlowRun]:
+        """The newest run of each of these flows that has one."""
 
     def last_wave(self) -> int:
         """The greatest `wave` of all runs, 0 without runs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -94,6 +94,10 @@ class MemoryFlows:
         """See the port."""
         found = [run for run in self._runs() if flow_id in (None, run.flow_id)]
         return found[::-1][:limit]
+
+    def last_runs(self, flow_ids: Sequence[str]) -> Mapping[str, FlowRun]:
+        """See the port."""
+        return {run.flow_id: run for run in self._runs() if run.flow_id in flow_ids}
 
     def last_wave(self) -> int:
         """See the port."""

@@ -30,6 +30,8 @@ from odfabric.model.instant import NANOS_PER_MILLI, Instant
 # Literal, so that the partial indexes are used by prepared statements too.
 _UNFINISHED = flow_runs.c.status.in_([literal_column("'waiting'"), literal_column("'running'")])
 
+_IDS = 500  # of one statement: databases bound its values
+
 
 class SqlFlows:
     """A Flows."""
@@ -130,6 +132,17 @@ class SqlFlows:
             wanted = wanted.where(flow_runs.c.flow_id == flow_id)
         with self._database.read() as connection:
             return [_run(row) for row in connection.execute(wanted)]
+
+    def last_runs(self, flow_ids: Sequence[str]) -> Mapping[str, FlowRun]:
+        """See the port."""
+        found: dict[str, FlowRun] = {}
+        with self._database.read() as connection:
+            for start in range(0, len(flow_ids), _IDS):
+                wanted = flow_runs.c.flow_id.in_(flow_ids[start : start + _IDS])
+                newest = select(func.max(flow_runs.c.position)).where(wanted).group_by(flow_runs.c.flow_id)
+                rows = connection.execute(select(flow_runs).where(flow_runs.c.position.in_(newest)))
+                found |= {row.flow_id: _run(row) for row in rows}
+        return found
 
     def last_wave(self) -> int:
         """See the port."""

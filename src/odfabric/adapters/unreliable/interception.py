@@ -140,6 +140,7 @@ FLOWS = PortCalls(
             "waiting",
             "unfinished",
             "runs",
+            "last_runs",
             "last_wave",
         )
     },

@@ -175,6 +175,16 @@ class FlowsContract:
         assert [flow.id for flow in flows.due(later(99), limit=2)] == ["at 10", "at 20"]
         assert list(flows.due(later(9), limit=9)) == []
 
+    def test_the_newest_run_of_each_flow_is_found(self, flows: Flows, flow: Flow) -> None:
+        other = flow_of(flow.dataset_id, "other", kind=FlowKind.VERIFY)
+        for number in range(3):
+            assert flows.write(run=run_of(flow, f"r{number}", status=RunStatus.FAILED))
+        assert flows.write(flow=other, run=run_of(other, "o", status=RunStatus.RUNNING))
+        assert flows.write(flow=flow_of(flow.dataset_id, "none", kind=FlowKind.MIRROR))
+        found = flows.last_runs(["f", "other", "none", "nowhere", *map(str, range(1200))])
+        assert {flow_id: run.id for flow_id, run in found.items()} == {"f": "r2", "other": "o"}
+        assert flows.last_runs([]) == {}
+
     def test_waves_grow(self, flows: Flows, flow: Flow) -> None:
         assert flows.last_wave() == 0
         run = stored(flows, run_of(flow, wave=7))

@@ -6,10 +6,10 @@ the right to change the dataset.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from odfabric.domain.access import Action, Subject
+from odfabric.domain.access import Action, Subject, Verdict, owner_of
 from odfabric.domain.flow_readiness import Readiness
 from odfabric.domain.flow_schedule import check_cron
 from odfabric.domain.flow_steps import cancelled, resumed, ruled
@@ -29,6 +29,7 @@ from odfabric.model.flow import (
     Reactive,
     RunStatus,
 )
+from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import DatasetKind
 from odfabric.usecases.flows.causes import WRITE_ATTEMPTS_MAX, FlowLimits, FlowPorts, cause_run, new_id
 from odfabric.usecases.flows.follow_inputs import following_flow, is_behind
@@ -61,20 +62,41 @@ def flows_of(
     ports.access.require(subject, Action.WRITE, entry)
     following_flow(entry, ports=ports)
     view = RunsView.now(ports, limits)
-    return [_seen(flow, entry, view, ports, runs=runs) for flow in ports.flows.of_dataset(entry.id)]
+    found = ports.flows.of_dataset(entry.id)
+    return [_seen(flow, entry, view, ports.flows.runs(flow_id=flow.id, limit=runs)) for flow in found]
 
 
-def all_flows(
-    *, subject: Subject, ports: FlowPorts, limits: FlowLimits, flows_max: int, runs: int = 1
-) -> list[SeenFlow]:
-    """The flows of all datasets that the subject may change, among the first `flows_max` of the node; those with unfinished runs first."""
+def all_flows(*, subject: Subject, ports: FlowPorts, limits: FlowLimits, flows_max: int) -> list[SeenFlow]:
+    """The flows of all datasets that the subject may change, among the first `flows_max` of the node, each with its last run.
+
+    Those with unfinished runs come first, then those that do not run by themselves.
+    """
     view = RunsView.now(ports, limits)
-    found: list[SeenFlow] = []
-    for flow in ports.flows.page(limit=flows_max):
-        entry = ports.repository.find(flow.dataset_id)
-        if entry is not None and ports.access.allows(subject, Action.WRITE, entry):
-            found.append(_seen(flow, entry, view, ports, runs=runs))
+    flows = ports.flows.page(limit=flows_max)
+    last = ports.flows.last_runs([flow.id for flow in flows])
+    entries = _writable_entries({flow.dataset_id for flow in flows}, subject, ports)
+    found = [
+        _seen(flow, entries[flow.dataset_id], view, [last[flow.id]] if flow.id in last else [])
+        for flow in flows
+        if flow.dataset_id in entries
+    ]
     return sorted(found, key=lambda seen: (not _is_busy(seen), seen.flow.active, str(seen.entry.alias)))
+
+
+def _writable_entries(
+    datasets: Collection[DatasetId], subject: Subject, ports: FlowPorts
+) -> dict[DatasetId, CatalogEntry]:
+    """Those of the datasets that the subject may change, by one look at the grants."""
+    grants = ports.access.relations.granted(list(datasets), subject.grantees)
+    found: dict[DatasetId, CatalogEntry] = {}
+    for dataset in datasets:
+        entry = ports.repository.find(dataset)
+        if entry is not None:
+            owner, own = owner_of(entry.alias), grants.get(dataset, ())
+            verdict = ports.access.policy.decide(subject, Action.WRITE, dataset, owner, own)
+            if verdict is Verdict.ALLOWED:
+                found[dataset] = entry
+    return found
 
 
 def set_flow(
@@ -229,10 +251,9 @@ def _after_change(flow: Flow, entry: CatalogEntry, ports: FlowPorts) -> Flow:
     return ports.flows.get(flow.id) or flow
 
 
-def _seen(flow: Flow, entry: CatalogEntry, view: RunsView, ports: FlowPorts, *, runs: int) -> SeenFlow:
-    newest: Sequence[FlowRun] = ports.flows.runs(flow_id=flow.id, limit=runs) if runs else ()
-    waiting = next((run for run in view.runs if run.flow_id == flow.id and run.status is RunStatus.WAITING), None)
-    return SeenFlow(flow, entry, tuple(newest), None if waiting is None else view.verdict(waiting, flow))
+def _seen(flow: Flow, entry: CatalogEntry, view: RunsView, runs: Sequence[FlowRun]) -> SeenFlow:
+    waiting = view.waiting_of(flow.id)
+    return SeenFlow(flow, entry, tuple(runs), None if waiting is None else view.verdict(waiting, flow))
 
 
 def _is_busy(seen: SeenFlow) -> bool:

@@ -35,6 +35,7 @@ class RunsView:
     ports: FlowPorts
     limits: FlowLimits
     _flows: dict[str, Flow | None] = field(default_factory=dict, init=False)
+    _by_status: dict[tuple[RunStatus, str], FlowRun] | None = field(default=None, init=False)
 
     @classmethod
     def now(cls, ports: FlowPorts, limits: FlowLimits) -> RunsView:
@@ -66,7 +67,7 @@ class RunsView:
     def verdict(self, run: FlowRun, flow: Flow) -> Readiness:
         """What a waiting run waits for, but for its turn."""
         facts = RunFacts(
-            running=next((each for each, of in self._of(RunStatus.RUNNING) if of.id == flow.id), None),
+            running=self._run_of(flow.id, RunStatus.RUNNING),
             above=list(self._above(run, flow)),
             records_behind=self._records(run, flow),
         )
@@ -77,6 +78,15 @@ class RunsView:
             flow = self.flow(run) if run.status is status else None
             if flow is not None:
                 yield run, flow
+
+    def waiting_of(self, flow_id: str) -> FlowRun | None:
+        """The run of a flow that waits, None if there is none."""
+        return self._run_of(flow_id, RunStatus.WAITING)
+
+    def _run_of(self, flow_id: str, status: RunStatus) -> FlowRun | None:
+        if self._by_status is None:
+            self._by_status = {(run.status, run.flow_id): run for run in self.runs}
+        return self._by_status.get((status, flow_id))
 
     def _records(self, run: FlowRun, flow: Flow) -> int:
         trigger = flow.rule.trigger
