@@ -101,6 +101,34 @@ class FlowBackend(Protocol):
         """How far the job of a run is."""
 
 
+class WebhookBackend(Protocol):
+    """Verbs of webhooks."""
+
+    def listed(self, ref: str) -> list[dict[str, Any]]:
+        """The subscriptions of a dataset that one may see."""
+
+    def add(self, ref: str, url: str, *, form: str, secret: str | None) -> dict[str, Any]:
+        """The subscription with its secret."""
+
+    def deliveries(self, ref: str, subscription: str) -> list[dict[str, Any]]:
+        """The delivery log, newest first."""
+
+    def change(self, ref: str, subscription: str, *, paused: bool) -> dict[str, Any]:
+        """The subscription, paused or resumed."""
+
+    def test(self, ref: str, subscription: str) -> dict[str, Any]:
+        """What the receiver answered to a test event."""
+
+    def rotate(self, ref: str, subscription: str, *, overlap_s: int | None) -> dict[str, Any]:
+        """The subscription with its new secret."""
+
+    def replay(self, ref: str, subscription: str, *, from_sequence: int | None) -> dict[str, Any]:
+        """How many deliveries go out again."""
+
+    def remove(self, ref: str, subscription: str) -> dict[str, Any]:
+        """`{id}` of what has ended."""
+
+
 class Backend(Protocol):
     """Verbs of the command line; results are the JSON values that `-o json` prints."""
 
@@ -111,6 +139,10 @@ class Backend(Protocol):
     @property
     def flows(self) -> FlowBackend:
         """Verbs of flows."""
+
+    @property
+    def webhooks(self) -> WebhookBackend:
+        """Verbs of webhooks. Raises InvalidRequest for a workspace."""
 
     @property
     def people(self) -> PeopleBackend:

@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from odfabric.cli.backend import CursorBackend, FlowBackend, JobFailed, JobListener, PushFile, source_text
+from odfabric.cli.backend import (
+    CursorBackend,
+    FlowBackend,
+    JobFailed,
+    JobListener,
+    PushFile,
+    WebhookBackend,
+    source_text,
+)
 from odfabric.cli.cursor_backends import NodeCursors
 from odfabric.cli.node_connection import LOOK_EVERY_S_MAX, NodeConnection
 from odfabric.cli.people_backend import PeopleBackend
@@ -55,9 +63,16 @@ class NodeBackend:
     @property
     def flows(self) -> FlowBackend:
         """Verbs of flows."""
-        from odfabric.cli.flow_backends import NodeFlows
+        from odfabric.cli.automation_backends.flow_backends import NodeFlows
 
         return NodeFlows(self.connection.send, self._path)
+
+    @property
+    def webhooks(self) -> WebhookBackend:
+        """Verbs of webhooks."""
+        from odfabric.cli.automation_backends.webhook_backend import NodeWebhooks
+
+        return NodeWebhooks(self.connection.send, self._path)
 
     @property
     def people(self) -> PeopleBackend:

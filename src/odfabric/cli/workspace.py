@@ -14,7 +14,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from odfabric.cli.backend import CursorBackend, FlowBackend, JobFailed, JobListener, PushFile, source_text
+from odfabric.cli.backend import (
+    CursorBackend,
+    FlowBackend,
+    JobFailed,
+    JobListener,
+    PushFile,
+    WebhookBackend,
+    source_text,
+)
 from odfabric.cli.cursor_backends import WorkspaceCursors
 from odfabric.cli.people_backend import PeopleBackend
 from odfabric.errors import InvalidRequest, NotFound, OdfError
@@ -59,9 +67,14 @@ class WorkspaceBackend:
     @property
     def flows(self) -> FlowBackend:
         """Verbs of flows."""
-        from odfabric.cli.flow_backends import WorkspaceFlows
+        from odfabric.cli.automation_backends.flow_backends import WorkspaceFlows
 
         return WorkspaceFlows(self._node)
+
+    @property
+    def webhooks(self) -> WebhookBackend:
+        """A workspace sends none. Raises InvalidRequest."""
+        raise InvalidRequest("webhooks are sent by a node", hint="name one with --node; `odf up` starts one")
 
     @property
     def people(self) -> PeopleBackend:

@@ -1,0 +1,1 @@
+"""Commands about what a node does by itself: flows, and webhooks."""

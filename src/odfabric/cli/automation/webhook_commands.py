@@ -1,0 +1,148 @@
+"""Verbs below `odf webhook`: who is told of changes, whether it works, and what to do if not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from odfabric.cli.context import backend_of, context_of
+from odfabric.formats.durations import parse_duration
+
+app = typer.Typer(help="Webhooks: who is told of changes, by a node.", no_args_is_help=True)
+
+REF = typer.Argument(help="Name, account/name or did:odf:... of a dataset")
+SUBSCRIPTION = typer.Argument(help="Id of a subscription, as `odf webhook list` shows it")
+
+
+@app.command("list")
+def list_webhooks(context: typer.Context, ref: str = REF) -> None:
+    """The subscriptions of a dataset, and whether they work."""
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        found = backend.webhooks.listed(ref)
+    if output.as_json:
+        output.document(found)
+        return
+    output.rows([_row(each) for each in found])
+
+
+@app.command("add")
+def add(
+    context: typer.Context,
+    ref: str = REF,
+    url: str = typer.Argument(help="Where to deliver"),
+    form: str = typer.Option("cloudevents", "--format", help="cloudevents, or kamu: as the reference node sends"),
+    secret: str = typer.Option("", envvar="ODF_WEBHOOK_SECRET", help="Secret that signs; default: one is made"),
+) -> None:
+    """Tell a receiver of every later change. Its secret is shown this once."""
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        made = backend.webhooks.add(ref, url, form=form, secret=secret or None)
+    output.result(made, f"subscription {made['id']}\n  secret {made['secret']}, shown only now")
+
+
+@app.command("log")
+def log(context: typer.Context, ref: str = REF, subscription: str = SUBSCRIPTION) -> None:
+    """Deliveries, newest first: what arrived, what waits, what the receiver answered."""
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        found = backend.webhooks.deliveries(ref, subscription)
+    if output.as_json:
+        output.document(found)
+        return
+    output.rows([_delivery_row(each) for each in found])
+
+
+@app.command("pause")
+def pause(context: typer.Context, ref: str = REF, subscription: str = SUBSCRIPTION) -> None:
+    """Send nothing; what is to be delivered waits."""
+    _change(context, ref, subscription, paused=True)
+
+
+@app.command("resume")
+def resume(context: typer.Context, ref: str = REF, subscription: str = SUBSCRIPTION) -> None:
+    """Send again, in order, also after days of failure have disabled it."""
+    _change(context, ref, subscription, paused=False)
+
+
+@app.command("test")
+def send_test_event(context: typer.Context, ref: str = REF, subscription: str = SUBSCRIPTION) -> None:
+    """Send a test event once, and show what the receiver answered. Exit code 1 if that was a failure."""
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        tried = backend.webhooks.test(ref, subscription)
+    if tried["failure"]:
+        output.result(tried, f"failed ({tried['failure']}) after {tried['durationMs']} ms: {tried['error']}")
+        raise typer.Exit(1)
+    output.result(tried, f"the receiver answered {tried['statusCode']} after {tried['durationMs']} ms")
+
+
+@app.command("rotate")
+def rotate(
+    context: typer.Context,
+    ref: str = REF,
+    subscription: str = SUBSCRIPTION,
+    overlap: str = typer.Option(
+        "", help="How long the old secret signs too, such as 12h; default: as the node has set"
+    ),
+) -> None:
+    """Get a new secret, which is shown this once."""
+    output = context_of(context).output
+    overlap_s = parse_duration(overlap) if overlap else None
+    with backend_of(context_of(context), output) as backend:
+        made = backend.webhooks.rotate(ref, subscription, overlap_s=overlap_s)
+    until = f"; the old one signs too until {made['oldSecretUntil']}" if made.get("oldSecretUntil") else ""
+    output.result(made, f"secret {made['secret']}, shown only now{until}")
+
+
+@app.command("replay")
+def replay(
+    context: typer.Context,
+    ref: str = REF,
+    subscription: str = SUBSCRIPTION,
+    start: int = typer.Option(0, "--from", min=0, help="All from this number on; 0: all that failed"),
+) -> None:
+    """Deliver again: with the same ids, signed with the present secret."""
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        count = backend.webhooks.replay(ref, subscription, from_sequence=start or None)
+    output.result(count, f"{count['replayed']} to be delivered again")
+
+
+@app.command("remove")
+def remove(context: typer.Context, ref: str = REF, subscription: str = SUBSCRIPTION) -> None:
+    """End a subscription; what is not delivered yet is dropped."""
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        removed = backend.webhooks.remove(ref, subscription)
+    output.result(removed, f"removed {removed['id']}")
+
+
+def _change(context: typer.Context, ref: str, subscription: str, *, paused: bool) -> None:
+    output = context_of(context).output
+    with backend_of(context_of(context), output) as backend:
+        changed = backend.webhooks.change(ref, subscription, paused=paused)
+    output.result(changed, f"subscription {changed['id']} is {changed['state']}")
+
+
+def _row(subscription: Mapping[str, Any]) -> dict[str, object]:
+    return {
+        "subscription": subscription["id"],
+        "receiver": subscription["url"],
+        "state": subscription["state"],
+        "failing since": subscription["failingSince"] or "",
+        "why": subscription["stateReason"] or "",
+    }
+
+
+def _delivery_row(delivery: Mapping[str, Any]) -> dict[str, object]:
+    return {
+        "number": delivery["sequence"],
+        "status": delivery["status"],
+        "attempts": delivery["attempts"],
+        "next attempt": delivery["nextAttemptAt"] if delivery["status"] == "pending" else "",
+        "answer": delivery["lastStatusCode"] or "",
+        "error": delivery["lastError"] or "",
+    }

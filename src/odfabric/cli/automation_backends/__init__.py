@@ -1,0 +1,1 @@
+"""How those commands reach a workspace or a node."""
