@@ -38,6 +38,10 @@ from odfabric.settings import Settings
 from odfabric.wiring import Node, open_node
 
 DELIVERIES_S_MAX = 60.0
+FOLLOW_S_MAX = 300.0
+LOOK_EVERY_S = 0.1
+FOLLOWING = ("flights.hourly", "flights.daily")
+"""Derivative datasets, in the order in which they follow."""
 SHARED = "flights.hourly"
 SAMPLE_ROWS = 4
 FOLDERS = ("blocks", "data", "checkpoints")
@@ -90,6 +94,7 @@ class _Demo:
         self._polled = given.polled if given else folder / "polled"
         self._steps: list[dict[str, object]] = []
         self._commits: dict[str, int] = dict.fromkeys(manifests.ALL, 0)
+        self._runs_seen: set[str] = set()
         self._rows: dict[str, int] = dict.fromkeys(manifests.ALL, 0)
         self._receiver = Receiver()
 
@@ -140,11 +145,11 @@ class _Demo:
         polled = self._polled / "arrivals"
         for name in (*ARRIVALS, LATE_ARRIVAL):
             late = f", {LATE_CARRIER} in June, late" if name == LATE_ARRIVAL else ""
-            with self._step(f"{name} arrives{late}: poll, derive hourly, derive daily") as note:
+            with self._step(f"{name} arrives{late}: poll; hourly and daily follow by themselves") as note:
                 # The node's folder may be on another disk, and it must see the file whole or not at all.
                 pending = shutil.move(self._folder / "waiting" / name, polled / f".{name}")
                 Path(pending).rename(polled / name)
-                new = [self._pull(client, dataset) for dataset in ("flights", "flights.hourly", "flights.daily")]
+                new = [self._pull(client, "flights"), *(self._followed(client, one) for one in FOLLOWING)]
                 if new[0] != arrivals[name]:
                     raise Corrupt(f"{name} has {arrivals[name]} rows, {new[0]} were ingested", object_name=name)
                 note(f"{new[0]:,} flights, {new[1]:,} hourly rows, {new[2]:,} daily rows")
@@ -293,6 +298,20 @@ class _Demo:
 
     def _pull(self, client: NodeBackend, name: str) -> int:
         return self._count(name, client.pull(name, url=None, recursive=False, fetch_uncacheable=False))
+
+    def _followed(self, client: NodeBackend, name: str) -> int:
+        """Wait until a derivative dataset has followed its input; how many rows that gave. Raises Corrupt if it failed, or does not come."""
+        deadline = time.monotonic() + FOLLOW_S_MAX
+        while time.monotonic() < deadline:
+            (flow,) = client.flows.listed(name)
+            new = [run for run in flow["runs"] if run["id"] not in self._runs_seen]
+            if failed := [run["error"] for run in new if run["status"] == "failed"]:
+                raise Corrupt(f"{name}: {failed[0]}", object_name=name)
+            if new and all(run["status"] == "succeeded" for run in new):
+                self._runs_seen |= {run["id"] for run in new}
+                return sum(self._count(name, run["result"]) for run in new)
+            time.sleep(LOOK_EVERY_S)
+        raise Corrupt(f"{name} did not follow its input within {FOLLOW_S_MAX} s", object_name=name)
 
     def _count(self, name: str, result: Mapping[str, object]) -> int:
         rows, blocks = result["rows"], result["blocks"]
