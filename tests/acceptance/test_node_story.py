@@ -188,7 +188,8 @@ def test_another_workspace_copies_by_the_transfer_protocol(
     assert (pulled["upToDate"], pulled["head"]) == (False, node.head("sales.hourly"))
     (theirs,) = [found for found in local.odf.json("list") if found["alias"] == "local/copy"]
     assert theirs["head"] == node.head("sales.hourly")
-    assert objects(local.folder, theirs["id"]) == objects(node.workspace, theirs["id"])
+    # The node may also have what a transaction left that another one was ahead of; no chain names it.
+    assert objects(local.folder, theirs["id"]).items() <= objects(node.workspace, theirs["id"]).items()
     assert local.odf.json("pull", "copy")["upToDate"] is True
     assert local.odf.json("verify", "copy", "--no-replay") == {"ok": True, "errors": []}
 
@@ -233,6 +234,8 @@ def test_the_command_line_says_the_same_on_a_node_and_on_a_workspace(
     data.write_bytes(ndjson([reading(0), reading(70)]))
     commands: list[tuple[str, ...]] = [
         ("add", str(manifest)),
+        # On the node it would follow by itself, and a pull would find nothing new.
+        ("flow", "pause", "both.hourly", "transform"),
         ("ingest", "both", str(data)),
         ("ingest", "both", str(data)),
         ("pull", "both.hourly"),
