@@ -233,6 +233,16 @@ def flows(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
         assert len(node.ports.flows.runs(flow_id=flow.id, limit=9)) <= node.settings.flow_runs_kept_max
 
 
+def tidies(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
+    """A dataset that is renamed, and saved queries."""
+    place = places.new(folder)
+    assert run(place, scenario.tidy_up, crash_at=armed) == KILLED, f"{armed} was never reached"
+    assert run(place, scenario.tidy_up) == 0
+    with opened(place) as node:
+        assert scenario.kept_queries(node) == {"kept": "SELECT 2"}
+        assert [str(entry.alias) for entry in node.datasets(after=None, limit=10)] == ["local/measured"]
+
+
 def people(places: Places, folder: Path, armed: str, prepared: Prepared) -> None:
     """Accounts, roles and credentials: what happened is in the audit log, once."""
     place = places.new(folder)
@@ -267,8 +277,9 @@ def check_secrets(place: Place) -> set[bytes]:
 
 OF_PEOPLE = ("account.", "relation.", "token.", "invitation.", "device.", "audit.")
 OF_KEYS = ("node_key.", "sealed.")
+OF_DESK = ("chain.rename", "saved_query.")
 OF_FLOWS = ("flow.delete", "flow.drop_run", "flow.forget", "role.")
-ELSEWHERE = ("chain.adopt", "removed.forget", "cursor.", "index.", *OF_FLOWS, *OF_PEOPLE, *OF_KEYS)
+ELSEWHERE = ("chain.adopt", "removed.forget", "cursor.", "index.", *OF_DESK, *OF_FLOWS, *OF_PEOPLE, *OF_KEYS)
 """Calls that a day of pushes has not; other drills have them."""
 WHERE_SHARED = ("intent.", "object.name.put")
 WHERE_OWN = ("object.ref.delete",)
@@ -302,6 +313,7 @@ def drills_of(*, shared: bool) -> list[Drill]:
             if armed.startswith((*OF_FLOWS, "flow.write"))
             for hit in ((1, 3, 6, 9) if "write" in armed else (1,))
         ),
+        *(Drill("tidies", armed, tidies) for armed in points if armed.startswith(OF_DESK) and not shared),
         # They do not ask where heads of record lie.
         *(Drill("people", armed, people) for armed in points if armed.startswith(OF_PEOPLE) and not shared),
         *(Drill("collects", armed, collects) for armed in points if armed.startswith("removed.forget")),

@@ -27,12 +27,14 @@ from odfabric.model.job import Job, JobStatus
 from odfabric.model.subscription import Delivery, DeliveryStatus
 from odfabric.settings import Settings, read_settings
 from odfabric.usecases.change_subscription import Replay
+from odfabric.usecases.people.saved_queries import change_query, delete_query, list_queries, save_query
 from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.push_data import PushData
 from odfabric.usecases.query_data import QueryData
 from odfabric.usecases.query_document import QueryForm
 from odfabric.usecases.verify_dataset import VerifyOptions
 from odfabric.wiring import Node, open_node, prepare_workspace, rotate_node_key
+from odfabric.wiring.renaming import rename
 from tests.drills.places import Place
 
 READ = """
@@ -262,6 +264,25 @@ def _work_by_itself(node: Node) -> None:
         elif not node.relay_outbox() and pause_s:
             return
     raise AssertionError("the work did not end")
+
+
+def tidy_up(node: Node, clock: SettableClock, receiver: str) -> None:
+    """A dataset gets another name; questions are kept, changed and thrown away."""
+    if node.repository.find(parse_dataset_alias("measured")) is None:
+        _create(node, "readings")
+        rename(node, node.resolve(parse_dataset_alias("readings")), "measured")
+    by, ports = node.operator, node.people
+    for name in ("kept", "passing"):
+        if name not in kept_queries(node):
+            save_query(name, "SELECT 1", subject=by, ports=ports)
+    ids = {query.name: query.id for query in list_queries(subject=by, ports=ports)}
+    change_query(ids["kept"], name=None, sql="SELECT 2", subject=by, ports=ports)
+    delete_query(ids["passing"], subject=by, ports=ports)
+
+
+def kept_queries(node: Node) -> dict[str, str]:
+    """SQL of the operator's saved queries, by name."""
+    return {query.name: query.sql for query in list_queries(subject=node.operator, ports=node.people)}
 
 
 def grow_subscribed(node: Node) -> None:
