@@ -52,6 +52,9 @@ class History:
         self.chance = random.Random(seed)
         self.weather = Weather(self.chance)
         self.memory = MemoryNode(folder, interceptor=FaultPlan(self.weather), seed=seed)
+        # Workers die here more often than a push is tried before it is given up.
+        self.memory.settings = self.memory.settings.model_copy(update={"job_attempts_max": 1000})
+        self.memory.restart(self.memory.interceptor)
         self.root = self.memory.add(ROOT)
         self.pushed = 0
         self.derived: list[CatalogEntry] = []
