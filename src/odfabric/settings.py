@@ -429,7 +429,7 @@ class Settings(BaseSettings):
     subscription_failing_days_max: float = Field(
         3.0,
         gt=0,
-        description="Days of nothing but failures after which a subscription is disabled; what it is owed waits",
+        description="Days of nothing but failures after which a subscription is disabled; its deliveries stay pending",
     )
     subscriptions_per_dataset_max: int = Field(100, description="Subscriptions of one dataset")
 

@@ -35,6 +35,7 @@ from odfabric.testing.memory_node import START, MemoryNode
 from odfabric.usecases.flows.change_flows import SeenFlow
 from odfabric.usecases.push_data import PushData
 from odfabric.wiring.metrics import FlowsCollector
+from odfabric.wiring.verifying import VerifyVerbs
 from tests.usecases.manifests import DERIVED, POLLED, ROOT
 
 SECOND = 1000
@@ -305,6 +306,9 @@ class TestSchedules:
         memory.work()
         run = last_run(memory, root, FlowKind.VERIFY)
         assert json.loads(run.result or "") == {"ok": True, "errors": []}
+        last = VerifyVerbs(memory.node).last(root, by=memory.node.operator)
+        assert last is not None
+        assert (last.behind, last.problems, last.is_whole) == (0, 0, False)
 
 
 class TestFailures:

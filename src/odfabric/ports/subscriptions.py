@@ -56,7 +56,7 @@ class Subscriptions(Protocol):
     ) -> bool:
         """Change its state; whether it existed and was in another one, without which nothing is written.
 
-        From another state to `active`: it fails no more, and attempts at what is pending are counted anew, due at `now`.
+        From another state to `active`: it fails no more, and attempts at its pending deliveries start at 1 again, due at `now`.
         """
 
     def note_test(self, subscription_id: str, *, proven: bool, audit: Sequence[AuditEntry] = ()) -> bool:
@@ -127,7 +127,7 @@ class Deliveries(Protocol):
         from_sequence: int | None = None,
         audit: Sequence[AuditEntry] = (),
     ) -> int:
-        """Make deliveries of a subscription pending again, due at `now`, with their attempts counted anew; how many.
+        """Make deliveries of a subscription pending again, due at `now`, their attempts starting at 1 again; how many.
 
         One delivery, or all from a sequence on, or all that failed. One that is pending and not being sent is due at `now`. Without any, or
         without the subscription, nothing is written.

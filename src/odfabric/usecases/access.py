@@ -151,15 +151,19 @@ class Access:
         """The catalog as the subject sees it."""
         return VisibleCatalog(self.catalog, self, subject)
 
+    def owner(self, entry: CatalogEntry) -> Account | None:
+        """The account that a dataset is named under, None if it is gone."""
+        return self.accounts.by_name(owner_of(entry.alias))
+
     def as_owner(self, entry: CatalogEntry) -> Subject:
         """Whose rights count for what a dataset reads when it is brought up to date: the account that it is named under.
 
         Raises NotFound if that account is gone, AccountSuspended.
         """
-        name = owner_of(entry.alias)
-        found = self.accounts.by_name(name)
+        found = self.owner(entry)
         if found is None:
-            raise NotFound("account", str(name), hint=f"it owns {entry.alias}: an admin of the node can make it again")
+            name = str(owner_of(entry.alias))
+            raise NotFound("account", name, hint=f"it owns {entry.alias}: an admin of the node can make it again")
         return self.subject(found)
 
 

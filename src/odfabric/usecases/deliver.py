@@ -2,7 +2,7 @@
 
 Invariant: at least once, in sequence order within a subscription; the event id is the same in every attempt. A delivery whose
 dataset or subscription is gone is dropped; rights are looked up at each attempt, and a subscription without them ends; one that has only
-failed for days is disabled, and what it is owed waits. Not here: the schedule of attempts (`domain.delivery`), which deliveries there are
+failed for days is disabled, and its deliveries stay pending. Not here: the schedule of attempts (`domain.delivery`), which deliveries there are
 (`usecases.relay_outbox`). Source: Standard Webhooks 1.0; security property S3.3.
 """
 
@@ -95,7 +95,7 @@ def deliver(delivery: Delivery, *, ports: DeliveryPorts, rules: DeliveryRules) -
             ports.subscriptions.delete(subscription.id)
         case RetryAt() | GiveUp() as decision:
             is_disabled = fails_too_long(subscription.failing_since, now=now, days_max=rules.failing_days_max)
-            # What a disabled subscription is owed stays pending, however often it was tried.
+            # The deliveries of a disabled subscription stay pending, however often it was tried.
             again = decision.at if isinstance(decision, RetryAt) else now if is_disabled else None
             _record_failure(delivery, attempt, again, now=now, ports=ports, rules=rules)
             if is_disabled:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from odfabric.domain.chain.state import ChainState
+from odfabric.domain.chain.state import ChainState, last_input_offset_of
 from odfabric.domain.dataset_search import Narrowing
 from odfabric.errors import NotFound
 from odfabric.formats.references import parse_dataset_ref
@@ -41,3 +41,11 @@ def inputs_of_state(state: ChainState) -> tuple[DatasetId, ...]:
     declared = state.transform.event.inputs if state.transform else ()
     refs = (parse_dataset_ref(each.dataset_ref) for each in declared)
     return tuple(dict.fromkeys(ref for ref in refs if isinstance(ref, DatasetId)))
+
+
+def records_read(source: DatasetId, state: ChainState) -> int:
+    """How many records of an input the runs of a derivative dataset have read so far."""
+    runs = state.execute_transform.event.query_inputs if state.execute_transform else ()
+    progress = next((each for each in runs if each.dataset_id == source), None)
+    last = None if progress is None else last_input_offset_of(progress)
+    return 0 if last is None else last + 1

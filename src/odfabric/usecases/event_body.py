@@ -60,8 +60,7 @@ def check_body(
 
 
 def _owner(entry: CatalogEntry, access: Access) -> AccountId:
-    name = entry.alias.account
-    account = access.accounts.by_name(name) if name is not None else None
+    account = access.owner(entry)
     if account is None:
-        raise NotFound("account", str(name))
+        raise NotFound("account", str(entry.alias.account))
     return account.id

@@ -17,7 +17,7 @@ from odfabric.model.subscription import HeadMoveFacts
 from odfabric.usecases.repository import Repository
 
 BLOCKS_READ_MAX = 10_000
-"""Blocks of one move that are read; of a longer one only the heads are told."""
+"""Blocks of one move that are read; of a longer one the event has the heads alone."""
 MOVES_REMEMBERED_MAX = 1_000
 
 

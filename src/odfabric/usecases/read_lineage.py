@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odfabric.domain.chain.state import ChainState, last_input_offset_of
+from odfabric.domain.chain.state import ChainState
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import DatasetId
-from odfabric.usecases.derivatives import inputs_at, possible_readers
+from odfabric.usecases.derivatives import inputs_at, possible_readers, records_read
 from odfabric.usecases.repository import Repository
 
 DATASETS_MAX = 200
@@ -75,7 +75,7 @@ def visible_inputs(entry: CatalogEntry, repository: Repository) -> list[CatalogE
 def _edge(source: CatalogEntry, target: CatalogEntry, repository: Repository) -> LineageEdge:
     _, there = repository.current(source.id)
     _, state = repository.current(target.id)
-    return LineageEdge(source.id, target.id, _query_of(state), there.next_offset - _taken(source.id, state))
+    return LineageEdge(source.id, target.id, _query_of(state), there.next_offset - records_read(source.id, state))
 
 
 def _query_of(state: ChainState) -> str:
@@ -84,14 +84,6 @@ def _query_of(state: ChainState) -> str:
         return ""
     steps = state.transform.event.transform.queries or ()
     return "\n\n".join(f"-- {step.alias}\n{step.query}" if step.alias else step.query for step in steps)
-
-
-def _taken(source: DatasetId, state: ChainState) -> int:
-    """How many records of an input the runs so far have read."""
-    runs = state.execute_transform.event.query_inputs if state.execute_transform else ()
-    progress = next((each for each in runs if each.dataset_id == source), None)
-    last = None if progress is None else last_input_offset_of(progress)
-    return 0 if last is None else last + 1
 
 
 def _inputs_of(entry: CatalogEntry, repository: Repository) -> tuple[DatasetId, ...]:

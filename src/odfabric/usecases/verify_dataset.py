@@ -463,7 +463,7 @@ def enqueue_verify(
 
     `head` is the head by now: what is verified later reaches at least up to there.
     """
-    wishes: dict[str, object] = {"dataset": str(entry.id), "data": options.data, "replay": options.replay}
+    wishes = verify_wishes(entry, options)
     account = account_of(subject)
     asked = json.dumps([account, subject.token, wishes], sort_keys=True)
     job = NewJob(
@@ -475,6 +475,11 @@ def enqueue_verify(
         dedup_key=f"verify/{hashlib.sha256(asked.encode()).hexdigest()}",
     )
     return jobs.enqueue(job, now=clock.now())
+
+
+def verify_wishes(entry: CatalogEntry, options: VerifyOptions) -> dict[str, object]:
+    """The request as a job keeps it, but for who asks and the head by then."""
+    return {"dataset": str(entry.id), "data": options.data, "replay": options.replay}
 
 
 def run_verify(

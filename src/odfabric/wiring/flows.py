@@ -81,6 +81,11 @@ class FlowVerbs:
         ahead_s = (done.next_at.epoch_ns - self.ports.clock.now().epoch_ns) / NANOS_PER_SECOND
         return min(max(ahead_s, 0.0), settings.flow_look_s)
 
+    @property
+    def schedules(self) -> bool:
+        """Whether the last round had the role of the scheduler."""
+        return self._held_until is not None
+
     def release(self, worker: str) -> None:
         """Let another worker schedule at once."""
         self._held_until = None

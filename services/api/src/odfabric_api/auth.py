@@ -20,7 +20,7 @@ from fastapi import Depends, Path, Request, Security
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
-from odfabric.domain.access import STRANGER, Action, Verdict, owner_of, refusal
+from odfabric.domain.access import STRANGER, Action, Verdict, refusal
 from odfabric.domain.access import Subject as Subject
 from odfabric.errors import AccessDenied, CredentialRefused, InvalidRequest, NotFound
 from odfabric.formats.references import parse_name
@@ -234,7 +234,7 @@ def manages(request: Request, caller: Subject, account: Account) -> bool:
 
 def owner_account(request: Request, entry: CatalogEntry) -> Account | None:
     """The account under which a dataset is named."""
-    return node_of(request).ports.accounts.by_name(owner_of(entry.alias))
+    return node_of(request).access.owner(entry)
 
 
 def look_again(request: Request, *, unchanged: bool = False) -> None:

@@ -330,7 +330,7 @@ class DeliveryView(Answer):
 class AttemptView(Answer):
     """One attempt at a delivery: what was sent, and what came of it."""
 
-    number: int = Field(description="From 1; a replay counts anew")
+    number: int = Field(description="From 1; a replay starts at 1 again")
     at: str
     duration_ms: int
     status_code: int | None

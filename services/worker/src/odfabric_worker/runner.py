@@ -130,7 +130,7 @@ class Runner:
         return self._schedule_pause_s == 0.0
 
     def _pause_schedule(self) -> None:
-        self._pause(Topic.FLOWS, pause_s=min(self._schedule_pause_s, self._node.settings.flow_look_s))
+        self._pause(Topic.FLOWS, pause_s=self._schedule_pause_s)
 
     def _deliver(self) -> bool:
         """Hand due deliveries to free senders, one by one: each one changes whose share is used up."""
@@ -179,6 +179,6 @@ class Runner:
 
     def _keep_house(self) -> bool:
         self._node.keep_house()
-        if self._node.settings.flows:
+        if self._node.flows.schedules:
             self._node.flows.catch_up()
         return False

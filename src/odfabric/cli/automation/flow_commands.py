@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 import typer
 
+from odfabric.cli.backend import source_text
 from odfabric.cli.context import backend_of, context_of
 from odfabric.cli.output import Output
 from odfabric.errors import InvalidRequest
@@ -19,9 +18,6 @@ from odfabric.formats.flow_rule import rule_value
 app = typer.Typer(help="Flows: what runs by itself, when, and why.", no_args_is_help=True)
 
 LOOK_EVERY_S = 0.3
-MANIFEST_DEPTH_MAX = 20
-MANIFEST_NODES_MAX = 10_000
-MANIFEST_BYTES_MAX = 1 << 20
 
 
 class Kind(StrEnum):
@@ -107,11 +103,10 @@ def set_flow(
 def apply(context: typer.Context, path: str = typer.Argument(help="File of manifests; `-` is standard input")) -> None:
     """Set the flows of a manifest file (documents of the kind odfabric/Flow)."""
     from odfabric.formats.flow_manifest import parse_flow_manifests
-    from odfabric.formats.yaml_documents import TextLimits
+    from odfabric.formats.manifest_yaml import MANIFEST_LIMITS
 
-    limits = TextLimits(MANIFEST_BYTES_MAX, MANIFEST_DEPTH_MAX, MANIFEST_NODES_MAX)
-    text = sys.stdin.read() if path == "-" else _read(path)
-    manifests = list(parse_flow_manifests(text, file=path, limits=limits))
+    text, shown = source_text(path, bytes_max=MANIFEST_LIMITS.bytes_max)
+    manifests = list(parse_flow_manifests(text, file=shown, limits=MANIFEST_LIMITS))
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:
         flows = [backend.flows.set(each.dataset, each.kind.value, rule_value(each.rule)) for each in manifests]
@@ -179,13 +174,6 @@ def cancel(context: typer.Context, run_id: str = RUN) -> None:
     with backend_of(context_of(context), output) as backend:
         found = backend.flows.cancel(run_id)
     output.result(found, f"run {found['id']} is {found['status']}")
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"{path} cannot be read: {error}") from error
 
 
 def _change(context: typer.Context, ref: str, kind: Kind, *, paused: bool) -> None:

@@ -1,4 +1,4 @@
-"""Verbs below `odf webhook`: who is told of changes, whether it works, and what to do if not."""
+"""Verbs below `odf webhook`: receivers of changes, the state of their deliveries, and repairs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from odfabric.cli.context import backend_of, context_of
 from odfabric.formats.durations import parse_duration
 
-app = typer.Typer(help="Webhooks: who is told of changes, by a node.", no_args_is_help=True)
+app = typer.Typer(help="Webhooks: receivers of the changes of datasets.", no_args_is_help=True)
 
 REF = typer.Argument(help="Name, account/name or did:odf:... of a dataset")
 SUBSCRIPTION = typer.Argument(help="Id of a subscription, as `odf webhook list` shows it")

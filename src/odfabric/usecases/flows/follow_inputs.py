@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from odfabric.domain.chain.state import ChainState, last_input_block_of, last_input_offset_of
+from odfabric.domain.chain.state import ChainState, last_input_block_of
 from odfabric.domain.flow_steps import resumed
 from odfabric.errors import Corrupt, NotFound
 from odfabric.model.commit import CatalogEntry
@@ -18,7 +18,7 @@ from odfabric.model.flow import Cause, CauseKind, Flow, FlowKind, FlowRule, Reac
 from odfabric.model.identity import DatasetId
 from odfabric.model.metadata import DatasetKind
 from odfabric.model.multihash import Multihash
-from odfabric.usecases.derivatives import inputs_at, inputs_of_state, possible_readers
+from odfabric.usecases.derivatives import inputs_at, inputs_of_state, possible_readers, records_read
 from odfabric.usecases.flows.causes import FlowPorts, cause_run, new_id
 from odfabric.usecases.repository import Repository
 
@@ -112,14 +112,11 @@ def is_behind(entry: CatalogEntry, repository: Repository) -> bool:
 def records_behind(entry: CatalogEntry, repository: Repository) -> int:
     """How many records its inputs have that the dataset has not read."""
     _, state = repository.current(entry.id)
-    runs = state.execute_transform.event.query_inputs if state.execute_transform else ()
-    taken = {progress.dataset_id: last_input_offset_of(progress) for progress in runs}
     total = 0
     for dataset in inputs_of_state(state):
         head = repository.chains.head(dataset)
         if head is not None:
-            last = taken.get(dataset)
-            total += repository.state(dataset, head.hash).next_offset - (0 if last is None else last + 1)
+            total += repository.state(dataset, head.hash).next_offset - records_read(dataset, state)
     return max(0, total)
 
 
@@ -168,5 +165,5 @@ def _readers(entry: CatalogEntry, repository: Repository) -> list[CatalogEntry]:
 
 def _owner(entry: CatalogEntry, ports: FlowPorts) -> str:
     """The id of the account that the dataset is named under; its name if there is none any more."""
-    found = ports.access.accounts.by_name(entry.alias.account) if entry.alias.account else None
+    found = ports.access.owner(entry)
     return str(found.id) if found else str(entry.alias.account)

@@ -26,6 +26,7 @@ from odfabric.usecases.flows.causes import FlowLimits, FlowPorts, cause_run
 from odfabric.usecases.flows.follow_inputs import is_behind
 from odfabric.usecases.flows.waits import UNFINISHED_MAX, RunsView, WaitingRun
 from odfabric.usecases.pull_dataset import PullRequest, pull_wishes
+from odfabric.usecases.verify_dataset import VerifyOptions, verify_wishes
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +100,7 @@ def _start(waiting: WaitingRun, ports: FlowPorts) -> bool:
     running = started(run, job_id=f"{run.id}-{run.attempt}", now=ports.clock.now())
     if not ports.flows.write(run=running):
         return False
-    ports.jobs.enqueue(_job(running, flow, entry), now=ports.clock.now())
+    ports.jobs.enqueue(_job(running, flow, entry, ports), now=ports.clock.now())
     return True
 
 
@@ -113,9 +114,10 @@ def _has_nothing_to_do(run: FlowRun, flow: Flow, entry: CatalogEntry, ports: Flo
         return False  # its job tells what is wrong
 
 
-def _job(run: FlowRun, flow: Flow, entry: CatalogEntry) -> NewJob:
+def _job(run: FlowRun, flow: Flow, entry: CatalogEntry, ports: FlowPorts) -> NewJob:
     if flow.kind is FlowKind.VERIFY:
-        kind, wishes = JobKind.VERIFY, {"dataset": str(entry.id), "data": True, "replay": False}
+        head = ports.repository.head(entry.id).hash
+        kind, wishes = JobKind.VERIFY, {**verify_wishes(entry, VerifyOptions(replay=False)), "head": str(head)}
     else:
         wish = PullRequest(dataset=entry.id, alias=entry.alias, fetch_uncacheable=flow.rule.fetch_uncacheable)
         kind, wishes = JobKind.PULL, pull_wishes(wish)
@@ -136,7 +138,7 @@ def _settle(run: FlowRun, ports: FlowPorts, limits: FlowLimits) -> bool:
         return False
     job = ports.jobs.get(run.job_id or "")
     if job is None:
-        ports.jobs.enqueue(_job(run, flow, entry), now=ports.clock.now())
+        ports.jobs.enqueue(_job(run, flow, entry, ports), now=ports.clock.now())
         return False
     if not job.status.final:
         return False

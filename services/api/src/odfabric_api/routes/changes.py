@@ -102,7 +102,7 @@ class _Reader:
 async def get_changes(
     request: Request, entry: FollowableDataset, caller: Caller, start: From = "now", limit: Limit = None
 ) -> Response:
-    """A baseline first if it is wished for, then every change in order, each with the position after it. A chain that is another one is told by an event `reset`."""
+    """A baseline first if it is wished for, then every change in order, each with the position after it. If the chain was replaced, an event `reset` says so."""
     reader = _Reader(request, entry, caller, limit)
     settings, position = node_of(request).settings, request.headers.get("last-event-id") or start
     with reader.slot():
@@ -132,5 +132,5 @@ async def _frames(reader: _Reader, read: ReadEvent, frame: bytes) -> AsyncIterat
                 await to_thread.run_sync(check)
                 read, frame = await reader.read(read.position)
     except OdfError as error:
-        # Its status was sent long ago; whoever comes again is told by the status.
+        # Its status was sent long ago; the next request is refused with a status.
         yield f"event: end\ndata: {json.dumps(problem_document(error))}\n\n".encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -75,33 +76,29 @@ async def post_flow(request: Request, entry: WritableDataset, caller: Caller, ki
 @router.post("/{account}/{dataset}/-/flows/{kind}/pause")
 async def post_pause(request: Request, entry: WritableDataset, caller: Caller, kind: Kind) -> Response:
     """Start no runs any more."""
-    await read_form(request, frozenset())
-    await to_thread.run_sync(partial(node_of(request).flows.pause, entry, kind, by=caller))
-    return see_other(dataset_path(entry, "flows"), notice="flow-paused")
+    act = partial(node_of(request).flows.pause, entry, kind, by=caller)
+    return await _done(request, entry, act, notice="flow-paused")
 
 
 @router.post("/{account}/{dataset}/-/flows/{kind}/resume")
 async def post_resume(request: Request, entry: WritableDataset, caller: Caller, kind: Kind) -> Response:
     """Start runs again."""
-    await read_form(request, frozenset())
-    await to_thread.run_sync(partial(node_of(request).flows.resume, entry, kind, by=caller))
-    return see_other(dataset_path(entry, "flows"), notice="flow-resumed")
+    act = partial(node_of(request).flows.resume, entry, kind, by=caller)
+    return await _done(request, entry, act, notice="flow-resumed")
 
 
 @router.post("/{account}/{dataset}/-/flows/{kind}/run")
 async def post_run(request: Request, entry: WritableDataset, caller: Caller, kind: Kind) -> Response:
     """Have it run as soon as possible."""
-    await read_form(request, frozenset())
-    await to_thread.run_sync(partial(node_of(request).flows.run_now, entry, kind, by=caller))
-    return see_other(dataset_path(entry, "flows"), notice="flow-run")
+    act = partial(node_of(request).flows.run_now, entry, kind, by=caller)
+    return await _done(request, entry, act, notice="flow-run")
 
 
 @router.post("/{account}/{dataset}/-/flows/{kind}/remove")
 async def post_removal(request: Request, entry: WritableDataset, caller: Caller, kind: Kind) -> Response:
     """Remove it with its list of runs."""
-    await read_form(request, frozenset())
-    await to_thread.run_sync(partial(node_of(request).flows.remove, entry, kind, by=caller))
-    return see_other(dataset_path(entry, "flows"), notice="flow-removed")
+    act = partial(node_of(request).flows.remove, entry, kind, by=caller)
+    return await _done(request, entry, act, notice="flow-removed")
 
 
 @router.post("/-/runs/{run_id}/cancel")
@@ -116,6 +113,13 @@ async def post_cancel(request: Request, caller: Member, run_id: RunId) -> Respon
         return see_other(dataset_path(entry, "flows"), notice="run-cancelled")
 
     return await to_thread.run_sync(act)
+
+
+async def _done(request: Request, entry: CatalogEntry, act: Callable[[], object], *, notice: str) -> Response:
+    """After a form that has nothing but its button."""
+    await read_form(request, frozenset())
+    await to_thread.run_sync(act)
+    return see_other(dataset_path(entry, "flows"), notice=notice)
 
 
 def _rule(form: dict[str, str]) -> FlowRule:
