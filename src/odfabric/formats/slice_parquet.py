@@ -16,11 +16,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
 
 from odfabric.errors import IncompatibleSchema, InvalidData, Place
+from odfabric.formats.array_sizes import row_sizes
 from odfabric.formats.logical_hash_values import plain_type
 from odfabric.formats.parquet_reading import Source, arrow_schema_of, batches_of, open_parquet
 from odfabric.formats.slice_schema import OFFSET_TYPE, OPERATION_TYPE, fit_to_slice
@@ -32,6 +34,8 @@ ROW_GROUP_BYTES_MAX: Final = 128 << 20
 
 PAGE_ROWS_MAX: Final = 20_000
 _BLOCK_ROWS: Final = 8_192
+_BLOCK_BYTES: Final = 32 << 20
+"""A block ends before its rows would take more, unless one row alone does: long texts reach the size of a row group in a few rows."""
 
 _PROPERTIES: Final = {
     "version": "2.6",
@@ -63,8 +67,9 @@ class SliceWriter:
         self._schema = schema.remove_metadata()
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
+        self._waiting_bytes = 0
         self._group: list[pa.RecordBatch] = []
-        self._group_bytes = 0
+        self._group_rows = self._group_bytes = 0
         self._beside: ThreadPoolExecutor | None = None
         self._encoding: Future[None] | None = None
         try:
@@ -79,8 +84,9 @@ class SliceWriter:
         self.rows += fitted.num_rows
         self._waiting.append(fitted)
         self._waiting_rows += fitted.num_rows
-        if self._waiting_rows >= _BLOCK_ROWS:
-            self._form_blocks(at_least=_BLOCK_ROWS)
+        self._waiting_bytes += fitted.nbytes
+        if self._waiting_rows >= _BLOCK_ROWS or self._waiting_bytes >= _BLOCK_BYTES:
+            self._form_blocks(last=False)
 
     def __enter__(self) -> SliceWriter:
         return self
@@ -90,7 +96,7 @@ class SliceWriter:
     ) -> None:
         try:
             if kind is None:
-                self._form_blocks(at_least=1)
+                self._form_blocks(last=True)
                 self._await_encoded()
                 self._encode(self._group)
             elif self._encoding is not None:
@@ -105,22 +111,31 @@ class SliceWriter:
         if kind is not None:
             self._path.unlink(missing_ok=True)
 
-    def _form_blocks(self, *, at_least: int) -> None:
-        """Cut waiting rows into blocks of one size, so that pages and row groups do not show how rows arrived."""
-        if self._waiting_rows < at_least:
+    def _form_blocks(self, *, last: bool) -> None:
+        """Cut waiting rows into blocks by rows and bytes, so that pages and row groups do not show how rows arrived."""
+        if not self._waiting:
             return
         rows, start = pa.concat_batches(self._waiting), 0
-        while rows.num_rows - start >= at_least:
-            self._add_block(rows.slice(start, _BLOCK_ROWS))
-            start += _BLOCK_ROWS
+        ends = np.cumsum(sum((row_sizes(column) for column in rows.columns), np.zeros(rows.num_rows, np.int64)))
+        while start < rows.num_rows:
+            before = int(ends[start - 1]) if start else 0
+            fitting = int(np.searchsorted(ends, before + _BLOCK_BYTES, side="right"))
+            end = min(start + _BLOCK_ROWS, max(fitting, start + 1))
+            if end >= rows.num_rows and end - start < _BLOCK_ROWS and not last:
+                break  # the next row may belong to it
+            self._add_block(rows.slice(start, end - start))
+            start = end
         rest = rows.slice(start)
         self._waiting = [rest] if rest.num_rows else []
-        self._waiting_rows = rest.num_rows
+        self._waiting_rows, self._waiting_bytes = rest.num_rows, rest.nbytes
 
     def _add_block(self, block: pa.RecordBatch) -> None:
+        if self._group_rows + block.num_rows > ROW_GROUP_ROWS_MAX:
+            self._write_group()
         self._group.append(block)
         self._group_bytes += block.nbytes
-        if len(self._group) * _BLOCK_ROWS >= ROW_GROUP_ROWS_MAX or self._group_bytes >= ROW_GROUP_BYTES_MAX:
+        self._group_rows += block.num_rows
+        if self._group_rows >= ROW_GROUP_ROWS_MAX or self._group_bytes >= ROW_GROUP_BYTES_MAX:
             self._write_group()
 
     def _write_group(self) -> None:
@@ -128,7 +143,7 @@ class SliceWriter:
         if self._beside is None:
             self._beside = ThreadPoolExecutor(1)
         self._encoding = self._beside.submit(self._encode, self._group)
-        self._group, self._group_bytes = [], 0
+        self._group, self._group_rows, self._group_bytes = [], 0, 0
 
     def _encode(self, group: list[pa.RecordBatch]) -> None:
         if group:

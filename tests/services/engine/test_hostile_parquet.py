@@ -388,10 +388,10 @@ def peak_mib(pid: int) -> int:
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))) // 1024
 
 
-def python_below(engine: EngineUnderTest) -> int:
-    """The process of the engine that decodes: itself, or the one in its sandbox."""
+def python_peak_mib(engine: EngineUnderTest) -> int:
+    """Most memory of the engine's largest process of Python: the one that decodes."""
     pids = [engine.process.pid, *engine.inner_pids]
-    return next(pid for pid in reversed(pids) if "java" not in Path(f"/proc/{pid}/comm").read_text())
+    return max(peak_mib(pid) for pid in pids if "java" not in Path(f"/proc/{pid}/comm").read_text())
 
 
 @pytest.mark.alone
@@ -405,19 +405,20 @@ def test_an_engine_survives_bombs_and_takes_the_next_push_at_once(engine: Engine
     pids = {engine.process.pid, *engine.inner_pids}
     with engine.client() as client:
         client.ingest(ingest_request(engine, "before", pushed, read=ReadStepParquet()), progress=ignore)
-        before = peak_mib(python_below(engine))
+        before = python_peak_mib(engine)
         for name, bomb in bombs.items():
             with pytest.raises(LimitExceeded):
                 client.ingest(ingest_request(engine, name, bomb, read=ReadStepParquet()), progress=ignore)
             started = time.monotonic()
             client.ingest(ingest_request(engine, f"after-{name}", pushed, read=ReadStepParquet()), progress=ignore)
             assert time.monotonic() - started < 20
-        assert peak_mib(python_below(engine)) - before < 1024
+        assert python_peak_mib(engine) - before < 1024
         # As large as is allowed in all, from next to nothing.
         rows = 1_000
         long = ingest_request(engine, "long", dictionary_bomb(rows), read=ReadStepParquet())
         result = client.ingest(long, progress=ignore)
         assert result.offsets is not None
         assert len(result.offsets) == rows
-        assert peak_mib(python_below(engine)) - before < 1024
+        # Rows that wait, two row groups and their encoders: not the gigabyte, and not thrice.
+        assert python_peak_mib(engine) - before < 1536
     assert {engine.process.pid, *engine.inner_pids} == pids

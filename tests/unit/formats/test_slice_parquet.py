@@ -126,6 +126,27 @@ class TestWriter:
         assert writer.rows == rows
         assert physical_hash(path) == physical_hash(other)
 
+    @given(
+        st.lists(st.integers(1, 40), min_size=1, max_size=6), st.lists(st.integers(0, 3_000), min_size=1, max_size=100)
+    )
+    def test_long_texts_fill_row_groups_wherever_they_arrive(self, sizes: list[int], lengths: list[int]) -> None:
+        rows = len(lengths)
+        table = slice_table(rows=rows).set_column(4, "city", pa.array(["x" * length for length in lengths]))
+        path, other = Path(_folder()) / "one", Path(_folder()) / "other"
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("odfabric.formats.slice_parquet._BLOCK_BYTES", 4_000)
+            patched.setattr("odfabric.formats.slice_parquet.ROW_GROUP_BYTES_MAX", 4_000)
+            write_slice(path, table)
+            with SliceWriter(other, table.schema) as writer:
+                start, turn = 0, 0
+                while start < rows:
+                    size = sizes[turn % len(sizes)]
+                    for batch in table.slice(start, size).to_batches():
+                        writer.write(batch)
+                    start, turn = start + size, turn + 1
+        assert physical_hash(path) == physical_hash(other)
+        assert pq.read_table(path).column("city").to_pylist() == table.column("city").to_pylist()
+
     @given(tables(rows_max=30))
     def test_any_hashable_columns_keep_rows_and_hash(self, table: pa.Table) -> None:
         table = _with_offsets(parquet_can_hold(table))
@@ -183,6 +204,14 @@ class TestWriter:
         write_slice(tmp_path / "bytes", slice_table(rows=20_000))
         groups = pq.ParquetFile(tmp_path / "bytes").metadata
         assert [groups.row_group(index).num_rows for index in range(groups.num_row_groups)] == [8_192, 8_192, 3_616]
+
+    def test_a_row_group_ends_within_a_block_of_rows_where_texts_are_long(self, tmp_path: Path) -> None:
+        table = slice_table(rows=200).set_column(4, "city", pa.array(["x" * (1 << 20)] * 200))
+        write_slice(tmp_path / "long", table)
+        groups = pq.ParquetFile(tmp_path / "long").metadata
+        found = [groups.row_group(index).num_rows for index in range(groups.num_row_groups)]
+        assert sum(found) == 200
+        assert max(found) < 170
 
     def test_a_schema_carrier_has_no_rows(self, tmp_path: Path) -> None:
         path = tmp_path / "empty"

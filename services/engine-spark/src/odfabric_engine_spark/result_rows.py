@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from odfabric.errors import InvalidData
+from odfabric.formats.parquet_reading import batches_of as batches_of_file
 from odfabric_engine_spark.call import EngineCall
 from odfabric_engine_spark.catalyst import rehomed
 from odfabric_engine_spark.failures import as_odf_error, spark_text
@@ -28,8 +29,15 @@ from odfabric_engine_spark.read.input_rows import column
 
 _log = logging.getLogger(__name__)
 
-SCRATCH_OPTIONS = {"parquet.block.size": str(16 * 1024 * 1024)}
-"""Spark's writer holds a row group in memory for each task, and does not count it."""
+SCRATCH_OPTIONS = {
+    "parquet.block.size": str(16 * 1024 * 1024),
+    "parquet.block.size.row.check.min": "4",
+    "parquet.enable.dictionary": "false",
+}
+"""Spark's writer holds a row group in memory for each task, and does not count it; it looks at its size after so many rows.
+
+Without dictionaries a footer tells what rows take in memory: with them a thousand rows of one text of a megabyte seem to be small.
+"""
 
 _COMPUTES_EARLY = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 _KEPT_SETTINGS = (
@@ -137,7 +145,7 @@ def _through_files(call: EngineCall, frame: DataFrame) -> Iterator[pa.RecordBatc
         # Spark numbers the files by partition, and partitions are ranges of the order.
         for file in sorted(folder.glob("part-*.parquet")):
             with pq.ParquetFile(file, pre_buffer=False) as part:
-                yield from part.iter_batches(call.settings.batch_rows)
+                yield from batches_of_file(part, bytes_max=call.settings.batch_bytes)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
