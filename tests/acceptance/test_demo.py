@@ -22,7 +22,7 @@ FLIGHTS = 336_776
 def test_demo_shows_everything_and_leaves_nothing_running(tmp_path: Path) -> None:
     keep = tmp_path / "kept"
     process = subprocess.Popen(
-        [str(ODF), "-o", "json", "demo", "--keep", str(keep)],
+        [str(ODF), "-o", "json", "demo", "--keep", "--folder", str(keep)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
