@@ -376,7 +376,13 @@ class Settings(BaseSettings):
         None,
         description="Port of 127.0.0.1 on which a worker tells its metrics; the api tells its own at /system/metrics",
     )
-    job_threads: int = Field(2, ge=1, description="Jobs that one worker does at once")
+    worker_lane: Literal["all", "heavy", "light"] = Field(
+        "all",
+        description="What a worker does: `heavy` jobs that ask the engine, `light` work that does not (relays, webhooks, schedules, the audit, "
+        "indexes), or all",
+    )
+    job_threads: int = Field(2, ge=1, description="Heavy jobs that one worker does at once")
+    light_job_threads: int = Field(1, ge=1, description="Light jobs that one worker does at once")
     job_attempts_max: int = Field(8, description="Attempts at a job that fails for outside reasons")
     job_retry_s: float = Field(0.5, description="First pause before another attempt; doubles")
     job_retry_s_max: float = Field(60.0, description="Longest pause before another attempt")
