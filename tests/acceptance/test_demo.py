@@ -74,7 +74,7 @@ def assert_seen_in_the_console(workspace: Path) -> None:
         overview = browser.get("/local/planes").text
         assert_snippets_run(overview, token=node.token)
         asked = {"query": "SELECT * FROM `local/planes`", "export": "parquet"}
-        exported = browser.post("/-/sql", data=asked, headers={"origin": node.url})
+        exported = browser.post("/-/sql", data=asked, headers={"origin": node.url, "sec-fetch-site": "same-origin"})
         assert pq.read_table(io.BytesIO(exported.content)).num_rows == 3_427
 
 
