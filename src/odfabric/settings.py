@@ -367,10 +367,7 @@ class Settings(BaseSettings):
     # jobs
     lease_s: float = Field(30.0, description="How long a worker holds a job without a sign of life")
     job_poll_s: float = Field(
-        2.0, description="Longest pause between looks at an empty job table: what a lost signal costs"
-    )
-    job_fallback_s: float = Field(
-        2.0, description="The same where Redis wakes workers: what a lost signal costs at most"
+        5.0, description="Longest pause between looks at an empty job table, with Redis too: what a lost signal costs"
     )
     worker_metrics_port: int | None = Field(
         None,

@@ -43,12 +43,12 @@ def _runner(node: Node) -> Runner | HintedRunner:
         )
         return Runner(node, name=name, pace=pace)
     return HintedRunner(
-        Runner(node, name=name, pace=RunnerPace(lanes=lanes, heavy_threads=1, poll_s=settings.job_fallback_s)),
+        Runner(node, name=name, pace=RunnerPace(lanes=lanes, heavy_threads=1, poll_s=settings.job_poll_s)),
         node.ports.signals,
         redis_url=settings.redis_url,
         name=settings.redis_name,
         threads={lane: count for lane, count in threads.items() if lane in lanes},
-        look_s=settings.job_fallback_s,
+        look_s=settings.job_poll_s,
     )
 
 
