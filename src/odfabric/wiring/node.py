@@ -519,6 +519,7 @@ class Node:
             self.remove_leftovers()
             + self.audit.forget()
             + self.webhooks.drop_old_secrets()
+            + self.webhooks.forget_signing_keys()
             + (self._collection.step() if self._follow_heads is None else 0)
         )
 

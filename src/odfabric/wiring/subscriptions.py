@@ -27,6 +27,7 @@ from odfabric.usecases.access import Access
 from odfabric.usecases.change_subscription import OwnSubscription, Replay
 from odfabric.usecases.deliver import DELIVERY_LEASE_MS, DeliveryPorts, DeliveryRules, deliver
 from odfabric.usecases.head_move import HeadMoves
+from odfabric.usecases.node_signature import NodeSignature
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.subscribe import NewSubscription, seen_subscriptions, subscribe, unsubscribe
 from odfabric.wiring.node_ports import NodePorts
@@ -157,6 +158,11 @@ class SubscriptionVerbs:
         """The kept attempts at one delivery, newest first. Raises NotFound."""
         return self._own(entry, subscription_id, by).attempts(delivery_id, limit=self.settings.page_rows_max)
 
+    @property
+    def signature(self) -> NodeSignature:
+        """The key of the node that signs all webhooks."""
+        return NodeSignature(self.ports.signing_keys, clock=self.ports.clock, entropy=self.ports.entropy)
+
     # background work
 
     def due(self, worker: str, *, limit: int, avoided: Avoided = NOTHING_AVOIDED) -> Sequence[Delivery]:
@@ -184,6 +190,10 @@ class SubscriptionVerbs:
         """Remove secrets that sign no more; how many."""
         return self.ports.subscriptions.drop_old_secrets(now=self.ports.clock.now())
 
+    def forget_signing_keys(self) -> int:
+        """Remove signing keys that were retired long ago; how many."""
+        return self.signature.forget_retired(kept_days=self.settings.signing_keys_kept_days)
+
     def _own(self, entry: CatalogEntry, subscription_id: str, by: Subject) -> OwnSubscription:
         return OwnSubscription(entry=entry, subscription_id=subscription_id, subject=by, ports=self._delivery_ports())
 
@@ -194,6 +204,7 @@ class SubscriptionVerbs:
             moves=self._moves,
             subscriptions=self.ports.subscriptions,
             deliveries=self.ports.deliveries,
+            signature=self.signature,
             sender=self.ports.webhooks,
             clock=self.ports.clock,
             entropy=self.ports.entropy,
