@@ -26,6 +26,7 @@ from odfabric.settings import Settings
 from odfabric.usecases.access import Access
 from odfabric.usecases.change_subscription import OwnSubscription, Replay
 from odfabric.usecases.deliver import DELIVERY_LEASE_MS, DeliveryPorts, DeliveryRules, deliver
+from odfabric.usecases.filter_moves import MoveFilter
 from odfabric.usecases.head_move import HeadMoves
 from odfabric.usecases.node_signature import NodeSignature
 from odfabric.usecases.repository import Repository
@@ -59,6 +60,7 @@ class SubscriptionVerbs:
         url: str,
         secret: bytes | None,
         format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT,
+        only_with_data: bool = False,
     ) -> NewSubscription:
         """Subscribe a webhook."""
         return subscribe(
@@ -66,6 +68,7 @@ class SubscriptionVerbs:
             url=url,
             secret=secret,
             format=format,
+            only_with_data=only_with_data,
             subject=by,
             repository=self.repository,
             subscriptions=self.ports.subscriptions,
@@ -164,6 +167,11 @@ class SubscriptionVerbs:
         return NodeSignature(self.ports.signing_keys, clock=self.ports.clock, entropy=self.ports.entropy)
 
     # background work
+
+    @property
+    def filters(self) -> MoveFilter:
+        """Which subscriptions a move makes no event for."""
+        return MoveFilter(self.ports.subscriptions, self._moves)
 
     def due(self, worker: str, *, limit: int, avoided: Avoided = NOTHING_AVOIDED) -> Sequence[Delivery]:
         """Lease at most `limit` deliveries to be sent now."""

@@ -311,6 +311,7 @@ class SubscriptionListed(Answer):
     created_at: str
     created_at_head: str = Field(description=HASH)
     format: Literal["cloudevents", "kamu"]
+    only_with_data: bool = Field(description="Whether changes that bring no records make no event")
     state: Literal["active", "paused", "disabled"]
     state_reason: str | None = Field(description="Why the node has disabled it")
     failing_since: str | None = Field(description="The first failure after the last success")

@@ -229,6 +229,7 @@ subscriptions = Table(
     Column("slow", Boolean, nullable=False, server_default=false()),
     Column("proven", Boolean, nullable=False, server_default=false()),
     Column("format", String(16), nullable=False, server_default="cloudevents"),
+    Column("only_with_data", Boolean, nullable=False, server_default=false()),
     Index(None, "dataset_id", "position"),
     sqlite_autoincrement=True,
 )

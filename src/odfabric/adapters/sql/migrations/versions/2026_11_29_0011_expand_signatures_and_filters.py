@@ -1,4 +1,4 @@
-"""Keys with which a node signs its requests. The code before this neither reads nor writes the table."""
+"""Keys with which a node signs its requests, and filters of subscriptions. The code before this uses neither."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ def upgrade() -> None:
         sa.UniqueConstraint("id", name="signing_keys_id_key"),
         sqlite_autoincrement=True,
     )
+    op.add_column("subscriptions", sa.Column("only_with_data", sa.Boolean(), nullable=False, server_default=sa.false()))
 
 
 def downgrade() -> None:
     """Back to the old shape."""
     limit_migration(lock_s=5, statement_s=60)
+    op.drop_column("subscriptions", "only_with_data")
     op.drop_table("signing_keys")
