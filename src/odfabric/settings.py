@@ -429,6 +429,9 @@ class Settings(BaseSettings):
     webhook_secret_overlap_s: float = Field(
         86_400.0, ge=0, description="How long the old secret of a webhook signs too after a rotation that does not say"
     )
+    signing_keys_kept_days: float = Field(
+        30.0, gt=0, description="Days for which the public half of a retired signing key stays in the key set"
+    )
     subscription_failing_days_max: float = Field(
         3.0,
         gt=0,

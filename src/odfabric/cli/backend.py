@@ -107,7 +107,7 @@ class WebhookBackend(Protocol):
     def listed(self, ref: str) -> list[dict[str, Any]]:
         """The subscriptions of a dataset that one may see."""
 
-    def add(self, ref: str, url: str, *, form: str, secret: str | None) -> dict[str, Any]:
+    def add(self, ref: str, url: str, *, form: str, secret: str | None, only_with_data: bool) -> dict[str, Any]:
         """The subscription with its secret."""
 
     def deliveries(self, ref: str, subscription: str) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ class Subscription:
     """A webhook on a dataset. The secrets that sign its deliveries are kept apart, and asked for by those alone who sign.
 
     `failing_since` is the first failure after the last success. `slow` if its last attempt took long, `proven` if its receiver has
-    ever accepted something.
+    ever accepted something. With `only_with_data` a move that brings no records makes no event.
     """
 
     id: str
@@ -50,6 +50,7 @@ class Subscription:
     slow: bool = False
     proven: bool = False
     format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT
+    only_with_data: bool = False
 
     @property
     def receiver(self) -> str:

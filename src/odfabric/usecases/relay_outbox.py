@@ -11,12 +11,18 @@ from odfabric.model.identity import DatasetId
 from odfabric.ports.clock import Clock
 from odfabric.ports.outbox import Outbox
 from odfabric.usecases.commit import Commits
+from odfabric.usecases.filter_moves import MoveFilter
 
 BATCH_MESSAGES = 100
 
 
 def relay_outbox(
-    *, outbox: Outbox, commits: Commits, clock: Clock, followers: Sequence[Callable[[DatasetId], object]] = ()
+    *,
+    outbox: Outbox,
+    commits: Commits,
+    filters: MoveFilter,
+    clock: Clock,
+    followers: Sequence[Callable[[DatasetId], object]] = (),
 ) -> int:
     """Handle the oldest messages; returns how many, 0 if there was nothing to do. `followers` are told each dataset of them."""
     pending = outbox.pending(limit=BATCH_MESSAGES)
@@ -25,5 +31,5 @@ def relay_outbox(
         for follow in followers:
             follow(dataset)
     for entry in pending:
-        outbox.fan_out(entry.id, now=clock.now())
+        outbox.fan_out(entry.id, now=clock.now(), skipped=filters.skipped(entry.message))
     return len(pending)

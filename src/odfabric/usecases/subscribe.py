@@ -44,6 +44,7 @@ def subscribe(
     url: str,
     secret: bytes | None,
     format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT,
+    only_with_data: bool = False,
     subject: Subject,
     repository: Repository,
     subscriptions: Subscriptions,
@@ -74,6 +75,7 @@ def subscribe(
             created_at=clock.now(),
             created_at_head=repository.head(entry.id).hash,
             format=format,
+            only_with_data=only_with_data,
         )
         try:
             subscriptions.create(

@@ -465,7 +465,11 @@ class Node:
             self._follow_heads()
         followers = (self.flows.follow, self.indexes.follow, self.searching.follow)
         handled = relay_outbox(
-            outbox=self.ports.outbox, commits=self.commits, clock=self.ports.clock, followers=followers
+            outbox=self.ports.outbox,
+            commits=self.commits,
+            filters=self.webhooks.filters,
+            clock=self.ports.clock,
+            followers=followers,
         )
         for topic in (Topic.DELIVERIES, Topic.HEADS) if handled else ():
             self.ports.signals.send(topic)
@@ -519,6 +523,7 @@ class Node:
             self.remove_leftovers()
             + self.audit.forget()
             + self.webhooks.drop_old_secrets()
+            + self.webhooks.forget_signing_keys()
             + (self._collection.step() if self._follow_heads is None else 0)
         )
 

@@ -26,7 +26,9 @@ from odfabric.settings import Settings
 from odfabric.usecases.access import Access
 from odfabric.usecases.change_subscription import OwnSubscription, Replay
 from odfabric.usecases.deliver import DELIVERY_LEASE_MS, DeliveryPorts, DeliveryRules, deliver
+from odfabric.usecases.filter_moves import MoveFilter
 from odfabric.usecases.head_move import HeadMoves
+from odfabric.usecases.node_signature import NodeSignature
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.subscribe import NewSubscription, seen_subscriptions, subscribe, unsubscribe
 from odfabric.wiring.node_ports import NodePorts
@@ -58,6 +60,7 @@ class SubscriptionVerbs:
         url: str,
         secret: bytes | None,
         format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT,
+        only_with_data: bool = False,
     ) -> NewSubscription:
         """Subscribe a webhook."""
         return subscribe(
@@ -65,6 +68,7 @@ class SubscriptionVerbs:
             url=url,
             secret=secret,
             format=format,
+            only_with_data=only_with_data,
             subject=by,
             repository=self.repository,
             subscriptions=self.ports.subscriptions,
@@ -157,7 +161,17 @@ class SubscriptionVerbs:
         """The kept attempts at one delivery, newest first. Raises NotFound."""
         return self._own(entry, subscription_id, by).attempts(delivery_id, limit=self.settings.page_rows_max)
 
+    @property
+    def signature(self) -> NodeSignature:
+        """The key of the node that signs all webhooks."""
+        return NodeSignature(self.ports.signing_keys, clock=self.ports.clock, entropy=self.ports.entropy)
+
     # background work
+
+    @property
+    def filters(self) -> MoveFilter:
+        """Which subscriptions a move makes no event for."""
+        return MoveFilter(self.ports.subscriptions, self._moves)
 
     def due(self, worker: str, *, limit: int, avoided: Avoided = NOTHING_AVOIDED) -> Sequence[Delivery]:
         """Lease at most `limit` deliveries to be sent now."""
@@ -184,6 +198,10 @@ class SubscriptionVerbs:
         """Remove secrets that sign no more; how many."""
         return self.ports.subscriptions.drop_old_secrets(now=self.ports.clock.now())
 
+    def forget_signing_keys(self) -> int:
+        """Remove signing keys that were retired long ago; how many."""
+        return self.signature.forget_retired(kept_days=self.settings.signing_keys_kept_days)
+
     def _own(self, entry: CatalogEntry, subscription_id: str, by: Subject) -> OwnSubscription:
         return OwnSubscription(entry=entry, subscription_id=subscription_id, subject=by, ports=self._delivery_ports())
 
@@ -194,6 +212,7 @@ class SubscriptionVerbs:
             moves=self._moves,
             subscriptions=self.ports.subscriptions,
             deliveries=self.ports.deliveries,
+            signature=self.signature,
             sender=self.ports.webhooks,
             clock=self.ports.clock,
             entropy=self.ports.entropy,

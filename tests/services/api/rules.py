@@ -43,6 +43,8 @@ RULES: Mapping[tuple[str, str], Rule] = {
     # Everybody's: they tell nothing of anybody, or are the way in.
     ("GET", "/system/health"): PUBLIC,
     ("GET", "/info"): PUBLIC,
+    ("GET", "/.well-known/http-message-signatures-directory"): PUBLIC,
+    ("GET", "/.well-known/jwks.json"): PUBLIC,
     ("GET", "/docs"): PUBLIC,
     ("GET", "/assets/runtime-config.json"): PUBLIC,
     ("GET", "/login"): PUBLIC,

@@ -6,7 +6,7 @@ message makes its deliveries once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from odfabric.adapters.memory.store import MemoryStore, StoredAttempt, StoredDelivery, StoredSubscription
@@ -44,7 +44,7 @@ class MemoryOutbox:
             ]
         return waiting[:limit]
 
-    def fan_out(self, message_id: int, *, now: Instant) -> int:
+    def fan_out(self, message_id: int, *, now: Instant, skipped: Collection[str] = ()) -> int:
         """See the port."""
         with self._store.lock:
             if not 0 < message_id <= len(self._store.outbox) or self._store.outbox[message_id - 1].done:
@@ -56,6 +56,8 @@ class MemoryOutbox:
             made = 0
             if message.new_head is not None:
                 for stored in self._store.subscriptions.values():
+                    if stored.subscription.id in skipped:
+                        continue
                     if stored.subscription.dataset_id == message.dataset_id and stored.after_message < message_id:
                         self._deliver(stored, message, message.new_head, now)
                         made += 1
@@ -63,6 +65,7 @@ class MemoryOutbox:
             return made
 
     def _deliver(self, stored: StoredSubscription, message: OutboxMessage, new_head: Multihash, now: Instant) -> None:
+        old_head = self._last_head(stored) if stored.subscription.only_with_data else message.old_head
         stored.sequence += 1
         identity = delivery_id(stored.subscription.id, new_head)
         self._store.deliveries[identity] = StoredDelivery(
@@ -71,7 +74,7 @@ class MemoryOutbox:
                 subscription_id=stored.subscription.id,
                 dataset_id=message.dataset_id,
                 sequence=stored.sequence,
-                old_head=message.old_head,
+                old_head=old_head,
                 new_head=new_head,
                 occurred_at=message.occurred_at,
                 status=DeliveryStatus.PENDING,
@@ -80,6 +83,13 @@ class MemoryOutbox:
             ),
             updated_at=now,
         )
+
+    def _last_head(self, stored: StoredSubscription) -> Multihash | None:
+        """The head of the last event of a subscription that skips moves, or that from which it began."""
+        earlier = (each.delivery for each in self._store.deliveries.values())
+        own = [each for each in earlier if each.subscription_id == stored.subscription.id]
+        last = max(own, key=lambda each: each.sequence, default=None)
+        return last.new_head if last else stored.subscription.created_at_head
 
 
 class MemorySubscriptions:

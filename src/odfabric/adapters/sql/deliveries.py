@@ -8,7 +8,7 @@ looking for due deliveries writes nothing when there are none, for it happens ma
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import (
     ColumnElement,
@@ -37,6 +37,7 @@ from odfabric.model.audit import AuditEntry
 from odfabric.model.commit import OutboxMessage, PendingMessage
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
+from odfabric.model.multihash import Multihash
 from odfabric.model.subscription import (
     NOTHING_AVOIDED,
     Avoided,
@@ -65,7 +66,7 @@ class SqlOutbox:
         with self._database.read() as connection:
             return [PendingMessage(row.id, _message(row)) for row in connection.execute(wanted)]
 
-    def fan_out(self, message_id: int, *, now: Instant) -> int:
+    def fan_out(self, message_id: int, *, now: Instant, skipped: Collection[str] = ()) -> int:
         """See the port."""
         not_done = outbox.c.done_at.is_(None)
         wanted = select(outbox).where(outbox.c.id == message_id, not_done).with_for_update()
@@ -79,7 +80,7 @@ class SqlOutbox:
             )
             if connection.execute(older.limit(1)).one_or_none() is not None:
                 raise Determinate("an older move of this head has not been told yet")
-            made = _deliver(connection, message_id, message, now)
+            made = _deliver(connection, message_id, message, now, skipped)
             connection.execute(update(outbox).where(outbox.c.id == message_id).values(done_at=now))
             return made
 
@@ -111,6 +112,7 @@ class SqlSubscriptions:
                 "last_sequence": 0,
                 "receiver": subscription.receiver,
                 "format": subscription.format.value,
+                "only_with_data": subscription.only_with_data,
             }
             if not insert_new(connection, subscriptions, values):
                 raise AlreadyExists(f"subscription {subscription.id} exists already")
@@ -405,15 +407,23 @@ def _drop_pending(connection: Connection, subscription_ids: Sequence[str]) -> No
         connection.execute(delete(delivery_attempts).where(delivery_attempts.c.subscription_id == subscription_id))
 
 
-def _deliver(connection: Connection, message_id: int, message: OutboxMessage, now: Instant) -> int:
+def _deliver(
+    connection: Connection, message_id: int, message: OutboxMessage, now: Instant, skipped: Collection[str]
+) -> int:
     """One delivery for each subscription that is older than the message; returns how many."""
     if message.new_head is None:
         return 0
     numbered = (
         update(subscriptions)
         .where(subscriptions.c.dataset_id == message.dataset_id, subscriptions.c.after_message < message_id)
+        .where(subscriptions.c.id.not_in(sorted(skipped)))
         .values(last_sequence=subscriptions.c.last_sequence + 1)
-        .returning(subscriptions.c.id, subscriptions.c.last_sequence)
+        .returning(
+            subscriptions.c.id,
+            subscriptions.c.last_sequence,
+            subscriptions.c.only_with_data,
+            subscriptions.c.created_at_head,
+        )
     )
     values = [
         {
@@ -421,7 +431,7 @@ def _deliver(connection: Connection, message_id: int, message: OutboxMessage, no
             "subscription_id": row.id,
             "dataset_id": message.dataset_id,
             "sequence": row.last_sequence,
-            "old_head": message.old_head,
+            "old_head": _last_head(connection, row) if row.only_with_data else message.old_head,
             "new_head": message.new_head,
             "occurred_at": message.occurred_at,
             "status": _PENDING,
@@ -429,11 +439,19 @@ def _deliver(connection: Connection, message_id: int, message: OutboxMessage, no
             "next_attempt_at": now,
             "updated_at": now,
         }
-        for row in connection.execute(numbered)
+        for row in connection.execute(numbered).all()
     ]
     if values:
         connection.execute(insert(deliveries), values)
     return len(values)
+
+
+def _last_head(connection: Connection, row: Row[tuple[object, ...]]) -> Multihash:
+    """The head of the last event of a subscription that skips moves, or that from which it began."""
+    wanted = select(deliveries.c.new_head).where(deliveries.c.subscription_id == row.id)
+    found = connection.execute(wanted.order_by(deliveries.c.sequence.desc()).limit(1)).scalar_one_or_none()
+    head: Multihash = found or row.created_at_head
+    return head
 
 
 def _due(now: Instant, lease_end: Instant, avoided: Avoided = NOTHING_AVOIDED) -> Select[tuple[str]]:
@@ -503,6 +521,7 @@ def _subscription(row: Row[tuple[object, ...]]) -> Subscription:
         slow=row.slow,
         proven=row.proven,
         format=SubscriptionFormat(row.format),
+        only_with_data=row.only_with_data,
     )
 
 

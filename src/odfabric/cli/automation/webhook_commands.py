@@ -35,11 +35,12 @@ def add(
     url: str = typer.Argument(help="Where to deliver"),
     form: str = typer.Option("cloudevents", "--format", help="cloudevents, or kamu: as the reference node sends"),
     secret: str = typer.Option("", envvar="ODF_WEBHOOK_SECRET", help="Secret that signs; default: one is made"),
+    only_with_data: bool = typer.Option(False, "--only-with-data", help="No event for changes that bring no records"),
 ) -> None:
     """Tell a receiver of every later change. Its secret is shown this once."""
     output = context_of(context).output
     with backend_of(context_of(context), output) as backend:
-        made = backend.webhooks.add(ref, url, form=form, secret=secret or None)
+        made = backend.webhooks.add(ref, url, form=form, secret=secret or None, only_with_data=only_with_data)
     output.result(made, f"subscription {made['id']}\n  secret {made['secret']}, shown only now")
 
 

@@ -19,9 +19,10 @@ class NodeWebhooks:
         found: list[dict[str, Any]] = self._send("GET", self._all(ref)).json()["subscriptions"]
         return found
 
-    def add(self, ref: str, url: str, *, form: str, secret: str | None) -> dict[str, Any]:
+    def add(self, ref: str, url: str, *, form: str, secret: str | None, only_with_data: bool) -> dict[str, Any]:
         """The subscription with its secret."""
-        return self._object("POST", self._all(ref), json={"url": url, "format": form, "secret": secret})
+        wishes = {"url": url, "format": form, "secret": secret, "onlyWithData": only_with_data}
+        return self._object("POST", self._all(ref), json=wishes)
 
     def deliveries(self, ref: str, subscription: str) -> list[dict[str, Any]]:
         """The delivery log, newest first."""

@@ -46,6 +46,11 @@ class SubscriptionBody(JsonModel):
         description="`kamu`: body and headers of the reference node, and a secret of hexadecimal digits, beside the headers of Standard "
         "Webhooks",
     )
+    only_with_data: bool = Field(
+        False,
+        alias="onlyWithData",
+        description="No event for changes that bring no records; the interval of the next event covers them",
+    )
 
 
 class NoMembers(JsonModel):
@@ -86,7 +91,12 @@ async def subscribe(request: Request, entry: FollowableDataset, caller: Caller) 
     secret = parse_secret(body.secret) if body.secret is not None else None
     made = await to_thread.run_sync(
         lambda: node.webhooks.subscribe(
-            entry, by=caller, url=body.url, secret=secret, format=SubscriptionFormat(body.format)
+            entry,
+            by=caller,
+            url=body.url,
+            secret=secret,
+            format=SubscriptionFormat(body.format),
+            only_with_data=body.only_with_data,
         )
     )
     return JSONResponse({**_value(made.subscription), "secret": made.secret_text}, status_code=201)
@@ -272,6 +282,7 @@ def _value(subscription: Subscription) -> dict[str, object]:
         "createdAt": str(subscription.created_at),
         "createdAtHead": str(subscription.created_at_head),
         "format": subscription.format.value,
+        "onlyWithData": subscription.only_with_data,
         "state": subscription.state.value,
         "stateReason": subscription.state_reason,
         "failingSince": str(subscription.failing_since) if subscription.failing_since else None,

@@ -41,12 +41,19 @@ def get_subscriptions(request: Request, entry: FollowableDataset, caller: Caller
 async def post_subscription(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Make one. The answer shows its secret, and nothing else ever does."""
     node = node_of(request)
-    form = await read_form(request, frozenset({"url", "secret", "format"}))
+    form = await read_form(request, frozenset({"url", "secret", "format", "only_with_data"}))
 
     def act() -> Response:
         secret = parse_secret(form["secret"]) if form.get("secret") else None
         url, format = form.get("url", "").strip(), _format(form.get("format", ""))
-        made = node.webhooks.subscribe(entry, by=caller, url=url, secret=secret, format=format)
+        made = node.webhooks.subscribe(
+            entry,
+            by=caller,
+            url=url,
+            secret=secret,
+            format=format,
+            only_with_data=bool(form.get("only_with_data")),
+        )
         return _listed(request, entry, caller, {}, made=made)
 
     return await submitted(
@@ -256,6 +263,7 @@ def _listed(
         "subscriptions": [_state(each, node.deliveries(entry, each.id, by=caller)) for each in subscriptions],
         "url": form.get("url", ""),
         "format": form.get("format", ""),
+        "only_with_data": form.get("only_with_data", ""),
         "problems": places_of(error),
         "made": made.subscription if made else None,
         "secret": made.secret_text if made else None,
