@@ -40,7 +40,7 @@ async def get_overview(request: Request, caller: Admin) -> Response:
     values: dict[str, Any] = {
         "health": health,
         "counts": counts,
-        "places": places(node_of(request).settings),
+        "places": await to_thread.run_sync(places, node_of(request).settings),
         "counted_max": COUNTED_MAX,
         "engine": engine,
         "engine_answers": engine_answers,
