@@ -171,8 +171,8 @@ class DyingEngine(MemoryEngine):
         return super().validate_query(request)
 
 
-def test_an_engine_that_died_is_asked_once_more_and_then_its_failure_is_the_answer(tmp_path: Path) -> None:
-    engine = DyingEngine(tmp_path, {"select * from a ": 1, "select * from  a": 9})
+def test_an_engine_that_died_is_asked_twice_more_and_then_its_failure_is_the_answer(tmp_path: Path) -> None:
+    engine = DyingEngine(tmp_path, {"select * from a ": 2, "select * from  a": 9})
     found = answers(line(1, query="select * from a ") + line(2, query="select * from  a") + line(3), engine)
     assert [answer["ok"] for answer in found] == [True, False, True]
     (error,) = found[1]["errors"]  # type: ignore[misc]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -81,11 +81,15 @@ def validate_lines(
             except (Determinate, LimitExceeded):
                 # The engine may have broken down under a neighbour: asked alone, it is the query's own fault or none.
                 wait([each for _, each in waiting])
+            try:
+                return _answer(line, engine, limits, unless=_was_away)
+            except Determinate:
+                # The engine that a neighbour ended may have been starting still.
                 return _answer(line, engine, limits)
 
         try:
             for line in lines:
-                waiting.append((line, threads.submit(_answer, line, engine, limits, among_others=True)))
+                waiting.append((line, threads.submit(_answer, line, engine, limits, unless=_may_be_of_others)))
                 if len(waiting) >= limits.at_once_max * (1 + _AHEAD):
                     yield first_answer()
             while waiting:
@@ -152,9 +156,9 @@ def input_schema(value: JsonValue) -> tuple[JsonValue, str | None]:
 
 
 def _answer(
-    line: BatchLine, engine: Engine, limits: BatchLimits, *, among_others: bool = False
+    line: BatchLine, engine: Engine, limits: BatchLimits, *, unless: Callable[[OdfError], bool] = lambda error: False
 ) -> Mapping[str, object]:
-    """The answer of a line. `among_others` it raises what they may be the reason for."""
+    """The answer of a line; raises errors that `unless` names, which are no answer yet."""
     name: JsonValue = None
     try:
         members = _members(line, limits)
@@ -162,7 +166,7 @@ def _answer(
         _check(members)
         result = engine.validate_query(_request(members))
     except OdfError as error:
-        if among_others and _may_be_of_others(error):
+        if unless(error):
             raise
         return _failed(name, line, error)
     except RuntimeError as bug:
@@ -173,7 +177,12 @@ def _answer(
 
 def _may_be_of_others(error: OdfError) -> bool:
     """Whether the engine was away or busy, or broke down again and again."""
-    return isinstance(error, Determinate) or (isinstance(error, LimitExceeded) and error.limit == REPEATS_LIMIT)
+    return _was_away(error) or (isinstance(error, LimitExceeded) and error.limit == REPEATS_LIMIT)
+
+
+def _was_away(error: OdfError) -> bool:
+    """Whether the engine was away or busy."""
+    return isinstance(error, Determinate)
 
 
 def _members(line: BatchLine, limits: BatchLimits) -> dict[str, JsonValue]:
