@@ -25,12 +25,13 @@ from odfabric.settings import Settings
 from odfabric.usecases.people.sign_in import open_session
 from odfabric.wiring import Node, open_node, prepare_workspace
 from odfabric_api.search_request import ChangedWithin
+from odfabric_api.server import keep_for_good
 from odfabric_api.sessions import PLAIN_COOKIE
 from tests.perf.many_datasets import ManyDatasets, local_and_others
 from tests.services.api.serving import serving
 
 DATASETS = int(os.environ.get("ODF_BENCH_DATASETS", "1000"))
-REPEATS = 20
+REPEATS = 40
 WIDE_COLUMNS = 1000
 PATHS = (
     "/",
@@ -113,6 +114,7 @@ def main() -> None:
                 "(counts of facets alone)",
                 lambda: node.browsing.facets(Narrowing(), since=since, limit=12, by=operator),
             )
+            keep_for_good()  # as the api's process does
             with serving(node) as served:
                 for name in ("local", "bench-03", None):
                     ask_as(node, served.url, name)

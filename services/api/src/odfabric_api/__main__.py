@@ -15,7 +15,7 @@ from odfabric.settings import Settings, read_settings
 from odfabric.telemetry import start_logging
 from odfabric.wiring import open_node
 from odfabric_api.app import create_app
-from odfabric_api.server import ApiServer, listening_socket, url_of
+from odfabric_api.server import ApiServer, keep_for_good, listening_socket, url_of
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ def _serve(settings: Settings, options: argparse.Namespace) -> None:
             end_with_owner(options.owner_pid, lambda: setattr(server, "should_exit", True))
         if options.ready_file:
             _write_ready(options.ready_file, {"url": url_of(listening), "pid": os.getpid()})
+        keep_for_good()
         server.run(sockets=[listening])
 
 
