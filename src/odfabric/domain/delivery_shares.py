@@ -25,7 +25,7 @@ class UnderWay:
 
     receiver: str
     account: str
-    dataset: DatasetId
+    dataset: DatasetId | None
     slow: bool
     proven: bool
 
@@ -55,7 +55,7 @@ def avoided(sending: Collection[UnderWay], *, senders: int) -> Avoided | None:
         receivers=_full((each.receiver for each in sending), _share(senders, 1, 8)),
         accounts=_full((each.account for each in sending), _share(senders, 1, 2)),
         doubtful_accounts=_full((each.account for each in doubtful), _share(senders, 3, 8)),
-        doubtful_datasets=_full((each.dataset for each in doubtful), _share(senders, 1, 32)),
+        doubtful_datasets=_full((each.dataset for each in doubtful if each.dataset), _share(senders, 1, 32)),
         doubtful=len(doubtful) >= _share(senders, 3, 4),
         slow=sum(each.slow for each in sending) >= _share(senders, 1, 8),
     )

@@ -10,16 +10,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from odfabric.model.event import Event, EventType
 from odfabric.model.identity import DatasetAlias
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
 from odfabric.model.subscription import Delivery, HeadMoveFacts, Subscription
 
 CONTENT_TYPE = "application/cloudevents+json; charset=utf-8"
-HEAD_MOVED = "dev.odfabric.dataset.head-moved"
+TYPE_PREFIX = "dev.odfabric."
 SUBSCRIPTION_TESTED = "dev.odfabric.subscription.test"
-DATASET_DELETED = "dev.odfabric.dataset.deleted"
+EVENT_WITHHELD = "dev.odfabric.subscription.withheld"
 EVENT_BYTES_MAX = 20_000
+
+
+def type_name(type: EventType) -> str:
+    """The `type` of a CloudEvent."""
+    return f"{TYPE_PREFIX}{type.value}"
 
 
 def head_move_event(
@@ -33,7 +39,7 @@ def head_move_event(
         "specversion": "1.0",
         "id": delivery.id,
         "source": source,
-        "type": HEAD_MOVED if delivery.new_head else DATASET_DELETED,
+        "type": type_name(EventType.HEAD_MOVED),
         "subject": str(alias),
         "time": str(delivery.occurred_at),
         "datacontenttype": "application/json",
@@ -47,6 +53,55 @@ def head_move_event(
             **(_members(facts) if facts else {}),
             **({"links": _links(base, alias, delivery.new_head)} if delivery.new_head else {}),
         },
+    }
+    return _bytes(event)
+
+
+def other_event(delivery: Delivery, event: Event, *, source: str) -> bytes:
+    """The body of a delivery of an event that is no head move. Raises ValueError as the other."""
+    body = {
+        "specversion": "1.0",
+        "id": delivery.id,
+        "source": source,
+        "type": type_name(event.type),
+        "subject": str(event.alias),
+        "time": str(event.occurred_at),
+        "datacontenttype": "application/json",
+        "data": {
+            "datasetId": str(event.dataset_id),
+            "alias": str(event.alias),
+            "subscriptionId": delivery.subscription_id,
+            "sequence": delivery.sequence,
+            **event.detail,
+        },
+    }
+    return _bytes(body)
+
+
+def withheld_event(delivery: Delivery, *, source: str) -> bytes:
+    """The body in place of an event that the subscriber may not see any more: it has the number and nothing else."""
+    event = {
+        "specversion": "1.0",
+        "id": delivery.id,
+        "source": source,
+        "type": EVENT_WITHHELD,
+        "time": str(delivery.occurred_at),
+        "datacontenttype": "application/json",
+        "data": {"subscriptionId": delivery.subscription_id, "sequence": delivery.sequence},
+    }
+    return _bytes(event)
+
+
+def wide_check_event(subscription: Subscription, *, message_id: str, sent_at: Instant, source: str) -> bytes:
+    """The same as `check_event` for a subscription of an account or of the node."""
+    event = {
+        "specversion": "1.0",
+        "id": message_id,
+        "source": source,
+        "type": SUBSCRIPTION_TESTED,
+        "time": str(sent_at),
+        "datacontenttype": "application/json",
+        "data": {"subscriptionId": subscription.id},
     }
     return _bytes(event)
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import urlsplit
 
-from odfabric.model.identity import DatasetId
+from odfabric.model.event import HEAD_MOVES, Event, EventType
+from odfabric.model.identity import AccountId, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
@@ -31,18 +32,19 @@ class SubscriptionFormat(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """A webhook on a dataset. The secrets that sign its deliveries are kept apart, and asked for by those alone who sign.
+    """A webhook on a dataset, an account or the node. The secrets that sign its deliveries are kept apart, and asked for by those alone who sign.
 
-    `failing_since` is the first failure after the last success. `slow` if its last attempt took long, `proven` if its receiver has
+    With `dataset_id` it receives events of one dataset, with `scope_account` those of all datasets of an account, with neither those of
+    the node. `created_at_head` is None unless it is of a dataset. It receives the types `events`. `failing_since` is the first failure after the last success. `slow` if its last attempt took long, `proven` if its receiver has
     ever accepted something.
     """
 
     id: str
-    dataset_id: DatasetId
+    dataset_id: DatasetId | None
     account: str
     url: str
     created_at: Instant
-    created_at_head: Multihash
+    created_at_head: Multihash | None
     state: SubscriptionState = SubscriptionState.ACTIVE
     state_reason: str | None = None
     failing_since: Instant | None = None
@@ -50,6 +52,8 @@ class Subscription:
     slow: bool = False
     proven: bool = False
     format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT
+    scope_account: AccountId | None = None
+    events: frozenset[EventType] = HEAD_MOVES
 
     @property
     def receiver(self) -> str:
@@ -75,7 +79,7 @@ class DeliveryStatus(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
     """One event to be sent to one subscription. `id` is stable over attempts and is the event id; `sequence` is the
-    gap-free number of the event within its subscription, from 1."""
+    gap-free number of the event within its subscription, from 1. `event` is None for a head move."""
 
     id: str
     subscription_id: str
@@ -89,6 +93,7 @@ class Delivery:
     next_attempt_at: Instant
     last_status_code: int | None = None
     last_error: str | None = None
+    event: Event | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +114,12 @@ def delivery_id(subscription_id: str, new_head: Multihash) -> str:
     bytes, big-endian), the id, and the binary multihash."""
     subscriber = subscription_id.encode()
     return hashlib.sha3_256(len(subscriber).to_bytes(4, "big") + subscriber + new_head.to_bytes()).hexdigest()
+
+
+def event_delivery_id(subscription_id: str, message_id: int, type: EventType) -> str:
+    """Identity of the delivery of another event to one subscription: an outbox message causes one event of each type at most."""
+    cause = f"{message_id}\0{type.value}\0{subscription_id}"
+    return hashlib.sha3_256(cause.encode()).hexdigest()
 
 
 RESPONSE_BYTES_MAX = 16 * 1024

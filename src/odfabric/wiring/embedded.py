@@ -36,9 +36,10 @@ from odfabric.adapters.sql.commit_intents import SqlCommitIntents
 from odfabric.adapters.sql.credentials import SqlDeviceAuthorisations, SqlInvitations, SqlTokens
 from odfabric.adapters.sql.cursors import SqlCursors
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
+from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlSubscriptions
 from odfabric.adapters.sql.flows import SqlFlows, SqlRoles
 from odfabric.adapters.sql.jobs import SqlJobs
+from odfabric.adapters.sql.outbox import SqlOutbox
 from odfabric.adapters.sql.relations import SqlRelations
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.saved_queries import SqlSavedQueries

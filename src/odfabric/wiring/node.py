@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from odfabric.domain.access import LOCAL_ACCOUNT, AccessPolicy, Subject
 from odfabric.domain.chain.walk import ChainLink
@@ -34,6 +35,7 @@ from odfabric.usecases.commit import Commits
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.create_dataset import create_dataset, delete_dataset
 from odfabric.usecases.expected_columns import ExpectedColumns
+from odfabric.usecases.job_events import job_events
 from odfabric.usecases.job_run import LeasedRun
 from odfabric.usecases.jobs_of_subject import cancellable_job, seen_job
 from odfabric.usecases.pull_dataset import PullRequest, enqueue_pull
@@ -438,6 +440,7 @@ class Node:
                 objects=self.ports.objects,
                 clock=self.ports.clock,
                 retry=retry,
+                reported=partial(job_events, repository=self.repository, clock=self.ports.clock),
             )
         # It may have committed, and another job of its dataset may be ready now.
         self.ports.signals.send(Topic.OUTBOX)
@@ -465,7 +468,11 @@ class Node:
             self._follow_heads()
         followers = (self.flows.follow, self.indexes.follow, self.searching.follow)
         handled = relay_outbox(
-            outbox=self.ports.outbox, commits=self.commits, clock=self.ports.clock, followers=followers
+            outbox=self.ports.outbox,
+            commits=self.commits,
+            repository=self.repository,
+            clock=self.ports.clock,
+            followers=followers,
         )
         for topic in (Topic.DELIVERIES, Topic.HEADS) if handled else ():
             self.ports.signals.send(topic)

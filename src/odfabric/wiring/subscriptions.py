@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from odfabric.domain.access import Subject
 from odfabric.domain.delivery_shares import UnderWay, under_way
 from odfabric.errors import LimitExceeded
-from odfabric.model.commit import CatalogEntry
+from odfabric.model.event import EventType
 from odfabric.model.subscription import (
     NOTHING_AVOIDED,
     Avoided,
@@ -29,6 +29,7 @@ from odfabric.usecases.deliver import DELIVERY_LEASE_MS, DeliveryPorts, Delivery
 from odfabric.usecases.head_move import HeadMoves
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.subscribe import NewSubscription, seen_subscriptions, subscribe, unsubscribe
+from odfabric.usecases.subscription_scope import Scope
 from odfabric.wiring.node_ports import NodePorts
 
 TESTS_AT_ONCE_MAX = 4
@@ -52,16 +53,17 @@ class SubscriptionVerbs:
 
     def subscribe(
         self,
-        entry: CatalogEntry,
+        scope: Scope,
         *,
         by: Subject,
         url: str,
         secret: bytes | None,
         format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT,
+        events: frozenset[EventType] | None = None,
     ) -> NewSubscription:
         """Subscribe a webhook."""
         return subscribe(
-            entry,
+            scope,
             url=url,
             secret=secret,
             format=format,
@@ -71,13 +73,15 @@ class SubscriptionVerbs:
             sender=self.ports.webhooks,
             clock=self.ports.clock,
             entropy=self.ports.entropy,
+            access=self.access,
             per_dataset_max=self.settings.subscriptions_per_dataset_max,
+            events=events,
         )
 
-    def unsubscribe(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> None:
+    def unsubscribe(self, scope: Scope, subscription_id: str, *, by: Subject) -> None:
         """End a subscription. Raises NotFound."""
         unsubscribe(
-            entry,
+            scope,
             subscription_id,
             subject=by,
             access=self.access,
@@ -85,33 +89,33 @@ class SubscriptionVerbs:
             clock=self.ports.clock,
         )
 
-    def seen(self, entry: CatalogEntry, *, by: Subject) -> Sequence[Subscription]:
-        """Subscriptions of a dataset that the subject may see."""
+    def seen(self, scope: Scope, *, by: Subject) -> Sequence[Subscription]:
+        """Subscriptions of a scope that the subject may see."""
         return seen_subscriptions(
-            entry,
+            scope,
             subject=by,
             access=self.access,
             subscriptions=self.ports.subscriptions,
             limit=self.settings.subscriptions_per_dataset_max,
         )
 
-    def get(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> Subscription:
+    def get(self, scope: Scope, subscription_id: str, *, by: Subject) -> Subscription:
         """One that the subject may see. Raises NotFound."""
-        return self._own(entry, subscription_id, by).get()
+        return self._own(scope, subscription_id, by).get()
 
-    def pause(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> Subscription:
+    def pause(self, scope: Scope, subscription_id: str, *, by: Subject) -> Subscription:
         """Let deliveries wait. Raises NotFound."""
-        return self._own(entry, subscription_id, by).pause()
+        return self._own(scope, subscription_id, by).pause()
 
-    def resume(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> Subscription:
+    def resume(self, scope: Scope, subscription_id: str, *, by: Subject) -> Subscription:
         """Deliver what has waited. Raises NotFound."""
-        found = self._own(entry, subscription_id, by).resume()
+        found = self._own(scope, subscription_id, by).resume()
         self.ports.signals.send(Topic.DELIVERIES)
         return found
 
     def rotate_secret(
         self,
-        entry: CatalogEntry,
+        scope: Scope,
         subscription_id: str,
         *,
         by: Subject,
@@ -120,17 +124,17 @@ class SubscriptionVerbs:
     ) -> NewSubscription:
         """Change the secret; without `overlap_s` the old one signs for as long as the settings say. Raises NotFound, AccessDenied, InvalidRequest."""
         lasting_s = self.settings.webhook_secret_overlap_s if overlap_s is None else overlap_s
-        return self._own(entry, subscription_id, by).rotate_secret(secret=secret, overlap_s=lasting_s)
+        return self._own(scope, subscription_id, by).rotate_secret(secret=secret, overlap_s=lasting_s)
 
-    def replay(self, entry: CatalogEntry, subscription_id: str, which: Replay, *, by: Subject) -> int:
+    def replay(self, scope: Scope, subscription_id: str, which: Replay, *, by: Subject) -> int:
         """Deliver again; how many. Raises NotFound."""
-        count = self._own(entry, subscription_id, by).replay(which)
+        count = self._own(scope, subscription_id, by).replay(which)
         self.ports.signals.send(Topic.DELIVERIES)
         return count
 
-    def test(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> DeliveryAttempt:
+    def test(self, scope: Scope, subscription_id: str, *, by: Subject) -> DeliveryAttempt:
         """Try the receiver and wait for its answer. Raises NotFound, LimitExceeded."""
-        own = self._own(entry, subscription_id, by)
+        own = self._own(scope, subscription_id, by)
         if not self._tests.acquire(blocking=False):
             raise LimitExceeded(
                 "too many receivers are being tested",
@@ -143,19 +147,19 @@ class SubscriptionVerbs:
         finally:
             self._tests.release()
 
-    def deliveries(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> Sequence[Delivery]:
+    def deliveries(self, scope: Scope, subscription_id: str, *, by: Subject) -> Sequence[Delivery]:
         """Its newest deliveries, newest first. Raises NotFound."""
-        return self._own(entry, subscription_id, by).deliveries(limit=self.settings.page_rows_max)
+        return self._own(scope, subscription_id, by).deliveries(limit=self.settings.page_rows_max)
 
-    def delivery(self, entry: CatalogEntry, subscription_id: str, delivery_id: str, *, by: Subject) -> Delivery:
+    def delivery(self, scope: Scope, subscription_id: str, delivery_id: str, *, by: Subject) -> Delivery:
         """One delivery. Raises NotFound."""
-        return self._own(entry, subscription_id, by).delivery(delivery_id)
+        return self._own(scope, subscription_id, by).delivery(delivery_id)
 
     def attempts(
-        self, entry: CatalogEntry, subscription_id: str, delivery_id: str, *, by: Subject
+        self, scope: Scope, subscription_id: str, delivery_id: str, *, by: Subject
     ) -> Sequence[DeliveryAttempt]:
         """The kept attempts at one delivery, newest first. Raises NotFound."""
-        return self._own(entry, subscription_id, by).attempts(delivery_id, limit=self.settings.page_rows_max)
+        return self._own(scope, subscription_id, by).attempts(delivery_id, limit=self.settings.page_rows_max)
 
     # background work
 
@@ -184,8 +188,8 @@ class SubscriptionVerbs:
         """Remove secrets that sign no more; how many."""
         return self.ports.subscriptions.drop_old_secrets(now=self.ports.clock.now())
 
-    def _own(self, entry: CatalogEntry, subscription_id: str, by: Subject) -> OwnSubscription:
-        return OwnSubscription(entry=entry, subscription_id=subscription_id, subject=by, ports=self._delivery_ports())
+    def _own(self, scope: Scope, subscription_id: str, by: Subject) -> OwnSubscription:
+        return OwnSubscription(scope=scope, subscription_id=subscription_id, subject=by, ports=self._delivery_ports())
 
     def _delivery_ports(self) -> DeliveryPorts:
         return DeliveryPorts(

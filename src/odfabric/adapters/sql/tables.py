@@ -33,6 +33,7 @@ from odfabric.adapters.sql.column_types import (
     AccountIdText,
     DatasetIdsText,
     DatasetIdText,
+    EventTypesText,
     HashText,
     InstantNanos,
     InstantText,
@@ -42,7 +43,7 @@ from odfabric.adapters.sql.column_types import (
     folded_text,
 )
 
-SCHEMA_REVISION = "0010"
+SCHEMA_REVISION = "0012"
 """The newest migration that this code needs."""
 
 NAME_CHARACTERS_MAX = 100
@@ -65,9 +66,9 @@ def _consumer_text() -> String:
     return String(CONSUMER_CHARACTERS_MAX).with_variant(String(NAME_CHARACTERS_MAX), "sqlite")
 
 
-def _of_dataset(*, primary_key: bool = False, unique: bool | None = None) -> Column[object]:
+def _of_dataset(*, primary_key: bool = False, unique: bool | None = None, nullable: bool = False) -> Column[object]:
     reference = ForeignKey("datasets.id", ondelete="CASCADE")
-    return Column("dataset_id", DatasetIdText, reference, primary_key=primary_key, unique=unique, nullable=False)
+    return Column("dataset_id", DatasetIdText, reference, primary_key=primary_key, unique=unique, nullable=nullable)
 
 
 def _of_account(*, nullable: bool = False) -> Column[object]:
@@ -202,6 +203,7 @@ outbox = Table(
     Column("new_head", HashText),
     Column("occurred_at", InstantText, nullable=False),
     Column("done_at", InstantNanos),
+    Column("event", Text),
     sqlite_autoincrement=True,
 )
 _NOT_DONE = text("done_at IS NULL")
@@ -212,12 +214,13 @@ subscriptions = Table(
     metadata,
     Column("position", RowNumber, primary_key=True, autoincrement=True),
     Column("id", String(ID_CHARACTERS_MAX), nullable=False, unique=True),
-    _of_dataset(),
+    # None for those of a whole account, which is `scope_account`, and of the node.
+    _of_dataset(nullable=True),
     Column("account", String(NAME_CHARACTERS_MAX), nullable=False),
     Column("url", Text, nullable=False),
     Column("secret", LargeBinary, nullable=False),
     Column("created_at", InstantText, nullable=False),
-    Column("created_at_head", HashText, nullable=False),
+    Column("created_at_head", HashText),
     Column("after_message", BigInteger, nullable=False),
     Column("last_sequence", BigInteger, nullable=False),
     Column("state", String(16), nullable=False, server_default="active"),
@@ -229,6 +232,8 @@ subscriptions = Table(
     Column("slow", Boolean, nullable=False, server_default=false()),
     Column("proven", Boolean, nullable=False, server_default=false()),
     Column("format", String(16), nullable=False, server_default="cloudevents"),
+    Column("scope_account", AccountIdText),
+    Column("events", EventTypesText, nullable=False, server_default=" dataset.head-moved "),
     Index(None, "dataset_id", "position"),
     sqlite_autoincrement=True,
 )
@@ -252,6 +257,7 @@ deliveries = Table(
     Column("last_status_code", Integer),
     Column("last_error", Text),
     Column("updated_at", InstantNanos, nullable=False),
+    Column("event", Text),
     UniqueConstraint("subscription_id", "sequence"),
     Index(None, "subscription_id", "status", "sequence"),
 )
