@@ -49,6 +49,7 @@ from odfabric_api.routes import (
     system,
     tokens,
     transfer,
+    wide_subscriptions,
 )
 from odfabric_api.shared_reads import SharedReads
 from odfabric_api.web.assets import Assets
@@ -63,7 +64,7 @@ ROUTERS = (
         module.router
         for module in (
             *(system, platform, sign_in, oidc, accounts, saved_queries, tokens, admin, datasets, jobs, flows, query),
-            *(data, state, transfer, subscriptions, cursors, changes, collaborators),
+            *(data, state, transfer, subscriptions, cursors, changes, collaborators, wide_subscriptions),
         )
     ),
     # `-` is no name of an account or a dataset, so pages and names never meet.

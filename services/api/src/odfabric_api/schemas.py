@@ -292,7 +292,10 @@ class SubscriptionListed(Answer):
     id: str
     url: str
     created_at: str
-    created_at_head: str = Field(description=HASH)
+    created_at_head: str | None = Field(
+        description="Head of its dataset at that time; null unless it is of one dataset"
+    )
+    events: list[str] = Field(description="Types of events that it receives")
     format: Literal["cloudevents", "kamu"]
     state: Literal["active", "paused", "disabled"]
     state_reason: str | None = Field(description="Why the node has disabled it")
@@ -307,7 +310,7 @@ class SubscriptionMade(SubscriptionListed):
 
 
 class SubscriptionList(Answer):
-    """All subscriptions of a dataset."""
+    """All subscriptions of a dataset, an account or the node."""
 
     subscriptions: list[SubscriptionListed]
 
@@ -317,6 +320,8 @@ class DeliveryView(Answer):
 
     id: str
     sequence: int
+    type: str = Field(description="Type of the event, without `dev.odfabric.`")
+    dataset_id: str
     old_head: str | None
     new_head: str | None
     occurred_at: str

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from odfabric_api.asyncapi import document
 from odfabric_api.auth import Admin, node_of
 from odfabric_api.health import health_report
 from odfabric_api.schemas import Health, NodeInfo, answers
@@ -58,6 +59,12 @@ async def info() -> Response:
     return JSONResponse({"isMultiTenant": True})
 
 
+@router.get("/asyncapi.json", include_in_schema=False)
+def asyncapi() -> Response:
+    """The AsyncAPI document of webhooks."""
+    return JSONResponse(document())
+
+
 @router.get("/docs", include_in_schema=False)
 def docs(request: Request) -> Response:
     """All routes on one page, made from the OpenAPI document; no script, nothing from elsewhere."""
@@ -69,7 +76,8 @@ def docs(request: Request) -> Response:
     page = (
         "<!doctype html><html lang=en><meta charset=utf-8><title>odfabric API</title>"
         f"<style>{_STYLE}</style>"
-        "<h1>odfabric API</h1><p>Machine readable: <a href=/openapi.json>/openapi.json</a></p>"
+        "<h1>odfabric API</h1><p>Machine readable: <a href=/openapi.json>/openapi.json</a>, webhooks "
+        "<a href=/asyncapi.json>/asyncapi.json</a></p>"
         f"<table>{''.join(rows)}</table></html>"
     )
     return HTMLResponse(page, headers=PAGE_HEADERS)
