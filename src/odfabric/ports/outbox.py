@@ -22,7 +22,7 @@ class Outbox(Protocol):
     def fan_out(self, message_id: int, *, now: Instant, derived: Sequence[Event] = ()) -> int:
         """In one transaction: make the deliveries of what a message reports, mark it done, and return how many deliveries were made.
 
-        A head move is reported first, then the events `derived` from its blocks. Each makes one delivery per subscription that is older
+        A head move is reported first, then the events `derived` from its blocks, which have its time. Each makes one delivery per subscription that is older
         than the message, receives its type, and is of the dataset, of the account that owns it, or of the node. A message that is done
         already, or unknown, makes none, nor does a removal. The delivery's id is `model.subscription.delivery_id`, or `event_delivery_id`;
         its sequence the next of the subscription; it is due at `now`.

@@ -53,6 +53,7 @@ class SqlOutbox:
             if connection.execute(older.limit(1)).one_or_none() is not None:
                 raise Determinate("an older move of this head has not been told yet")
             pending = PendingMessage(message_id, message)
+            _hold(connection, pending)
             made = sum(_deliver(connection, pending, event, now) for event in _events(message, derived))
             connection.execute(update(outbox).where(outbox.c.id == message_id).values(done_at=now))
             return made
@@ -108,6 +109,13 @@ def _follows(message_id: int, message: OutboxMessage) -> ColumnElement[bool]:
     of_account = or_(known.scope_account.is_(None), known.scope_account == owner.scalar_subquery())
     in_scope = or_(known.dataset_id == message.dataset_id, and_(known.dataset_id.is_(None), of_account))
     return and_(in_scope, known.after_message < message_id)
+
+
+def _hold(connection: Connection, pending: PendingMessage) -> None:
+    """Lock the subscriptions in one order: messages of two datasets may be fanned out at once to the same ones. SQLite has one writer."""
+    if connection.dialect.name != "sqlite":
+        held = select(subscriptions.c.id).where(_follows(pending.id, pending.message))
+        connection.execute(held.order_by(subscriptions.c.position).with_for_update()).all()
 
 
 def _deliver(connection: Connection, pending: PendingMessage, event: Event | None, now: Instant) -> int:

@@ -24,6 +24,7 @@ from odfabric.model.subscription import (
     SubscriptionState,
     delivery_id,
 )
+from odfabric.testing.conformance.events import SECRET, EventsContract, fan_out_all, subscription_of
 from odfabric.testing.conformance.examples import (
     NOW,
     GrowingChain,
@@ -35,20 +36,7 @@ from odfabric.testing.conformance.examples import (
 from odfabric.testing.conformance.together import THREADS, outcomes_of_threads
 
 LEASE_MS = 1000
-SECRET, OTHER_SECRET, THIRD_SECRET = bytes(range(224, 256)), bytes(range(32)), bytes(range(32, 64))
-
-
-def subscription_of(chain: GrowingChain, name: str = "s1") -> Subscription:
-    """A subscription from the present head on, not stored yet."""
-    assert chain.head is not None
-    return Subscription(
-        id=name,
-        dataset_id=chain.id,
-        account="local",
-        url="https://receiver.example/hook?a=1",
-        created_at=NOW,
-        created_at_head=chain.head,
-    )
+OTHER_SECRET, THIRD_SECRET = bytes(range(32)), bytes(range(32, 64))
 
 
 def subscribe(storage: StoragePorts, chain: GrowingChain, name: str = "s1") -> Subscription:
@@ -73,17 +61,12 @@ def attempt_of(number: int, *, duration_ms: int = 120) -> DeliveryAttempt:
     )
 
 
-def fan_out_all(storage: StoragePorts) -> int:
-    """Fan out all that is pending; returns how many deliveries that made."""
-    return sum(storage.outbox.fan_out(pending.id, now=NOW) for pending in storage.outbox.pending(limit=1000))
-
-
 def lease(storage: StoragePorts, *, now: Instant = NOW, limit: int = 100, worker: str = "w") -> list[Delivery]:
     """Deliveries that are due."""
     return list(storage.deliveries.lease_due(worker, now=now, lease_ms=LEASE_MS, limit=limit))
 
 
-class SubscriptionsContract:
+class SubscriptionsContract(EventsContract):
     """Subscriptions and fan-out."""
 
     @pytest.fixture
