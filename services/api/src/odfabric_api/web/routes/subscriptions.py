@@ -13,6 +13,7 @@ from starlette.responses import Response
 from odfabric.errors import InvalidRequest, OdfError, Place
 from odfabric.formats.webhook_signature import parse_secret
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.event import HEAD_MOVES, WIDE_ONLY, EventType
 from odfabric.model.instant import Instant
 from odfabric.model.subscription import Delivery, DeliveryAttempt, DeliveryStatus, Subscription, SubscriptionFormat
 from odfabric.usecases.change_subscription import Replay
@@ -30,6 +31,9 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 SubscriptionId = Annotated[str, Path(max_length=100)]
 DeliveryId = Annotated[str, Path(max_length=100)]
 
+_OFFERED = tuple(each.value for each in EventType if each not in WIDE_ONLY)
+"""Types that a form offers, each as a field of its own name."""
+
 
 @router.get("/{account}/{dataset}/-/subscriptions")
 def get_subscriptions(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
@@ -41,12 +45,13 @@ def get_subscriptions(request: Request, entry: FollowableDataset, caller: Caller
 async def post_subscription(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Make one. The answer shows its secret, and nothing else ever does."""
     node = node_of(request)
-    form = await read_form(request, frozenset({"url", "secret", "format"}))
+    form = await read_form(request, frozenset({"url", "secret", "format", *_OFFERED}))
 
     def act() -> Response:
         secret = parse_secret(form["secret"]) if form.get("secret") else None
         url, format = form.get("url", "").strip(), _format(form.get("format", ""))
-        made = node.webhooks.subscribe(entry, by=caller, url=url, secret=secret, format=format)
+        events = frozenset(EventType(name) for name in _OFFERED if name in form) or None
+        made = node.webhooks.subscribe(entry, by=caller, url=url, secret=secret, format=format, events=events)
         return _listed(request, entry, caller, {}, made=made)
 
     return await submitted(
@@ -256,6 +261,8 @@ def _listed(
         "subscriptions": [_state(each, node.deliveries(entry, each.id, by=caller)) for each in subscriptions],
         "url": form.get("url", ""),
         "format": form.get("format", ""),
+        "offered": _OFFERED,
+        "chosen": [name for name in _OFFERED if name in form] or [each.value for each in HEAD_MOVES],
         "problems": places_of(error),
         "made": made.subscription if made else None,
         "secret": made.secret_text if made else None,
