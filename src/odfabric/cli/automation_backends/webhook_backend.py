@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 from odfabric.cli.cursor_backends import PathOf, Send
 
@@ -19,9 +21,16 @@ class NodeWebhooks:
         found: list[dict[str, Any]] = self._send("GET", self._all(ref)).json()["subscriptions"]
         return found
 
-    def add(self, ref: str, url: str, *, form: str, secret: str | None) -> dict[str, Any]:
+    def add(
+        self, ref: str, url: str, *, form: str, secret: str | None, events: Sequence[str] | None = None
+    ) -> dict[str, Any]:
         """The subscription with its secret."""
-        return self._object("POST", self._all(ref), json={"url": url, "format": form, "secret": secret})
+        wishes: dict[str, object] = {"url": url, "secret": secret}
+        if not ref.startswith("@") or form != "cloudevents":
+            wishes["format"] = form
+        if events is not None:
+            wishes["events"] = list(events)
+        return self._object("POST", self._all(ref), json=wishes)
 
     def deliveries(self, ref: str, subscription: str) -> list[dict[str, Any]]:
         """The delivery log, newest first."""
@@ -54,6 +63,10 @@ class NodeWebhooks:
         return {"id": subscription}
 
     def _all(self, ref: str) -> str:
+        if ref == "@":
+            return "/subscriptions"
+        if ref.startswith("@"):
+            return f"/{quote(ref[1:], safe='')}/subscriptions"
         return f"{self._path_of(ref)}/subscriptions"
 
     def _object(self, method: str, path: str, **arguments: object) -> dict[str, Any]:
