@@ -16,7 +16,6 @@ from odfabric.formats.event_catalogue import CATALOGUE, control_schemas, event_s
 from odfabric.model.account import DatasetRole, Visibility
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.event import ALL_EVENTS, EventType
-from odfabric.model.flow import Every, FlowKind, FlowRule, RetryPolicy
 from odfabric.model.job import Job
 from odfabric.model.metadata import SetInfo
 from odfabric.model.subscription import SubscriptionFormat
@@ -146,15 +145,13 @@ def test_who_reads_a_dataset_does_not_receive_who_else_may(people: People) -> No
     assert types(delivered(people, subscription))[1:] == ["subscription.withheld", "dataset.head-moved"]
 
 
-def test_failures_of_flows_and_verifications(people: People) -> None:
+def test_a_verification_that_finds_problems_is_an_event(people: People) -> None:
     node, ann = people.memory.node, people.subject("ann")
     entry = people.add("ann")
     push(people, entry, 1)
     wanted = ALL_EVENTS - {EventType.HEAD_MOVED}
     subscription = follow(people, people.account("ann"), ann, wanted)
     people.memory.objects.replace_ref(head_key(entry.id), "nonsense", expected=str(node.head(entry).hash))
-    rule = FlowRule(trigger=Every(60), retry=RetryPolicy(attempts_max=0), failures_max=1)
-    node.flows.set(entry, FlowKind.VERIFY, rule, by=ann)
     people.memory.finish(node.enqueue_verify(entry, VerifyOptions(), by=ann))
     events = delivered(people, subscription)
     assert types(events) == ["verification.failed"]
