@@ -367,16 +367,19 @@ class Settings(BaseSettings):
     # jobs
     lease_s: float = Field(30.0, description="How long a worker holds a job without a sign of life")
     job_poll_s: float = Field(
-        2.0, description="Longest pause between looks at an empty job table: what a lost signal costs"
-    )
-    job_fallback_s: float = Field(
-        2.0, description="The same where Redis wakes workers: what a lost signal costs at most"
+        5.0, description="Longest pause between looks at an empty job table, with Redis too: what a lost signal costs"
     )
     worker_metrics_port: int | None = Field(
         None,
         description="Port of 127.0.0.1 on which a worker tells its metrics; the api tells its own at /system/metrics",
     )
-    job_threads: int = Field(2, ge=1, description="Jobs that one worker does at once")
+    worker_lane: Literal["all", "heavy", "light"] = Field(
+        "all",
+        description="What a worker does: `heavy` jobs that ask the engine, `light` work that does not (relays, webhooks, schedules, the audit, "
+        "indexes), or all",
+    )
+    job_threads: int = Field(2, ge=1, description="Heavy jobs that one worker does at once")
+    light_job_threads: int = Field(1, ge=1, description="Light jobs that one worker does at once")
     job_attempts_max: int = Field(8, description="Attempts at a job that fails for outside reasons")
     job_retry_s: float = Field(0.5, description="First pause before another attempt; doubles")
     job_retry_s_max: float = Field(60.0, description="Longest pause before another attempt")
@@ -425,6 +428,9 @@ class Settings(BaseSettings):
     webhook_timeout_s: float = Field(20.0, description="Longest wait for a webhook's answer")
     webhook_secret_overlap_s: float = Field(
         86_400.0, ge=0, description="How long the old secret of a webhook signs too after a rotation that does not say"
+    )
+    signing_keys_kept_days: float = Field(
+        30.0, gt=0, description="Days for which the public half of a retired signing key stays in the key set"
     )
     subscription_failing_days_max: float = Field(
         3.0,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import html
+import io
 import json
+import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import httpx
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support.node_process import ODF, clean_environment, node_process
@@ -16,13 +21,14 @@ from tests.support.waiting import wait_until
 DEMO_S_MAX = 600
 """About a minute and a half on two idle cores; the rest is for a machine that does other things too."""
 FLIGHTS = 336_776
+SNIPPET = re.compile(r"<details><summary>([^<]*)</summary><pre><code>(.*?)</code></pre>", re.DOTALL)
 
 
 @pytest.mark.timeout(DEMO_S_MAX + 20)
 def test_demo_shows_everything_and_leaves_nothing_running(tmp_path: Path) -> None:
     keep = tmp_path / "kept"
     process = subprocess.Popen(
-        [str(ODF), "-o", "json", "demo", "--keep", str(keep)],
+        [str(ODF), "-o", "json", "demo", "--keep", "--folder", str(keep)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -65,3 +71,20 @@ def assert_seen_in_the_console(workspace: Path) -> None:
             assert f'href="/local/{name}"' in first.text
         assert "/local/flights.daily" in browser.get("/local/flights.hourly/-/lineage").text
         assert "correct from" in browser.get("/local/planes/-/rows").text
+        overview = browser.get("/local/planes").text
+        assert_snippets_run(overview, token=node.token)
+        asked = {"query": "SELECT * FROM `local/planes`", "export": "parquet"}
+        exported = browser.post("/-/sql", data=asked, headers={"origin": node.url, "sec-fetch-site": "same-origin"})
+        assert pq.read_table(io.BytesIO(exported.content)).num_rows == 3_427
+
+
+def assert_snippets_run(overview: str, *, token: str) -> None:
+    """The page's code in Python runs as it is written, for whoever has put a token in its place."""
+    code = {name: html.unescape(text) for name, text in SNIPPET.findall(overview)}
+    namespace: dict[str, Any] = {"token": token}
+    exec(code["Python"], namespace)
+    assert len(namespace["rows"]) == 1_000
+    frames = {part.splitlines()[0]: part for part in code["pandas, Polars, DuckDB, Spark"].split("\n\n")}
+    exec(next(part for line, part in frames.items() if line.startswith("#")), namespace)
+    exec(frames["import duckdb"].replace("duckdb.sql(", "counted = duckdb.sql(", 1), namespace)
+    assert namespace["counted"].fetchall() == [(1_000,)]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import func, insert, select
 
 from odfabric.adapters.local_fs.key_file import KeyFileSealing
 from odfabric.adapters.memory.clock import SeededEntropy
@@ -16,8 +17,11 @@ from odfabric.adapters.sql.commit_intents import SqlCommitIntents
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.deliveries import SqlSubscriptions
 from odfabric.adapters.sql.sealed_columns import sealed_stores
+from odfabric.adapters.sql.signing_keys import SqlSigningKeys
+from odfabric.adapters.sql.tables import signing_keys
 from odfabric.adapters.system.clock import SystemEntropy
 from odfabric.model.commit import CommitIntent, OutboxMessage
+from odfabric.model.signing_key import SigningKey
 from odfabric.ports.sealing import SealedStore, webhook_secret_context
 from odfabric.testing.conformance.events import subscription_of
 from odfabric.testing.conformance.examples import NOW, GrowingChain, entry_of, hash_of, new_chain
@@ -191,6 +195,33 @@ class IntentKeys(OnDatabase, SealedStoreContract):
         assert list(intents.all()) == []
 
 
+class SigningKeysColumn(OnDatabase, SealedStoreContract):
+    @pytest.fixture
+    def store(self, database: Database) -> SealedStore:
+        return sealed_stores(database)[4]
+
+    @pytest.fixture
+    def put(self, database: Database) -> Callable[[bytes], str]:
+        # A node has one key that signs; after a race on PostgreSQL it has two.
+        def put(data: bytes) -> str:
+            with database.write() as connection:
+                name = f"key {255 - data[1]}-{connection.execute(select(func.count()).select_from(signing_keys)).scalar_one()}"
+                values = {"id": name, "public_key": b"", "private_key": data, "made_at": NOW}
+                connection.execute(insert(signing_keys).values(values))
+            return name
+
+        return put
+
+    def test_a_retired_key_has_nothing_to_seal(self, store: SealedStore, database: Database) -> None:
+        keys = SqlSigningKeys(database)
+        for number in (1, 2):
+            keys.add(SigningKey(id=f"k{number}", public=b"", made_at=NOW), private=b"private")
+        assert [row.key for row in store.rows(unlike=b"none", after=None, limit=10)] == ["k2"]
+
+
+class TestSqliteSigningKeys(SigningKeysColumn): ...
+
+
 class TestSqliteDatasetKeys(DatasetKeysColumn): ...
 
 
@@ -216,6 +247,9 @@ class TestPostgresOldWebhookSecrets(OnPostgres, OldWebhookSecretsColumn): ...
 
 
 class TestPostgresWebhookSecrets(OnPostgres, WebhookSecretsColumn): ...
+
+
+class TestPostgresSigningKeys(OnPostgres, SigningKeysColumn): ...
 
 
 class TestPostgresIntentKeys(OnPostgres, IntentKeys): ...

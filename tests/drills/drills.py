@@ -279,7 +279,17 @@ OF_PEOPLE = ("account.", "relation.", "token.", "invitation.", "device.", "audit
 OF_KEYS = ("node_key.", "sealed.")
 OF_DESK = ("chain.rename", "saved_query.")
 OF_FLOWS = ("flow.delete", "flow.drop_run", "flow.forget", "role.")
-ELSEWHERE = ("chain.adopt", "removed.forget", "cursor.", "index.", *OF_DESK, *OF_FLOWS, *OF_PEOPLE, *OF_KEYS)
+ELSEWHERE = (
+    "chain.adopt",
+    "signing_key.add",
+    "removed.forget",
+    "cursor.",
+    "index.",
+    *OF_DESK,
+    *OF_FLOWS,
+    *OF_PEOPLE,
+    *OF_KEYS,
+)
 """Calls that a day of pushes has not; other drills have them."""
 WHERE_SHARED = ("intent.", "object.name.put")
 WHERE_OWN = ("object.ref.delete",)
@@ -301,6 +311,8 @@ def drills_of(*, shared: bool) -> list[Drill]:
     moves = {point: 5 if "move" in point else 1 for point in points if point.startswith("cursor.")}
     return [
         *(Drill("pushes", armed, pushes) for armed in twice if not armed.startswith(ELSEWHERE)),
+        # The first webhook makes the only key.
+        *(Drill("pushes", armed, pushes) for armed in points if armed.startswith("signing_key.add")),
         *(Drill("pulls", armed, pulls) for armed in twice if armed.startswith(PULLED_BY)),
         # Three datasets, and what lies beyond the head of one of them.
         *(

@@ -311,6 +311,7 @@ def test_a_new_key_seals_everything_and_running_processes_go_on(on_either: Setti
             "webhook secrets": 1,
             "old webhook secrets": 1,
             "dataset keys of commits under way": 0,
+            "signing keys": 1,
         }
         assert done.keys_dropped == 1
         checked(on_either)

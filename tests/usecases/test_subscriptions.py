@@ -345,11 +345,17 @@ def test_a_receiver_of_the_reference_gets_its_form(followed: Followed) -> None:
         body=event.body,
     )
     expected = reference_webhook.headers(message, key=made.secret_text.encode())
-    assert expected.items() <= event.headers.items()
+    # The signature of the node comes behind.
+    for name in ("signature", "signature-input"):
+        assert event.headers[name].startswith(f"{expected[name]}, odfabric=")
+        assert expected[name].startswith("sig1=")
+    others = {name: value for name, value in expected.items() if not name.startswith("signature")}
+    assert others.items() <= event.headers.items()
     assert signed_by(event.headers, event.body, made.secret), "Standard Webhooks beside it"
     (delivery,) = followed.node.deliveries(followed.entry, made.subscription.id)
     (attempt,) = followed.node.webhooks.attempts(followed.entry, made.subscription.id, delivery.id, by=followed.by)
     assert expected["signature"] not in str(attempt)
+    assert attempt.request_headers["signature"] == "sig1=..., odfabric=..."
 
 
 def with_settings(followed: Followed, **settings: float) -> Node:

@@ -108,7 +108,14 @@ class WebhookBackend(Protocol):
         """The subscriptions of a dataset that one may see."""
 
     def add(
-        self, ref: str, url: str, *, form: str, secret: str | None, events: Sequence[str] | None = None
+        self,
+        ref: str,
+        url: str,
+        *,
+        form: str,
+        secret: str | None,
+        only_with_data: bool = False,
+        events: Sequence[str] | None = None,
     ) -> dict[str, Any]:
         """The subscription with its secret; without `events` it receives the default types."""
 

@@ -1,4 +1,4 @@
-"""`odf system rotate-key`: give the node a new key for its secrets at rest."""
+"""`odf system rotate-key` and `rotate-signing-key`: give the node new keys for its secrets at rest and for its signatures."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ REFUSED = 1
 def register(app: typer.Typer) -> None:
     """Add the verb to `odf system`."""
     app.command("rotate-key")(rotate_key)
+    app.command("rotate-signing-key")(rotate_signing_key)
 
 
 def rotate_key(context: typer.Context) -> None:
@@ -45,3 +46,20 @@ def rotate_key(context: typer.Context) -> None:
             output.result(None, f"{one.store}, {one.key}: {one.problem}")
     if done.unopened:
         raise typer.Exit(REFUSED)
+
+
+def rotate_signing_key(context: typer.Context) -> None:
+    """Sign webhooks with a new key from now on.
+
+    The node may run meanwhile. The old public key stays in the key set for a while (`signing_keys_kept_days`), its private half is erased.
+    """
+    from odfabric.wiring import is_workspace, open_node
+
+    given = context_of(context)
+    output = given.output
+    settings = settings_on_stores(given)
+    if not is_workspace(settings):
+        raise NotFound("workspace", str(settings.workspace), hint="name it with --workspace")
+    with open_node(settings) as node:
+        key = node.webhooks.signature.renew()
+    output.result({"ok": True, "keyId": key.id, "madeAt": str(key.made_at)}, f"signing key: {key.id}")

@@ -16,6 +16,9 @@ from odfabric.errors import InvalidRequest, Place
 if TYPE_CHECKING:
     from odfabric.wiring import Node
 
+DEMO_FOLDER = "odf-demo"
+"""Where a demo is kept unless another folder is named."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the verbs to the command."""
@@ -95,9 +98,10 @@ def up(
 
 def demo(
     context: typer.Context,
-    keep: str = typer.Option(
-        "", help="Folder in which to keep the demo's workspaces; at a terminal its node serves on for you to look at"
+    keep: bool = typer.Option(
+        False, "--keep", help="Keep the demo's workspaces; at a terminal its node serves on for you to look at"
     ),
+    folder: str = typer.Option(DEMO_FOLDER, help="Where --keep keeps them: a folder of its own"),
     polled: str = typer.Option("", help="With --node: the folder from which that node may poll"),
 ) -> None:
     """Show everything on real data, in a few minutes.
@@ -110,15 +114,21 @@ def demo(
     given = context_of(context)
     node = None
     if given.node is not None:
-        folder = _folder(Path(polled).absolute(), option="--polled") if polled else None
-        if folder is None or given.token is None:
+        polled_folder = _folder(Path(polled).absolute(), option="--polled") if polled else None
+        if polled_folder is None or given.token is None:
             raise InvalidRequest(
                 "a demo on a node needs its token and the folder that it polls", hint="--token, --polled"
             )
-        node = DemoNode(url=given.node.rstrip("/"), token=given.token, polled=folder)
+        node = DemoNode(url=given.node.rstrip("/"), token=given.token, polled=polled_folder)
+    kept = Path(folder).absolute() if keep else None
+    if kept is not None and kept.is_dir() and any(kept.iterdir()):
+        raise InvalidRequest(
+            f"{kept} has files already",
+            hint=f"another --folder; a demo that was kept there is shown by `ODF_WORKSPACE={folder}/first ./odf up --open`",
+        )
     # Nobody would end a node that serves on for a program.
     console = console_link if sys.stdout.isatty() and not given.output.as_json else None
-    raise typer.Exit(run_demo(given.output, keep=Path(keep).absolute() if keep else None, node=node, console=console))
+    raise typer.Exit(run_demo(given.output, keep=kept, node=node, console=console))
 
 
 def first_admin_link(node: Node, url: str) -> str | None:

@@ -24,6 +24,13 @@ class JobStatus(Enum):
         return self in (JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED)
 
 
+class Lane(Enum):
+    """Which jobs a thread of a worker takes: those that keep the engine busy, or those that do not and should not wait behind them."""
+
+    HEAVY = "heavy"
+    LIGHT = "light"
+
+
 class JobKind(Enum):
     """What a job does; the request's shape depends on it (`usecases.run_job`)."""
 
@@ -33,6 +40,11 @@ class JobKind(Enum):
     INDEX = "index"
     JUDGE = "judge"
     TRY = "try"
+
+    @property
+    def lane(self) -> Lane:
+        """Files are judged and indexes built without the engine."""
+        return Lane.LIGHT if self in (JobKind.INDEX, JobKind.JUDGE) else Lane.HEAVY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,7 @@ class Subscription:
     format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT
     scope_account: AccountId | None = None
     events: frozenset[EventType] = HEAD_MOVES
+    only_with_data: bool = False
 
     @property
     def receiver(self) -> str:

@@ -50,6 +50,9 @@ class WebhookSender(Protocol):
     def check(self, url: str) -> None:
         """Refuse a receiver's URL that no attempt could reach, asking no network. Raises InvalidRequest, AccessDenied."""
 
+    def target_uri(self, url: str) -> str:
+        """The URL as the request names it, which a receiver sees too: RFC 9421, `@target-uri`. Raises InvalidRequest."""
+
     def post(self, url: str, *, headers: Mapping[str, str], body: bytes) -> WebhookResponse:
         """One attempt. Any HTTP status is a response; raises Determinate or Indeterminate if there was none."""
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from odfabric.model.event import Event
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
-from odfabric.model.job import Job, Lease, NewJob
+from odfabric.model.job import Job, Lane, Lease, NewJob
 
 
 class Jobs(Protocol):
@@ -41,8 +41,8 @@ class Jobs(Protocol):
     def pushes_waiting(self, *, dataset: DatasetId | None = None, account: str | None = None, limit: int) -> int:
         """How many pushes are not finished, of a dataset or an account or all; counted up to `limit`."""
 
-    def lease(self, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
-        """Take the oldest job that is ready, or None.
+    def lease(self, worker: str, *, now: Instant, lease_ms: int, lane: Lane | None = None) -> Lease | None:
+        """Take the oldest job that is ready, of `lane` alone if one is given, or None.
 
         Ready is a job that runs with an expired lease, and a job that is queued and due and has no older unfinished job of the
         same dataset: jobs of a dataset run one after the other in the order of their queueing, also while one of them waits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from odfabric.model.commit import PendingMessage
@@ -19,12 +19,19 @@ class Outbox(Protocol):
     def wanted(self, pending: PendingMessage) -> frozenset[EventType]:
         """Types that subscriptions receive of what this message reports."""
 
-    def fan_out(self, message_id: int, *, now: Instant, derived: Sequence[Event] = ()) -> int:
+    def fan_out(
+        self, message_id: int, *, now: Instant, derived: Sequence[Event] = (), skipped: Collection[str] = ()
+    ) -> int:
         """In one transaction: make the deliveries of what a message reports, mark it done, and return how many deliveries were made.
 
-        A head move is reported first, then the events `derived` from its blocks, which have its time. Each makes one delivery per subscription that is older
-        than the message, receives its type, and is of the dataset, of the account that owns it, or of the node. A message that is done
-        already, or unknown, makes none, nor does a removal. The delivery's id is `model.subscription.delivery_id`, or `event_delivery_id`;
-        its sequence the next of the subscription; it is due at `now`.
+        A head move is reported first, then the events `derived` from its blocks, which have its time. Each makes one delivery per
+        subscription that is older than the message, receives its type, and is of the dataset, of the account that owns it, or of the node. A
+        message that is done already, or unknown, makes none, nor does a removal. The delivery's id is `model.subscription.delivery_id`, or
+        `event_delivery_id`; its sequence the next of the subscription; it is due at `now`.
+
+        Subscriptions of `skipped` get no delivery of the head move, and use no number for it. Where a subscription skips moves
+        (`only_with_data`), the `old_head` of a delivered move is the `new_head` of its last one, or the head from which it began, so the
+        interval covers what was skipped.
+
         Raises Determinate if an older message of the dataset is not done: subscribers see events of a dataset in order.
         """

@@ -121,6 +121,11 @@ def webhook_secret_context(subscription_id: str) -> bytes:
     return b"subscription:" + subscription_id.encode()
 
 
+def signing_key_context(key_id: str) -> bytes:
+    """The context of the private half of a signing key."""
+    return b"signing-key:" + key_id.encode()
+
+
 def is_plain_webhook_secret(data: bytes) -> bool:
     """Whether these stored bytes are a webhook secret in the clear.
 

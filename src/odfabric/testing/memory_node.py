@@ -28,6 +28,7 @@ from odfabric.adapters.memory.polling_files import MemoryPollingFiles
 from odfabric.adapters.memory.rate_limits import MemoryRateLimits
 from odfabric.adapters.memory.removed_datasets import MemoryRemovedDatasets
 from odfabric.adapters.memory.saved_queries import MemorySavedQueries
+from odfabric.adapters.memory.signing_keys import MemorySigningKeys
 from odfabric.adapters.memory.state_index import MemoryStateIndex
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.adapters.memory.usage import MemoryUsage
@@ -110,6 +111,7 @@ class MemoryNode:
             cursors=MemoryCursors(),
             subscriptions=MemorySubscriptions(self.store),
             deliveries=MemoryDeliveries(self.store),
+            signing_keys=MemorySigningKeys(self.store),
             state_index=self.state_index,
             engine=self.engine,
             exchange=exchange,
@@ -164,6 +166,7 @@ class MemoryNode:
             cursors=cursors or MemoryCursors(),
             subscriptions=MemorySubscriptions(store),
             deliveries=MemoryDeliveries(store),
+            signing_keys=MemorySigningKeys(store),
         )
         self.settings = self.settings.model_copy(update=settings)
         self.restart(interceptor)

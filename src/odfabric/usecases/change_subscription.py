@@ -136,6 +136,7 @@ class OwnSubscription:
             event_type=TESTED,
             number=1,
             subscriptions=ports.subscriptions,
+            signature=ports.signature,
             sender=ports.sender,
             clock=ports.clock,
         )

@@ -35,6 +35,7 @@ from odfabric.ports.subscriptions import Deliveries, Subscriptions
 from odfabric.usecases.access import Access
 from odfabric.usecases.event_body import delivery_body, event_body
 from odfabric.usecases.head_move import HeadMoves
+from odfabric.usecases.node_signature import NodeSignature
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.send_webhook import send_webhook
 from odfabric.usecases.subscription_scope import may_receive
@@ -54,6 +55,7 @@ class DeliveryPorts:
     moves: HeadMoves
     subscriptions: Subscriptions
     deliveries: Deliveries
+    signature: NodeSignature
     sender: WebhookSender
     clock: Clock
     entropy: Entropy
@@ -133,6 +135,7 @@ def _attempt(
         event_type=HEAD_MOVED,
         number=delivery.attempts,
         subscriptions=ports.subscriptions,
+        signature=ports.signature,
         sender=ports.sender,
         clock=ports.clock,
     )

@@ -14,6 +14,7 @@ from odfabric.ports.clock import Clock
 from odfabric.ports.outbox import Outbox
 from odfabric.usecases.chain_events import chain_events
 from odfabric.usecases.commit import Commits
+from odfabric.usecases.filter_moves import MoveFilter
 from odfabric.usecases.repository import Repository
 
 BATCH_MESSAGES = 100
@@ -24,6 +25,7 @@ def relay_outbox(
     outbox: Outbox,
     commits: Commits,
     repository: Repository,
+    filters: MoveFilter,
     clock: Clock,
     followers: Sequence[Callable[[DatasetId], object]] = (),
 ) -> int:
@@ -34,7 +36,8 @@ def relay_outbox(
         for follow in followers:
             follow(dataset)
     for entry in pending:
-        outbox.fan_out(entry.id, now=clock.now(), derived=_derived(entry, outbox, repository))
+        derived = _derived(entry, outbox, repository)
+        outbox.fan_out(entry.id, now=clock.now(), derived=derived, skipped=filters.skipped(entry.message))
     return len(pending)
 
 

@@ -1,16 +1,18 @@
 """Send one message to a receiver: sign it, post it, say how it went.
 
-Invariant: every valid secret of the subscription signs, and what is kept of an attempt has neither secret nor signature. Not here: what
-is sent when (`usecases.deliver`, `usecases.change_subscription`).
+Invariant: every valid secret of the subscription signs, and so does the key of the node; what is kept of an attempt has neither secret nor
+signature. Not here: what is sent when (`usecases.deliver`, `usecases.change_subscription`).
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 
 from odfabric.errors import AccessDenied, Corrupt, External, InvalidRequest, NotFound, OdfError
 from odfabric.formats.cloud_event import CONTENT_TYPE
+from odfabric.formats.message_signature import SIGNATURE_HEADER as NODE_SIGNATURE_HEADER
 from odfabric.formats.reference_webhook import ReferenceMessage, signing_key
 from odfabric.formats.reference_webhook import headers as reference_headers
 from odfabric.formats.webhook_signature import SIGNATURE_HEADER, sign
@@ -25,6 +27,7 @@ from odfabric.model.subscription import (
 from odfabric.ports.clock import Clock
 from odfabric.ports.egress import WebhookSender
 from odfabric.ports.subscriptions import Subscriptions
+from odfabric.usecases.node_signature import NodeSignature
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +47,7 @@ def send_webhook(
     event_type: str,
     number: int,
     subscriptions: Subscriptions,
+    signature: NodeSignature,
     sender: WebhookSender,
     clock: Clock,
 ) -> tuple[DeliveryAttempt, WebhookResponse | None]:
@@ -58,12 +62,16 @@ def send_webhook(
             raise NotFound("subscription", subscription.id)
         headers |= _own_headers(subscription, message_id, event_type, number, started, body, secrets[0])
         headers |= sign(message_id=message_id, sent_at=started, body=body, secrets=secrets)
+        target = sender.target_uri(subscription.url)
+        headers = signature.sign(headers, target_uri=target, body=body, at=started)
+    except InvalidRequest as error:
+        failure, problem = FailureKind.REFUSED, error.message
     except NotFound:
         failure, problem = FailureKind.NODE, "the subscription is gone"
     except (AccessDenied, Corrupt) as error:
         # Tried again by the schedule: the operator of the node may give it the right key file meanwhile.
         _log.error("subscription %s: %s", subscription.id, error)
-        failure, problem = FailureKind.NODE, "the node cannot open the secret of this subscription"
+        failure, problem = FailureKind.NODE, "the node cannot open the secret of this subscription, or its own key"
     else:
         try:
             response = sender.post(subscription.url, headers=headers, body=body)
@@ -122,8 +130,8 @@ def _kind(error: OdfError) -> FailureKind:
 def _shown(headers: Mapping[str, str]) -> dict[str, str]:
     """Headers as they may be shown later: of each signature only its scheme."""
     shown = dict(headers)
-    if "signature" in shown:
-        shown["signature"] = "sig1=..."
+    if NODE_SIGNATURE_HEADER in shown:
+        shown[NODE_SIGNATURE_HEADER] = re.sub(r":[^:]*:", "...", shown[NODE_SIGNATURE_HEADER])
     if SIGNATURE_HEADER in shown:
         shown[SIGNATURE_HEADER] = " ".join(f"{each.partition(',')[0]},..." for each in shown[SIGNATURE_HEADER].split())
     return shown

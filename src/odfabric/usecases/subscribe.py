@@ -57,6 +57,7 @@ def subscribe(
     url: str,
     secret: bytes | None,
     format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT,
+    only_with_data: bool = False,
     subject: Subject,
     repository: Repository,
     subscriptions: Subscriptions,
@@ -95,6 +96,7 @@ def subscribe(
             format=format,
             scope_account=account,
             events=wanted,
+            only_with_data=only_with_data,
         )
         try:
             subscriptions.create(

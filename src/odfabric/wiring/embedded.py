@@ -44,6 +44,7 @@ from odfabric.adapters.sql.relations import SqlRelations
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.saved_queries import SqlSavedQueries
 from odfabric.adapters.sql.search import SqlSearchDocuments
+from odfabric.adapters.sql.signing_keys import SqlSigningKeys
 from odfabric.adapters.sql.upgrade import check_upgraded, upgrade
 from odfabric.adapters.sql.usage import SqlUsage
 from odfabric.adapters.system.clock import SystemClock, SystemEntropy
@@ -272,6 +273,7 @@ def _ports(
         cursors=SqlCursors(stores.database),
         subscriptions=SqlSubscriptions(stores.database),
         deliveries=SqlDeliveries(stores.database),
+        signing_keys=SqlSigningKeys(stores.database),
         state_index=state_index,
         engine=engine,
         exchange=exchange,

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from odfabric.adapters.engine_process.launcher import ENGINE_CRASH_POINTS
 from odfabric.adapters.local_fs.key_file import KeyFileSealing
-from odfabric.adapters.sealed.rows import SealedIntents, SealedSubscriptions, sealed_chains
+from odfabric.adapters.sealed.rows import SealedIntents, SealedSigningKeys, SealedSubscriptions, sealed_chains
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.scrub import demand_scrub, scrub
 from odfabric.adapters.sql.sealed_columns import sealed_stores
@@ -42,7 +42,12 @@ def node_sealing(settings: Settings) -> KeyFileSealing:
 def with_sealed_secrets(ports: NodePorts, intents: CommitIntents, sealing: Sealing) -> tuple[NodePorts, CommitIntents]:
     """The ports over those of the database, with what they store sealed."""
     chains = sealed_chains(ports.chains, sealing)
-    sealed = replace(ports, chains=chains, subscriptions=SealedSubscriptions(ports.subscriptions, sealing))
+    sealed = replace(
+        ports,
+        chains=chains,
+        subscriptions=SealedSubscriptions(ports.subscriptions, sealing),
+        signing_keys=SealedSigningKeys(ports.signing_keys, sealing),
+    )
     return sealed, SealedIntents(intents, sealing)
 
 

@@ -21,7 +21,7 @@ from odfabric.model.account import Visibility
 from odfabric.model.commit import CatalogEntry, Head
 from odfabric.model.engine import EngineInfo, EngineProgress
 from odfabric.model.identity import DatasetAlias, DatasetRef
-from odfabric.model.job import Job, JobKind
+from odfabric.model.job import Job, JobKind, Lane
 from odfabric.model.manifest import DatasetSnapshot
 from odfabric.model.multihash import Multihash
 from odfabric.model.subscription import Delivery, Subscription
@@ -398,10 +398,10 @@ class Node:
             raise NotFound("job", job_id)
         return found
 
-    def lease_job(self, worker: str) -> LeasedRun | None:
-        """Take the next job that is ready."""
+    def lease_job(self, worker: str, *, lane: Lane | None = None) -> LeasedRun | None:
+        """Take the next job that is ready, of `lane` alone if one is given."""
         lease_ms = self._lease_ms()
-        lease = self.ports.jobs.lease(worker, now=self.ports.clock.now(), lease_ms=lease_ms)
+        lease = self.ports.jobs.lease(worker, now=self.ports.clock.now(), lease_ms=lease_ms, lane=lane)
         if lease is None:
             return None
         return LeasedRun(lease, jobs=self.ports.jobs, clock=self.ports.clock, lease_ms=lease_ms)
@@ -471,6 +471,7 @@ class Node:
             outbox=self.ports.outbox,
             commits=self.commits,
             repository=self.repository,
+            filters=self.webhooks.filters,
             clock=self.ports.clock,
             followers=followers,
         )
@@ -526,6 +527,7 @@ class Node:
             self.remove_leftovers()
             + self.audit.forget()
             + self.webhooks.drop_old_secrets()
+            + self.webhooks.forget_signing_keys()
             + (self._collection.step() if self._follow_heads is None else 0)
         )
 

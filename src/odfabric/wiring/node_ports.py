@@ -29,6 +29,7 @@ from odfabric.ports.roles import Roles
 from odfabric.ports.saved_queries import SavedQueries
 from odfabric.ports.search_documents import SearchDocuments
 from odfabric.ports.signals import Signals
+from odfabric.ports.signing_keys import SigningKeys
 from odfabric.ports.state_index import StateIndex
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 from odfabric.ports.usage import Usage
@@ -62,6 +63,7 @@ class NodePorts:
     cursors: Cursors
     subscriptions: Subscriptions
     deliveries: Deliveries
+    signing_keys: SigningKeys
     state_index: StateIndex
     engine: Engine
     exchange: Exchange
@@ -104,6 +106,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         cursors=interceptor.cursors(ports.cursors),
         subscriptions=interceptor.subscriptions(ports.subscriptions),
         deliveries=interceptor.deliveries(ports.deliveries),
+        signing_keys=interceptor.signing_keys(ports.signing_keys),
         state_index=interceptor.state_index(ports.state_index),
         engine=interceptor.engine(ports.engine),
         exchange=interceptor.exchange(ports.exchange),

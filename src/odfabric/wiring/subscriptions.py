@@ -26,7 +26,9 @@ from odfabric.settings import Settings
 from odfabric.usecases.access import Access
 from odfabric.usecases.change_subscription import OwnSubscription, Replay
 from odfabric.usecases.deliver import DELIVERY_LEASE_MS, DeliveryPorts, DeliveryRules, deliver
+from odfabric.usecases.filter_moves import MoveFilter
 from odfabric.usecases.head_move import HeadMoves
+from odfabric.usecases.node_signature import NodeSignature
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.subscribe import NewSubscription, seen_subscriptions, subscribe, unsubscribe
 from odfabric.usecases.subscription_scope import Scope
@@ -60,6 +62,7 @@ class SubscriptionVerbs:
         secret: bytes | None,
         format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT,
         events: frozenset[EventType] | None = None,
+        only_with_data: bool = False,
     ) -> NewSubscription:
         """Subscribe a webhook."""
         return subscribe(
@@ -67,6 +70,7 @@ class SubscriptionVerbs:
             url=url,
             secret=secret,
             format=format,
+            only_with_data=only_with_data,
             subject=by,
             repository=self.repository,
             subscriptions=self.ports.subscriptions,
@@ -161,7 +165,17 @@ class SubscriptionVerbs:
         """The kept attempts at one delivery, newest first. Raises NotFound."""
         return self._own(scope, subscription_id, by).attempts(delivery_id, limit=self.settings.page_rows_max)
 
+    @property
+    def signature(self) -> NodeSignature:
+        """The key of the node that signs all webhooks."""
+        return NodeSignature(self.ports.signing_keys, clock=self.ports.clock, entropy=self.ports.entropy)
+
     # background work
+
+    @property
+    def filters(self) -> MoveFilter:
+        """Which subscriptions a move makes no event for."""
+        return MoveFilter(self.ports.subscriptions, self._moves)
 
     def due(self, worker: str, *, limit: int, avoided: Avoided = NOTHING_AVOIDED) -> Sequence[Delivery]:
         """Lease at most `limit` deliveries to be sent now."""
@@ -198,6 +212,7 @@ class SubscriptionVerbs:
             moves=self._moves,
             subscriptions=self.ports.subscriptions,
             deliveries=self.ports.deliveries,
+            signature=self.signature,
             sender=self.ports.webhooks,
             clock=self.ports.clock,
             entropy=self.ports.entropy,

@@ -67,6 +67,8 @@ RULES: Mapping[tuple[str, str], Rule] = {
     # Everybody's: they tell nothing of anybody, or are the way in.
     ("GET", "/system/health"): PUBLIC,
     ("GET", "/info"): PUBLIC,
+    ("GET", "/.well-known/http-message-signatures-directory"): PUBLIC,
+    ("GET", "/.well-known/jwks.json"): PUBLIC,
     ("GET", "/docs"): PUBLIC,
     ("GET", "/asyncapi.json"): PUBLIC,
     ("GET", "/assets/runtime-config.json"): PUBLIC,
@@ -201,7 +203,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("HEAD", "/{account}/{dataset}/refs/{name}"): rule(READ, path={"name": "head"}),
     **{
         (method, f"{prefix}{path}"): rule(*needs, **given)
-        for prefix, needs in (("/{account}/subscriptions", (SIGNED_IN, MANAGE)), ("/subscriptions", (ADMIN,)))
+        for prefix, needs in (("/accounts/{account}/subscriptions", (SIGNED_IN, MANAGE)), ("/subscriptions", (ADMIN,)))
         for method, path, given in WIDE_SUBSCRIPTIONS
     },
     ("POST", "/{account}/{dataset}/subscriptions"): rule(

@@ -150,6 +150,10 @@ class TestWebhooks:
         made = odf.json("webhook", "add", "readings", URL)
         one = made["id"]
         assert made["secret"].startswith("whsec_")
+        assert made["onlyWithData"] is False
+        filtered = odf.json("webhook", "add", "readings", URL, "--only-with-data")
+        assert filtered["onlyWithData"] is True
+        assert odf("webhook", "remove", "readings", filtered["id"]) == f"removed {filtered['id']}\n"
         assert odf("webhook", "test", "readings", one).startswith("the receiver answered 204 after")
         assert odf("webhook", "pause", "readings", one) == f"subscription {one} is paused\n"
         assert "paused" in odf("webhook", "list", "readings")

@@ -24,6 +24,8 @@ OPERATIONS = [
 # Signing in needs no token; `validate` is asked whether one counts.
 PUBLIC = {
     "GET /assets/runtime-config.json",
+    "GET /.well-known/http-message-signatures-directory",
+    "GET /.well-known/jwks.json",
     "GET /info",
     "GET /platform/token/validate",
     "GET /system/health",

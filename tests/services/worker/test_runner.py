@@ -15,7 +15,7 @@ from odfabric.adapters.http.webhook import HttpWebhookSender
 from odfabric.errors import Determinate
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import EngineProgress, IngestRequest, IngestResult
-from odfabric.model.job import Job, JobStatus
+from odfabric.model.job import Job, JobStatus, Lane
 from odfabric.model.subscription import WebhookResponse
 from odfabric.ports.engine import ProgressListener
 from odfabric.testing.memory_node import MemoryNode
@@ -93,6 +93,25 @@ def test_a_runner_that_ends_gives_its_job_back_at_once(memory: MemoryNode, start
     start()
     # The lease would have lasted half a minute.
     wait_until(lambda: memory.node.job(job.id).status is JobStatus.SUCCEEDED, deadline_s=10, what="the second attempt")
+
+
+def test_a_worker_for_heavy_work_commits_and_sends_nothing(memory: MemoryNode, tmp_path: Path) -> None:
+    entry = memory.add(ROOT)
+    memory.node.subscribe(entry, url=URL, secret=None)
+    heavy = Runner(memory.node, name="heavy", pace=RunnerPace(lanes=frozenset({Lane.HEAVY}), poll_s=0.01))
+    light = Runner(memory.node, name="light", pace=RunnerPace(lanes=frozenset({Lane.LIGHT}), poll_s=0.01))
+    heavy.start()
+    try:
+        job = push(memory, entry)
+        wait_until(lambda: memory.node.job(job.id).status is JobStatus.SUCCEEDED, what="the end of the push")
+        assert memory.node.ports.outbox.pending(limit=9) != []
+        light.start()
+        second = push(memory, entry, 1)
+        wait_until(lambda: len(memory.webhooks.received) == 2, what="both deliveries")
+        assert memory.node.job(second.id).status is JobStatus.SUCCEEDED
+    finally:
+        assert heavy.stop(patience_s=10)
+        assert light.stop(patience_s=10)
 
 
 def test_ends_do_not_use_up_a_jobs_attempts(memory: MemoryNode, start: Callable[[], Runner]) -> None:

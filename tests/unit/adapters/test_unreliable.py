@@ -39,6 +39,7 @@ from odfabric.ports.polling_files import PollingFiles, SourcePreparation
 from odfabric.ports.removed_datasets import RemovedDatasets
 from odfabric.ports.saved_queries import SavedQueries
 from odfabric.ports.sealing import KeyRotation, SealedStore
+from odfabric.ports.signing_keys import SigningKeys
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 from odfabric.testing.conformance.examples import NOW, entry_of, hash_of, new_chain
 from odfabric.testing.conformance.jobs import new_job
@@ -46,7 +47,7 @@ from tests.support.quick_processes import quick_processes
 
 DATASET = entry_of("flights").id
 # Properties, and checks that ask nobody outside.
-NOT_CALLS = {"root", "check", "link", "is_plain"}
+NOT_CALLS = {"root", "check", "target_uri", "link", "is_plain"}
 
 
 @pytest.mark.parametrize(
@@ -68,6 +69,7 @@ NOT_CALLS = {"root", "check", "link", "is_plain"}
         (DeviceAuthorisations, interception.DEVICES),
         (SavedQueries, interception.SAVED_QUERIES),
         (AuditLog, interception.AUDIT_LOG),
+        (SigningKeys, interception.SIGNING_KEYS),
         (WebhookSender, interception.WEBHOOKS),
         (Engine, interception.ENGINE),
         (DatasetKeys, interception.KEYS),

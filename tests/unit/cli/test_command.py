@@ -96,6 +96,19 @@ def test_a_node_that_is_away_is_3(capsys: pytest.CaptureFixture[str]) -> None:
     assert "is it running?" in err
 
 
+def test_a_demo_is_kept_in_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "odf-demo").mkdir()
+    (tmp_path / "odf-demo" / "mine").write_text("x")
+    assert main(["demo", "--keep"]) == 1
+    err = capsys.readouterr().err
+    assert "odf-demo has files already" in err
+    assert "ODF_WORKSPACE=odf-demo/first ./odf up" in err
+    assert [path.name for path in (tmp_path / "odf-demo").iterdir()] == ["mine"]
+
+
 def test_help_is_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     out, err = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""`odf system rotate-key`: what a person at the command is told."""
+"""`odf system rotate-key` and `rotate-signing-key`: what a person at the command is told."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from odfabric.wiring import open_node
 from odfabric.wiring.keys import node_sealing
 from tests.usecases.manifests import ROOT
 
-KINDS = ("dataset keys", "webhook secrets", "old webhook secrets", "dataset keys of commits under way")
+KINDS = ("dataset keys", "webhook secrets", "old webhook secrets", "dataset keys of commits under way", "signing keys")
 
 
 class Command:
@@ -58,13 +58,14 @@ def test_it_says_what_was_sealed_and_that_the_old_key_is_gone(odf: Command) -> N
         "webhook secrets: up to date",
         "old webhook secrets: up to date",
         "dataset keys of commits under way: up to date",
+        "signing keys: up to date",
         "old keys removed: 1",
     ]
     odf.subscribe()
     assert odf.json("system", "rotate-key") == {
         "ok": True,
         "resumed": False,
-        "sealed": dict(zip(KINDS, (1, 1, 0, 0), strict=True)),
+        "sealed": dict(zip(KINDS, (1, 1, 0, 0, 0), strict=True)),
         "keysDropped": 1,
         "unopened": [],
     }
@@ -111,6 +112,26 @@ def test_it_is_refused_where_it_cannot_work(odf: Command, tmp_path: Path) -> Non
     assert not (tmp_path / "nothing").exists()
 
 
+def test_a_new_key_signs_and_is_sealed_with_the_others(odf: Command) -> None:
+    first = odf.json("system", "rotate-signing-key")
+    second = odf("system", "rotate-signing-key")
+    assert first["keyId"] not in second
+    with open_node(odf.settings, engine=MemoryEngine(odf.workspace / "exchange")) as node:
+        ids = [key.id for key in node.webhooks.signature.published()]
+    assert ids == [second.strip().removeprefix("signing key: "), first["keyId"]]
+    # Of the retired key nothing is left that could be sealed.
+    assert odf.json("system", "rotate-key")["sealed"]["signing keys"] == 1
+    with open_node(odf.settings, engine=MemoryEngine(odf.workspace / "exchange")) as node:
+        current = node.ports.signing_keys.current()
+    assert current is not None
+    assert current[0].id == ids[0]
+
+
+def test_a_signing_key_belongs_to_a_workspace(odf: Command, tmp_path: Path) -> None:
+    odf("--workspace", str(tmp_path / "nothing"), "system", "rotate-signing-key", code=1)
+    assert "workspace not found" in odf.err
+
+
 def test_a_key_file_in_use_is_an_outside_failure(odf: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODF_KEY_FILE_WAIT_S_MAX", "0")
     with node_sealing(odf.settings).kept():
@@ -124,7 +145,7 @@ def test_portions_of_any_size(odf: Command, monkeypatch: pytest.MonkeyPatch, por
     monkeypatch.setenv("ODF_SEAL_PORTION_MAX", str(portion))
     for _ in range(3):
         odf.subscribe()
-    assert odf.json("system", "rotate-key")["sealed"] == dict(zip(KINDS, (1, 3, 0, 0), strict=True))
+    assert odf.json("system", "rotate-key")["sealed"] == dict(zip(KINDS, (1, 3, 0, 0, 0), strict=True))
 
 
 def test_a_copy_of_the_key_file_is_rotated_for_a_node_that_is_stopped(

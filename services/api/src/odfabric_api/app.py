@@ -44,6 +44,7 @@ from odfabric_api.routes import (
     query,
     saved_queries,
     sign_in,
+    signing_keys,
     state,
     subscriptions,
     system,
@@ -63,7 +64,21 @@ ROUTERS = (
     *(
         module.router
         for module in (
-            *(system, platform, sign_in, oidc, accounts, saved_queries, tokens, admin, datasets, jobs, flows, query),
+            *(
+                system,
+                signing_keys,
+                platform,
+                sign_in,
+                oidc,
+                accounts,
+                saved_queries,
+                tokens,
+                admin,
+                datasets,
+                jobs,
+                flows,
+                query,
+            ),
             *(data, state, transfer, subscriptions, cursors, changes, collaborators, wide_subscriptions),
         )
     ),

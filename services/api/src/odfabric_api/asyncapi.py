@@ -44,7 +44,7 @@ def document() -> dict[str, Any]:
             "title": "odfabric webhooks",
             "version": "1",
             "description": "CloudEvents 1.0 in structured mode, signed by Standard Webhooks 1.0. Subscribe at "
-            "`POST /{account}/{dataset}/subscriptions`, `POST /{account}/subscriptions` or `POST /subscriptions`.",
+            "`POST /{account}/{dataset}/subscriptions`, `POST /accounts/{account}/subscriptions` or `POST /subscriptions`.",
         },
         "defaultContentType": CONTENT_TYPE,
         "channels": {

@@ -286,6 +286,23 @@ class Metadata(Answer):
     output: dict[str, Any]
 
 
+class SigningKeyShown(Answer):
+    """A public Ed25519 key as a JSON Web Key."""
+
+    kty: Literal["OKP"]
+    crv: Literal["Ed25519"]
+    x: str = Field(description="The key, base64url")
+    kid: str = Field(description="Its RFC 7638 thumbprint: the `keyid` of signatures")
+    use: Literal["sig"]
+    alg: Literal["EdDSA"]
+
+
+class SigningKeySet(Answer):
+    """Public keys, the one that signs first."""
+
+    keys: list[SigningKeyShown]
+
+
 class SubscriptionListed(Answer):
     """A webhook without its secret."""
 
@@ -297,6 +314,7 @@ class SubscriptionListed(Answer):
     )
     events: list[str] = Field(description="Types of events that it receives")
     format: Literal["cloudevents", "kamu"]
+    only_with_data: bool = Field(description="Whether changes that bring no records make no event")
     state: Literal["active", "paused", "disabled"]
     state_reason: str | None = Field(description="Why the node has disabled it")
     failing_since: str | None = Field(description="The first failure after the last success")

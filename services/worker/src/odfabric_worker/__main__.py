@@ -14,6 +14,7 @@ from prometheus_client import start_http_server
 from odfabric.adapters.system.owner import end_with_owner
 from odfabric.asked_to_end import AskedToEnd
 from odfabric.errors import OdfError
+from odfabric.model.job import Lane
 from odfabric.settings import Settings, read_settings
 from odfabric.telemetry import start_logging
 from odfabric.wiring import Node, open_node
@@ -31,15 +32,23 @@ def _name(pid: int) -> str:
 
 def _runner(node: Node) -> Runner | HintedRunner:
     settings, name = node.settings, _name(os.getpid())
+    lanes = frozenset(Lane) if settings.worker_lane == "all" else frozenset({Lane(settings.worker_lane)})
+    threads = {Lane.HEAVY: settings.job_threads, Lane.LIGHT: settings.light_job_threads}
     if settings.redis_url is None:
-        return Runner(node, name=name, pace=RunnerPace(poll_s=settings.job_poll_s, job_threads=settings.job_threads))
+        pace = RunnerPace(
+            lanes=lanes,
+            heavy_threads=threads[Lane.HEAVY],
+            light_threads=threads[Lane.LIGHT],
+            poll_s=settings.job_poll_s,
+        )
+        return Runner(node, name=name, pace=pace)
     return HintedRunner(
-        Runner(node, name=name, pace=RunnerPace(poll_s=settings.job_fallback_s, job_threads=1)),
+        Runner(node, name=name, pace=RunnerPace(lanes=lanes, heavy_threads=1, poll_s=settings.job_poll_s)),
         node.ports.signals,
         redis_url=settings.redis_url,
         name=settings.redis_name,
-        threads=settings.job_threads,
-        look_s=settings.job_fallback_s,
+        threads={lane: count for lane, count in threads.items() if lane in lanes},
+        look_s=settings.job_poll_s,
     )
 
 

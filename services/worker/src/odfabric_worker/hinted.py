@@ -10,8 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Mapping
+from functools import partial
 
 from odfabric.errors import OdfError
+from odfabric.model.job import Lane
 from odfabric.ports.signals import Signals, Topic
 from odfabric_worker.hints import Hints
 from odfabric_worker.runner import Runner
@@ -20,23 +23,34 @@ _log = logging.getLogger(__name__)
 
 
 class HintedRunner:
-    """A Runner and the hints of its node."""
+    """A Runner and the hints of its node: a queue for each lane, so that light work never waits behind heavy work."""
 
     def __init__(
-        self, runner: Runner, signals: Signals, *, redis_url: str, name: str, threads: int, look_s: float
+        self,
+        runner: Runner,
+        signals: Signals,
+        *,
+        redis_url: str,
+        name: str,
+        threads: Mapping[Lane, int],
+        look_s: float,
     ) -> None:
-        """`threads` jobs are done at once by hints; signals are awaited `look_s` seconds at a time."""
+        """So many jobs of each lane are done at once by hints; signals are awaited `look_s` seconds at a time."""
         self._runner = runner
         self._signals = signals
         self._look_s = look_s
         self._stopping = threading.Event()
-        self._hints = Hints(redis_url, name=name, look=self._look, threads=threads)
+        self._hints = {
+            lane: Hints(redis_url, name=f"{name}.{lane.value}", look=partial(self._look, lane), threads=count)
+            for lane, count in threads.items()
+        }
         self._relaying = threading.Thread(target=self._relay, name="hint-relay", daemon=True)
 
     def start(self) -> None:
         """Start everything."""
         self._runner.start()
-        self._hints.start()
+        for hints in self._hints.values():
+            hints.start()
         self._relaying.start()
 
     def stop(self, *, patience_s: float) -> bool:
@@ -44,18 +58,20 @@ class HintedRunner:
         end = time.monotonic() + patience_s
         self._stopping.set()
         ended = self._runner.stop(patience_s=patience_s)
-        self._hints.stop(patience_s=max(0.0, end - time.monotonic()))
+        for hints in self._hints.values():
+            hints.stop(patience_s=max(0.0, end - time.monotonic()))
         self._relaying.join(max(0.0, end - time.monotonic()))
         return ended
 
     def _relay(self) -> None:
         while not self._stopping.is_set():
             if self._signals.wait(Topic.JOBS, timeout_s=self._look_s) and not self._stopping.is_set():
-                self._hints.give()
+                for hints in self._hints.values():
+                    hints.give()
 
-    def _look(self) -> None:
+    def _look(self, lane: Lane) -> None:
         try:
-            while not self._stopping.is_set() and self._runner.one_job(taken=self._hints.give):
+            while not self._stopping.is_set() and self._runner.one_job(lane, self._hints[lane].give):
                 pass
         except OdfError as error:
             _log.warning("no job could be taken: %s", error)

@@ -17,7 +17,7 @@ from functools import partial
 
 from odfabric.domain.delivery_shares import UnderWay, avoided
 from odfabric.errors import OdfError
-from odfabric.model.job import Job
+from odfabric.model.job import Job, Lane
 from odfabric.model.subscription import Delivery
 from odfabric.ports.signals import Topic
 from odfabric.wiring import Node
@@ -33,10 +33,19 @@ FINISHED_LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerPace:
-    """Threads that look for jobs by themselves, and the pause in seconds between looks at an empty table without a signal."""
+    """Lanes that are served, threads of each that look for jobs by themselves, and the pause in seconds between looks at an empty table
+    without a signal."""
 
-    job_threads: int = 2
+    lanes: frozenset[Lane] = frozenset(Lane)
+    heavy_threads: int = 2
+    light_threads: int = 1
     poll_s: float
+
+    @property
+    def threads(self) -> list[Lane]:
+        """The lane of each thread."""
+        wanted = [Lane.HEAVY] * self.heavy_threads + [Lane.LIGHT] * self.light_threads
+        return [lane for lane in wanted if lane in self.lanes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +69,10 @@ class Runner:
         self._senders = ThreadPoolExecutor(node.settings.deliveries_at_once_max, thread_name_prefix="deliver")
         pause = partial(self._pause, pause_s=pace.poll_s)
         loops: list[tuple[str, Callable[[], bool], Callable[[], object]]] = [
-            *((f"jobs-{number}", self.one_job, partial(pause, Topic.JOBS)) for number in range(pace.job_threads)),
+            (f"jobs-{number}", partial(self.one_job, lane), partial(pause, Topic.JOBS))
+            for number, lane in enumerate(pace.threads)
+        ]
+        light: list[tuple[str, Callable[[], bool], Callable[[], object]]] = [
             ("outbox", self._relay, partial(pause, Topic.OUTBOX)),
             ("deliveries", self._deliver, partial(pause, Topic.DELIVERIES)),
             ("flows", self._schedule, self._pause_schedule),
@@ -70,7 +82,7 @@ class Runner:
         ]
         self._threads = [
             threading.Thread(target=self._loop, args=(step, pausing), name=label, daemon=True)
-            for label, step, pausing in loops
+            for label, step, pausing in loops + (light if Lane.LIGHT in pace.lanes else [])
         ]
 
     def start(self) -> None:
@@ -112,9 +124,9 @@ class Runner:
             if not busy and not self._stop.is_set():
                 pause()
 
-    def one_job(self, taken: Callable[[], object] = lambda: None) -> bool:
-        """Do the next job that is ready, if there is one; `taken` is called when it is ours, before it is done."""
-        run = self._node.lease_job(f"{self._name}/{threading.current_thread().name}")
+    def one_job(self, lane: Lane, taken: Callable[[], object] = lambda: None) -> bool:
+        """Do the next job of the lane that is ready, if there is one; `taken` is called when it is ours, before it is done."""
+        run = self._node.lease_job(f"{self._name}/{threading.current_thread().name}", lane=lane)
         if run is None:
             return False
         taken()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from odfabric.adapters.http.egress import Egress
 from odfabric.adapters.http.retry_after import retry_after_s
+from odfabric.adapters.http.url import parse_http_url
 from odfabric.model.subscription import RESPONSE_BYTES_MAX, WebhookResponse
 
 
@@ -24,6 +25,10 @@ class HttpWebhookSender:
     def check(self, url: str) -> None:
         """Refuse a URL that no attempt could reach."""
         self._egress.check(url)
+
+    def target_uri(self, url: str) -> str:
+        """See the port."""
+        return str(parse_http_url(url))
 
     def post(self, url: str, *, headers: Mapping[str, str], body: bytes) -> WebhookResponse:
         """One attempt."""

@@ -6,7 +6,7 @@ message makes its deliveries once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from odfabric.adapters.memory.store import MemoryStore, StoredAttempt, StoredDelivery, StoredSubscription
@@ -16,6 +16,7 @@ from odfabric.model.commit import PendingMessage
 from odfabric.model.event import Event, EventType
 from odfabric.model.identity import AccountId, DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
+from odfabric.model.multihash import Multihash
 from odfabric.model.subscription import (
     NOTHING_AVOIDED,
     Avoided,
@@ -51,7 +52,9 @@ class MemoryOutbox:
             following = self._following(pending)
             return frozenset(type for stored in following for type in stored.subscription.events)
 
-    def fan_out(self, message_id: int, *, now: Instant, derived: Sequence[Event] = ()) -> int:
+    def fan_out(
+        self, message_id: int, *, now: Instant, derived: Sequence[Event] = (), skipped: Collection[str] = ()
+    ) -> int:
         """See the port."""
         with self._store.lock:
             if not 0 < message_id <= len(self._store.outbox) or self._store.outbox[message_id - 1].done:
@@ -67,6 +70,8 @@ class MemoryOutbox:
             for event in events:
                 type = event.type if event else EventType.HEAD_MOVED
                 for stored in self._following(PendingMessage(message_id, message)):
+                    if event is None and stored.subscription.id in skipped:
+                        continue
                     if type in stored.subscription.events:
                         self._deliver(stored, PendingMessage(message_id, message), event, now)
                         made += 1
@@ -91,18 +96,21 @@ class MemoryOutbox:
     def _deliver(self, stored: StoredSubscription, pending: PendingMessage, event: Event | None, now: Instant) -> None:
         stored.sequence += 1
         message, subscription = pending.message, stored.subscription.id
+        old_head = message.old_head
         if event is not None:
             identity = event_delivery_id(subscription, pending.id, event.type)
         else:
             assert message.new_head is not None
             identity = delivery_id(subscription, message.new_head)
+            if stored.subscription.only_with_data:
+                old_head = self._last_head(stored)
         self._store.deliveries[identity] = StoredDelivery(
             Delivery(
                 id=identity,
                 subscription_id=subscription,
                 dataset_id=message.dataset_id,
                 sequence=stored.sequence,
-                old_head=message.old_head,
+                old_head=old_head,
                 new_head=message.new_head,
                 occurred_at=message.occurred_at,
                 status=DeliveryStatus.PENDING,
@@ -112,6 +120,13 @@ class MemoryOutbox:
             ),
             updated_at=now,
         )
+
+    def _last_head(self, stored: StoredSubscription) -> Multihash | None:
+        """The head of the last move that a subscription received that skips some, or that from which it began."""
+        earlier = (each.delivery for each in self._store.deliveries.values())
+        own = [each for each in earlier if each.subscription_id == stored.subscription.id and each.event is None]
+        last = max(own, key=lambda each: each.sequence, default=None)
+        return last.new_head if last else stored.subscription.created_at_head
 
 
 class MemorySubscriptions:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 from odfabric.domain.remote_answers import failed_answer
 from odfabric.errors import (
@@ -107,6 +108,12 @@ class MemoryWebhookSender:
     def check(self, url: str) -> None:
         """Refuse what is not http or https."""
         _check_scheme(url, ("http", "https"))
+
+    def target_uri(self, url: str) -> str:
+        """See the port."""
+        self.check(url)
+        place = urlsplit(url)
+        return urlunsplit((place.scheme, place.netloc.lower(), place.path or "/", place.query, ""))
 
     def post(self, url: str, *, headers: Mapping[str, str], body: bytes) -> WebhookResponse:
         """One attempt."""

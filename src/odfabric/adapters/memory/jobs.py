@@ -12,7 +12,7 @@ from odfabric.errors import LeaseLost
 from odfabric.model.event import Event
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
-from odfabric.model.job import Job, JobKind, JobStatus, Lease, NewJob
+from odfabric.model.job import Job, JobKind, JobStatus, Lane, Lease, NewJob
 
 
 @dataclass(slots=True)
@@ -104,11 +104,11 @@ class MemoryJobs:
         jobs = [job for job in jobs if not job.status.final and (account is None or job.account == account)]
         return min(limit, sum(dataset is None or job.dataset_id == dataset for job in jobs))
 
-    def lease(self, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
+    def lease(self, worker: str, *, now: Instant, lease_ms: int, lane: Lane | None = None) -> Lease | None:
         """See the port."""
         with self._lock:
             for stored in self._jobs.values():
-                if self._is_ready(stored, now, lease_ms):
+                if lane in (None, stored.job.kind.lane) and self._is_ready(stored, now, lease_ms):
                     return _leased(stored, worker, now, lease_ms)
             return None
 

@@ -22,6 +22,7 @@ from odfabric.model.identity import AccountId, DatasetAlias, DatasetId, Name
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
 from odfabric.model.saved_query import SavedQuery
+from odfabric.model.signing_key import SigningKey
 from odfabric.model.subscription import Delivery, DeliveryAttempt, Subscription
 from odfabric.ports.audit import storable
 
@@ -121,6 +122,7 @@ class MemoryStore:
         self.invitations: dict[str, Invitation] = {}
         self.devices: dict[bytes, DeviceAuthorisation] = {}
         self.saved_queries: dict[str, SavedQuery] = {}
+        self.signing_keys: list[tuple[SigningKey, bytes | None]] = []
         self.audit_log: list[LoggedEntry] = []
         self.audit_entries = 0
 

@@ -18,6 +18,7 @@ from odfabric.model.commit import CatalogEntry, CommitIntent
 from odfabric.model.identity import AccountId, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
+from odfabric.model.signing_key import SigningKey
 from odfabric.model.subscription import Subscription, SubscriptionState
 from odfabric.ports.chain_writer import ChainWriter
 from odfabric.ports.commit_intents import CommitIntents
@@ -26,8 +27,10 @@ from odfabric.ports.sealing import (
     dataset_key_context,
     is_plain_webhook_secret,
     renewed,
+    signing_key_context,
     webhook_secret_context,
 )
+from odfabric.ports.signing_keys import SigningKeys
 from odfabric.ports.subscriptions import Subscriptions
 
 _log = logging.getLogger(__name__)
@@ -106,6 +109,36 @@ class SealedSubscriptions:
     def delete(self, subscription_id: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """See the port."""
         return self._local.delete(subscription_id, audit=audit)
+
+
+class SealedSigningKeys:
+    """A SigningKeys that stores sealed private halves."""
+
+    def __init__(self, local: SigningKeys, sealing: Sealing) -> None:
+        self._local = local
+        self._sealing = sealing
+
+    def add(self, key: SigningKey, *, private: bytes) -> None:
+        """See the port."""
+        with self._sealing.kept():
+            self._local.add(key, private=self._sealing.seal(private, context=signing_key_context(key.id)))
+
+    def current(self) -> tuple[SigningKey, bytes] | None:
+        """See the port."""
+        with self._sealing.kept():
+            found = self._local.current()
+        if found is None:
+            return None
+        key, sealed = found
+        return key, self._sealing.open(sealed, context=signing_key_context(key.id))
+
+    def all(self) -> Sequence[SigningKey]:
+        """See the port."""
+        return self._local.all()
+
+    def forget_retired(self, *, before: Instant) -> int:
+        """See the port."""
+        return self._local.forget_retired(before=before)
 
 
 def sealed_chains(local: ChainWriter, sealing: Sealing) -> ChainWriter:

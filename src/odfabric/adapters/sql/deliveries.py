@@ -78,6 +78,7 @@ class SqlSubscriptions:
                 "format": subscription.format.value,
                 "scope_account": subscription.scope_account,
                 "events": subscription.events,
+                "only_with_data": subscription.only_with_data,
             }
             if not insert_new(connection, subscriptions, values):
                 raise AlreadyExists(f"subscription {subscription.id} exists already")
@@ -464,6 +465,7 @@ def _subscription(row: Row[tuple[object, ...]]) -> Subscription:
         slow=row.slow,
         proven=row.proven,
         format=SubscriptionFormat(row.format),
+        only_with_data=row.only_with_data,
         scope_account=row.scope_account,
         events=row.events,
     )

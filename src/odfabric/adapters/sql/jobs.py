@@ -21,7 +21,7 @@ from odfabric.model.commit import OutboxMessage
 from odfabric.model.event import Event
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
-from odfabric.model.job import Job, JobKind, JobStatus, Lease, NewJob
+from odfabric.model.job import Job, JobKind, JobStatus, Lane, Lease, NewJob
 
 _QUEUED, _RUNNING = JobStatus.QUEUED.value, JobStatus.RUNNING.value
 _ENQUEUE_ATTEMPTS_MAX = 5
@@ -96,9 +96,12 @@ class SqlJobs:
         with self._database.read() as connection:
             return connection.execute(counted).scalar_one()
 
-    def lease(self, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
+    def lease(self, worker: str, *, now: Instant, lease_ms: int, lane: Lane | None = None) -> Lease | None:
         """See the port."""
-        return self._lease(_ready(now, lease_ms), worker, now, lease_ms)
+        ready = _ready(now, lease_ms)
+        if lane is not None:
+            ready = ready.where(jobs.c.kind.in_([kind.value for kind in JobKind if kind.lane is lane]))
+        return self._lease(ready, worker, now, lease_ms)
 
     def lease_one(self, job_id: str, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
         """See the port."""

@@ -6,7 +6,7 @@ come from a counter in its own row, so that they have no gap even if a fan-out i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import ColumnElement, Connection, Row, Text, and_, insert, or_, select, type_coerce, update
 
@@ -17,6 +17,7 @@ from odfabric.formats.event_document import event_text, parse_event_text
 from odfabric.model.commit import OutboxMessage, PendingMessage
 from odfabric.model.event import Event, EventType
 from odfabric.model.instant import Instant
+from odfabric.model.multihash import Multihash
 from odfabric.model.subscription import DeliveryStatus, delivery_id, event_delivery_id
 
 
@@ -38,7 +39,9 @@ class SqlOutbox:
         with self._database.read() as connection:
             return frozenset().union(*connection.execute(wanted).scalars())
 
-    def fan_out(self, message_id: int, *, now: Instant, derived: Sequence[Event] = ()) -> int:
+    def fan_out(
+        self, message_id: int, *, now: Instant, derived: Sequence[Event] = (), skipped: Collection[str] = ()
+    ) -> int:
         """See the port."""
         not_done = outbox.c.done_at.is_(None)
         wanted = select(outbox).where(outbox.c.id == message_id, not_done).with_for_update()
@@ -54,7 +57,8 @@ class SqlOutbox:
                 raise Determinate("an older move of this head has not been told yet")
             pending = PendingMessage(message_id, message)
             _hold(connection, pending)
-            made = sum(_deliver(connection, pending, event, now) for event in _events(message, derived))
+            events = _events(message, derived)
+            made = sum(_deliver(connection, pending, event, now, () if event else skipped) for event in events)
             connection.execute(update(outbox).where(outbox.c.id == message_id).values(done_at=now))
             return made
 
@@ -118,7 +122,9 @@ def _hold(connection: Connection, pending: PendingMessage) -> None:
         connection.execute(held.order_by(subscriptions.c.position).with_for_update()).all()
 
 
-def _deliver(connection: Connection, pending: PendingMessage, event: Event | None, now: Instant) -> int:
+def _deliver(
+    connection: Connection, pending: PendingMessage, event: Event | None, now: Instant, skipped: Collection[str]
+) -> int:
     """One delivery of an event, or of the head move, for each subscription that receives its type; returns how many."""
     message = pending.message
     type = event.type if event else EventType.HEAD_MOVED
@@ -126,8 +132,14 @@ def _deliver(connection: Connection, pending: PendingMessage, event: Event | Non
     numbered = (
         update(subscriptions)
         .where(_follows(pending.id, message), types.contains(f" {type.value} ", autoescape=True))
+        .where(subscriptions.c.id.not_in(sorted(skipped)))
         .values(last_sequence=subscriptions.c.last_sequence + 1)
-        .returning(subscriptions.c.id, subscriptions.c.last_sequence)
+        .returning(
+            subscriptions.c.id,
+            subscriptions.c.last_sequence,
+            subscriptions.c.only_with_data,
+            subscriptions.c.created_at_head,
+        )
     )
     values = [
         {
@@ -135,7 +147,7 @@ def _deliver(connection: Connection, pending: PendingMessage, event: Event | Non
             "subscription_id": row.id,
             "dataset_id": message.dataset_id,
             "sequence": row.last_sequence,
-            "old_head": message.old_head,
+            "old_head": _last_head(connection, row) if row.only_with_data and event is None else message.old_head,
             "new_head": message.new_head,
             "occurred_at": message.occurred_at,
             "status": DeliveryStatus.PENDING.value,
@@ -144,11 +156,19 @@ def _deliver(connection: Connection, pending: PendingMessage, event: Event | Non
             "updated_at": now,
             "event": event_text(event) if event else None,
         }
-        for row in connection.execute(numbered)
+        for row in connection.execute(numbered).all()
     ]
     if values:
         connection.execute(insert(deliveries), values)
     return len(values)
+
+
+def _last_head(connection: Connection, row: Row[tuple[object, ...]]) -> Multihash:
+    """The head of the last move that a subscription received that skips some, or that from which it began."""
+    wanted = select(deliveries.c.new_head).where(deliveries.c.subscription_id == row.id, deliveries.c.event.is_(None))
+    found = connection.execute(wanted.order_by(deliveries.c.sequence.desc()).limit(1)).scalar_one_or_none()
+    head: Multihash = found or row.created_at_head
+    return head
 
 
 def _move_id(subscription_id: str, message: OutboxMessage) -> str:

@@ -13,13 +13,14 @@ from sqlalchemy import Column, LargeBinary, String, func, select, type_coerce, u
 
 from odfabric.adapters.sql.commit_intents import SqlIntentKeys
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.tables import datasets, subscriptions
+from odfabric.adapters.sql.tables import datasets, signing_keys, subscriptions
 from odfabric.formats.did import parse_dataset_id
 from odfabric.ports.sealing import (
     SealedRow,
     SealedStore,
     dataset_key_context,
     is_plain_webhook_secret,
+    signing_key_context,
     webhook_secret_context,
 )
 
@@ -97,4 +98,11 @@ def sealed_stores(database: Database) -> tuple[SealedStore, ...]:
             plain=is_plain_webhook_secret,
         ),
         SqlIntentKeys(database),
+        SqlSealedColumn(
+            database=database,
+            name="signing keys",
+            key=signing_keys.c.id,
+            column=signing_keys.c.private_key,
+            context=signing_key_context,
+        ),
     )

@@ -234,6 +234,7 @@ subscriptions = Table(
     Column("format", String(16), nullable=False, server_default="cloudevents"),
     Column("scope_account", AccountIdText),
     Column("events", EventTypesText, nullable=False, server_default=" dataset.head-moved "),
+    Column("only_with_data", Boolean, nullable=False, server_default=false()),
     Index(None, "dataset_id", "position"),
     sqlite_autoincrement=True,
 )
@@ -565,6 +566,18 @@ Index(
     postgresql_where=_RUN_UNFINISHED,
 )
 Index("flow_runs_unfinished_idx", flow_runs.c.position, sqlite_where=_RUN_UNFINISHED, postgresql_where=_RUN_UNFINISHED)
+
+signing_keys = Table(
+    "signing_keys",
+    metadata,
+    Column("position", RowNumber, primary_key=True, autoincrement=True),
+    Column("id", String(ID_CHARACTERS_MAX), nullable=False, unique=True),
+    Column("public_key", LargeBinary, nullable=False),
+    Column("private_key", LargeBinary),
+    Column("made_at", InstantNanos, nullable=False),
+    Column("retired_at", InstantNanos),
+    sqlite_autoincrement=True,
+)
 
 roles = Table(
     "roles",

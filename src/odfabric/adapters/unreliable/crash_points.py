@@ -63,6 +63,8 @@ _CALLS: Mapping[str, str] = {
     "subscription.delete": "deleting a subscription",
     "subscription.rotate": "giving a subscription another secret",
     "subscription.drop_old": "removing secrets of subscriptions that sign no more",
+    "signing_key.add": "giving the node a key for signatures, and retiring the one before it",
+    "signing_key.forget": "removing keys for signatures that were retired long ago",
     "subscription.state": "pausing, resuming or disabling a subscription",
     "subscription.test": "noting that a receiver was tried",
     "cursor.create": "making the cursor of a consumer",

@@ -34,6 +34,7 @@ from odfabric.ports.roles import Roles
 from odfabric.ports.saved_queries import SavedQueries
 from odfabric.ports.sealing import KeyRotation, SealedStore
 from odfabric.ports.search_documents import SearchDocuments
+from odfabric.ports.signing_keys import SigningKeys
 from odfabric.ports.state_index import StateIndex
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 
@@ -221,6 +222,10 @@ AUDIT_LOG = PortCalls(
     effects={"add": "audit.add", "refused": "audit.refuse", "flushed": "audit.flush", "forget": "audit.forget"},
     reads={"page": "audit.page", "unflushed": "audit.unflushed"},
 )
+SIGNING_KEYS = PortCalls(
+    effects={"add": "signing_key.add", "forget_retired": "signing_key.forget"},
+    reads={"current": "signing_key.current", "all": "signing_key.all"},
+)
 WEBHOOKS = PortCalls(effects={"post": "webhook.post"})
 ENGINE = PortCalls(
     effects={
@@ -337,6 +342,10 @@ class Interceptor(ABC):
     def audit_log(self, port: AuditLog) -> AuditLog:
         """The audit log."""
         return self.wrap(port, AUDIT_LOG)
+
+    def signing_keys(self, port: SigningKeys) -> SigningKeys:
+        """Keys that sign requests."""
+        return self.wrap(port, SIGNING_KEYS)
 
     def webhooks(self, port: WebhookSender) -> WebhookSender:
         """Sending of webhooks."""

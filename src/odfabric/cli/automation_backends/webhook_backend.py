@@ -22,12 +22,21 @@ class NodeWebhooks:
         return found
 
     def add(
-        self, ref: str, url: str, *, form: str, secret: str | None, events: Sequence[str] | None = None
+        self,
+        ref: str,
+        url: str,
+        *,
+        form: str,
+        secret: str | None,
+        only_with_data: bool = False,
+        events: Sequence[str] | None = None,
     ) -> dict[str, Any]:
         """The subscription with its secret."""
         wishes: dict[str, object] = {"url": url, "secret": secret}
         if not ref.startswith("@") or form != "cloudevents":
             wishes["format"] = form
+        if only_with_data:
+            wishes["onlyWithData"] = True
         if events is not None:
             wishes["events"] = list(events)
         return self._object("POST", self._all(ref), json=wishes)
@@ -66,7 +75,7 @@ class NodeWebhooks:
         if ref == "@":
             return "/subscriptions"
         if ref.startswith("@"):
-            return f"/{quote(ref[1:], safe='')}/subscriptions"
+            return f"/accounts/{quote(ref[1:], safe='')}/subscriptions"
         return f"{self._path_of(ref)}/subscriptions"
 
     def _object(self, method: str, path: str, **arguments: object) -> dict[str, Any]:

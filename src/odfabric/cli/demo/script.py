@@ -223,7 +223,7 @@ class _Demo:
         self._output.rows(self._steps, title="Time")
         self._say(
             "Try next: `./odf up` for a node of your own (its console is at that address), `./odf init` and `./odf add` for a workspace, "
-            "`./odf demo --keep DIR` and then `ODF_WORKSPACE=DIR/first ./odf up --open` to look at all this in a browser."
+            "`./odf demo --keep` to look at all this in a browser."
         )
 
     def _look_around(self, node: RunningNode, console: Callable[[Node, str], str | None]) -> None:

@@ -180,6 +180,28 @@ class SubscriptionsContract(EventsContract):
         assert len(storage.deliveries.of_subscription("s1", limit=10)) == 1
         assert storage.deliveries.of_subscription("s3", limit=10) == []
 
+    def test_the_next_event_covers_moves_that_were_skipped(self, storage: StoragePorts) -> None:
+        chain = new_chain(storage.chains)
+        subscribe(storage, chain, "all")
+        storage.subscriptions.create(replace(subscription_of(chain, "some"), only_with_data=True), secret=SECRET)
+        found = storage.subscriptions.get("some")
+        assert found is not None
+        assert found.only_with_data
+        fan_out_all(storage)
+        began, heads = chain.head, []
+        for skipped in (["some"], [], ["some", "nothing"], ["some"], []):
+            chain.grow()
+            heads.append(chain.head)
+            (pending,) = storage.outbox.pending(limit=10)
+            assert storage.outbox.fan_out(pending.id, now=NOW, skipped=skipped) == 2 - ("some" in skipped)
+        made = storage.deliveries.of_subscription("some", limit=10)[::-1]
+        assert [(each.sequence, each.old_head, each.new_head) for each in made] == [
+            (1, began, heads[1]),
+            (2, heads[1], heads[4]),
+        ]
+        each_move = storage.deliveries.of_subscription("all", limit=10)[::-1]
+        assert [each.old_head for each in each_move] == [began, *heads[:4]]
+
     def test_an_unknown_message_makes_nothing(self, storage: StoragePorts) -> None:
         assert storage.outbox.fan_out(7, now=NOW) == 0
         assert storage.outbox.fan_out(-1, now=NOW) == 0

@@ -213,6 +213,13 @@ class WebhookSenderContract:
             with pytest.raises(InvalidRequest):
                 sender.check(url)
 
+    def test_the_target_is_the_url_as_a_receiver_sees_it(self, receiver: Receiver, sender: WebhookSender) -> None:
+        url = receiver.url()
+        assert sender.target_uri(f"{url}?a=1#part") == f"{url}?a=1"
+        assert sender.target_uri("https://Receiver.Example?a=1") == "https://receiver.example/?a=1"
+        with pytest.raises(InvalidRequest):
+            sender.target_uri("mailto:a@b")
+
 
 class RemoteSite(Protocol):
     """A published dataset under test."""

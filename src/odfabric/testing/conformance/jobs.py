@@ -10,7 +10,7 @@ import pytest
 from odfabric.errors import LeaseLost
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
-from odfabric.model.job import Job, JobKind, JobStatus, Lease, NewJob
+from odfabric.model.job import Job, JobKind, JobStatus, Lane, Lease, NewJob
 from odfabric.ports.jobs import Jobs
 from odfabric.testing.conformance.examples import NOW, entry_of, later
 from odfabric.testing.conformance.together import PROCESSES, THREADS, outcomes_of_processes, outcomes_of_threads
@@ -112,6 +112,16 @@ class JobsContract:
         assert jobs.get("j1") == lease.job
         assert [taken(jobs).job.id for _ in range(3)] == ["j2", "j3", "j4"]
         assert take(jobs) is None
+
+    def test_a_lane_gives_its_own_jobs_and_keeps_the_order_of_a_dataset(self, jobs: Jobs) -> None:
+        jobs.enqueue(new_job("push", dataset=WEATHER), now=NOW)
+        jobs.enqueue(replace(new_job("behind", dataset=WEATHER), kind=JobKind.INDEX), now=NOW)
+        assert jobs.lease("w", now=NOW, lease_ms=LEASE_MS, lane=Lane.LIGHT) is None
+        jobs.enqueue(replace(new_job("judge", dataset=None), kind=JobKind.JUDGE), now=NOW)
+        light = jobs.lease("w", now=NOW, lease_ms=LEASE_MS, lane=Lane.LIGHT)
+        heavy = jobs.lease("w", now=NOW, lease_ms=LEASE_MS, lane=Lane.HEAVY)
+        assert (light and light.job.id, heavy and heavy.job.id) == ("judge", "push")
+        assert jobs.lease("w", now=NOW, lease_ms=LEASE_MS, lane=Lane.HEAVY) is None
 
     def test_jobs_of_a_dataset_run_one_after_the_other(self, jobs: Jobs) -> None:
         for name in ("j1", "j2", "j3"):

@@ -15,6 +15,8 @@ from odfabric.formats.dataset_layout import data_key
 from odfabric.model.account import DatasetRole
 from odfabric.model.audit import Actor, AuditKind
 from odfabric.model.credential import Scope
+from odfabric.model.flow import Every, Flow, FlowKind, FlowRule, FlowStop
+from odfabric.model.identity import DatasetAlias, Name
 from odfabric.testing.chains import physical_hash
 from odfabric.wiring import Node
 from tests.services.api.browsing import HOSTILE, Browsers, alert_of, browsing, field, text_of
@@ -73,6 +75,32 @@ def test_the_overview_tells_of_every_part_and_of_waiting_work(browsers: Browsers
         assert words in text
     for job in people.node.ports.jobs.page(limit=9):
         people.node.cancel_job(job.id)
+
+
+def test_the_overview_lists_flows_that_fail(browsers: Browsers, root: httpx.Client) -> None:
+    node = browsers.people.node
+    before = text_of(root.get("/-/admin"))
+    assert "Disk has room" in before or "Disk nearly full" in before
+    assert "Needs attention" not in before
+    entry = node.resolve(DatasetAlias(Name("ann"), Name("cities")))
+    now = node.ports.clock.now()
+    flow = Flow(
+        id="f",
+        dataset_id=entry.id,
+        kind=FlowKind.VERIFY,
+        owner="ann",
+        rule=FlowRule(trigger=Every(60)),
+        created_at=now,
+        updated_at=now,
+        failures=3,
+        stop=FlowStop("three times in a row", now),
+    )
+    assert node.ports.flows.write(flow=flow)
+    seen = root.get("/-/admin")
+    assert "ann/cities Verify stopped 3" in text_of(seen)
+    assert 'href="/ann/cities/-/flows"' in seen.text
+    (kept,) = node.ports.flows.of_dataset(entry.id)
+    assert node.ports.flows.delete(kept)
 
 
 def test_accounts_are_found_by_part_of_a_name_or_address(root: httpx.Client) -> None:

@@ -68,6 +68,11 @@ class SubscriptionBody(JsonModel):
     events: list[EventName] | None = Field(
         None, min_length=1, max_length=EVENTS, description="Types of events; default: head moves"
     )
+    only_with_data: bool = Field(
+        False,
+        alias="onlyWithData",
+        description="No event for changes that bring no records; the interval of the next event covers them",
+    )
 
 
 class NoMembers(JsonModel):
@@ -114,6 +119,7 @@ async def subscribe(request: Request, entry: FollowableDataset, caller: Caller) 
             secret=secret,
             format=SubscriptionFormat(body.format),
             events=event_types(body.events),
+            only_with_data=body.only_with_data,
         )
     )
     return JSONResponse({**subscription_value(made.subscription), "secret": made.secret_text}, status_code=201)
@@ -307,6 +313,7 @@ def subscription_value(subscription: Subscription) -> dict[str, object]:
         "createdAtHead": str(subscription.created_at_head) if subscription.created_at_head else None,
         "events": sorted(each.value for each in subscription.events),
         "format": subscription.format.value,
+        "onlyWithData": subscription.only_with_data,
         "state": subscription.state.value,
         "stateReason": subscription.state_reason,
         "failingSince": str(subscription.failing_since) if subscription.failing_since else None,

@@ -250,5 +250,5 @@ def _add_routes(prefix: str, place: Place, action: Action, find: Callable[..., N
     )
 
 
-_add_routes("/{account}/subscriptions", "account", Action.SIGN_IN, find_account)
+_add_routes("/accounts/{account}/subscriptions", "account", Action.SIGN_IN, find_account)
 _add_routes("/subscriptions", "node", Action.ADMINISTER, find_node)

@@ -14,7 +14,7 @@ from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.engine import EngineInfo
 from odfabric.usecases.people.explain import Explained, explain
 from odfabric.usecases.survey_litter import LOOK_S_MAX, Surveyed, survey_litter
-from odfabric.wiring.overview import COUNTED_MAX, overview
+from odfabric.wiring.overview import COUNTED_MAX, overview, places
 from odfabric.wiring.settings_in_force import settings_in_force
 from odfabric_api.auth import Admin, node_of
 from odfabric_api.capacity import Capacity
@@ -40,6 +40,7 @@ async def get_overview(request: Request, caller: Admin) -> Response:
     values: dict[str, Any] = {
         "health": health,
         "counts": counts,
+        "places": places(node_of(request).settings),
         "counted_max": COUNTED_MAX,
         "engine": engine,
         "engine_answers": engine_answers,

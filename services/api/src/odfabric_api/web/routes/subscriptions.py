@@ -45,13 +45,21 @@ def get_subscriptions(request: Request, entry: FollowableDataset, caller: Caller
 async def post_subscription(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Make one. The answer shows its secret, and nothing else ever does."""
     node = node_of(request)
-    form = await read_form(request, frozenset({"url", "secret", "format", *_OFFERED}))
+    form = await read_form(request, frozenset({"url", "secret", "format", "only_with_data", *_OFFERED}))
 
     def act() -> Response:
         secret = parse_secret(form["secret"]) if form.get("secret") else None
         url, format = form.get("url", "").strip(), _format(form.get("format", ""))
         events = frozenset(EventType(name) for name in _OFFERED if name in form) or None
-        made = node.webhooks.subscribe(entry, by=caller, url=url, secret=secret, format=format, events=events)
+        made = node.webhooks.subscribe(
+            entry,
+            by=caller,
+            url=url,
+            secret=secret,
+            format=format,
+            only_with_data=bool(form.get("only_with_data")),
+            events=events,
+        )
         return _listed(request, entry, caller, {}, made=made)
 
     return await submitted(
@@ -263,6 +271,7 @@ def _listed(
         "format": form.get("format", ""),
         "offered": _OFFERED,
         "chosen": [name for name in _OFFERED if name in form] or [each.value for each in HEAD_MOVES],
+        "only_with_data": form.get("only_with_data", ""),
         "problems": places_of(error),
         "made": made.subscription if made else None,
         "secret": made.secret_text if made else None,

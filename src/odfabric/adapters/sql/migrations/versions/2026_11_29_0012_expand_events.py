@@ -14,7 +14,7 @@ from alembic import op
 from odfabric.adapters.sql.migrations.timeouts import limit_migration
 
 revision = "0012"
-down_revision = "0010"
+down_revision = "0011"
 branch_labels = None
 depends_on = None
 
