@@ -202,6 +202,10 @@ class SubscriptionVerbs:
         """Remove secrets that sign no more; how many."""
         return self.ports.subscriptions.drop_old_secrets(now=self.ports.clock.now())
 
+    def forget_signing_keys(self) -> int:
+        """Remove signing keys that were retired long ago; how many."""
+        return self.signature.forget_retired(kept_days=self.settings.signing_keys_kept_days)
+
     def _own(self, scope: Scope, subscription_id: str, by: Subject) -> OwnSubscription:
         return OwnSubscription(scope=scope, subscription_id=subscription_id, subject=by, ports=self._delivery_ports())
 
