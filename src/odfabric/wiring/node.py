@@ -57,6 +57,7 @@ from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify
 from odfabric.wiring.audit import AuditVerbs
 from odfabric.wiring.browsing import BrowseVerbs
 from odfabric.wiring.cursors import cursor_verbs
+from odfabric.wiring.duties import DutyVerbs
 from odfabric.wiring.editing import EditVerbs
 from odfabric.wiring.flows import flow_verbs
 from odfabric.wiring.heartbeats import heartbeats
@@ -130,6 +131,7 @@ class Node:
             ports=ports, settings=settings, access=self.access, commits=self.commits, seen_by=self.seen_by
         )
         self.flows = flow_verbs(ports, settings, repository=self.repository, access=self.access)
+        self.duties = DutyVerbs(ports.duties, ports.clock)
         self.webhooks = SubscriptionVerbs(
             ports=ports, settings=settings, access=self.access, repository=self.repository
         )

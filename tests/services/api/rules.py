@@ -140,6 +140,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("DELETE", "/runs/{run_id}"): rule(SIGNED_IN, status=404, code="not-found", path={"run_id": ANY_ID}),
     # Admins of the node.
     ("GET", "/system/metrics"): rule(ADMIN),
+    ("GET", "/system/duties"): rule(ADMIN),
     ("GET", "/admin/accounts"): rule(ADMIN),
     ("POST", "/admin/accounts"): rule(ADMIN, status=400, code="invalid-name", json={"name": "jobs"}),
     ("PATCH", "/admin/accounts/{name}"): rule(ADMIN, path={"name": "spare"}, json={}),

@@ -73,6 +73,23 @@ class Health(Answer):
     parts: HealthParts
 
 
+class DutyView(Answer):
+    """One duty of the node, and the last report that any worker gave of it."""
+
+    duty: Literal["relay", "deliver", "schedule", "audit", "index", "collect"]
+    state: Literal["works", "fails", "silent"]
+    reported_at: str | None
+    worker: str | None
+    error: str | None
+    failing_since: str | None
+
+
+class DutyList(Answer):
+    """All duties."""
+
+    duties: list[DutyView]
+
+
 class NodeInfo(Answer):
     """What kind of node this is."""
 

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from odfabric.domain.delivery_shares import UnderWay, avoided
+from odfabric.domain.duties import ROUND_S
 from odfabric.errors import OdfError
+from odfabric.model.duty import Duty
 from odfabric.model.job import Job, Lane
 from odfabric.model.subscription import Delivery
 from odfabric.ports.signals import Topic
@@ -25,8 +27,6 @@ from odfabric.wiring import Node
 _log = logging.getLogger(__name__)
 
 PAUSE_AFTER_FAILURE_S = 1.0
-HOUSEKEEPING_S = 600.0
-SEARCH_S = 60.0
 FINISHED_LOOK_S = 0.2
 """Pause between two looks at a job that another thread or worker does."""
 
@@ -49,6 +49,16 @@ class RunnerPace:
 
 
 @dataclass(frozen=True, slots=True)
+class _Round:
+    """What one thread does again and again: a step, a pause if the step found nothing to do, and the duty of the node that it is."""
+
+    label: str
+    step: Callable[[], bool]
+    pause: Callable[[], object]
+    duty: Duty | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Sending:
     """A delivery that a sender has been given."""
 
@@ -68,21 +78,21 @@ class Runner:
         self._sending: list[_Sending] = []
         self._senders = ThreadPoolExecutor(node.settings.deliveries_at_once_max, thread_name_prefix="deliver")
         pause = partial(self._pause, pause_s=pace.poll_s)
-        loops: list[tuple[str, Callable[[], bool], Callable[[], object]]] = [
-            (f"jobs-{number}", partial(self.one_job, lane), partial(pause, Topic.JOBS))
+        jobs: list[_Round] = [
+            _Round(f"jobs-{number}", partial(self.one_job, lane), partial(pause, Topic.JOBS))
             for number, lane in enumerate(pace.threads)
         ]
-        light: list[tuple[str, Callable[[], bool], Callable[[], object]]] = [
-            ("outbox", self._relay, partial(pause, Topic.OUTBOX)),
-            ("deliveries", self._deliver, partial(pause, Topic.DELIVERIES)),
-            ("flows", self._schedule, self._pause_schedule),
-            ("audit", self._flush_audit, lambda: None),
-            ("search", self._catch_up_search, partial(self._stop.wait, SEARCH_S)),
-            ("housekeeping", self._keep_house, partial(self._stop.wait, HOUSEKEEPING_S)),
+        light = [
+            _Round("outbox", self._relay, partial(pause, Topic.OUTBOX), Duty.RELAY),
+            _Round("deliveries", self._deliver, partial(pause, Topic.DELIVERIES), Duty.DELIVER),
+            _Round("flows", self._schedule, self._pause_schedule, Duty.SCHEDULE),
+            _Round("audit", self._flush_audit, lambda: None, Duty.AUDIT),
+            _Round("search", self._catch_up_search, partial(self._stop.wait, ROUND_S[Duty.INDEX]), Duty.INDEX),
+            _Round("housekeeping", self._keep_house, partial(self._stop.wait, ROUND_S[Duty.COLLECT]), Duty.COLLECT),
         ]
         self._threads = [
-            threading.Thread(target=self._loop, args=(step, pausing), name=label, daemon=True)
-            for label, step, pausing in loops + (light if Lane.LIGHT in pace.lanes else [])
+            threading.Thread(target=self._loop, args=(each,), name=each.label, daemon=True)
+            for each in jobs + (light if Lane.LIGHT in pace.lanes else [])
         ]
 
     def start(self) -> None:
@@ -109,20 +119,27 @@ class Runner:
     def _pause(self, topic: Topic, *, pause_s: float) -> None:
         self._node.ports.signals.wait(topic, timeout_s=pause_s)
 
-    def _loop(self, step: Callable[[], bool], pause: Callable[[], object]) -> None:
+    def _loop(self, each: _Round) -> None:
         while not self._stop.is_set():
             try:
-                busy = step()
+                busy = each.step()
             except OdfError as error:
-                _log.warning("%s: %s", threading.current_thread().name, error)
+                _log.warning("%s: %s", each.label, error)
+                self._report(each, str(error))
                 self._stop.wait(PAUSE_AFTER_FAILURE_S)
                 continue
-            except Exception:  # noqa: BLE001  # a bug in one step must not end the worker
-                _log.exception("%s failed", threading.current_thread().name)
+            except Exception as bug:  # noqa: BLE001  # a bug in one step must not end the worker
+                _log.exception("%s failed", each.label)
+                self._report(each, f"a bug ({type(bug).__name__}); the worker's log says more")
                 self._stop.wait(PAUSE_AFTER_FAILURE_S)
                 continue
+            self._report(each, None)
             if not busy and not self._stop.is_set():
-                pause()
+                each.pause()
+
+    def _report(self, each: _Round, error: str | None) -> None:
+        if each.duty is not None and not self._stop.is_set():
+            self._node.duties.ended(each.duty, self._name, error=error)
 
     def one_job(self, lane: Lane, taken: Callable[[], object] = lambda: None) -> bool:
         """Do the next job of the lane that is ready, if there is one; `taken` is called when it is ours, before it is done."""

@@ -43,7 +43,7 @@ from odfabric.adapters.sql.column_types import (
     folded_text,
 )
 
-SCHEMA_REVISION = "0012"
+SCHEMA_REVISION = "0013"
 """The newest migration that this code needs."""
 
 NAME_CHARACTERS_MAX = 100
@@ -585,5 +585,16 @@ roles = Table(
     Column("role", String(ID_CHARACTERS_MAX), primary_key=True),
     Column("holder", String(ID_CHARACTERS_MAX), nullable=False),
     Column("leased_until", InstantNanos, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+duties = Table(
+    "duties",
+    metadata,
+    Column("duty", String(ID_CHARACTERS_MAX), primary_key=True),
+    Column("worker", String(ID_CHARACTERS_MAX), nullable=False),
+    Column("at", InstantNanos, nullable=False),
+    Column("error", Text),
+    Column("failing_since", InstantNanos),
     sqlite_with_rowid=False,
 )
