@@ -383,7 +383,7 @@ def test_a_secret_that_does_not_open_is_told_and_can_be_given_up(settings: Setti
         assert sender.received == []
         (delivery,) = node.deliveries(entry, subscription.id)
         assert (delivery.status, delivery.attempts) == (DeliveryStatus.PENDING, 1)
-        assert delivery.last_error == "the node cannot open the secret of this subscription"
+        assert delivery.last_error == "the node cannot open the secret of this subscription, or its own key"
         done = rotated(settings)
         assert [(one.store, "does not have" in one.problem.message) for one in done.unopened.values()] == [
             ("dataset keys", True),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from odfabric.cli.context import context_of
 from odfabric.cli.recovery_commands import settings_on_stores
 from odfabric.errors import NotFound
+
+if TYPE_CHECKING:
+    from odfabric.settings import Settings
 
 REFUSED = 1
 
@@ -23,13 +28,9 @@ def rotate_key(context: typer.Context) -> None:
     Exit code 1 if a secret cannot be opened. The node may run meanwhile. Run it again to complete a rotation that was
     interrupted. Back up the key file before and after.
     """
-    from odfabric.wiring import is_workspace, rotate_node_key
+    from odfabric.wiring import rotate_node_key
 
-    given = context_of(context)
-    output = given.output
-    settings = settings_on_stores(given)
-    if not is_workspace(settings):
-        raise NotFound("workspace", str(settings.workspace), hint="name it with --workspace")
+    output, settings = context_of(context).output, _settings_of_workspace(context)
     done = rotate_node_key(settings, listener=lambda store, sealed: output.progress(f"{store}: {sealed}"))
     output.clear()
     if output.as_json:
@@ -53,13 +54,20 @@ def rotate_signing_key(context: typer.Context) -> None:
 
     The node may run meanwhile. The old public key stays in the key set for a while (`signing_keys_kept_days`), its private half is erased.
     """
-    from odfabric.wiring import is_workspace, open_node
+    from odfabric.wiring import open_node
 
-    given = context_of(context)
-    output = given.output
-    settings = settings_on_stores(given)
+    with open_node(_settings_of_workspace(context)) as node:
+        key = node.webhooks.signature.renew()
+    context_of(context).output.result(
+        {"ok": True, "keyId": key.id, "madeAt": str(key.made_at)}, f"signing key: {key.id}"
+    )
+
+
+def _settings_of_workspace(context: typer.Context) -> Settings:
+    """Raises NotFound if there is no workspace."""
+    from odfabric.wiring import is_workspace
+
+    settings = settings_on_stores(context_of(context))
     if not is_workspace(settings):
         raise NotFound("workspace", str(settings.workspace), hint="name it with --workspace")
-    with open_node(settings) as node:
-        key = node.webhooks.signature.renew()
-    output.result({"ok": True, "keyId": key.id, "madeAt": str(key.made_at)}, f"signing key: {key.id}")
+    return settings

@@ -15,6 +15,7 @@ import uuid
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from odfabric.formats.message_signature import content_digest
 from odfabric.model.identity import AccountId, DatasetId
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.multihash import Multihash
@@ -69,7 +70,7 @@ def signing_key(secret: bytes) -> bytes:
 def headers(message: ReferenceMessage, *, key: bytes) -> dict[str, str]:
     """The headers of one attempt."""
     created = message.sent_at.epoch_ns // NANOS_PER_SECOND
-    digest = f"sha-256=:{_base64(hashlib.sha256(message.body).digest())}:"
+    digest = content_digest(message.body)
     place = urlsplit(message.url)
     parameters = f';keyid="default";alg="hmac-sha256";created={created}'
     base = "\n".join(
@@ -86,7 +87,7 @@ def headers(message: ReferenceMessage, *, key: bytes) -> dict[str, str]:
     return {
         "content-type": CONTENT_TYPE,
         "content-digest": digest,
-        "signature": f"sig1=:{_base64(hmac.digest(key, base.encode(), 'sha256'))}:",
+        "signature": f"sig1=:{base64.b64encode(hmac.digest(key, base.encode(), 'sha256')).decode('ascii')}:",
         "signature-input": f"sig1={_COMPONENTS}{parameters}",
         "x-webhook-timestamp": str(created),
         "x-webhook-delivery-id": _uuid(message.id),
@@ -99,7 +100,3 @@ def headers(message: ReferenceMessage, *, key: bytes) -> dict[str, str]:
 def _uuid(event_id: str) -> str:
     """The same for all attempts at an event."""
     return str(uuid.UUID(bytes=hashlib.sha256(event_id.encode()).digest()[:16], version=4))
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")

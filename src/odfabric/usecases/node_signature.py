@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from odfabric.formats.message_signature import public_half, sign_request, thumbprint
-from odfabric.model.instant import NANOS_PER_SECOND, Instant
+from odfabric.model.instant import NANOS_PER_DAY, Instant
 from odfabric.model.signing_key import SigningKey
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.signing_keys import SigningKeys
 
-DAY_S = 86_400
 PRIVATE_BYTES = 32
 
 
@@ -42,7 +41,7 @@ class NodeSignature:
 
     def forget_retired(self, *, kept_days: float) -> int:
         """Remove keys that were retired so many days ago; how many."""
-        before = Instant(self._clock.now().epoch_ns - round(kept_days * DAY_S * NANOS_PER_SECOND))
+        before = Instant(self._clock.now().epoch_ns - round(kept_days * NANOS_PER_DAY))
         return self._keys.forget_retired(before=before)
 
     def _made(self) -> tuple[SigningKey, bytes]:

@@ -34,8 +34,8 @@ def test_the_inventory_is_the_application_s(served: Served) -> None:
 
 def test_no_account_can_have_a_name_that_hides_a_route() -> None:
     first = {route.path.split("/")[1] for _, route in endpoints()} | {"openapi.json"}
-    # Pages are below `/` and `/-`, which no name is.
-    assert {part for part in first if not part.startswith("{")} - {"", "-"} <= RESERVED_ACCOUNT_NAMES
+    # Pages are below `/` and `/-`, keys below `/.well-known`: none of these is a name.
+    assert {part for part in first if not part.startswith("{")} - {"", "-", ".well-known"} <= RESERVED_ACCOUNT_NAMES
 
 
 @pytest.fixture(scope="module")

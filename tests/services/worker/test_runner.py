@@ -101,8 +101,8 @@ def test_a_runner_that_ends_gives_its_job_back_at_once(memory: MemoryNode, start
 def test_a_worker_for_heavy_work_commits_and_sends_nothing(memory: MemoryNode, tmp_path: Path) -> None:
     entry = memory.add(ROOT)
     memory.node.subscribe(entry, url=URL, secret=None)
-    heavy = Runner(memory.node, name="heavy", pace=RunnerPace(lanes=frozenset({Lane.HEAVY}), poll_s=0.01))
-    light = Runner(memory.node, name="light", pace=RunnerPace(lanes=frozenset({Lane.LIGHT}), poll_s=0.01))
+    heavy = Runner(memory.node, name="heavy", pace=RunnerPace(threads={Lane.HEAVY: 1}, poll_s=0.01))
+    light = Runner(memory.node, name="light", pace=RunnerPace(threads={Lane.LIGHT: 1}, poll_s=0.01))
     heavy.start()
     try:
         job = push(memory, entry)

@@ -1,4 +1,4 @@
-"""`odf system rotate-key` and `rotate-signing-key`: what a person at the command is told."""
+"""`odf system rotate-key` and `rotate-signing-key`: what they print, and how they exit."""
 
 from __future__ import annotations
 

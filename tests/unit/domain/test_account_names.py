@@ -17,6 +17,12 @@ def test_accounts_must_not_hide_routes(text: str) -> None:
         check_account_name(Name(text))
 
 
+@pytest.mark.parametrize("text", ["-", ".well-known"])
+def test_other_routes_have_no_names(text: str) -> None:
+    with pytest.raises(InvalidName):
+        parse_name(text, type_name="AccountName")
+
+
 def test_nobody_is_called_like_the_node() -> None:
     with pytest.raises(InvalidName, match="is reserved"):
         check_account_name(SYSTEM_ACCOUNT)

@@ -54,6 +54,18 @@ def write_slice(path: Path, table: pa.Table) -> int:
     return writer.rows
 
 
+def write_in_pieces(path: Path, table: pa.Table, sizes: list[int]) -> int:
+    """The same, in batches of so many rows, from the first size again after the last; returns the rows written."""
+    with SliceWriter(path, table.schema) as writer:
+        start, turn = 0, 0
+        while start < table.num_rows:
+            size = sizes[turn % len(sizes)]
+            for batch in table.slice(start, size).to_batches():
+                writer.write(batch)
+            start, turn = start + size, turn + 1
+    return writer.rows
+
+
 def written(table: pa.Table, path: Path) -> Path:
     """Any table as a Parquet file, by a writer that is not ours."""
     pq.write_table(table, path)
@@ -116,14 +128,7 @@ class TestWriter:
         table = slice_table(rows=rows)
         path, other = Path(_folder()) / "one", Path(_folder()) / "other"
         write_slice(path, table)
-        with SliceWriter(other, table.schema) as writer:
-            start, turn = 0, 0
-            while start < rows:
-                size = sizes[turn % len(sizes)]
-                for batch in table.slice(start, size).to_batches():
-                    writer.write(batch)
-                start, turn = start + size, turn + 1
-        assert writer.rows == rows
+        assert write_in_pieces(other, table, sizes) == rows
         assert physical_hash(path) == physical_hash(other)
 
     @given(
@@ -137,13 +142,7 @@ class TestWriter:
             patched.setattr("odfabric.formats.slice_parquet._BLOCK_BYTES", 4_000)
             patched.setattr("odfabric.formats.slice_parquet.ROW_GROUP_BYTES_MAX", 4_000)
             write_slice(path, table)
-            with SliceWriter(other, table.schema) as writer:
-                start, turn = 0, 0
-                while start < rows:
-                    size = sizes[turn % len(sizes)]
-                    for batch in table.slice(start, size).to_batches():
-                        writer.write(batch)
-                    start, turn = start + size, turn + 1
+            write_in_pieces(other, table, sizes)
         assert physical_hash(path) == physical_hash(other)
         assert pq.read_table(path).column("city").to_pylist() == table.column("city").to_pylist()
 

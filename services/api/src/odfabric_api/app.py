@@ -64,21 +64,8 @@ ROUTERS = (
     *(
         module.router
         for module in (
-            *(
-                system,
-                signing_keys,
-                platform,
-                sign_in,
-                oidc,
-                accounts,
-                saved_queries,
-                tokens,
-                admin,
-                datasets,
-                jobs,
-                flows,
-                query,
-            ),
+            *(system, signing_keys, platform, sign_in, oidc, accounts, saved_queries, tokens, admin),
+            *(datasets, jobs, flows, query),
             *(data, state, transfer, subscriptions, cursors, changes, collaborators, wide_subscriptions),
         )
     ),

@@ -32,22 +32,16 @@ def _name(pid: int) -> str:
 
 def _runner(node: Node) -> Runner | HintedRunner:
     settings, name = node.settings, _name(os.getpid())
-    lanes = frozenset(Lane) if settings.worker_lane == "all" else frozenset({Lane(settings.worker_lane)})
-    threads = {Lane.HEAVY: settings.job_threads, Lane.LIGHT: settings.light_job_threads}
+    wanted = {Lane.HEAVY: settings.job_threads, Lane.LIGHT: settings.light_job_threads}
+    threads = {lane: count for lane, count in wanted.items() if settings.worker_lane in ("all", lane.value)}
     if settings.redis_url is None:
-        pace = RunnerPace(
-            lanes=lanes,
-            heavy_threads=threads[Lane.HEAVY],
-            light_threads=threads[Lane.LIGHT],
-            poll_s=settings.job_poll_s,
-        )
-        return Runner(node, name=name, pace=pace)
+        return Runner(node, name=name, pace=RunnerPace(threads=threads, poll_s=settings.job_poll_s))
     return HintedRunner(
-        Runner(node, name=name, pace=RunnerPace(lanes=lanes, heavy_threads=1, poll_s=settings.job_poll_s)),
+        Runner(node, name=name, pace=RunnerPace(threads=dict.fromkeys(threads, 1), poll_s=settings.job_poll_s)),
         node.ports.signals,
         redis_url=settings.redis_url,
         name=settings.redis_name,
-        threads={lane: count for lane, count in threads.items() if lane in lanes},
+        threads=threads,
         look_s=settings.job_poll_s,
     )
 

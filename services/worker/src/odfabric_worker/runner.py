@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from odfabric.domain.delivery_shares import UnderWay, avoided
@@ -33,19 +33,11 @@ FINISHED_LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerPace:
-    """Lanes that are served, threads of each that look for jobs by themselves, and the pause in seconds between looks at an empty table
+    """Threads of each lane that is served, which look for jobs by themselves, and the pause in seconds between looks at an empty table
     without a signal."""
 
-    lanes: frozenset[Lane] = frozenset(Lane)
-    heavy_threads: int = 2
-    light_threads: int = 1
+    threads: Mapping[Lane, int] = field(default_factory=lambda: {Lane.HEAVY: 2, Lane.LIGHT: 1})
     poll_s: float
-
-    @property
-    def threads(self) -> list[Lane]:
-        """The lane of each thread."""
-        wanted = [Lane.HEAVY] * self.heavy_threads + [Lane.LIGHT] * self.light_threads
-        return [lane for lane in wanted if lane in self.lanes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +72,7 @@ class Runner:
         pause = partial(self._pause, pause_s=pace.poll_s)
         jobs: list[_Round] = [
             _Round(f"jobs-{number}", partial(self.one_job, lane), partial(pause, Topic.JOBS))
-            for number, lane in enumerate(pace.threads)
+            for number, lane in enumerate(lane for lane, count in pace.threads.items() for _ in range(count))
         ]
         light = [
             _Round("outbox", self._relay, partial(pause, Topic.OUTBOX), Duty.RELAY),
@@ -92,7 +84,7 @@ class Runner:
         ]
         self._threads = [
             threading.Thread(target=self._loop, args=(each,), name=each.label, daemon=True)
-            for each in jobs + (light if Lane.LIGHT in pace.lanes else [])
+            for each in jobs + (light if Lane.LIGHT in pace.threads else [])
         ]
 
     def start(self) -> None:

@@ -85,3 +85,6 @@ EXPORTS = {
     "parquet": Export("Parquet", "application/vnd.apache.parquet", "parquet", _parquet),
     "arrow": Export("Arrow", "application/vnd.apache.arrow.file", "arrow", _arrow),
 }
+
+EXPORT_NAMES = {kind: export.name for kind, export in EXPORTS.items()}
+"""What people call the kinds, for buttons."""

@@ -41,7 +41,7 @@ async def get_overview(request: Request, caller: Admin) -> Response:
         "health": health,
         "counts": counts,
         "duties": await to_thread.run_sync(node_of(request).duties.seen) if health["ok"] else (),
-        "places": places(node_of(request).settings),
+        "places": await to_thread.run_sync(places, node_of(request).settings),
         "counted_max": COUNTED_MAX,
         "engine": engine,
         "engine_answers": engine_answers,

@@ -13,7 +13,7 @@ from odfabric_api.auth import Caller, ReadableDataset, node_of
 from odfabric_api.page_route import PageRoute
 from odfabric_api.sessions import public_origin
 from odfabric_api.web.dataset_page import dataset_frame
-from odfabric_api.web.exports import EXPORTS
+from odfabric_api.web.exports import EXPORT_NAMES
 from odfabric_api.web.pages import page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -40,7 +40,7 @@ def get_dataset(
         "columns_shown": COLUMNS_SHOWN,
         "address": f"{public_origin(request)}/{entry.alias}",
         "origin": public_origin(request),
-        "exports": {kind: export.name for kind, export in EXPORTS.items()},
+        "exports": EXPORT_NAMES,
         "verified": VerifyVerbs(node_of(request)).last(entry, by=caller),
         "jobs_looked_at": JOBS_LOOKED_AT,
     }

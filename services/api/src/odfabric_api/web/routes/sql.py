@@ -26,7 +26,7 @@ from odfabric_api.forms import read_form
 from odfabric_api.page_route import PageRoute
 from odfabric_api.web.asking import ask, completed, pins_of
 from odfabric_api.web.charts import KINDS, draw_chart, numeric_columns
-from odfabric_api.web.exports import EXPORTS, export_answer
+from odfabric_api.web.exports import EXPORT_NAMES, export_answer
 from odfabric_api.web.pages import page, see_other
 from odfabric_api.web.problem_places import places_of
 from odfabric_api.web.submitted import answered, submitted
@@ -99,7 +99,7 @@ async def post_saved_query(
 
 @router.post("/-/sql")
 async def post_sql(request: Request, caller: Anybody) -> Response:
-    """Run the question. `export` is empty for a page, or the kind of a file, one of EXPORTS."""
+    """Run the question. `export` is empty for a page, or the kind of a file, one of EXPORT_NAMES."""
     node = node_of(request)
     form = await read_form(request, _FIELDS, bytes_max=node.settings.query_body_bytes_max)
     query, export, pins = (form.get(name, "") for name in ("query", "export", "pins"))
@@ -151,7 +151,7 @@ def _workbench(
         "chart": draw_chart(answer["names"], answer["rows"], **(chart or {})) if answer else None,
         "numeric": numeric_columns(answer["names"], answer["rows"]) if answer else [],
         "chart_kinds": KINDS,
-        "exports": {kind: export.name for kind, export in EXPORTS.items()},
+        "exports": EXPORT_NAMES,
         "chart_asked": bool(chart and chart["kind"]),
         "problems": places_of(error, in_query=True),
         "known": completed(request, caller),
