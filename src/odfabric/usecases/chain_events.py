@@ -7,6 +7,7 @@ none. Not here: the head move itself (`usecases.head_move`), when events are der
 from __future__ import annotations
 
 import logging
+from itertools import islice
 
 from odfabric.domain.chain.walk import ChainLink, walk
 from odfabric.errors import ChainsDiverged, Corrupt, InvalidBlock, LimitExceeded, NotFound
@@ -106,9 +107,7 @@ def _watermark(block: MetadataBlock) -> Instant | None:
 
 
 def _watermark_at(message: OutboxMessage, head: Multihash, repository: Repository) -> Instant | None:
-    """The newest watermark that a block states at `head` or below it."""
-    for link in walk(repository.blocks(message.dataset_id), head):
-        found = _watermark(link.block)
-        if found is not None:
-            return found
-    return None
+    """The newest watermark that a block states at `head` or below it; None if the next `BLOCKS_READ_MAX` state none."""
+    below = walk(repository.blocks(message.dataset_id), head)
+    stated = (_watermark(link.block) for link in islice(below, BLOCKS_READ_MAX))
+    return next((watermark for watermark in stated if watermark is not None), None)
