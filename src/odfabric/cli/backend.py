@@ -114,10 +114,10 @@ class WebhookBackend(Protocol):
         *,
         form: str,
         secret: str | None,
-        only_with_data: bool = False,
         events: Sequence[str] | None = None,
+        moves: Mapping[str, object],
     ) -> dict[str, Any]:
-        """The subscription with its secret; without `events` it receives the default types."""
+        """The subscription with its secret; without `events` it receives the default types. `moves` has members of the body, as `rows`."""
 
     def deliveries(self, ref: str, subscription: str) -> list[dict[str, Any]]:
         """The delivery log, newest first."""

@@ -30,6 +30,20 @@ _ROLE: Mapping[str, JsonSchema] = {
     "account": {**_OPTIONAL_TEXT, "description": "Name of the account; null for everybody"},
     "role": _OPTIONAL_TEXT,
 }
+_ROWS: JsonSchema = {
+    "type": "object",
+    "description": "Rows of one block, or some of them, in their order; as `/changes` and cursors give them",
+    "properties": {
+        "id": _TEXT,
+        "kind": {"const": "changes"},
+        "block": _TEXT,
+        "sequence": _COUNT,
+        "systemTime": _TIME,
+        "last": {"type": "boolean", "description": "Whether the last row of the block is among them"},
+        "rows": {"type": "array", "items": {"type": "object"}},
+    },
+    "required": ["id", "kind", "block", "sequence", "systemTime", "last", "rows"],
+}
 READERS, MAINTAINERS = "who may read the dataset", "who may share the dataset"
 
 
@@ -63,9 +77,18 @@ CATALOGUE: Mapping[EventType, EventDescription] = {
                 "records": _COUNT,
                 "blocks": _COUNT,
                 "watermark": _OPTIONAL_TIME,
-                "links": {"type": "object", "properties": {"rows": _TEXT, "verify": _TEXT}},
+                "links": {"type": "object", "properties": {"rows": _TEXT, "verify": _TEXT, "next": _TEXT}},
+                "changes": {
+                    "type": "array",
+                    "items": _ROWS,
+                    "description": "The changed records, as many as fit, to a subscription with `rows`",
+                },
+                "next": {
+                    **_OPTIONAL_TEXT,
+                    "description": "Position from which `/changes` gives the records that did not fit; null if all did",
+                },
             },
-            ("offsets", "records", "blocks", "watermark"),
+            ("offsets", "records", "blocks", "watermark", "changes", "next"),
         ),
         (EventType.SCHEMA_CHANGED, "The records have another schema", READERS, _CHANGE, ()),
         (

@@ -30,7 +30,7 @@ class Outbox(Protocol):
         `event_delivery_id`; its sequence the next of the subscription; it is due at `now`.
 
         Subscriptions of `skipped` get no delivery of the head move, and use no number for it. Where a subscription skips moves
-        (`only_with_data`), the `old_head` of a delivered move is the `new_head` of its last one, or the head from which it began, so the
+        (`MoveOptions.skips`), the `old_head` of a delivered move is the `new_head` of its last one, or the head from which it began, so the
         interval covers what was skipped.
 
         Raises Determinate if an older message of the dataset is not done: subscribers see events of a dataset in order.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from odfabric.domain.access import Action, Subject
 from odfabric.domain.delivery import Delivered, GiveUp, RetryAt, fails_too_long, next_attempt
-from odfabric.errors import AccountSuspended, Corrupt, External, InvalidBlock, NotFound
+from odfabric.errors import AccountSuspended, Corrupt, External, InvalidBlock, LimitExceeded, NotFound
 from odfabric.formats.cloud_event import withheld_event
 from odfabric.formats.reference_webhook import HEAD_MOVED
 from odfabric.model.audit import THE_NODE, AuditEntry, AuditKind
@@ -25,6 +25,8 @@ from odfabric.model.subscription import (
     DeliveryAttempt,
     DeliveryStatus,
     FailureKind,
+    HeadMoveFacts,
+    MovedRows,
     Subscription,
     SubscriptionState,
     WebhookResponse,
@@ -35,6 +37,7 @@ from odfabric.ports.subscriptions import Deliveries, Subscriptions
 from odfabric.usecases.access import Access
 from odfabric.usecases.event_body import delivery_body, event_body
 from odfabric.usecases.head_move import HeadMoves
+from odfabric.usecases.move_rows import MoveRows
 from odfabric.usecases.node_signature import NodeSignature
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.send_webhook import send_webhook
@@ -53,6 +56,7 @@ class DeliveryPorts:
     access: Access
     repository: Repository
     moves: HeadMoves
+    rows: MoveRows
     subscriptions: Subscriptions
     deliveries: Deliveries
     signature: NodeSignature
@@ -125,7 +129,7 @@ def _attempt(
             body = event_body(delivery, source=rules.source)
         else:
             body = _move_body(delivery, subscription, entry, ports=ports, rules=rules)
-    except (NotFound, Corrupt, InvalidBlock, External) as error:
+    except (NotFound, Corrupt, InvalidBlock, LimitExceeded, External) as error:
         _log.error("delivery %s: %s", delivery.id, error)
         return _not_sent(delivery, ports.clock), None
     return send_webhook(
@@ -144,9 +148,21 @@ def _attempt(
 def _move_body(
     delivery: Delivery, subscription: Subscription, entry: CatalogEntry, *, ports: DeliveryPorts, rules: DeliveryRules
 ) -> bytes:
-    facts = ports.moves.facts(delivery.dataset_id, delivery.old_head, delivery.new_head) if delivery.new_head else None
+    facts: HeadMoveFacts | None = None
+    rows: MovedRows | None = None
+    if delivery.new_head is not None:
+        facts = ports.moves.facts(delivery.dataset_id, delivery.old_head, delivery.new_head)
+        if subscription.moves.with_rows and facts is not None:
+            rows = ports.rows.of_move(delivery.dataset_id, delivery.old_head, delivery.new_head)
     return delivery_body(
-        delivery, subscription, entry, facts=facts, access=ports.access, source=rules.source, base=rules.base
+        delivery,
+        subscription,
+        entry,
+        facts=facts,
+        rows=rows,
+        access=ports.access,
+        source=rules.source,
+        base=rules.base,
     )
 
 

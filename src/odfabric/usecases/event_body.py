@@ -13,7 +13,7 @@ from odfabric.model.commit import CatalogEntry
 from odfabric.model.identity import AccountId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
-from odfabric.model.subscription import Delivery, HeadMoveFacts, Subscription, SubscriptionFormat
+from odfabric.model.subscription import Delivery, HeadMoveFacts, MovedRows, Subscription, SubscriptionFormat
 from odfabric.usecases.access import Access
 
 
@@ -30,13 +30,14 @@ def delivery_body(
     entry: CatalogEntry,
     *,
     facts: HeadMoveFacts | None,
+    rows: MovedRows | None,
     access: Access,
     source: str,
     base: str,
 ) -> bytes:
     """The body of a head move; without `facts` the move does not go forwards. Raises NotFound if the dataset's account is gone."""
     if subscription.format is SubscriptionFormat.CLOUD_EVENT:
-        return head_move_event(delivery, alias=entry.alias, source=source, base=base, facts=facts)
+        return head_move_event(delivery, alias=entry.alias, source=source, base=base, facts=facts, rows=rows)
     return reference_webhook.head_move_body(
         entry.id,
         _owner(entry, access),

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from odfabric.domain.access import Subject
 from odfabric.domain.events import NEEDED_ACTIONS
+from odfabric.domain.schema_evolution import current_schema
 from odfabric.errors import HeadMoved, InvalidRequest, LimitExceeded, NotFound, Place
 from odfabric.formats.reference_webhook import signing_key
 from odfabric.formats.webhook_signature import secret_text
@@ -14,7 +15,7 @@ from odfabric.model.account import Account
 from odfabric.model.audit import AuditEntry, AuditKind
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.event import HEAD_MOVES, WIDE_ONLY, EventType
-from odfabric.model.subscription import Subscription, SubscriptionFormat
+from odfabric.model.subscription import ALL_MOVES, MoveOptions, Subscription, SubscriptionFormat
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.egress import WebhookSender
 from odfabric.ports.subscriptions import Subscriptions
@@ -34,6 +35,8 @@ from odfabric.usecases.subscription_scope import (
 
 URL_CHARACTERS_MAX = 2048
 ATTEMPTS_MAX = 20
+COLUMNS_MAX = 100
+COLUMNS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ def subscribe(
     url: str,
     secret: bytes | None,
     format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT,
-    only_with_data: bool = False,
+    moves: MoveOptions = ALL_MOVES,
     subject: Subject,
     repository: Repository,
     subscriptions: Subscriptions,
@@ -76,6 +79,7 @@ def subscribe(
         raise InvalidRequest(f"the url of a webhook has at most {URL_CHARACTERS_MAX} characters")
     wanted = default_events(scope) if events is None else events
     _check_events(scope, wanted, format, subject, access)
+    _check_moves(scope, wanted, format, moves, repository)
     sender.check(url)
     existing = of_scope(scope, subscriptions, limit=per_dataset_max)
     if len(existing) >= per_dataset_max:
@@ -96,7 +100,7 @@ def subscribe(
             format=format,
             scope_account=account,
             events=wanted,
-            only_with_data=only_with_data,
+            moves=moves,
         )
         try:
             subscriptions.create(
@@ -134,6 +138,47 @@ def _check_events(
     if isinstance(scope, CatalogEntry):
         for action in sorted({NEEDED_ACTIONS[each] for each in wanted}, key=lambda each: each.value):
             access.require(subject, action, scope)
+
+
+def _check_moves(
+    scope: Scope, wanted: frozenset[EventType], format: SubscriptionFormat, moves: MoveOptions, repository: Repository
+) -> None:
+    if moves == ALL_MOVES:
+        return
+    if EventType.HEAD_MOVED not in wanted:
+        raise InvalidRequest(
+            "rows and filters are of head moves, which this subscription does not receive",
+            place=Place(field="events"),
+            hint=f"add `{EventType.HEAD_MOVED.value}` to `events`",
+        )
+    if moves.with_rows and format is SubscriptionFormat.REFERENCE:
+        raise InvalidRequest(
+            "the format `kamu` has no rows",
+            place=Place(field="rows"),
+            hint=f"use the format `{SubscriptionFormat.CLOUD_EVENT.value}`",
+        )
+    if moves.columns:
+        _check_columns(scope, moves.columns, repository)
+
+
+def _check_columns(scope: Scope, columns: frozenset[str], repository: Repository) -> None:
+    place = Place(field="columns")
+    if not isinstance(scope, CatalogEntry):
+        raise InvalidRequest("columns are of one dataset", place=place, hint="subscribe to the dataset itself")
+    if len(columns) > COLUMNS_MAX:
+        raise LimitExceeded("too many columns", limit="columns", maximum=COLUMNS_MAX)
+    _, state = repository.current(scope.id)
+    schema = current_schema(state)
+    if schema is None:
+        raise InvalidRequest(
+            "the dataset has no columns yet", place=place, hint="push its first records, or leave `columns` out"
+        )
+    own = {state.vocabulary.offset, state.vocabulary.operation_type, state.vocabulary.system_time}
+    known = [field.name for field in schema.fields if field.name not in own]
+    unknown = sorted(columns - set(known))
+    if unknown:
+        shown = ", ".join(known[:COLUMNS_SHOWN])
+        raise InvalidRequest(f"the dataset has no column `{unknown[0]}`", place=place, hint=f"it has {shown}")
 
 
 def unsubscribe(

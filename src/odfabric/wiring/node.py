@@ -66,7 +66,7 @@ from odfabric.wiring.metrics import metrics_text, registry_of
 from odfabric.wiring.node_ports import NodePorts
 from odfabric.wiring.people import account_quotas, people_ports
 from odfabric.wiring.searching import SearchVerbs
-from odfabric.wiring.subscriptions import SubscriptionVerbs
+from odfabric.wiring.subscriptions import subscription_verbs
 from odfabric.wiring.waiting import LOOK_EVERY_S, WAITING_JOBS_MAX, waited_for
 from odfabric.wiring.work import JobWork
 
@@ -132,9 +132,7 @@ class Node:
         )
         self.flows = flow_verbs(ports, settings, repository=self.repository, access=self.access)
         self.duties = DutyVerbs(ports.duties, ports.clock)
-        self.webhooks = SubscriptionVerbs(
-            ports=ports, settings=settings, access=self.access, repository=self.repository
-        )
+        self.webhooks = subscription_verbs(ports, settings, access=self.access, repository=self.repository)
         self._verbs = JobWork(
             ports=ports,
             settings=settings,

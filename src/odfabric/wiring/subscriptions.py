@@ -14,10 +14,12 @@ from odfabric.domain.delivery_shares import UnderWay, under_way
 from odfabric.errors import LimitExceeded
 from odfabric.model.event import EventType
 from odfabric.model.subscription import (
+    ALL_MOVES,
     NOTHING_AVOIDED,
     Avoided,
     Delivery,
     DeliveryAttempt,
+    MoveOptions,
     Subscription,
     SubscriptionFormat,
 )
@@ -28,10 +30,13 @@ from odfabric.usecases.change_subscription import OwnSubscription, Replay
 from odfabric.usecases.deliver import DELIVERY_LEASE_MS, DeliveryPorts, DeliveryRules, deliver
 from odfabric.usecases.filter_moves import MoveFilter
 from odfabric.usecases.head_move import HeadMoves
+from odfabric.usecases.move_rows import MoveRows
 from odfabric.usecases.node_signature import NodeSignature
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.subscribe import NewSubscription, seen_subscriptions, subscribe, unsubscribe
 from odfabric.usecases.subscription_scope import Scope
+from odfabric.usecases.unchanged_columns import UnchangedColumns
+from odfabric.wiring.cursors import change_reader
 from odfabric.wiring.node_ports import NodePorts
 
 TESTS_AT_ONCE_MAX = 4
@@ -46,6 +51,8 @@ class SubscriptionVerbs:
     settings: Settings
     access: Access
     repository: Repository
+    unchanged: UnchangedColumns
+    rows: MoveRows
     _moves: HeadMoves = field(init=False)
     _tests: threading.BoundedSemaphore = field(init=False)
 
@@ -62,7 +69,7 @@ class SubscriptionVerbs:
         secret: bytes | None,
         format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT,
         events: frozenset[EventType] | None = None,
-        only_with_data: bool = False,
+        moves: MoveOptions = ALL_MOVES,
     ) -> NewSubscription:
         """Subscribe a webhook."""
         return subscribe(
@@ -70,7 +77,7 @@ class SubscriptionVerbs:
             url=url,
             secret=secret,
             format=format,
-            only_with_data=only_with_data,
+            moves=moves,
             subject=by,
             repository=self.repository,
             subscriptions=self.ports.subscriptions,
@@ -175,7 +182,7 @@ class SubscriptionVerbs:
     @property
     def filters(self) -> MoveFilter:
         """Which subscriptions a move makes no event for."""
-        return MoveFilter(self.ports.subscriptions, self._moves)
+        return MoveFilter(self.ports.subscriptions, self._moves, self.unchanged)
 
     def due(self, worker: str, *, limit: int, avoided: Avoided = NOTHING_AVOIDED) -> Sequence[Delivery]:
         """Lease at most `limit` deliveries to be sent now."""
@@ -214,6 +221,7 @@ class SubscriptionVerbs:
             access=self.access,
             repository=self.repository,
             moves=self._moves,
+            rows=self.rows,
             subscriptions=self.ports.subscriptions,
             deliveries=self.ports.deliveries,
             signature=self.signature,
@@ -221,3 +229,21 @@ class SubscriptionVerbs:
             clock=self.ports.clock,
             entropy=self.ports.entropy,
         )
+
+
+def subscription_verbs(
+    ports: NodePorts, settings: Settings, *, access: Access, repository: Repository
+) -> SubscriptionVerbs:
+    """With the limits of the node."""
+    bytes_max = settings.webhook_rows_bytes_max
+    reader = change_reader(settings, bytes_max=bytes_max, repository=repository, exchange=ports.exchange)
+    return SubscriptionVerbs(
+        ports=ports,
+        settings=settings,
+        access=access,
+        repository=repository,
+        rows=MoveRows(repository=repository, reader=reader, bytes_max=bytes_max),
+        unchanged=UnchangedColumns(
+            repository=repository, exchange=ports.exchange, bytes_max=settings.webhook_compared_bytes_max
+        ),
+    )

@@ -332,6 +332,8 @@ class SubscriptionListed(Answer):
     events: list[str] = Field(description="Types of events that it receives")
     format: Literal["cloudevents", "kamu"]
     only_with_data: bool = Field(description="Whether changes that bring no records make no event")
+    columns: list[str] = Field(description="Columns in which a change makes an event; empty for all")
+    rows: bool = Field(description="Whether events carry the changed records")
     state: Literal["active", "paused", "disabled"]
     state_reason: str | None = Field(description="Why the node has disabled it")
     failing_since: str | None = Field(description="The first failure after the last success")

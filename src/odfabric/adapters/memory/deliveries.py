@@ -102,7 +102,7 @@ class MemoryOutbox:
         else:
             assert message.new_head is not None
             identity = delivery_id(subscription, message.new_head)
-            if stored.subscription.only_with_data:
+            if stored.subscription.moves.skips:
                 old_head = self._last_head(stored)
         self._store.deliveries[identity] = StoredDelivery(
             Delivery(

@@ -45,6 +45,7 @@ from odfabric.model.subscription import (
     DeliveryAttempt,
     DeliveryStatus,
     FailureKind,
+    MoveOptions,
     Subscription,
     SubscriptionFormat,
     SubscriptionState,
@@ -78,7 +79,7 @@ class SqlSubscriptions:
                 "format": subscription.format.value,
                 "scope_account": subscription.scope_account,
                 "events": subscription.events,
-                "only_with_data": subscription.only_with_data,
+                **_columns_of_moves(subscription.moves),
             }
             if not insert_new(connection, subscriptions, values):
                 raise AlreadyExists(f"subscription {subscription.id} exists already")
@@ -465,10 +466,19 @@ def _subscription(row: Row[tuple[object, ...]]) -> Subscription:
         slow=row.slow,
         proven=row.proven,
         format=SubscriptionFormat(row.format),
-        only_with_data=row.only_with_data,
+        moves=MoveOptions(
+            only_with_data=row.only_with_data,
+            columns=frozenset(json.loads(row.move_columns or "[]")),
+            with_rows=row.with_rows,
+        ),
         scope_account=row.scope_account,
         events=row.events,
     )
+
+
+def _columns_of_moves(moves: MoveOptions) -> dict[str, object]:
+    columns = json.dumps(sorted(moves.columns)) if moves.columns else None
+    return {"only_with_data": moves.only_with_data, "move_columns": columns, "with_rows": moves.with_rows}
 
 
 def _delivery(row: Row[tuple[object, ...]]) -> Delivery:

@@ -137,7 +137,7 @@ def _deliver(
         .returning(
             subscriptions.c.id,
             subscriptions.c.last_sequence,
-            subscriptions.c.only_with_data,
+            (subscriptions.c.only_with_data | subscriptions.c.move_columns.is_not(None)).label("skips"),
             subscriptions.c.created_at_head,
         )
     )
@@ -147,7 +147,7 @@ def _deliver(
             "subscription_id": row.id,
             "dataset_id": message.dataset_id,
             "sequence": row.last_sequence,
-            "old_head": _last_head(connection, row) if row.only_with_data and event is None else message.old_head,
+            "old_head": _last_head(connection, row) if row.skips and event is None else message.old_head,
             "new_head": message.new_head,
             "occurred_at": message.occurred_at,
             "status": DeliveryStatus.PENDING.value,

@@ -1,10 +1,9 @@
 """The tables of the node.
 
-Owns names, columns and constraints as the code uses them; the same shape comes out of `migrations`, which a test compares.
-Invariants that the database itself keeps: one head and one name per dataset, one block per number and per hash, one record per
-idempotency key, one commit per job, one unfinished job per dedup key, one running job per dataset, gap-free numbers at most once
-per subscription, one flow of a kind per dataset, one waiting
-and one running run per flow, one account per name, one role per account and object, one open count per repeated refusal.
+Owns names, columns and constraints as the code uses them; `migrations` make the same shape, which a test compares. Invariants that the
+database keeps: one head and one name per dataset, one block per number and per hash, one record per idempotency key, one commit per job,
+one unfinished job per dedup key, one running job per dataset, gap-free numbers at most once per subscription, one flow of a kind per
+dataset, one waiting and one running run per flow, one account per name, one role per account and object, one open count per refusal.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from odfabric.adapters.sql.column_types import (
     folded_text,
 )
 
-SCHEMA_REVISION = "0013"
+SCHEMA_REVISION = "0014"
 """The newest migration that this code needs."""
 
 NAME_CHARACTERS_MAX = 100
@@ -235,6 +234,8 @@ subscriptions = Table(
     Column("scope_account", AccountIdText),
     Column("events", EventTypesText, nullable=False, server_default=" dataset.head-moved "),
     Column("only_with_data", Boolean, nullable=False, server_default=false()),
+    Column("move_columns", Text),
+    Column("with_rows", Boolean, nullable=False, server_default=false()),
     Index(None, "dataset_id", "position"),
     sqlite_autoincrement=True,
 )

@@ -46,16 +46,23 @@ def add(
     form: str = typer.Option("cloudevents", "--format", help="cloudevents, or kamu: as the reference node sends"),
     secret: str = typer.Option("", envvar="ODF_WEBHOOK_SECRET", help="Secret that signs; default: one is made"),
     only_with_data: bool = typer.Option(False, "--only-with-data", help="No event for changes that bring no records"),
+    columns: str = typer.Option(
+        "", "--columns", help="Column names with commas between: no event for corrections that change none of them"
+    ),
+    rows: bool = typer.Option(False, "--rows", help="Events carry the changed records, as many as fit"),
 ) -> None:
     """Send a receiver every later event. Its secret is shown this once."""
     output = context_of(context).output
     ref, url = _scope(places, account, node=node)
-    types = [each.strip() for each in events.split(",")] if events else None
+    types = _names(events) if events else None
+    moves = {"onlyWithData": only_with_data, "columns": _names(columns), "rows": rows}
     with backend_of(context_of(context), output) as backend:
-        made = backend.webhooks.add(
-            ref, url, form=form, secret=secret or None, only_with_data=only_with_data, events=types
-        )
+        made = backend.webhooks.add(ref, url, form=form, secret=secret or None, events=types, moves=moves)
     output.result(made, f"subscription {made['id']}\n  secret {made['secret']}, shown only now")
+
+
+def _names(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 @app.command("log")

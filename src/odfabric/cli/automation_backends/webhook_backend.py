@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -28,15 +28,14 @@ class NodeWebhooks:
         *,
         form: str,
         secret: str | None,
-        only_with_data: bool = False,
         events: Sequence[str] | None = None,
+        moves: Mapping[str, object],
     ) -> dict[str, Any]:
-        """The subscription with its secret."""
+        """The subscription with its secret. `moves` has members of the body, as `onlyWithData`."""
         wishes: dict[str, object] = {"url": url, "secret": secret}
         if not ref.startswith("@") or form != "cloudevents":
             wishes["format"] = form
-        if only_with_data:
-            wishes["onlyWithData"] = True
+        wishes |= {name: value for name, value in moves.items() if value}
         if events is not None:
             wishes["events"] = list(events)
         return self._object("POST", self._all(ref), json=wishes)

@@ -19,6 +19,7 @@ from odfabric.model.subscription import (
     DeliveryAttempt,
     DeliveryStatus,
     FailureKind,
+    MoveOptions,
     Subscription,
     SubscriptionFormat,
     SubscriptionState,
@@ -183,10 +184,12 @@ class SubscriptionsContract(EventsContract):
     def test_the_next_event_covers_moves_that_were_skipped(self, storage: StoragePorts) -> None:
         chain = new_chain(storage.chains)
         subscribe(storage, chain, "all")
-        storage.subscriptions.create(replace(subscription_of(chain, "some"), only_with_data=True), secret=SECRET)
+        storage.subscriptions.create(
+            replace(subscription_of(chain, "some"), moves=MoveOptions(only_with_data=True)), secret=SECRET
+        )
         found = storage.subscriptions.get("some")
         assert found is not None
-        assert found.only_with_data
+        assert found.moves == MoveOptions(only_with_data=True)
         fan_out_all(storage)
         began, heads = chain.head, []
         for skipped in (["some"], [], ["some", "nothing"], ["some"], []):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal
 
@@ -13,8 +14,9 @@ from starlette.responses import JSONResponse
 
 from odfabric.formats.webhook_signature import parse_secret
 from odfabric.model.event import EventType
-from odfabric.model.subscription import Delivery, DeliveryAttempt, Subscription, SubscriptionFormat
+from odfabric.model.subscription import Delivery, DeliveryAttempt, MoveOptions, Subscription, SubscriptionFormat
 from odfabric.usecases.change_subscription import OVERLAP_S_MAX, Replay
+from odfabric.usecases.subscribe import COLUMNS_MAX
 from odfabric_api.auth import Caller, FollowableDataset, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.schemas import (
@@ -53,7 +55,25 @@ DeliveryId = Annotated[str, Path(description="The id of the event")]
 _ONE = "/{account}/{dataset}/subscriptions/{subscription_id}"
 
 
-class SubscriptionBody(JsonModel):
+class MovesBody(JsonModel):
+    """What is wanted of head moves."""
+
+    only_with_data: bool = Field(
+        False,
+        alias="onlyWithData",
+        description="No event for changes that bring no records; the interval of the next event covers them",
+    )
+    rows: bool = Field(
+        False, description="Events carry the changed records (`changes`), as many as fit; the rest begins at `next`"
+    )
+
+    @property
+    def moves(self) -> MoveOptions:
+        """As the subscription keeps it."""
+        return MoveOptions(only_with_data=self.only_with_data, with_rows=self.rows)
+
+
+class SubscriptionBody(MovesBody):
     """Where to deliver; a secret is made if none is given."""
 
     url: str = Field(min_length=1, max_length=2048)
@@ -68,11 +88,16 @@ class SubscriptionBody(JsonModel):
     events: list[EventName] | None = Field(
         None, min_length=1, max_length=EVENTS, description="Types of events; default: head moves"
     )
-    only_with_data: bool = Field(
-        False,
-        alias="onlyWithData",
-        description="No event for changes that bring no records; the interval of the next event covers them",
+    columns: list[str] = Field(
+        [],
+        max_length=COLUMNS_MAX,
+        description="Events only of changes that bring or take away records, or change a value in one of these columns",
     )
+
+    @property
+    def moves(self) -> MoveOptions:
+        """As the subscription keeps it."""
+        return replace(super().moves, columns=frozenset(self.columns))
 
 
 class NoMembers(JsonModel):
@@ -119,7 +144,7 @@ async def subscribe(request: Request, entry: FollowableDataset, caller: Caller) 
             secret=secret,
             format=SubscriptionFormat(body.format),
             events=event_types(body.events),
-            only_with_data=body.only_with_data,
+            moves=body.moves,
         )
     )
     return JSONResponse({**subscription_value(made.subscription), "secret": made.secret_text}, status_code=201)
@@ -313,7 +338,9 @@ def subscription_value(subscription: Subscription) -> dict[str, object]:
         "createdAtHead": str(subscription.created_at_head) if subscription.created_at_head else None,
         "events": sorted(each.value for each in subscription.events),
         "format": subscription.format.value,
-        "onlyWithData": subscription.only_with_data,
+        "onlyWithData": subscription.moves.only_with_data,
+        "columns": sorted(subscription.moves.columns),
+        "rows": subscription.moves.with_rows,
         "state": subscription.state.value,
         "stateReason": subscription.state_reason,
         "failingSince": str(subscription.failing_since) if subscription.failing_since else None,

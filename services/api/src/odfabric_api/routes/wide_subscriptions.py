@@ -18,11 +18,12 @@ from odfabric.usecases.change_subscription import Replay
 from odfabric.usecases.people.accounts import named_account
 from odfabric.usecases.subscription_scope import Scope, WholeNode
 from odfabric_api.auth import AccountPath, Caller, RequiresNode, node_of
-from odfabric_api.json_body import JsonModel, json_body, read_json
+from odfabric_api.json_body import json_body, read_json
 from odfabric_api.routes.subscriptions import (
     EVENTS,
     DeliveryId,
     EventName,
+    MovesBody,
     NoMembers,
     ReplayBody,
     RotationBody,
@@ -49,7 +50,7 @@ router = APIRouter(tags=["subscriptions"])
 Place = Literal["account", "node"]
 
 
-class WideSubscriptionBody(JsonModel):
+class WideSubscriptionBody(MovesBody):
     """Where to deliver, and which types of events; a secret is made if none is given."""
 
     url: str = Field(min_length=1, max_length=2048)
@@ -85,7 +86,12 @@ async def subscribe(request: Request, caller: Caller) -> Response:
     secret = parse_secret(body.secret) if body.secret is not None else None
     made = await to_thread.run_sync(
         lambda: node.webhooks.subscribe(
-            scope_of(request), by=caller, url=body.url, secret=secret, events=event_types(body.events)
+            scope_of(request),
+            by=caller,
+            url=body.url,
+            secret=secret,
+            events=event_types(body.events),
+            moves=body.moves,
         )
     )
     return JSONResponse({**subscription_value(made.subscription), "secret": made.secret_text}, status_code=201)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -15,7 +15,14 @@ from odfabric.formats.webhook_signature import parse_secret
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.event import HEAD_MOVES, WIDE_ONLY, EventType
 from odfabric.model.instant import Instant
-from odfabric.model.subscription import Delivery, DeliveryAttempt, DeliveryStatus, Subscription, SubscriptionFormat
+from odfabric.model.subscription import (
+    Delivery,
+    DeliveryAttempt,
+    DeliveryStatus,
+    MoveOptions,
+    Subscription,
+    SubscriptionFormat,
+)
 from odfabric.usecases.change_subscription import Replay
 from odfabric.usecases.subscribe import NewSubscription, is_of
 from odfabric_api.auth import Caller, FollowableDataset, Subject, node_of
@@ -45,7 +52,9 @@ def get_subscriptions(request: Request, entry: FollowableDataset, caller: Caller
 async def post_subscription(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Make one. The answer shows its secret, and nothing else ever does."""
     node = node_of(request)
-    form = await read_form(request, frozenset({"url", "secret", "format", "only_with_data", *_OFFERED}))
+    form = await read_form(
+        request, frozenset({"url", "secret", "format", "only_with_data", "columns", "rows", *_OFFERED})
+    )
 
     def act() -> Response:
         secret = parse_secret(form["secret"]) if form.get("secret") else None
@@ -57,7 +66,7 @@ async def post_subscription(request: Request, entry: FollowableDataset, caller: 
             url=url,
             secret=secret,
             format=format,
-            only_with_data=bool(form.get("only_with_data")),
+            moves=_moves(form),
             events=events,
         )
         return _listed(request, entry, caller, {}, made=made)
@@ -271,7 +280,7 @@ def _listed(
         "format": form.get("format", ""),
         "offered": _OFFERED,
         "chosen": [name for name in _OFFERED if name in form] or [each.value for each in HEAD_MOVES],
-        "only_with_data": form.get("only_with_data", ""),
+        **{name: form.get(name, "") for name in ("only_with_data", "columns", "rows")},
         "problems": places_of(error),
         "made": made.subscription if made else None,
         "secret": made.secret_text if made else None,
@@ -279,6 +288,15 @@ def _listed(
     }
     frame = dataset_frame(request, entry, caller)
     return page(request, "publish/subscriptions.html", {**frame, **values}, status=status)
+
+
+def _moves(form: Mapping[str, str]) -> MoveOptions:
+    names = (each.strip() for each in form.get("columns", "").split(","))
+    return MoveOptions(
+        only_with_data=bool(form.get("only_with_data")),
+        columns=frozenset(name for name in names if name),
+        with_rows=bool(form.get("rows")),
+    )
 
 
 def _state(subscription: Subscription, deliveries: Sequence[Delivery]) -> dict[str, Any]:
