@@ -147,8 +147,8 @@ def test_an_event_carries_the_records_that_fit_and_says_where_the_others_begin(
     assert found == [
         *(("append", key, value) for _, key, value in changes),
         ("retract", "a", 1.0),
-        ("correct-from", "b", 2.0),
-        ("correct-to", "b", 3.0),
+        ("correct_from", "b", 2.0),
+        ("correct_to", "b", 3.0),
     ]
 
 
