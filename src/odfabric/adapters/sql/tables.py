@@ -3,7 +3,7 @@
 Owns names, columns and constraints as the code uses them; `migrations` make the same shape, which a test compares. Invariants that the
 database keeps: one head and one name per dataset, one block per number and per hash, one record per idempotency key, one commit per job,
 one unfinished job per dedup key, one running job per dataset, gap-free numbers at most once per subscription, one flow of a kind per
-dataset, one waiting and one running run per flow, one account per name, one role per account and object, one open count per refusal.
+dataset, one waiting and one running run per flow, one account per name, one role per account and object, one count per refusal.
 """
 
 from __future__ import annotations
@@ -71,8 +71,7 @@ def _of_dataset(*, primary_key: bool = False, unique: bool | None = None, nullab
 
 
 def _of_account(*, nullable: bool = False) -> Column[object]:
-    reference = ForeignKey("accounts.id", ondelete="CASCADE")
-    return Column("account_id", AccountIdText, reference, nullable=nullable)
+    return Column("account_id", AccountIdText, ForeignKey("accounts.id", ondelete="CASCADE"), nullable=nullable)
 
 
 datasets = Table(

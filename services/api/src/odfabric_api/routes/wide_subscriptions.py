@@ -7,17 +7,14 @@ from functools import partial
 from typing import Any, Literal
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Request, Response, params
 from pydantic import Field
 from starlette.responses import JSONResponse
 
-from odfabric.domain.access import Action
-from odfabric.formats.references import parse_name
 from odfabric.formats.webhook_signature import parse_secret
 from odfabric.usecases.change_subscription import Replay
-from odfabric.usecases.people.accounts import named_account
 from odfabric.usecases.subscription_scope import Scope, WholeNode
-from odfabric_api.auth import AccountPath, Caller, RequiresNode, node_of
+from odfabric_api.auth import OF_ADMINS, OF_MEMBERS, Caller, ManagedAccount, node_of
 from odfabric_api.json_body import json_body, read_json
 from odfabric_api.routes.subscriptions import (
     EVENTS,
@@ -60,12 +57,9 @@ class WideSubscriptionBody(MovesBody):
     events: list[EventName] | None = Field(None, min_length=1, max_length=EVENTS, description="Default: all types")
 
 
-def find_account(request: Request, caller: Caller, account: AccountPath) -> None:
-    """The account of the path, for those who may manage it. Raises AccessDenied, InvalidName, NotFound."""
-    node = node_of(request)
-    name = parse_name(account, type_name="AccountName")
-    node.access.require_here(caller, Action.MANAGE, under=name, shown=account)
-    request.state.scope = named_account(account, ports=node.people)
+def find_account(request: Request, account: ManagedAccount) -> None:
+    """The account of the path, for those who may manage it."""
+    request.state.scope = account
 
 
 def find_node(request: Request) -> None:
@@ -185,7 +179,7 @@ async def replay_delivery(
     return JSONResponse({"replayed": await to_thread.run_sync(verb)})
 
 
-def _add_routes(prefix: str, place: Place, action: Action, find: Callable[..., None]) -> None:
+def _add_routes(prefix: str, place: Place, policy: params.Depends, find: Callable[..., None]) -> None:
     one = f"{prefix}/{{subscription_id}}"
 
     def add(method: str, path: str, verb: Callable[..., Any], summary: str, **options: Any) -> None:
@@ -195,7 +189,7 @@ def _add_routes(prefix: str, place: Place, action: Action, find: Callable[..., N
             methods=[method],
             name=f"{verb.__name__}_of_{place}",
             summary=f"{summary} of {'an account' if place == 'account' else 'the node'}",
-            dependencies=[Depends(RequiresNode(action)), Depends(find)],
+            dependencies=[policy, Depends(find)],
             **options,
         )
 
@@ -256,5 +250,5 @@ def _add_routes(prefix: str, place: Place, action: Action, find: Callable[..., N
     )
 
 
-_add_routes("/accounts/{account}/subscriptions", "account", Action.SIGN_IN, find_account)
-_add_routes("/subscriptions", "node", Action.ADMINISTER, find_node)
+_add_routes("/accounts/{account}/subscriptions", "account", OF_MEMBERS, find_account)
+_add_routes("/subscriptions", "node", OF_ADMINS, find_node)
