@@ -65,8 +65,9 @@ ROUTERS = (
         module.router
         for module in (
             *(system, signing_keys, platform, sign_in, oidc, accounts, saved_queries, tokens, admin),
-            *(datasets, jobs, flows, query),
-            *(data, state, transfer, subscriptions, cursors, changes, collaborators, wide_subscriptions),
+            # Before routes of datasets, whose account and dataset would fit their paths too.
+            *(wide_subscriptions, datasets, jobs, flows, query),
+            *(data, state, transfer, subscriptions, cursors, changes, collaborators),
         )
     ),
     # `-` is no name of an account or a dataset, so pages and names never meet.

@@ -112,6 +112,7 @@ class Runner:
         self._node.ports.signals.wait(topic, timeout_s=pause_s)
 
     def _loop(self, each: _Round) -> None:
+        self._report(each, None)  # there is a worker for it, though its first round may end late
         while not self._stop.is_set():
             try:
                 busy = each.step()

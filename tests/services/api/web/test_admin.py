@@ -110,7 +110,7 @@ def test_the_overview_says_what_no_worker_does(browsers: Browsers, root: httpx.C
     duties.ended(Duty.DELIVER, "w/1", error="the <network> is away")
     duties.ended(Duty.RELAY, "w/1", error=None)
     page = root.get("/-/admin")
-    assert "Send webhooks fails now the <network> is away" in text_of(page)
+    assert "Send webhooks fails just now the <network> is away" in text_of(page)
     assert "Publish commits to followers works" in text_of(page)
     told = {each["duty"]: each["state"] for each in root.get("/system/duties").json()["duties"]}
     assert (told["deliver"], told["relay"], told["collect"]) == ("fails", "works", "silent")
