@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from odfabric.errors import InvalidRequest
+from odfabric.formats.event_catalogue import CATALOGUE, event_schema
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.event import EventType
 from odfabric.model.metadata import SetInfo
@@ -70,7 +72,10 @@ def received(committed: Committed, node: Node) -> list[dict[str, Any]]:
     while due := node.due_deliveries("test", limit=8):
         for delivery in due:
             node.deliver(delivery)
-    return [json.loads(each.body)["data"] for each in committed.memory.webhooks.received]
+    events = [json.loads(each.body) for each in committed.memory.webhooks.received]
+    for event in events:
+        Draft202012Validator(event_schema(CATALOGUE[EventType.HEAD_MOVED])).validate(event)
+    return [each["data"] for each in events]
 
 
 def test_only_a_change_in_a_followed_column_makes_an_event(committed: Committed) -> None:

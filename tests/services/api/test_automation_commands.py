@@ -151,8 +151,14 @@ class TestWebhooks:
         one = made["id"]
         assert made["secret"].startswith("whsec_")
         assert made["onlyWithData"] is False
-        filtered = odf.json("webhook", "add", "readings", URL, "--only-with-data")
-        assert filtered["onlyWithData"] is True
+        filtered = odf.json("webhook", "add", "readings", URL, "--only-with-data", "--rows")
+        assert (filtered["onlyWithData"], filtered["rows"]) == (True, True)
+        push(memory)
+        followed = odf.json("webhook", "add", "readings", URL, "--columns", "city, value")
+        assert (followed["columns"], followed["rows"]) == (["city", "value"], False)
+        odf("webhook", "add", "readings", URL, "--columns", "town", code=1)
+        assert "it has event_time, city, value" in odf.err
+        odf("webhook", "remove", "readings", followed["id"])
         assert odf("webhook", "remove", "readings", filtered["id"]) == f"removed {filtered['id']}\n"
         assert odf("webhook", "test", "readings", one).startswith("the receiver answered 204 after")
         assert odf("webhook", "pause", "readings", one) == f"subscription {one} is paused\n"

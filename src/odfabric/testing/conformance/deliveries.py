@@ -181,15 +181,18 @@ class SubscriptionsContract(EventsContract):
         assert len(storage.deliveries.of_subscription("s1", limit=10)) == 1
         assert storage.deliveries.of_subscription("s3", limit=10) == []
 
-    def test_the_next_event_covers_moves_that_were_skipped(self, storage: StoragePorts) -> None:
+    @pytest.mark.parametrize(
+        "options",
+        [MoveOptions(only_with_data=True), MoveOptions(columns=frozenset({"b,", '"a"'}), with_rows=True)],
+        ids=["data", "columns"],
+    )
+    def test_the_next_event_covers_moves_that_were_skipped(self, storage: StoragePorts, options: MoveOptions) -> None:
         chain = new_chain(storage.chains)
         subscribe(storage, chain, "all")
-        storage.subscriptions.create(
-            replace(subscription_of(chain, "some"), moves=MoveOptions(only_with_data=True)), secret=SECRET
-        )
+        storage.subscriptions.create(replace(subscription_of(chain, "some"), moves=options), secret=SECRET)
         found = storage.subscriptions.get("some")
         assert found is not None
-        assert found.moves == MoveOptions(only_with_data=True)
+        assert found.moves == options
         fan_out_all(storage)
         began, heads = chain.head, []
         for skipped in (["some"], [], ["some", "nothing"], ["some"], []):
