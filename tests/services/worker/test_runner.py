@@ -20,6 +20,7 @@ from odfabric.model.engine import EngineProgress, IngestRequest, IngestResult
 from odfabric.model.job import Job, JobStatus, Lane
 from odfabric.model.subscription import WebhookResponse
 from odfabric.ports.engine import ProgressListener
+from odfabric.ports.signals import Topic
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.push_data import PushData
 from odfabric.wiring import Node
@@ -96,6 +97,39 @@ def test_a_runner_that_ends_gives_its_job_back_at_once(memory: MemoryNode, start
     start()
     # The lease would have lasted half a minute.
     wait_until(lambda: memory.node.job(job.id).status is JobStatus.SUCCEEDED, deadline_s=10, what="the second attempt")
+
+
+def let_the_runner_go_first(memory: MemoryNode) -> None:
+    """A sender that signals goes on only when the runner has looked and waits again, as it may happen between processes."""
+    signals = memory.node.ports.signals
+    send, wait, waits = signals.send, signals.wait, threading.Event()
+
+    def send_and_be_overtaken(topic: Topic) -> None:
+        waits.clear()
+        send(topic)
+        if threading.current_thread().name.startswith("deliver_"):
+            waits.wait(2)
+
+    def wait_openly(topic: Topic, *, timeout_s: float) -> bool:
+        if topic is Topic.DELIVERIES:
+            waits.set()
+        return wait(topic, timeout_s=timeout_s)
+
+    signals.send, signals.wait = send_and_be_overtaken, wait_openly  # type: ignore[method-assign]
+
+
+def test_a_sender_that_is_free_takes_the_next_delivery_without_a_pause(memory: MemoryNode) -> None:
+    entry, count = memory.add(ROOT), 40
+    for number in range(count):
+        memory.node.subscribe(entry, url=f"{URL}/{number}", secret=None)
+    let_the_runner_go_first(memory)
+    runner = Runner(memory.node, name="worker", pace=RunnerPace(poll_s=600))
+    runner.start()
+    try:
+        push(memory, entry)
+        wait_until(lambda: len(memory.webhooks.received) == count, what="every delivery")
+    finally:
+        assert runner.stop(patience_s=10)
 
 
 def test_a_worker_for_heavy_work_commits_and_sends_nothing(memory: MemoryNode, tmp_path: Path) -> None:

@@ -174,15 +174,16 @@ class Runner:
         if holds is None:
             self._send(delivery)  # its subscription is gone, so nothing is sent
         else:
-            self._sending.append(_Sending(self._senders.submit(self._send, delivery), holds))
+            future = self._senders.submit(self._send, delivery)
+            self._sending.append(_Sending(future, holds))
+            # A sender is free only once its future is done, and then the next delivery of the subscription may go.
+            future.add_done_callback(lambda _: self._node.ports.signals.send(Topic.DELIVERIES))
 
     def _send(self, delivery: Delivery) -> None:
         try:
             self._node.deliver(delivery)
         except Exception:  # noqa: BLE001  # the lease ends and another attempt is made
             _log.exception("delivery %s", delivery.id)
-        # A sender is free, and the next delivery of the subscription may go.
-        self._node.ports.signals.send(Topic.DELIVERIES)
 
     def _flush_audit(self) -> bool:
         """After a pause, push new entries of the audit; what is not committed when the worker stops is pushed again by the next one."""
