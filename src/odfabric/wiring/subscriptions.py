@@ -53,10 +53,14 @@ class SubscriptionVerbs:
     repository: Repository
     unchanged: UnchangedColumns
     rows: MoveRows
+    signature: NodeSignature = field(init=False)
+    """The key of the node that signs all webhooks."""
     _moves: HeadMoves = field(init=False)
     _tests: threading.BoundedSemaphore = field(init=False)
 
     def __post_init__(self) -> None:
+        signature = NodeSignature(self.ports.signing_keys, clock=self.ports.clock, entropy=self.ports.entropy)
+        object.__setattr__(self, "signature", signature)
         object.__setattr__(self, "_moves", HeadMoves(self.repository))
         object.__setattr__(self, "_tests", threading.BoundedSemaphore(TESTS_AT_ONCE_MAX))
 
@@ -171,11 +175,6 @@ class SubscriptionVerbs:
     ) -> Sequence[DeliveryAttempt]:
         """The kept attempts at one delivery, newest first. Raises NotFound."""
         return self._own(scope, subscription_id, by).attempts(delivery_id, limit=self.settings.page_rows_max)
-
-    @property
-    def signature(self) -> NodeSignature:
-        """The key of the node that signs all webhooks."""
-        return NodeSignature(self.ports.signing_keys, clock=self.ports.clock, entropy=self.ports.entropy)
 
     # background work
 

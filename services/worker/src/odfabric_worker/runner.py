@@ -15,12 +15,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 
-from odfabric.domain.delivery_shares import UnderWay, avoided
+from odfabric.domain.delivery_shares import UnderWay, avoided, sure
 from odfabric.domain.duties import ROUND_S
 from odfabric.errors import OdfError
 from odfabric.model.duty import Duty
 from odfabric.model.job import Job, Lane
-from odfabric.model.subscription import Delivery
+from odfabric.model.subscription import Avoided, Delivery
 from odfabric.ports.signals import Topic
 from odfabric.wiring import Node
 
@@ -155,19 +155,27 @@ class Runner:
         self._pause(Topic.FLOWS, pause_s=self._schedule_pause_s)
 
     def _deliver(self) -> bool:
-        """Hand due deliveries to free senders, one by one: each one changes whose share is used up."""
-        is_busy = False
+        """Hand due deliveries to free senders: some to receivers that have proven themselves, then one to any, as long as there are some."""
+        senders, is_busy = self._node.settings.deliveries_at_once_max, False
         while not self._stop.is_set():
-            self._sending = [sending for sending in self._sending if not sending.future.done()]
-            under_way = [sending.holds for sending in self._sending]
-            full = avoided(under_way, senders=self._node.settings.deliveries_at_once_max)
-            due = () if full is None else self._node.webhooks.due(self._name, limit=1, avoided=full)
-            for delivery in due:
-                self._hand_over(delivery)
-            if not due:
+            portion = sure(self._under_way(), senders=senders)
+            handed = portion is not None and self._lease(*portion)
+            full = avoided(self._under_way(), senders=senders)
+            handed |= full is not None and self._lease(full, 1)
+            if not handed:
                 break
             is_busy = True
         return is_busy
+
+    def _under_way(self) -> list[UnderWay]:
+        self._sending = [sending for sending in self._sending if not sending.future.done()]
+        return [sending.holds for sending in self._sending]
+
+    def _lease(self, full: Avoided, limit: int) -> bool:
+        due = self._node.webhooks.due(self._name, limit=limit, avoided=full)
+        for delivery in due:
+            self._hand_over(delivery)
+        return bool(due)
 
     def _hand_over(self, delivery: Delivery) -> None:
         holds = self._node.webhooks.under_way(delivery)

@@ -405,11 +405,9 @@ def _drop_pending(connection: Connection, subscription_ids: Sequence[str]) -> No
         connection.execute(delete(delivery_attempts).where(delivery_attempts.c.subscription_id == subscription_id))
 
 
-def _due(now: Instant, lease_end: Instant, avoided: Avoided = NOTHING_AVOIDED) -> Select[tuple[str]]:
-    """Ids of deliveries that are the lowest pending of their subscription, due and free. Asked subscription by subscription: a
-    receiver that has been away for long has many pending deliveries, and only its first one counts. What was written after `lease_end` is
-    of a clock that was ahead: its times mean nothing.
-    """
+def _first() -> Select[tuple[str]]:
+    """Ids of the lowest pending deliveries of active subscriptions. Asked subscription by subscription: a receiver that has been away for
+    long has many pending deliveries, and only its first one counts."""
     others = deliveries.alias()
     lowest = (
         select(func.min(others.c.sequence))
@@ -417,15 +415,21 @@ def _due(now: Instant, lease_end: Instant, avoided: Avoided = NOTHING_AVOIDED) -
         .correlate(subscriptions)
         .scalar_subquery()
     )
+    of_it = (subscriptions.c.id == deliveries.c.subscription_id) & (deliveries.c.sequence == lowest)
+    found = select(deliveries.c.id).select_from(deliveries).join(subscriptions, of_it)
+    return found.where(subscriptions.c.state == SubscriptionState.ACTIVE.value)
+
+
+# Made once: making it takes longer than asking it.
+_FIRST = _first()
+
+
+def _due(now: Instant, lease_end: Instant, avoided: Avoided = NOTHING_AVOIDED) -> Select[tuple[str]]:
+    """Ids of deliveries that are the lowest pending of their subscription, due and free. What was written after `lease_end` is of a clock
+    that was ahead: its times mean nothing."""
     free = deliveries.c.leased_until.is_(None) | (deliveries.c.leased_until <= now)
     return (
-        select(deliveries.c.id)
-        .select_from(deliveries)
-        .join(
-            subscriptions,
-            (subscriptions.c.id == deliveries.c.subscription_id) & (deliveries.c.sequence == lowest),
-        )
-        .where(subscriptions.c.state == SubscriptionState.ACTIVE.value, not_(_is_avoided(avoided)))
+        _FIRST.where(not_(_is_avoided(avoided)))
         .where((deliveries.c.updated_at > lease_end) | ((deliveries.c.next_attempt_at <= now) & free))
         .order_by(deliveries.c.next_attempt_at, deliveries.c.id)
     )
