@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from odfabric.model.identity import DatasetAlias, Name
+from odfabric.model.job import Job
 from odfabric.model.subscription import WebhookResponse
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
@@ -90,10 +91,12 @@ def test_the_changed_records_come_with_the_event(client: httpx.Client, memory: M
     made = client.post(path, json={"url": URL, "columns": ["city"], "rows": True}).json()
     assert (made["columns"], made["rows"], made["onlyWithData"]) == (["city"], True, False)
     push(memory, "carried")
-    memory.node.relay_outbox()
-    for delivery in memory.node.due_deliveries("test", limit=5):
+    while memory.node.relay_outbox():
+        pass
+    for delivery in memory.node.due_deliveries("test", limit=50):
         memory.node.deliver(delivery)
-    event = json.loads(memory.webhooks.received[-1].body)["data"]
+    bodies = [json.loads(each.body)["data"] for each in memory.webhooks.received]
+    (event,) = [each for each in bodies if each["subscriptionId"] == made["id"]]
     (changes,) = event["changes"]
     assert [(row["op"], row["city"], row["offset"]) for row in changes["rows"]] == [("append", "A", 1)]
     assert (changes["block"], event["next"]) == (event["newHead"], None)
@@ -104,8 +107,9 @@ def test_the_changed_records_come_with_the_event(client: httpx.Client, memory: M
 
 def push(memory: MemoryNode, name: str) -> None:
     entry = memory.node.resolve(DatasetAlias(None, Name(name)))
-    memory.node.accept_push(PushData(dataset=entry.id, body=iter([ROWS])))
-    memory.work()
+    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([ROWS])))
+    assert isinstance(job, Job)
+    memory.finish(job)
 
 
 def test_every_commit_is_in_the_delivery_log(client: httpx.Client, memory: MemoryNode) -> None:
