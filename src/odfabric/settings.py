@@ -426,6 +426,16 @@ class Settings(BaseSettings):
     egress_idle_connections_max: int = Field(20, description="Connections kept for another request")
     egress_idle_connection_s_max: float = Field(3.0, description="How long each of them is kept")
     webhook_timeout_s: float = Field(20.0, description="Longest wait for a webhook's answer")
+    webhook_rows_bytes_max: int = Field(
+        256 * 1024,
+        ge=1024,
+        description="Largest JSON of the records that one event carries to a subscription that wants them; the rest begins at its `next`",
+    )
+    webhook_compared_bytes_max: int = Field(
+        64 * MIB,
+        ge=0,
+        description="Slices of one change whose rows are compared for subscriptions that follow columns; a larger change makes an event",
+    )
     webhook_secret_overlap_s: float = Field(
         86_400.0, ge=0, description="How long the old secret of a webhook signs too after a rotation that does not say"
     )

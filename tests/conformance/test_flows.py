@@ -17,8 +17,9 @@ from odfabric.adapters.sql.audit import SqlAuditLog
 from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
+from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlSubscriptions
 from odfabric.adapters.sql.flows import SqlFlows, SqlRoles
+from odfabric.adapters.sql.outbox import SqlOutbox
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.search import SqlSearchDocuments
 from odfabric.ports.flows import Flows

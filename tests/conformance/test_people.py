@@ -35,7 +35,7 @@ from odfabric.testing.conformance.credentials import (
     device,
     invitation,
 )
-from odfabric.testing.conformance.deliveries import SECRET, subscription_of
+from odfabric.testing.conformance.events import SECRET, subscription_of
 from odfabric.testing.conformance.examples import NOW, GrowingChain, entry_of, new_chain
 from odfabric.testing.conformance.people import (
     PeoplePorts,

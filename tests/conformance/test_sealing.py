@@ -23,7 +23,7 @@ from odfabric.adapters.system.clock import SystemEntropy
 from odfabric.model.commit import CommitIntent, OutboxMessage
 from odfabric.model.signing_key import SigningKey
 from odfabric.ports.sealing import SealedStore, webhook_secret_context
-from odfabric.testing.conformance.deliveries import subscription_of
+from odfabric.testing.conformance.events import subscription_of
 from odfabric.testing.conformance.examples import NOW, GrowingChain, entry_of, hash_of, new_chain
 from odfabric.testing.conformance.sealing import NodeSealing, SealedStoreContract, SealingContract
 

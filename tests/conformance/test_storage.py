@@ -25,8 +25,9 @@ from odfabric.adapters.sealed.rows import SealedSubscriptions, sealed_chains
 from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
+from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlSubscriptions
 from odfabric.adapters.sql.jobs import SqlJobs
+from odfabric.adapters.sql.outbox import SqlOutbox
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.search import SqlSearchDocuments
 from odfabric.adapters.sql.upgrade import upgrade

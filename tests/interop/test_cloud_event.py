@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.formats.cloud_event import EVENT_BYTES_MAX, head_move_event
+from odfabric.formats.cloud_event import EVENT_BYTES_MAX, head_move_event, other_event
+from odfabric.model.event import Event, EventType
 from odfabric.model.identity import DatasetAlias, DatasetId, Name
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import SHA3_256, Multihash
@@ -51,13 +52,24 @@ def test_all_attempts_have_the_same_body() -> None:
     assert head_move_event(DELIVERY, alias=ALIAS, source="x:y") == head_move_event(later, alias=ALIAS, source="x:y")
 
 
-def test_the_first_head_and_the_deleted_dataset() -> None:
+def test_the_first_head() -> None:
     first = json.loads(head_move_event(dataclasses.replace(DELIVERY, old_head=None), alias=ALIAS, source="x:y"))
     assert first["data"]["oldHead"] is None
     assert first["type"] == "dev.odfabric.dataset.head-moved"
-    last = json.loads(head_move_event(dataclasses.replace(DELIVERY, new_head=None), alias=ALIAS, source="x:y"))
-    assert last["data"]["newHead"] is None
-    assert last["type"] == "dev.odfabric.dataset.deleted"
+
+
+def test_an_event_that_is_no_head_move() -> None:
+    gone = Event(
+        type=EventType.DATASET_DELETED, dataset_id=DELIVERY.dataset_id, alias=ALIAS, occurred_at=DELIVERY.occurred_at
+    )
+    last = json.loads(other_event(DELIVERY, gone, source="x:y"))
+    assert (last["type"], last["subject"]) == ("dev.odfabric.dataset.deleted", str(ALIAS))
+    assert last["data"] == {
+        "datasetId": str(DELIVERY.dataset_id),
+        "alias": str(ALIAS),
+        "subscriptionId": DELIVERY.subscription_id,
+        "sequence": DELIVERY.sequence,
+    }
 
 
 @given(st.text(min_size=1, max_size=100), st.integers(1, 2**63))

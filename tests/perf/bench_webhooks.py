@@ -1,143 +1,130 @@
-"""How long a receiver that answers waits beside 1,000 that hang.
+"""How long a commit takes to reach a thousand webhooks of one dataset.
 
-    .odf/venv/bin/python -m tests.perf.bench_webhooks
-    ODF_BENCH_ACCOUNTS=one .odf/venv/bin/python -m tests.perf.bench_webhooks
+    .odf/venv/bin/python -m tests.perf.bench_webhooks [--subscriptions 1000] [--receivers 50] [--commits 5]
 
-One process with the embedded stores (SQLite, a folder) and the runner of a worker, with the settings that a node has by itself. The
-receivers are sockets of this machine, each under a name of its own; those that hang take the request and answer nothing for as long as
-a sender waits (20 s). They follow ten datasets, which change every five seconds; the one that answers follows another one, which changes
-every half a second. All belong to one account if `ODF_BENCH_ACCOUNTS` is `one`, else the one that answers has an account of its own.
-Measured is the time from the commit to the arrival, in seconds: the first, p50, p95 and the longest.
+An embedded node in processes of its own (`odf up`); receivers on ports of their own that answer at once. Measured: from the answer to the push
+until the first, the middle and the last subscription has its event, and events a second. Bare: the same bodies posted to the same receivers
+from as many threads as the node has senders for one account, without a signature, a log or an order.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from odfabric.adapters.http.egress import Egress
-from odfabric.adapters.http.webhook import HttpWebhookSender
-from odfabric.domain.access import LOCAL_ACCOUNT, Subject
-from odfabric.formats.manifest_yaml import parse_snapshots
-from odfabric.model.commit import CatalogEntry
-from odfabric.model.identity import DatasetAlias, Name
-from odfabric.model.metadata import SetInfo
-from odfabric.settings import Settings
-from odfabric.wiring import Node, open_node, prepare_workspace
-from odfabric_worker.runner import Runner, RunnerPace
-from tests.perf.bench_console import manifest
-from tests.perf.many_datasets import local_and_others
-from tests.support.loopback_http import LoopbackServer, Seen, reply
+import httpx
 
-HANGING = int(os.environ.get("ODF_BENCH_HANGING", "1000"))
-CROWDS = 10
-CHANGES = int(os.environ.get("ODF_BENCH_CHANGES", "120"))
-PAUSE_S = 0.5
-CROWD_EVERY = 10
+from tests.perf.bench_flows import ROOT, quantiles, row
+from tests.support.node_process import NodeProcess, node_process
+
+SENDERS = 16
+"""Half of `deliveries_at_once_max`, which one account gets."""
+PATIENCE_S = 120.0
 
 
 class Arrivals:
-    """When each event has come."""
+    """When which path was posted to, since it was cleared."""
 
     def __init__(self) -> None:
-        self.at: list[float] = []
-        self._come = threading.Condition()
+        self._changed = threading.Condition()
+        self._at: dict[str, float] = {}
+        self.body = b""
 
-    def respond(self, _: Seen) -> bytes:
-        with self._come:
-            self.at.append(time.monotonic())
-            self._come.notify_all()
-        return reply(204)
+    def add(self, path: str, body: bytes) -> None:
+        with self._changed:
+            self._at[path] = time.monotonic()
+            self.body = body
+            self._changed.notify_all()
 
-    def wait(self, count: int, deadline_s: float) -> None:
-        with self._come:
-            if not self._come.wait_for(lambda: len(self.at) >= count, deadline_s):
-                raise TimeoutError(f"{len(self.at)} of {count} events have come")
-
-
-def main() -> None:
-    with tempfile.TemporaryDirectory() as folder, receivers() as (good, evil, arrivals):
-        settings = Settings(workspace=Path(folder) / "w", account_datasets_max=100)
-        prepare_workspace(settings)
-        with open_node(settings) as opened, Egress(allow=["127.0.0.0/8"], resolver=lambda _: ["127.0.0.1"]) as egress:
-            sender = HttpWebhookSender(egress, timeout_s=settings.webhook_timeout_s)
-            node = Node(replace(opened.ports, webhooks=sender), settings)
-            other = node.operator if os.environ.get("ODF_BENCH_ACCOUNTS") == "one" else another(node)
-            crowds = [add(node, f"crowd-{number}", node.operator) for number in range(CROWDS)]
-            own = add(node, "own", other)
-            for number in range(HANGING):
-                url = f"http://evil-{number}.test:{evil.port}/"
-                node.subscribe(crowds[number % CROWDS], url=url, secret=None)
-            node.subscribe(own, by=other, url=good.url(), secret=None)
-            runner = Runner(node, name="bench", pace=RunnerPace(poll_s=settings.job_poll_s))
-            runner.start()
-            waits = measured(node, own, other, crowds, arrivals)
-            print(f"{HANGING} receivers that hang, of which {len(evil.seen)} attempts were held; {CHANGES} events")
-            shown = (waits[0], statistics.median(waits), statistics.quantiles(waits, n=20)[-1], max(waits))
-            print("    first      p50      p95  longest  s\n" + "".join(f"{each:9.3f}" for each in shown))
-            evil.stopping.set()
-            runner.stop(patience_s=30)
-
-
-def measured(
-    node: Node, own: CatalogEntry, other: Subject, crowds: list[CatalogEntry], arrivals: Arrivals
-) -> list[float]:
-    """Seconds from each commit to its arrival."""
-    committed = []
-    for number in range(CHANGES):
-        if number % CROWD_EVERY == 0:
-            for crowd in crowds:
-                change(node, crowd, node.operator, number)
-            time.sleep(2 * PAUSE_S)
-        change(node, own, other, number)
-        committed.append(time.monotonic())
-        time.sleep(PAUSE_S)
-    arrivals.wait(CHANGES, 600)
-    return [come - made for come, made in zip(arrivals.at, committed, strict=True)]
-
-
-def add(node: Node, name: str, subject: Subject) -> CatalogEntry:
-    assert subject.account is not None
-    (snapshot,) = parse_snapshots(manifest(f"{subject.account.name}/{name}", 1), limits=node.manifest_limits)
-    node.create(snapshot, subject)
-    return node.resolve(DatasetAlias(subject.account.name, Name(name)))
-
-
-def change(node: Node, entry: CatalogEntry, subject: Subject, number: int) -> None:
-    node.editing.set_info(entry, [SetInfo(description=f"change {number}")], subject)
-
-
-def another(node: Node) -> Subject:
-    """An account beside the node's own."""
-    name = next(name for name in local_and_others(node, 1) if name != LOCAL_ACCOUNT)
-    account = node.ports.accounts.by_name(name)
-    assert account is not None
-    return node.access.subject(account)
+    def all(self, count: int) -> list[float]:
+        """The times of so many paths, in their order; afterwards nothing has come."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self._at) >= count, PATIENCE_S), f"{len(self._at)} of {count}"
+            found = sorted(self._at.values())
+            self._at.clear()
+            return found
 
 
 @contextmanager
-def receivers() -> Iterator[tuple[LoopbackServer, LoopbackServer, Arrivals]]:
-    """One that answers, and many that hang, behind one socket."""
+def receiver(arrivals: Arrivals) -> Iterator[str]:
+    """An address that takes webhooks."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            arrivals.add(self.path, self.rfile.read(int(self.headers["content-length"])))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+def measure(node: NodeProcess, arrivals: Arrivals, addresses: Sequence[str], options: argparse.Namespace) -> None:
+    """Print what the node and the bare limit take."""
+    node.create(ROOT)
+    node.push("readings", row("warm"))
+    urls = [f"http://{addresses[n % len(addresses)]}/{n}" for n in range(options.subscriptions)]
+    for url in urls:
+        answer = node.http.post("/local/readings/subscriptions", json={"url": url})
+        assert answer.status_code == 201, answer.text
+    first, middle, last = [], [], []
+    for number in range(options.commits + 1):
+        node.push("readings", row(f"c{number}"))
+        pushed = time.monotonic()
+        came = arrivals.all(len(urls))
+        if number:
+            first.append(came[0] - pushed)
+            middle.append(statistics.median(came) - pushed)
+            last.append(came[-1] - pushed)
+    for name, seconds in (("first", first), ("middle", middle), ("last", last)):
+        quantiles(f"{len(urls)} subscriptions: {name} event", seconds)
+    print(f"{'events a second':44} {len(urls) / statistics.median(last):10.0f}")
+    body = json.dumps(json.loads(arrivals.body)).encode()
+    bare = []
+    for _ in range(options.commits):
+        began = time.monotonic()
+        with httpx.Client(trust_env=False) as client, ThreadPoolExecutor(SENDERS) as threads:
+            list(threads.map(lambda url: client.post(url, content=body).raise_for_status(), urls))
+        bare.append(arrivals.all(len(urls))[-1] - began)
+    quantiles("bare: all of them posted", bare)
+    print(f"{'ratio of the last event':44} {statistics.median(last) / statistics.median(bare):10.1f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--subscriptions", type=int, default=1000)
+    parser.add_argument("--receivers", type=int, default=50)
+    parser.add_argument("--commits", type=int, default=5)
+    options = parser.parse_args()
+    print(f"load at the beginning: {os.getloadavg()[0]:.1f}")
     arrivals = Arrivals()
-    good = LoopbackServer(arrivals.respond)
-    evil = LoopbackServer(hang(lambda: evil.stopping))
-    with good.serving(), evil.serving():
-        yield good, evil, arrivals
-
-
-def hang(stopping: Callable[[], threading.Event]) -> Callable[[Seen], bytes]:
-    def respond(_: Seen) -> bytes:
-        stopping().wait(60)
-        return b""
-
-    return respond
+    with ExitStack() as stack:
+        addresses = [stack.enter_context(receiver(arrivals)) for _ in range(options.receivers)]
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        limits = {
+            "ODF_SUBSCRIPTIONS_PER_DATASET_MAX": str(options.subscriptions),
+            "ODF_EGRESS_ALLOW": json.dumps(addresses),
+        }
+        node = stack.enter_context(node_process(folder / "node", **limits))
+        measure(node, arrivals, addresses, options)
 
 
 if __name__ == "__main__":

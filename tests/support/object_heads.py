@@ -12,7 +12,8 @@ from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.commit_intents import SqlCommitIntents
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
+from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlSubscriptions
+from odfabric.adapters.sql.outbox import SqlOutbox
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.search import SqlSearchDocuments
 from odfabric.formats.dataset_layout import block_key

@@ -17,7 +17,8 @@ from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.credentials import SqlDeviceAuthorisations, SqlInvitations, SqlTokens
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
+from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlSubscriptions
+from odfabric.adapters.sql.outbox import SqlOutbox
 from odfabric.adapters.sql.relations import SqlRelations
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.saved_queries import SqlSavedQueries

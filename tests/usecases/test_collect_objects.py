@@ -14,8 +14,8 @@ from odfabric.adapters.sql import chains as sql_chains
 from odfabric.adapters.sql.catalog import SqlCatalog
 from odfabric.adapters.sql.chains import SqlChains
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlOutbox
 from odfabric.adapters.sql.jobs import SqlJobs
+from odfabric.adapters.sql.outbox import SqlOutbox
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.upgrade import upgrade
 from odfabric.adapters.unreliable.faults import FaultPlan

@@ -15,6 +15,7 @@ from odfabric.formats.manifest_yaml import parse_snapshots
 from odfabric.model.audit import AuditKind
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.engine import TransformRequest, TransformResult
+from odfabric.model.event import EventType
 from odfabric.model.flow import (
     Backoff,
     CauseKind,
@@ -348,6 +349,8 @@ class TestFailures:
         assert "1.ndjson" in seen.flow.stop.reason
         kinds = [stored.entry.kind for stored in memory.node.ports.audit.page(limit=100)]
         assert kinds.count(AuditKind.FLOW_STOPPED) == 1
+        sent = [stored.message.event.type for stored in memory.store.outbox if stored.message.event]
+        assert sent[-4:] == [EventType.FLOW_FAILED] * 3 + [EventType.FLOW_STOPPED]
         arrive(memory, "1.ndjson", row(1))
         memory.node.flows.resume(entry, FlowKind.POLL, by=memory.node.operator)
         memory.work()

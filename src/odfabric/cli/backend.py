@@ -6,7 +6,7 @@ Owns the protocol between commands and their two backends (`workspace`, `node_cl
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -102,13 +102,22 @@ class FlowBackend(Protocol):
 
 
 class WebhookBackend(Protocol):
-    """Verbs of webhooks."""
+    """Verbs of webhooks. `ref` is a dataset, `@account` for a whole account or `@` for the node."""
 
     def listed(self, ref: str) -> list[dict[str, Any]]:
         """The subscriptions of a dataset that one may see."""
 
-    def add(self, ref: str, url: str, *, form: str, secret: str | None, only_with_data: bool) -> dict[str, Any]:
-        """The subscription with its secret."""
+    def add(
+        self,
+        ref: str,
+        url: str,
+        *,
+        form: str,
+        secret: str | None,
+        events: Sequence[str] | None = None,
+        moves: Mapping[str, object],
+    ) -> dict[str, Any]:
+        """The subscription with its secret; without `events` it receives the default types. `moves` has members of the body, as `rows`."""
 
     def deliveries(self, ref: str, subscription: str) -> list[dict[str, Any]]:
         """The delivery log, newest first."""

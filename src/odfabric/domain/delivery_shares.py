@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from odfabric.model.identity import DatasetId
@@ -25,7 +25,7 @@ class UnderWay:
 
     receiver: str
     account: str
-    dataset: DatasetId
+    dataset: DatasetId | None
     slow: bool
     proven: bool
 
@@ -46,6 +46,17 @@ def under_way(subscription: Subscription) -> UnderWay:
     )
 
 
+def sure(sending: Collection[UnderWay], *, senders: int) -> tuple[Avoided, int] | None:
+    """Whom the next senders are not for, if they are for receivers that have proven themselves, and how many those are: so many that no
+    share is passed, whoever they all turn out to be for. None if there is no free sender."""
+    full = avoided(sending, senders=senders)
+    if full is None:
+        return None
+    receivers = _room((each.receiver for each in sending), full.receivers, _share(senders, 1, 8))
+    accounts = _room((each.account for each in sending), full.accounts, _share(senders, 1, 2))
+    return replace(full, doubtful=True), min(senders - len(sending), receivers, accounts)
+
+
 def avoided(sending: Collection[UnderWay], *, senders: int) -> Avoided | None:
     """Whom the next sender is not for; None if there is no free sender."""
     if len(sending) >= senders:
@@ -55,7 +66,7 @@ def avoided(sending: Collection[UnderWay], *, senders: int) -> Avoided | None:
         receivers=_full((each.receiver for each in sending), _share(senders, 1, 8)),
         accounts=_full((each.account for each in sending), _share(senders, 1, 2)),
         doubtful_accounts=_full((each.account for each in doubtful), _share(senders, 3, 8)),
-        doubtful_datasets=_full((each.dataset for each in doubtful), _share(senders, 1, 32)),
+        doubtful_datasets=_full((each.dataset for each in doubtful if each.dataset), _share(senders, 1, 32)),
         doubtful=len(doubtful) >= _share(senders, 3, 4),
         slow=sum(each.slow for each in sending) >= _share(senders, 1, 8),
     )
@@ -63,6 +74,11 @@ def avoided(sending: Collection[UnderWay], *, senders: int) -> Avoided | None:
 
 def _share(senders: int, part: int, of: int) -> int:
     return max(1, senders * part // of)
+
+
+def _room(names: Iterable[Name], full: Collection[Name], maximum: int) -> int:
+    """How many more the one may have that has most of those that are not full."""
+    return maximum - max((count for name, count in Counter(names).items() if name not in full), default=0)
 
 
 def _full(names: Iterable[Name], maximum: int) -> frozenset[Name]:

@@ -15,6 +15,7 @@ RESERVED_ACCOUNT_NAMES = frozenset(
         "admin",
         "api",
         "assets",
+        "asyncapi.json",
         "auth",
         "datasets",
         "device",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from odfabric.model.account import Grant
 from odfabric.model.audit import AuditEntry
+from odfabric.model.event import Event
 from odfabric.model.identity import DatasetAlias, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.metadata import DatasetKind, MetadataBlock
@@ -93,13 +94,19 @@ class CatalogEntry:
 class OutboxMessage:
     """Work to be done because a commit happened; written in the commit's own transaction.
 
-    One per head move. `new_head` is None when the dataset was deleted.
+    One per head move; `new_head` is None when the dataset was deleted. Or one per `event`, which has no heads.
     """
 
     dataset_id: DatasetId
     old_head: Multihash | None
     new_head: Multihash | None
     occurred_at: Instant
+    event: Event | None = None
+
+    @classmethod
+    def of(cls, event: Event) -> OutboxMessage:
+        """The message of an event that is no head move."""
+        return cls(event.dataset_id, None, None, event.occurred_at, event)
 
 
 @dataclass(frozen=True, slots=True)

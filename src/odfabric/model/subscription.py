@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import urlsplit
 
-from odfabric.model.identity import DatasetId
+from odfabric.model.event import HEAD_MOVES, Event, EventType
+from odfabric.model.identity import AccountId, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
 from odfabric.model.offsets import OffsetRange
@@ -30,19 +31,41 @@ class SubscriptionFormat(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
-    """A webhook on a dataset. The secrets that sign its deliveries are kept apart, and asked for by those alone who sign.
+class MoveOptions:
+    """Which head moves a subscription receives, and whether with their records.
 
-    `failing_since` is the first failure after the last success. `slow` if its last attempt took long, `proven` if its receiver has
-    ever accepted something. With `only_with_data` a move that brings no records makes no event.
+    `only_with_data`: those alone that bring records. `columns`: those alone that bring or take away records, or change a value in one
+    of these columns; empty for any. `with_rows`: the changed records come with the event, as many as fit.
+    """
+
+    only_with_data: bool = False
+    columns: frozenset[str] = frozenset()
+    with_rows: bool = False
+
+    @property
+    def skips(self) -> bool:
+        """Whether some moves make no event."""
+        return self.only_with_data or bool(self.columns)
+
+
+ALL_MOVES = MoveOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """A webhook on a dataset, an account or the node. The secrets that sign its deliveries are kept apart, and asked for by those alone who sign.
+
+    With `dataset_id` it receives events of one dataset, with `scope_account` those of all datasets of an account, with neither those of
+    the node. `created_at_head` is None unless it is of a dataset. It receives the types `events`. `failing_since` is the first failure after the last success. `slow` if its last attempt took long, `proven` if its receiver has
+    ever accepted something. `moves` says what it gets of head moves.
     """
 
     id: str
-    dataset_id: DatasetId
+    dataset_id: DatasetId | None
     account: str
     url: str
     created_at: Instant
-    created_at_head: Multihash
+    created_at_head: Multihash | None
     state: SubscriptionState = SubscriptionState.ACTIVE
     state_reason: str | None = None
     failing_since: Instant | None = None
@@ -50,7 +73,9 @@ class Subscription:
     slow: bool = False
     proven: bool = False
     format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT
-    only_with_data: bool = False
+    scope_account: AccountId | None = None
+    events: frozenset[EventType] = HEAD_MOVES
+    moves: MoveOptions = ALL_MOVES
 
     @property
     def receiver(self) -> str:
@@ -76,7 +101,7 @@ class DeliveryStatus(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
     """One event to be sent to one subscription. `id` is stable over attempts and is the event id; `sequence` is the
-    gap-free number of the event within its subscription, from 1."""
+    gap-free number of the event within its subscription, from 1. `event` is None for a head move."""
 
     id: str
     subscription_id: str
@@ -90,6 +115,7 @@ class Delivery:
     next_attempt_at: Instant
     last_status_code: int | None = None
     last_error: str | None = None
+    event: Event | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +131,15 @@ class HeadMoveFacts:
     watermark: Instant | None
 
 
+@dataclass(frozen=True, slots=True)
+class MovedRows:
+    """Records that a move changed: `changes` of one block after the other, as streams and cursors give them; `next` is the position where
+    those begin that did not fit, None if all did."""
+
+    changes: Sequence[Mapping[str, object]]
+    next: str | None
+
+
 def delivery_id(subscription_id: str, new_head: Multihash) -> str:
     """Identity of the delivery of one head to one subscription: SHA3-256, in hexadecimal, of the length of the id in UTF-8 (4
     bytes, big-endian), the id, and the binary multihash."""
@@ -112,8 +147,16 @@ def delivery_id(subscription_id: str, new_head: Multihash) -> str:
     return hashlib.sha3_256(len(subscriber).to_bytes(4, "big") + subscriber + new_head.to_bytes()).hexdigest()
 
 
+def event_delivery_id(subscription_id: str, message_id: int, type: EventType) -> str:
+    """Identity of the delivery of another event to one subscription: an outbox message causes one event of each type at most."""
+    cause = f"{message_id}\0{type.value}\0{subscription_id}"
+    return hashlib.sha3_256(cause.encode()).hexdigest()
+
+
 RESPONSE_BYTES_MAX = 16 * 1024
 """Part of an answer that is kept."""
+REQUEST_BYTES_KEPT = 20_000
+"""Part of a request that is kept: all of it but of one with many rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +190,7 @@ class FailureKind(Enum):
 class DeliveryAttempt:
     """What was sent, and what came of it: `failure` is None if the receiver accepted it.
 
-    `request_headers` has no signature. `number` counts the attempts of a delivery since it was made or replayed.
+    `request_headers` has no signature; `request_body` is the beginning (`REQUEST_BYTES_KEPT`). `number` counts the attempts of a delivery since it was made or replayed.
     """
 
     number: int

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from odfabric.model.audit import AuditEntry
+from odfabric.model.event import Event
 from odfabric.model.flow import Flow, FlowKind, FlowRun
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
@@ -17,8 +18,15 @@ class Flows(Protocol):
     Flows and runs go with their dataset.
     """
 
-    def write(self, *, flow: Flow | None = None, run: FlowRun | None = None, audit: Sequence[AuditEntry] = ()) -> bool:
-        """Store what is given, both or nothing; version 0 makes a new row, others replace the one of that version, which grows by one.
+    def write(
+        self,
+        *,
+        flow: Flow | None = None,
+        run: FlowRun | None = None,
+        audit: Sequence[AuditEntry] = (),
+        events: Sequence[Event] = (),
+    ) -> bool:
+        """Store what is given, both or nothing, and send `events` to the outbox; version 0 makes a new row, others replace the one of that version, which grows by one.
 
         False, and nothing is written, if a row has another version by now or is gone, if its dataset is gone, if the dataset has a flow
         of this kind already, or if the flow would have two runs that wait or two that run.

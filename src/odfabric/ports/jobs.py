@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from odfabric.model.event import Event
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.job import Job, Lane, Lease, NewJob
@@ -59,8 +60,10 @@ class Jobs(Protocol):
         A lease that has expired but was not taken by anybody is prolonged too.
         """
 
-    def succeed(self, lease: Lease, *, now: Instant, result: str, together: Sequence[str] = ()) -> bool:
-        """Finish with a result. False, and nothing written, if the fence is stale.
+    def succeed(
+        self, lease: Lease, *, now: Instant, result: str, together: Sequence[str] = (), events: Sequence[Event] = ()
+    ) -> bool:
+        """Finish with a result, and send `events` to the outbox. False, and nothing written, if the fence is stale.
 
         Jobs of `together` that are still queued finish with the same result.
         """

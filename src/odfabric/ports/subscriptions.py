@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from odfabric.model.audit import AuditEntry
-from odfabric.model.identity import DatasetId
+from odfabric.model.identity import AccountId, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.subscription import (
     NOTHING_AVOIDED,
@@ -19,10 +19,11 @@ from odfabric.model.subscription import (
 
 
 class Subscriptions(Protocol):
-    """Subscriptions of datasets; deleting one drops its pending deliveries."""
+    """Subscriptions of datasets, accounts and the node; deleting one drops its pending deliveries. They go with their dataset or account."""
 
     def create(self, subscription: Subscription, *, secret: bytes, audit: Sequence[AuditEntry] = ()) -> None:
-        """Store it, with its secret and its audit entries; it gets exactly the moves of the head away from `created_at_head` and later ones.
+        """Store it, with its secret and its audit entries; it gets exactly the moves of the head away from `created_at_head` and later ones,
+        one of an account or of the node the events of all transactions that commit after this one.
 
         Raises NotFound if the dataset does not exist, AlreadyExists for a known id, HeadMoved if `created_at_head` is not the
         head now (the caller looks again), Determinate, Indeterminate.
@@ -64,6 +65,12 @@ class Subscriptions(Protocol):
 
     def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Subscription]:
         """Subscriptions of one dataset, oldest first."""
+
+    def of_account(self, account: AccountId, *, limit: int) -> Sequence[Subscription]:
+        """Subscriptions of a whole account, oldest first."""
+
+    def of_node(self, *, limit: int) -> Sequence[Subscription]:
+        """Subscriptions of the whole node, oldest first."""
 
     def delete(self, subscription_id: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """Delete it and drop its pending deliveries; whether it existed, without which no audit entry is written."""

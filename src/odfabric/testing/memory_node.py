@@ -16,6 +16,7 @@ from odfabric.adapters.memory.credentials import MemoryDeviceAuthorisations, Mem
 from odfabric.adapters.memory.cursors import MemoryCursors
 from odfabric.adapters.memory.dataset_keys import MemoryDatasetKeys
 from odfabric.adapters.memory.deliveries import MemoryDeliveries, MemoryOutbox, MemorySubscriptions
+from odfabric.adapters.memory.duties import MemoryDuties
 from odfabric.adapters.memory.egress import MemoryHttpSource, MemoryRemoteDatasets, MemoryWebhookSender
 from odfabric.adapters.memory.engine import MemoryEngine
 from odfabric.adapters.memory.exchange import MemoryExchange
@@ -108,6 +109,7 @@ class MemoryNode:
             removed=MemoryRemovedDatasets(self.store),
             flows=MemoryFlows(self.store),
             roles=MemoryRoles(),
+            duties=MemoryDuties(),
             cursors=MemoryCursors(),
             subscriptions=MemorySubscriptions(self.store),
             deliveries=MemoryDeliveries(self.store),

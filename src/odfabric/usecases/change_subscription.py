@@ -19,6 +19,7 @@ from odfabric.usecases.deliver import DeliveryPorts
 from odfabric.usecases.event_body import check_body
 from odfabric.usecases.send_webhook import send_webhook
 from odfabric.usecases.subscribe import NewSubscription, is_of, own_subscription, subscription_entry
+from odfabric.usecases.subscription_scope import Scope
 
 OVERLAP_S_MAX = 30 * 86_400.0
 
@@ -45,9 +46,9 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnSubscription:
-    """A subscription of a dataset, as one subject reaches it."""
+    """A subscription of a dataset, an account or the node, as one subject reaches it."""
 
-    entry: CatalogEntry
+    scope: Scope
     subscription_id: str
     subject: Subject
     ports: DeliveryPorts
@@ -55,7 +56,7 @@ class OwnSubscription:
     def get(self) -> Subscription:
         """The subscription. Raises NotFound."""
         return own_subscription(
-            self.entry,
+            self.scope,
             self.subscription_id,
             subject=self.subject,
             access=self.ports.access,
@@ -118,12 +119,13 @@ class OwnSubscription:
         """
         found, ports = self.get(), self.ports
         message_id = f"test_{ports.entropy.random_bytes(16).hex()}"
+        entry = self.scope if isinstance(self.scope, CatalogEntry) else None
         body = check_body(
             found,
-            self.entry,
+            entry,
             message_id=message_id,
             sent_at=ports.clock.now(),
-            head=ports.repository.head(self.entry.id).hash,
+            head=ports.repository.head(entry.id).hash if entry else None,
             access=ports.access,
             source=source,
         )
@@ -165,4 +167,4 @@ class OwnSubscription:
         )
 
     def _audit(self, kind: AuditKind, found: Subscription, **detail: str) -> AuditEntry:
-        return subscription_entry(kind, found, self.entry, self.subject, self.ports.clock, **detail)
+        return subscription_entry(kind, found, self.scope, self.subject, self.ports.clock, **detail)

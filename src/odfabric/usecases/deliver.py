@@ -1,8 +1,9 @@
 """Deliver due webhooks: sign, send, record the attempt.
 
 Invariant: at least once, in sequence order within a subscription; the event id is the same in every attempt. A delivery whose
-dataset or subscription is gone is dropped; rights are looked up at each attempt, and a subscription without them ends; one that has only
-failed for days is disabled, and its deliveries stay pending. Not here: the schedule of attempts (`domain.delivery`), which deliveries there are
+subscription is gone is dropped. Rights are looked up at each attempt: a subscription of a dataset that may not be read any more ends; of
+one of an account or of the node, or where only the type needs more, the number goes out without its event. One that has only failed for
+days is disabled, and its deliveries stay pending. Not here: the schedule of attempts (`domain.delivery`), which deliveries there are
 (`usecases.relay_outbox`). Source: Standard Webhooks 1.0; security property S3.3.
 """
 
@@ -11,9 +12,10 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from odfabric.domain.access import Action
+from odfabric.domain.access import Action, Subject
 from odfabric.domain.delivery import Delivered, GiveUp, RetryAt, fails_too_long, next_attempt
-from odfabric.errors import AccountSuspended, Corrupt, External, InvalidBlock, NotFound
+from odfabric.errors import AccountSuspended, Corrupt, External, InvalidBlock, LimitExceeded, NotFound
+from odfabric.formats.cloud_event import withheld_event
 from odfabric.formats.reference_webhook import HEAD_MOVED
 from odfabric.model.audit import THE_NODE, AuditEntry, AuditKind
 from odfabric.model.commit import CatalogEntry
@@ -23,6 +25,8 @@ from odfabric.model.subscription import (
     DeliveryAttempt,
     DeliveryStatus,
     FailureKind,
+    HeadMoveFacts,
+    MovedRows,
     Subscription,
     SubscriptionState,
     WebhookResponse,
@@ -31,11 +35,13 @@ from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.egress import WebhookSender
 from odfabric.ports.subscriptions import Deliveries, Subscriptions
 from odfabric.usecases.access import Access
-from odfabric.usecases.event_body import delivery_body
+from odfabric.usecases.event_body import delivery_body, event_body
 from odfabric.usecases.head_move import HeadMoves
+from odfabric.usecases.move_rows import MoveRows
 from odfabric.usecases.node_signature import NodeSignature
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.send_webhook import send_webhook
+from odfabric.usecases.subscription_scope import may_receive
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +56,7 @@ class DeliveryPorts:
     access: Access
     repository: Repository
     moves: HeadMoves
+    rows: MoveRows
     subscriptions: Subscriptions
     deliveries: Deliveries
     signature: NodeSignature
@@ -76,15 +83,17 @@ def deliver(delivery: Delivery, *, ports: DeliveryPorts, rules: DeliveryRules) -
     """
     subscription = ports.subscriptions.get(delivery.subscription_id)
     entry = ports.repository.find(delivery.dataset_id)
-    if subscription is None or entry is None:
+    if subscription is None or (entry is None and subscription.dataset_id is not None):
         _drop(delivery, ports)
         return
-    if not _may_follow(subscription, entry, ports.access):
+    subject = _subject(subscription, ports.access)
+    if subject is None or not _may_follow(subscription, subject, entry, ports.access):
         _log.warning("subscription %s ends: its account may not read the dataset any more", subscription.id)
         audit = _entry(AuditKind.SUBSCRIPTION_DELETED, subscription, entry, _NO_RIGHT, ports.clock)
         ports.subscriptions.delete(subscription.id, audit=[audit])
         return
-    attempt, response = _attempt(delivery, subscription, entry, ports=ports, rules=rules)
+    is_withheld = not may_receive(delivery, subject, entry, ports.access)
+    attempt, response = _attempt(delivery, subscription, entry, is_withheld=is_withheld, ports=ports, rules=rules)
     jitter = int.from_bytes(ports.entropy.random_bytes(4), "big") / 2**32
     now = ports.clock.now()
     match next_attempt(attempts=delivery.attempts, response=response, now=now, jitter=jitter):
@@ -105,22 +114,22 @@ def deliver(delivery: Delivery, *, ports: DeliveryPorts, rules: DeliveryRules) -
 
 
 def _attempt(
-    delivery: Delivery, subscription: Subscription, entry: CatalogEntry, *, ports: DeliveryPorts, rules: DeliveryRules
+    delivery: Delivery,
+    subscription: Subscription,
+    entry: CatalogEntry | None,
+    *,
+    is_withheld: bool,
+    ports: DeliveryPorts,
+    rules: DeliveryRules,
 ) -> tuple[DeliveryAttempt, WebhookResponse | None]:
     try:
-        facts = (
-            ports.moves.facts(delivery.dataset_id, delivery.old_head, delivery.new_head) if delivery.new_head else None
-        )
-        body = delivery_body(
-            delivery,
-            subscription,
-            entry,
-            facts=facts,
-            access=ports.access,
-            source=rules.source,
-            base=rules.base,
-        )
-    except (NotFound, Corrupt, InvalidBlock, External) as error:
+        if is_withheld:
+            body = withheld_event(delivery, source=rules.source)
+        elif delivery.event is not None or entry is None:
+            body = event_body(delivery, source=rules.source)
+        else:
+            body = _move_body(delivery, subscription, entry, ports=ports, rules=rules)
+    except (NotFound, Corrupt, InvalidBlock, LimitExceeded, External) as error:
         _log.error("delivery %s: %s", delivery.id, error)
         return _not_sent(delivery, ports.clock), None
     return send_webhook(
@@ -133,6 +142,27 @@ def _attempt(
         signature=ports.signature,
         sender=ports.sender,
         clock=ports.clock,
+    )
+
+
+def _move_body(
+    delivery: Delivery, subscription: Subscription, entry: CatalogEntry, *, ports: DeliveryPorts, rules: DeliveryRules
+) -> bytes:
+    facts: HeadMoveFacts | None = None
+    rows: MovedRows | None = None
+    if delivery.new_head is not None:
+        facts = ports.moves.facts(delivery.dataset_id, delivery.old_head, delivery.new_head)
+        if subscription.moves.with_rows and facts is not None:
+            rows = ports.rows.of_move(delivery.dataset_id, delivery.old_head, delivery.new_head)
+    return delivery_body(
+        delivery,
+        subscription,
+        entry,
+        facts=facts,
+        rows=rows,
+        access=ports.access,
+        source=rules.source,
+        base=rules.base,
     )
 
 
@@ -174,7 +204,9 @@ def _record_failure(
     )
 
 
-def _disable(subscription: Subscription, entry: CatalogEntry, attempt: DeliveryAttempt, ports: DeliveryPorts) -> None:
+def _disable(
+    subscription: Subscription, entry: CatalogEntry | None, attempt: DeliveryAttempt, ports: DeliveryPorts
+) -> None:
     reason = f"every attempt since {subscription.failing_since} failed, the last one: {attempt.error}"
     _log.warning("subscription %s is disabled: %s", subscription.id, reason)
     audit = _entry(AuditKind.SUBSCRIPTION_DISABLED, subscription, entry, reason, ports.clock)
@@ -183,23 +215,32 @@ def _disable(subscription: Subscription, entry: CatalogEntry, attempt: DeliveryA
     )
 
 
-def _may_follow(subscription: Subscription, entry: CatalogEntry, access: Access) -> bool:
+def _subject(subscription: Subscription, access: Access) -> Subject | None:
+    """Whose rights count; None if the account is gone or suspended."""
     try:
-        return access.allows(access.subject_later(subscription.account), Action.FOLLOW, entry)
+        return access.subject_later(subscription.account)
     except (NotFound, AccountSuspended):
-        return False
+        return None
+
+
+def _may_follow(subscription: Subscription, subject: Subject, entry: CatalogEntry | None, access: Access) -> bool:
+    """Whether the subscription goes on. One of an account or of the node does: its events are judged one by one."""
+    return subscription.dataset_id is None or (entry is not None and access.allows(subject, Action.FOLLOW, entry))
 
 
 _NO_RIGHT = "its account may not read the dataset any more"
 
 
-def _entry(kind: AuditKind, subscription: Subscription, entry: CatalogEntry, reason: str, clock: Clock) -> AuditEntry:
+def _entry(
+    kind: AuditKind, subscription: Subscription, entry: CatalogEntry | None, reason: str, clock: Clock
+) -> AuditEntry:
+    is_of_dataset = entry is not None and subscription.dataset_id is not None
     return AuditEntry(
         kind=kind,
         actor=THE_NODE,
         at=clock.now(),
-        target=str(entry.alias),
-        dataset=entry.id,
+        target=str(entry.alias) if entry is not None and is_of_dataset else None,
+        dataset=subscription.dataset_id,
         detail={"subscription": subscription.id, "reason": reason},
     )
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from odfabric.formats.message_signature import public_half, sign_request, thumbprint
-from odfabric.model.instant import NANOS_PER_DAY, Instant
+from odfabric.model.instant import NANOS_PER_DAY, NANOS_PER_SECOND, Instant
 from odfabric.model.signing_key import SigningKey
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.signing_keys import SigningKeys
 
 PRIVATE_BYTES = 32
+KEPT_S = 10
+"""How long a process signs with the key that it has read; the key set has retired ones for much longer."""
 
 
 class NodeSignature:
@@ -24,11 +26,20 @@ class NodeSignature:
         self._keys = keys
         self._clock = clock
         self._entropy = entropy
+        self._kept: tuple[bytes, Instant] | None = None
 
     def sign(self, headers: Mapping[str, str], *, target_uri: str, body: bytes, at: Instant) -> dict[str, str]:
         """The headers of a POST with its digest and signature. Raises Corrupt, AccessDenied for a key that cannot be opened."""
-        _, private = self._keys.current() or self._made()
+        private = self._private()
         return sign_request(headers, method="POST", target_uri=target_uri, body=body, private=private, created=at)
+
+    def _private(self) -> bytes:
+        kept, now = self._kept, self._clock.now()
+        if kept is not None and abs(now.epoch_ns - kept[1].epoch_ns) < KEPT_S * NANOS_PER_SECOND:
+            return kept[0]
+        _, private = self._keys.current() or self._made()
+        self._kept = (private, now)
+        return private
 
     def published(self) -> Sequence[SigningKey]:
         """The key that signs and those that did not long ago, newest first."""
@@ -37,7 +48,9 @@ class NodeSignature:
 
     def renew(self) -> SigningKey:
         """Sign with a new key from now on. The public half of the old one stays published for a while."""
-        return self._made()[0]
+        made, _ = self._made()
+        self._kept = None
+        return made
 
     def forget_retired(self, *, kept_days: float) -> int:
         """Remove keys that were retired so many days ago; how many."""

@@ -1,4 +1,4 @@
-"""Draw the consequences of commits: publish heads, tell who follows them, make deliveries.
+"""Draw the consequences of commits and other events: publish heads, tell who follows them, make deliveries.
 
 Invariant: at least once, in commit order; publishing and fanning out are idempotent, so a relay that dies is simply run again.
 """
@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from odfabric.model.commit import PendingMessage
+from odfabric.model.event import CHAIN_EVENTS, Event
 from odfabric.model.identity import DatasetId
 from odfabric.ports.clock import Clock
 from odfabric.ports.outbox import Outbox
+from odfabric.usecases.chain_events import chain_events
 from odfabric.usecases.commit import Commits
 from odfabric.usecases.filter_moves import MoveFilter
+from odfabric.usecases.repository import Repository
 
 BATCH_MESSAGES = 100
 
@@ -20,16 +24,26 @@ def relay_outbox(
     *,
     outbox: Outbox,
     commits: Commits,
+    repository: Repository,
     filters: MoveFilter,
     clock: Clock,
     followers: Sequence[Callable[[DatasetId], object]] = (),
 ) -> int:
-    """Handle the oldest messages; returns how many, 0 if there was nothing to do. `followers` are told each dataset of them."""
+    """Handle the oldest messages; returns how many, 0 if there was nothing to do. `followers` are told each dataset of which the head moved."""
     pending = outbox.pending(limit=BATCH_MESSAGES)
-    for dataset in {entry.message.dataset_id for entry in pending}:
+    for dataset in {entry.message.dataset_id for entry in pending if entry.message.event is None}:
         commits.publish(dataset)
         for follow in followers:
             follow(dataset)
     for entry in pending:
-        outbox.fan_out(entry.id, now=clock.now(), skipped=filters.skipped(entry.message))
+        derived = _derived(entry, outbox, repository)
+        outbox.fan_out(entry.id, now=clock.now(), derived=derived, skipped=filters.skipped(entry.message))
     return len(pending)
+
+
+def _derived(pending: PendingMessage, outbox: Outbox, repository: Repository) -> list[Event]:
+    """Blocks are read only if a subscription receives what they cause."""
+    if pending.message.event is not None or pending.message.new_head is None:
+        return []
+    wanted = outbox.wanted(pending) & CHAIN_EVENTS
+    return chain_events(pending.message, wanted, repository=repository) if wanted else []

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from odfabric.errors import AlreadyExists, Determinate, External, HeadMoved, LeaseLost, OdfError
+from odfabric.model.event import Event
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.model.job import Job, JobKind
 from odfabric.ports.clock import Clock
@@ -51,10 +52,12 @@ def run_job(
     objects: ObjectStore,
     clock: Clock,
     retry: RetryRule,
+    reported: Callable[[Job, Mapping[str, object]], Sequence[Event]],
 ) -> None:
     """Run the job once and record how it ended. Never raises for failures of the job itself.
 
-    `committed` is the result of a job that has committed already, whatever happened afterwards: such a job has succeeded.
+    `committed` is the result of a job that has committed already, whatever happened afterwards: such a job has succeeded. `reported` are
+    the events of a result.
     """
     with _given_back_if_interrupted(run, jobs, clock):
         job = run.lease.job
@@ -73,7 +76,10 @@ def run_job(
             _log.exception("job %s", job.id)
             final = _record_bug(run, bug, committed=committed, jobs=jobs, clock=clock)
         else:
-            final = jobs.succeed(run.lease, now=clock.now(), result=json.dumps(result), together=run.together)
+            events = reported(job, result)
+            final = jobs.succeed(
+                run.lease, now=clock.now(), result=json.dumps(result), together=run.together, events=events
+            )
         staged = json.loads(job.request).get("staged")
         if final and staged is not None:
             objects.delete(staged)

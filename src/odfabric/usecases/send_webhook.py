@@ -18,6 +18,7 @@ from odfabric.formats.reference_webhook import headers as reference_headers
 from odfabric.formats.webhook_signature import SIGNATURE_HEADER, sign
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
 from odfabric.model.subscription import (
+    REQUEST_BYTES_KEPT,
     DeliveryAttempt,
     FailureKind,
     Subscription,
@@ -90,7 +91,7 @@ def send_webhook(
         failure=failure,
         error=problem if failure else None,
         request_headers=_shown(headers),
-        request_body=body,
+        request_body=body[:REQUEST_BYTES_KEPT],
         response=response.excerpt if response else "",
     )
     return attempt, response

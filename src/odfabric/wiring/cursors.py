@@ -1,4 +1,4 @@
-"""The verbs of cursors, bound to the ports of a node."""
+"""Readers of changes, and the verbs of cursors, bound to the ports of a node."""
 
 from __future__ import annotations
 
@@ -13,6 +13,21 @@ from odfabric.usecases.repository import Repository
 from odfabric.usecases.slice_rows import SliceRows
 
 
+def change_reader(settings: Settings, *, bytes_max: int, repository: Repository, exchange: Exchange) -> ChangeReader:
+    """`bytes_max` bounds the JSON that it gives at once."""
+    return ChangeReader(
+        repository=repository,
+        states=NetStates(
+            repository=repository,
+            exchange=exchange,
+            rows_max=settings.state_rows_max,
+            blocks_max=settings.chain_blocks_max,
+        ),
+        slices=SliceRows(repository=repository, exchange=exchange, bytes_max=settings.fetch_kept_bytes_max),
+        limits=FetchLimits(rows_max=settings.fetch_rows_max, bytes_max=bytes_max),
+    )
+
+
 def cursor_verbs(
     settings: Settings,
     *,
@@ -23,17 +38,7 @@ def cursor_verbs(
     entropy: Entropy,
 ) -> CursorVerbs:
     """With the limits of the node."""
-    reader = ChangeReader(
-        repository=repository,
-        states=NetStates(
-            repository=repository,
-            exchange=exchange,
-            rows_max=settings.state_rows_max,
-            blocks_max=settings.chain_blocks_max,
-        ),
-        slices=SliceRows(repository=repository, exchange=exchange, bytes_max=settings.fetch_kept_bytes_max),
-        limits=FetchLimits(rows_max=settings.fetch_rows_max, bytes_max=settings.fetch_bytes_max),
-    )
+    reader = change_reader(settings, bytes_max=settings.fetch_bytes_max, repository=repository, exchange=exchange)
     return CursorVerbs(
         repository=repository,
         cursors=cursors,

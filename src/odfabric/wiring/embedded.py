@@ -36,9 +36,11 @@ from odfabric.adapters.sql.commit_intents import SqlCommitIntents
 from odfabric.adapters.sql.credentials import SqlDeviceAuthorisations, SqlInvitations, SqlTokens
 from odfabric.adapters.sql.cursors import SqlCursors
 from odfabric.adapters.sql.database import Database
-from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlOutbox, SqlSubscriptions
+from odfabric.adapters.sql.deliveries import SqlDeliveries, SqlSubscriptions
+from odfabric.adapters.sql.duties import SqlDuties
 from odfabric.adapters.sql.flows import SqlFlows, SqlRoles
 from odfabric.adapters.sql.jobs import SqlJobs
+from odfabric.adapters.sql.outbox import SqlOutbox
 from odfabric.adapters.sql.relations import SqlRelations
 from odfabric.adapters.sql.removed_datasets import SqlRemovedDatasets
 from odfabric.adapters.sql.saved_queries import SqlSavedQueries
@@ -69,7 +71,7 @@ from odfabric.wiring.engines import open_engines
 from odfabric.wiring.identity import account_id, system_account_id, token
 from odfabric.wiring.indexes import open_state_index, persist_location
 from odfabric.wiring.keys import node_sealing, seal_stored_secrets, with_sealed_secrets
-from odfabric.wiring.metrics import EngineCollector, FlowsCollector, registry_of
+from odfabric.wiring.metrics import DutiesCollector, EngineCollector, FlowsCollector, registry_of
 from odfabric.wiring.node import Node
 from odfabric.wiring.node_ports import NodePorts, intercepted
 from odfabric.wiring.remotes import RemotesByScheme
@@ -204,6 +206,7 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         node.registry = registry_of(
             ports.jobs,
             FlowsCollector(ports.flows, ports.clock),
+            DutiesCollector(ports.duties, ports.clock),
             PersistCollector(location.meter),
             EngineCollector(node.engine_known),
         )
@@ -269,6 +272,7 @@ def _ports(
         removed=SqlRemovedDatasets(stores.database),
         flows=SqlFlows(stores.database),
         roles=SqlRoles(stores.database),
+        duties=SqlDuties(stores.database),
         cursors=SqlCursors(stores.database),
         subscriptions=SqlSubscriptions(stores.database),
         deliveries=SqlDeliveries(stores.database),

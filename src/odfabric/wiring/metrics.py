@@ -26,6 +26,7 @@ from odfabric.model.engine import EngineInfo
 from odfabric.model.flow import Flow
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.ports.clock import Clock
+from odfabric.ports.duties import Duties
 from odfabric.ports.flows import Flows
 from odfabric.ports.jobs import Jobs
 
@@ -84,6 +85,26 @@ class FlowsCollector(Collector):
         for kind, run in known:
             ages[kind] = max(ages.get(kind, 0.0), _seconds(run.created_at, now))
         yield _gauge("odf_flow_lag_seconds", "Since the oldest change that a run has not answered", ["kind"], ages)
+
+
+class DutiesCollector(Collector):
+    """The node's own duties: since when each was last reported, and whether it fails."""
+
+    def __init__(self, duties: Duties, clock: Clock) -> None:
+        self._duties = duties
+        self._clock = clock
+
+    def collect(self) -> Iterator[Metric]:
+        """See prometheus-client. A database that does not answer tells nothing."""
+        try:
+            reports = self._duties.reports()
+        except OdfError:
+            return
+        now = self._clock.now()
+        ages = {report.duty.value: _seconds(report.at, now) for report in reports}
+        yield _gauge("odf_duty_reported_seconds", "Since a worker last reported a duty of the node", ["duty"], ages)
+        failing = {report.duty.value: float(report.error is not None) for report in reports}
+        yield _gauge("odf_duty_failing", "1 if the last round of a duty failed", ["duty"], failing)
 
 
 def _state(flow: Flow) -> str:

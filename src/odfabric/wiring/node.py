@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from odfabric.domain.access import LOCAL_ACCOUNT, AccessPolicy, Subject
 from odfabric.domain.chain.walk import ChainLink
@@ -34,6 +35,7 @@ from odfabric.usecases.commit import Commits
 from odfabric.usecases.commit_result import CommitResult
 from odfabric.usecases.create_dataset import create_dataset, delete_dataset
 from odfabric.usecases.expected_columns import ExpectedColumns
+from odfabric.usecases.job_events import job_events
 from odfabric.usecases.job_run import LeasedRun
 from odfabric.usecases.jobs_of_subject import cancellable_job, seen_job
 from odfabric.usecases.pull_dataset import PullRequest, enqueue_pull
@@ -55,6 +57,7 @@ from odfabric.usecases.verify_dataset import VerifyOptions, enqueue_verify
 from odfabric.wiring.audit import AuditVerbs
 from odfabric.wiring.browsing import BrowseVerbs
 from odfabric.wiring.cursors import cursor_verbs
+from odfabric.wiring.duties import DutyVerbs
 from odfabric.wiring.editing import EditVerbs
 from odfabric.wiring.flows import flow_verbs
 from odfabric.wiring.heartbeats import heartbeats
@@ -63,7 +66,7 @@ from odfabric.wiring.metrics import metrics_text, registry_of
 from odfabric.wiring.node_ports import NodePorts
 from odfabric.wiring.people import account_quotas, people_ports
 from odfabric.wiring.searching import SearchVerbs
-from odfabric.wiring.subscriptions import SubscriptionVerbs
+from odfabric.wiring.subscriptions import subscription_verbs
 from odfabric.wiring.waiting import LOOK_EVERY_S, WAITING_JOBS_MAX, waited_for
 from odfabric.wiring.work import JobWork
 
@@ -128,9 +131,8 @@ class Node:
             ports=ports, settings=settings, access=self.access, commits=self.commits, seen_by=self.seen_by
         )
         self.flows = flow_verbs(ports, settings, repository=self.repository, access=self.access)
-        self.webhooks = SubscriptionVerbs(
-            ports=ports, settings=settings, access=self.access, repository=self.repository
-        )
+        self.duties = DutyVerbs(ports.duties, ports.clock)
+        self.webhooks = subscription_verbs(ports, settings, access=self.access, repository=self.repository)
         self._verbs = JobWork(
             ports=ports,
             settings=settings,
@@ -438,6 +440,7 @@ class Node:
                 objects=self.ports.objects,
                 clock=self.ports.clock,
                 retry=retry,
+                reported=partial(job_events, repository=self.repository, clock=self.ports.clock),
             )
         # It may have committed, and another job of its dataset may be ready now.
         self.ports.signals.send(Topic.OUTBOX)
@@ -467,6 +470,7 @@ class Node:
         handled = relay_outbox(
             outbox=self.ports.outbox,
             commits=self.commits,
+            repository=self.repository,
             filters=self.webhooks.filters,
             clock=self.ports.clock,
             followers=followers,

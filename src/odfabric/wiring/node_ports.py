@@ -14,6 +14,7 @@ from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.credentials import DeviceAuthorisations, Invitations, Tokens
 from odfabric.ports.cursors import Cursors
 from odfabric.ports.dataset_keys import DatasetKeys
+from odfabric.ports.duties import Duties
 from odfabric.ports.egress import RemoteDatasets, WebhookSender
 from odfabric.ports.engine import Engine
 from odfabric.ports.exchange import Exchange
@@ -60,6 +61,7 @@ class NodePorts:
     removed: RemovedDatasets
     flows: Flows
     roles: Roles
+    duties: Duties
     cursors: Cursors
     subscriptions: Subscriptions
     deliveries: Deliveries
@@ -103,6 +105,7 @@ def intercepted(ports: NodePorts, interceptor: Interceptor) -> NodePorts:
         removed=interceptor.removed(ports.removed),
         flows=interceptor.flows(ports.flows),
         roles=interceptor.roles(ports.roles),
+        duties=ports.duties,
         cursors=interceptor.cursors(ports.cursors),
         subscriptions=interceptor.subscriptions(ports.subscriptions),
         deliveries=interceptor.deliveries(ports.deliveries),

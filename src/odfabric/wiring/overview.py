@@ -38,13 +38,20 @@ class Overview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where a node keeps what: kinds of servers with their names, without credentials. `disk_free_bytes` and `disk_bytes` of the
-    workspace's disk."""
+    """Where a node keeps what: kinds of servers with their names, without credentials; the workspace's disk, None if it does not say
+    how full it is."""
 
     database: str
     objects: str
-    disk_free_bytes: int
-    disk_bytes: int
+    disk: Disk | None
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """How full a disk is."""
+
+    free_bytes: int
+    all_bytes: int
 
 
 def overview(ports: NodePorts) -> Overview:
@@ -66,13 +73,17 @@ def overview(ports: NodePorts) -> Overview:
 
 
 def places(settings: Settings) -> Places:
-    """Raises OSError if the workspace's disk does not tell how full it is."""
-    disk = shutil.disk_usage(settings.workspace)
+    """What the settings and the workspace's disk say; asks no server."""
+    try:
+        usage = shutil.disk_usage(settings.workspace)
+    except OSError:
+        disk = None  # a page that tells what is wrong must come when the disk is
+    else:
+        disk = Disk(usage.free, usage.total)
     return Places(
         database=_server(settings.database_url, "PostgreSQL") or "SQLite",
         objects=_server(settings.objects_url, "S3") or "folder",
-        disk_free_bytes=disk.free,
-        disk_bytes=disk.total,
+        disk=disk,
     )
 
 

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from odfabric.domain.access import Subject
 from odfabric.domain.delivery_shares import UnderWay, under_way
 from odfabric.errors import LimitExceeded
-from odfabric.model.commit import CatalogEntry
+from odfabric.model.event import EventType
 from odfabric.model.subscription import (
+    ALL_MOVES,
     NOTHING_AVOIDED,
     Avoided,
     Delivery,
     DeliveryAttempt,
+    MoveOptions,
     Subscription,
     SubscriptionFormat,
 )
@@ -28,9 +30,13 @@ from odfabric.usecases.change_subscription import OwnSubscription, Replay
 from odfabric.usecases.deliver import DELIVERY_LEASE_MS, DeliveryPorts, DeliveryRules, deliver
 from odfabric.usecases.filter_moves import MoveFilter
 from odfabric.usecases.head_move import HeadMoves
+from odfabric.usecases.move_rows import MoveRows
 from odfabric.usecases.node_signature import NodeSignature
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.subscribe import NewSubscription, seen_subscriptions, subscribe, unsubscribe
+from odfabric.usecases.subscription_scope import Scope
+from odfabric.usecases.unchanged_columns import UnchangedColumns
+from odfabric.wiring.cursors import change_reader
 from odfabric.wiring.node_ports import NodePorts
 
 TESTS_AT_ONCE_MAX = 4
@@ -45,43 +51,52 @@ class SubscriptionVerbs:
     settings: Settings
     access: Access
     repository: Repository
+    unchanged: UnchangedColumns
+    rows: MoveRows
+    signature: NodeSignature = field(init=False)
+    """The key of the node that signs all webhooks."""
     _moves: HeadMoves = field(init=False)
     _tests: threading.BoundedSemaphore = field(init=False)
 
     def __post_init__(self) -> None:
+        signature = NodeSignature(self.ports.signing_keys, clock=self.ports.clock, entropy=self.ports.entropy)
+        object.__setattr__(self, "signature", signature)
         object.__setattr__(self, "_moves", HeadMoves(self.repository))
         object.__setattr__(self, "_tests", threading.BoundedSemaphore(TESTS_AT_ONCE_MAX))
 
     def subscribe(
         self,
-        entry: CatalogEntry,
+        scope: Scope,
         *,
         by: Subject,
         url: str,
         secret: bytes | None,
         format: SubscriptionFormat = SubscriptionFormat.CLOUD_EVENT,
-        only_with_data: bool = False,
+        events: frozenset[EventType] | None = None,
+        moves: MoveOptions = ALL_MOVES,
     ) -> NewSubscription:
         """Subscribe a webhook."""
         return subscribe(
-            entry,
+            scope,
             url=url,
             secret=secret,
             format=format,
-            only_with_data=only_with_data,
+            moves=moves,
             subject=by,
             repository=self.repository,
             subscriptions=self.ports.subscriptions,
             sender=self.ports.webhooks,
             clock=self.ports.clock,
             entropy=self.ports.entropy,
+            access=self.access,
             per_dataset_max=self.settings.subscriptions_per_dataset_max,
+            events=events,
         )
 
-    def unsubscribe(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> None:
+    def unsubscribe(self, scope: Scope, subscription_id: str, *, by: Subject) -> None:
         """End a subscription. Raises NotFound."""
         unsubscribe(
-            entry,
+            scope,
             subscription_id,
             subject=by,
             access=self.access,
@@ -89,33 +104,33 @@ class SubscriptionVerbs:
             clock=self.ports.clock,
         )
 
-    def seen(self, entry: CatalogEntry, *, by: Subject) -> Sequence[Subscription]:
-        """Subscriptions of a dataset that the subject may see."""
+    def seen(self, scope: Scope, *, by: Subject) -> Sequence[Subscription]:
+        """Subscriptions of a scope that the subject may see."""
         return seen_subscriptions(
-            entry,
+            scope,
             subject=by,
             access=self.access,
             subscriptions=self.ports.subscriptions,
             limit=self.settings.subscriptions_per_dataset_max,
         )
 
-    def get(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> Subscription:
+    def get(self, scope: Scope, subscription_id: str, *, by: Subject) -> Subscription:
         """One that the subject may see. Raises NotFound."""
-        return self._own(entry, subscription_id, by).get()
+        return self._own(scope, subscription_id, by).get()
 
-    def pause(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> Subscription:
+    def pause(self, scope: Scope, subscription_id: str, *, by: Subject) -> Subscription:
         """Let deliveries wait. Raises NotFound."""
-        return self._own(entry, subscription_id, by).pause()
+        return self._own(scope, subscription_id, by).pause()
 
-    def resume(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> Subscription:
+    def resume(self, scope: Scope, subscription_id: str, *, by: Subject) -> Subscription:
         """Deliver what has waited. Raises NotFound."""
-        found = self._own(entry, subscription_id, by).resume()
+        found = self._own(scope, subscription_id, by).resume()
         self.ports.signals.send(Topic.DELIVERIES)
         return found
 
     def rotate_secret(
         self,
-        entry: CatalogEntry,
+        scope: Scope,
         subscription_id: str,
         *,
         by: Subject,
@@ -124,17 +139,17 @@ class SubscriptionVerbs:
     ) -> NewSubscription:
         """Change the secret; without `overlap_s` the old one signs for as long as the settings say. Raises NotFound, AccessDenied, InvalidRequest."""
         lasting_s = self.settings.webhook_secret_overlap_s if overlap_s is None else overlap_s
-        return self._own(entry, subscription_id, by).rotate_secret(secret=secret, overlap_s=lasting_s)
+        return self._own(scope, subscription_id, by).rotate_secret(secret=secret, overlap_s=lasting_s)
 
-    def replay(self, entry: CatalogEntry, subscription_id: str, which: Replay, *, by: Subject) -> int:
+    def replay(self, scope: Scope, subscription_id: str, which: Replay, *, by: Subject) -> int:
         """Deliver again; how many. Raises NotFound."""
-        count = self._own(entry, subscription_id, by).replay(which)
+        count = self._own(scope, subscription_id, by).replay(which)
         self.ports.signals.send(Topic.DELIVERIES)
         return count
 
-    def test(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> DeliveryAttempt:
+    def test(self, scope: Scope, subscription_id: str, *, by: Subject) -> DeliveryAttempt:
         """Try the receiver and wait for its answer. Raises NotFound, LimitExceeded."""
-        own = self._own(entry, subscription_id, by)
+        own = self._own(scope, subscription_id, by)
         if not self._tests.acquire(blocking=False):
             raise LimitExceeded(
                 "too many receivers are being tested",
@@ -147,31 +162,26 @@ class SubscriptionVerbs:
         finally:
             self._tests.release()
 
-    def deliveries(self, entry: CatalogEntry, subscription_id: str, *, by: Subject) -> Sequence[Delivery]:
+    def deliveries(self, scope: Scope, subscription_id: str, *, by: Subject) -> Sequence[Delivery]:
         """Its newest deliveries, newest first. Raises NotFound."""
-        return self._own(entry, subscription_id, by).deliveries(limit=self.settings.page_rows_max)
+        return self._own(scope, subscription_id, by).deliveries(limit=self.settings.page_rows_max)
 
-    def delivery(self, entry: CatalogEntry, subscription_id: str, delivery_id: str, *, by: Subject) -> Delivery:
+    def delivery(self, scope: Scope, subscription_id: str, delivery_id: str, *, by: Subject) -> Delivery:
         """One delivery. Raises NotFound."""
-        return self._own(entry, subscription_id, by).delivery(delivery_id)
+        return self._own(scope, subscription_id, by).delivery(delivery_id)
 
     def attempts(
-        self, entry: CatalogEntry, subscription_id: str, delivery_id: str, *, by: Subject
+        self, scope: Scope, subscription_id: str, delivery_id: str, *, by: Subject
     ) -> Sequence[DeliveryAttempt]:
         """The kept attempts at one delivery, newest first. Raises NotFound."""
-        return self._own(entry, subscription_id, by).attempts(delivery_id, limit=self.settings.page_rows_max)
-
-    @property
-    def signature(self) -> NodeSignature:
-        """The key of the node that signs all webhooks."""
-        return NodeSignature(self.ports.signing_keys, clock=self.ports.clock, entropy=self.ports.entropy)
+        return self._own(scope, subscription_id, by).attempts(delivery_id, limit=self.settings.page_rows_max)
 
     # background work
 
     @property
     def filters(self) -> MoveFilter:
         """Which subscriptions a move makes no event for."""
-        return MoveFilter(self.ports.subscriptions, self._moves)
+        return MoveFilter(self.ports.subscriptions, self._moves, self.unchanged)
 
     def due(self, worker: str, *, limit: int, avoided: Avoided = NOTHING_AVOIDED) -> Sequence[Delivery]:
         """Lease at most `limit` deliveries to be sent now."""
@@ -202,14 +212,15 @@ class SubscriptionVerbs:
         """Remove signing keys that were retired long ago; how many."""
         return self.signature.forget_retired(kept_days=self.settings.signing_keys_kept_days)
 
-    def _own(self, entry: CatalogEntry, subscription_id: str, by: Subject) -> OwnSubscription:
-        return OwnSubscription(entry=entry, subscription_id=subscription_id, subject=by, ports=self._delivery_ports())
+    def _own(self, scope: Scope, subscription_id: str, by: Subject) -> OwnSubscription:
+        return OwnSubscription(scope=scope, subscription_id=subscription_id, subject=by, ports=self._delivery_ports())
 
     def _delivery_ports(self) -> DeliveryPorts:
         return DeliveryPorts(
             access=self.access,
             repository=self.repository,
             moves=self._moves,
+            rows=self.rows,
             subscriptions=self.ports.subscriptions,
             deliveries=self.ports.deliveries,
             signature=self.signature,
@@ -217,3 +228,21 @@ class SubscriptionVerbs:
             clock=self.ports.clock,
             entropy=self.ports.entropy,
         )
+
+
+def subscription_verbs(
+    ports: NodePorts, settings: Settings, *, access: Access, repository: Repository
+) -> SubscriptionVerbs:
+    """With the limits of the node."""
+    bytes_max = settings.webhook_rows_bytes_max
+    reader = change_reader(settings, bytes_max=bytes_max, repository=repository, exchange=ports.exchange)
+    return SubscriptionVerbs(
+        ports=ports,
+        settings=settings,
+        access=access,
+        repository=repository,
+        rows=MoveRows(repository=repository, reader=reader, bytes_max=bytes_max),
+        unchanged=UnchangedColumns(
+            repository=repository, exchange=ports.exchange, bytes_max=settings.webhook_compared_bytes_max
+        ),
+    )

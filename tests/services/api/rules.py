@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from odfabric.domain.access import Action
 from tests.services.api.needs import (
@@ -39,6 +40,29 @@ from tests.services.api.page_rules import PAGE_RULES
 from tests.services.api.people import PASSWORD
 from tests.usecases.manifests import DERIVED, ROOT
 
+_UNKNOWN: Mapping[str, Any] = {"status": 404, "code": "not-found", "path": {"subscription_id": ANY_ID}}
+_WEAK = {"url": "https://a.example/x", "secret": "weak"}
+WIDE_SUBSCRIPTIONS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
+    ("POST", "", {"status": 400, "code": "invalid-request", "json": _WEAK}),
+    ("GET", "", {}),
+    ("GET", "/{subscription_id}", _UNKNOWN),
+    ("DELETE", "/{subscription_id}", _UNKNOWN),
+    ("POST", "/{subscription_id}/pause", _UNKNOWN),
+    ("POST", "/{subscription_id}/resume", _UNKNOWN),
+    ("POST", "/{subscription_id}/test", _UNKNOWN),
+    ("POST", "/{subscription_id}/rotate-secret", {**_UNKNOWN, "json": {}}),
+    ("POST", "/{subscription_id}/replay", {**_UNKNOWN, "json": {"failed": True}}),
+    ("GET", "/{subscription_id}/deliveries", _UNKNOWN),
+    *(
+        (
+            method,
+            f"/{{subscription_id}}/deliveries/{{delivery_id}}{path}",
+            {**_UNKNOWN, "path": dict.fromkeys(("subscription_id", "delivery_id"), ANY_ID)},
+        )
+        for method, path in (("GET", ""), ("POST", "/replay"))
+    ),
+)
+
 RULES: Mapping[tuple[str, str], Rule] = {
     # Everybody's: they tell nothing of anybody, or are the way in.
     ("GET", "/system/health"): PUBLIC,
@@ -46,6 +70,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/.well-known/http-message-signatures-directory"): PUBLIC,
     ("GET", "/.well-known/jwks.json"): PUBLIC,
     ("GET", "/docs"): PUBLIC,
+    ("GET", "/asyncapi.json"): PUBLIC,
     ("GET", "/assets/runtime-config.json"): PUBLIC,
     ("GET", "/login"): PUBLIC,
     ("GET", "/setup"): Rule(needs=(), allowed=((404, ""),)),
@@ -115,6 +140,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("DELETE", "/runs/{run_id}"): rule(SIGNED_IN, status=404, code="not-found", path={"run_id": ANY_ID}),
     # Admins of the node.
     ("GET", "/system/metrics"): rule(ADMIN),
+    ("GET", "/system/duties"): rule(ADMIN),
     ("GET", "/admin/accounts"): rule(ADMIN),
     ("POST", "/admin/accounts"): rule(ADMIN, status=400, code="invalid-name", json={"name": "jobs"}),
     ("PATCH", "/admin/accounts/{name}"): rule(ADMIN, path={"name": "spare"}, json={}),
@@ -176,6 +202,11 @@ RULES: Mapping[tuple[str, str], Rule] = {
     },
     ("GET", "/{account}/{dataset}/refs/{name}"): rule(READ, path={"name": "head"}),
     ("HEAD", "/{account}/{dataset}/refs/{name}"): rule(READ, path={"name": "head"}),
+    **{
+        (method, f"{prefix}{path}"): rule(*needs, **given)
+        for prefix, needs in (("/accounts/{account}/subscriptions", (SIGNED_IN, MANAGE)), ("/subscriptions", (ADMIN,)))
+        for method, path, given in WIDE_SUBSCRIPTIONS
+    },
     ("POST", "/{account}/{dataset}/subscriptions"): rule(
         FOLLOW, status=400, code="invalid-request", json={"url": "https://a.example/x", "secret": "weak"}
     ),

@@ -132,13 +132,33 @@ class TestFlows:
 
 
 class TestWebhooks:
+    def test_an_account_and_the_node_are_followed(self, memory: MemoryNode, odf: Command) -> None:
+        types = "flow.failed, dataset.created"
+        account = odf.json("webhook", "add", "--account", "local", "--events", types, URL)
+        node = odf.json("webhook", "add", "--whole-node", URL)
+        assert account["events"] == ["dataset.created", "flow.failed"]
+        assert len(node["events"]) == 14
+        assert [each["id"] for each in odf.json("webhook", "list", "@local")] == [account["id"]]
+        assert [each["id"] for each in odf.json("webhook", "list", "@")] == [node["id"]]
+        assert odf("webhook", "test", "@", node["id"]).startswith("the receiver answered 204 after")
+        assert odf("webhook", "remove", "@local", account["id"]) == f"removed {account['id']}\n"
+        odf("webhook", "add", "--whole-node", "readings", URL, code=2)
+        odf("webhook", "add", "--whole-node", "--events", "flow.exploded", URL, code=1)
+        assert "events" in odf.err
+
     def test_a_receiver_is_told_tested_paused_and_given_a_new_secret(self, memory: MemoryNode, odf: Command) -> None:
         made = odf.json("webhook", "add", "readings", URL)
         one = made["id"]
         assert made["secret"].startswith("whsec_")
         assert made["onlyWithData"] is False
-        filtered = odf.json("webhook", "add", "readings", URL, "--only-with-data")
-        assert filtered["onlyWithData"] is True
+        filtered = odf.json("webhook", "add", "readings", URL, "--only-with-data", "--rows")
+        assert (filtered["onlyWithData"], filtered["rows"]) == (True, True)
+        push(memory)
+        followed = odf.json("webhook", "add", "readings", URL, "--columns", "city, value")
+        assert (followed["columns"], followed["rows"]) == (["city", "value"], False)
+        odf("webhook", "add", "readings", URL, "--columns", "town", code=1)
+        assert "it has event_time, city, value" in odf.err
+        odf("webhook", "remove", "readings", followed["id"])
         assert odf("webhook", "remove", "readings", filtered["id"]) == f"removed {filtered['id']}\n"
         assert odf("webhook", "test", "readings", one).startswith("the receiver answered 204 after")
         assert odf("webhook", "pause", "readings", one) == f"subscription {one} is paused\n"

@@ -9,9 +9,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from odfabric.model.identity import DatasetAlias, Name
+from odfabric.model.job import Job
 from odfabric.model.subscription import WebhookResponse
 from odfabric.settings import Settings
 from odfabric.testing.memory_node import MemoryNode
+from odfabric.usecases.push_data import PushData
 from odfabric.wiring import Node
 from tests.services.api.serving import serving
 from tests.usecases.manifests import ROOT
@@ -58,6 +61,12 @@ def test_a_secret_may_be_brought(client: httpx.Client, memory: MemoryNode) -> No
         ({"url": URL, "secret": "whatever"}, "secret"),
         ({"url": URL, "secret": "whsec_" + "A" * 300}, "secret"),
         ({"url": URL, "events": []}, "events"),
+        ({"url": URL, "columns": ["city"]}, "columns"),
+        ({"url": URL, "columns": "city"}, "columns"),
+        ({"url": URL, "columns": ["x"] * 101}, "columns"),
+        ({"url": URL, "rows": "yes"}, "rows"),
+        ({"url": URL, "rows": True, "format": "kamu"}, "rows"),
+        ({"url": URL, "rows": True, "events": ["dataset.info-changed"]}, "events"),
     ],
 )
 def test_a_wrong_subscription_is_refused(
@@ -74,6 +83,33 @@ def test_a_wrong_subscription_is_refused(
 def test_a_url_that_is_no_web_address_is_refused(client: httpx.Client, memory: MemoryNode, url: str) -> None:
     path = add(memory, "web" + "".join(character for character in url if character.isalnum()))
     assert client.post(path, json={"url": url}).status_code in (400, 403)
+
+
+def test_the_changed_records_come_with_the_event(client: httpx.Client, memory: MemoryNode) -> None:
+    path = add(memory, "carried")
+    push(memory, "carried")
+    made = client.post(path, json={"url": URL, "columns": ["city"], "rows": True}).json()
+    assert (made["columns"], made["rows"], made["onlyWithData"]) == (["city"], True, False)
+    push(memory, "carried")
+    while memory.node.relay_outbox():
+        pass
+    for delivery in memory.node.due_deliveries("test", limit=50):
+        memory.node.deliver(delivery)
+    bodies = [json.loads(each.body)["data"] for each in memory.webhooks.received]
+    (event,) = [each for each in bodies if each["subscriptionId"] == made["id"]]
+    (changes,) = event["changes"]
+    assert [(row["op"], row["city"], row["offset"]) for row in changes["rows"]] == [("append", "A", 1)]
+    assert (changes["block"], event["next"]) == (event["newHead"], None)
+    unknown = client.post(path, json={"url": URL, "columns": ["town"]})
+    assert unknown.status_code == 400
+    assert unknown.json()["hint"] == "it has event_time, city, value"
+
+
+def push(memory: MemoryNode, name: str) -> None:
+    entry = memory.node.resolve(DatasetAlias(None, Name(name)))
+    job = memory.node.accept_push(PushData(dataset=entry.id, body=iter([ROWS])))
+    assert isinstance(job, Job)
+    memory.finish(job)
 
 
 def test_every_commit_is_in_the_delivery_log(client: httpx.Client, memory: MemoryNode) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,15 +12,19 @@ import pytest
 
 from odfabric.adapters.http.egress import Egress, EgressLimits
 from odfabric.adapters.http.webhook import HttpWebhookSender
+from odfabric.domain.duties import DutyState
 from odfabric.errors import Determinate
-from odfabric.model.commit import CatalogEntry
+from odfabric.model.commit import CatalogEntry, PendingMessage
+from odfabric.model.duty import Duty
 from odfabric.model.engine import EngineProgress, IngestRequest, IngestResult
 from odfabric.model.job import Job, JobStatus, Lane
 from odfabric.model.subscription import WebhookResponse
 from odfabric.ports.engine import ProgressListener
+from odfabric.ports.signals import Topic
 from odfabric.testing.memory_node import MemoryNode
 from odfabric.usecases.push_data import PushData
 from odfabric.wiring import Node
+from odfabric.wiring.duties import SeenDuty
 from odfabric_worker.runner import Runner, RunnerPace
 from tests.support.loopback_http import READ_S_MAX, LoopbackServer, Seen, reply
 from tests.support.waiting import wait_until
@@ -95,6 +99,39 @@ def test_a_runner_that_ends_gives_its_job_back_at_once(memory: MemoryNode, start
     wait_until(lambda: memory.node.job(job.id).status is JobStatus.SUCCEEDED, deadline_s=10, what="the second attempt")
 
 
+def let_the_runner_go_first(memory: MemoryNode) -> None:
+    """A sender that signals goes on only when the runner has looked and waits again, as it may happen between processes."""
+    signals = memory.node.ports.signals
+    send, wait, waits = signals.send, signals.wait, threading.Event()
+
+    def send_and_be_overtaken(topic: Topic) -> None:
+        waits.clear()
+        send(topic)
+        if threading.current_thread().name.startswith("deliver_"):
+            waits.wait(2)
+
+    def wait_openly(topic: Topic, *, timeout_s: float) -> bool:
+        if topic is Topic.DELIVERIES:
+            waits.set()
+        return wait(topic, timeout_s=timeout_s)
+
+    signals.send, signals.wait = send_and_be_overtaken, wait_openly  # type: ignore[method-assign]
+
+
+def test_a_sender_that_is_free_takes_the_next_delivery_without_a_pause(memory: MemoryNode) -> None:
+    entry, count = memory.add(ROOT), 40
+    for number in range(count):
+        memory.node.subscribe(entry, url=f"{URL}/{number}", secret=None)
+    let_the_runner_go_first(memory)
+    runner = Runner(memory.node, name="worker", pace=RunnerPace(poll_s=600))
+    runner.start()
+    try:
+        push(memory, entry)
+        wait_until(lambda: len(memory.webhooks.received) == count, what="every delivery")
+    finally:
+        assert runner.stop(patience_s=10)
+
+
 def test_a_worker_for_heavy_work_commits_and_sends_nothing(memory: MemoryNode, tmp_path: Path) -> None:
     entry = memory.add(ROOT)
     memory.node.subscribe(entry, url=URL, secret=None)
@@ -112,6 +149,31 @@ def test_a_worker_for_heavy_work_commits_and_sends_nothing(memory: MemoryNode, t
     finally:
         assert heavy.stop(patience_s=10)
         assert light.stop(patience_s=10)
+
+
+def test_duties_are_reported_with_their_failures(memory: MemoryNode, start: Callable[[], Runner]) -> None:
+    node, failing = memory.node, threading.Event()
+    pending = node.ports.outbox.pending
+
+    def sometimes(*, limit: int) -> Sequence[PendingMessage]:
+        if failing.is_set():
+            raise Determinate("the database is away")
+        return pending(limit=limit)
+
+    node.ports.outbox.pending = sometimes  # type: ignore[method-assign]
+    failing.set()
+    start()
+
+    def relay() -> SeenDuty:
+        return next(each for each in node.duties.seen() if each.duty is Duty.RELAY)
+
+    wait_until(lambda: relay().state is DutyState.FAILS, what="a report of the failure")
+    found = relay().report
+    assert found is not None
+    assert (found.error, found.failing_since, found.worker) == ("the database is away", found.at, "worker-0")
+    failing.clear()
+    wait_until(lambda: relay().state is DutyState.WORKS, what="a report that it works again")
+    wait_until(lambda: {each.state for each in node.duties.seen()} == {DutyState.WORKS}, what="a report of every duty")
 
 
 def test_ends_do_not_use_up_a_jobs_attempts(memory: MemoryNode, start: Callable[[], Runner]) -> None:

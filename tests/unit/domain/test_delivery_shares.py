@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfabric.domain.delivery_shares import UnderWay, avoided
+from odfabric.domain.delivery_shares import UnderWay, avoided, sure
 from odfabric.model.identity import DatasetId
 from odfabric.model.subscription import Avoided
 
@@ -85,3 +85,22 @@ def test_all_senders_are_of_use_to_receivers_that_answer() -> None:
 def test_a_single_sender_serves_everybody_in_turn() -> None:
     assert len(handed_out([replace(GOOD, slow=True, proven=False)], senders=1)) == 1
     assert avoided([GOOD], senders=1) is None
+
+
+@given(st.lists(hanging, max_size=100), st.lists(st.builds(replace, hanging, slow=st.just(False)), max_size=40))
+def test_a_portion_gives_no_share_more_than_one_by_one(held: list[UnderWay], queue: list[UnderWay]) -> None:
+    sending = handed_out(held)
+    portion = sure(sending, senders=SENDERS)
+    assert (portion is None) == (avoided(sending, senders=SENDERS) is None)
+    full, size = portion or (None, 0)
+    assert portion is None or size > 0
+    for asking in [each for each in queue if gets_one(each, full)][:size]:
+        assert not asking.doubtful
+        assert gets_one(asking, avoided(sending, senders=SENDERS))
+        sending.append(asking)
+
+
+def test_a_portion_is_as_large_as_the_share_of_a_receiver() -> None:
+    assert sure([], senders=SENDERS) == (Avoided(doubtful=True), SENDERS // 8)
+    full, size = sure([GOOD], senders=SENDERS) or (None, 0)
+    assert (full, size) == (Avoided(doubtful=True), SENDERS // 8 - 1)

@@ -50,6 +50,7 @@ from odfabric_api.routes import (
     system,
     tokens,
     transfer,
+    wide_subscriptions,
 )
 from odfabric_api.shared_reads import SharedReads
 from odfabric_api.web.assets import Assets
@@ -64,7 +65,8 @@ ROUTERS = (
         module.router
         for module in (
             *(system, signing_keys, platform, sign_in, oidc, accounts, saved_queries, tokens, admin),
-            *(datasets, jobs, flows, query),
+            # Before routes of datasets, whose account and dataset would fit their paths too.
+            *(wide_subscriptions, datasets, jobs, flows, query),
             *(data, state, transfer, subscriptions, cursors, changes, collaborators),
         )
     ),

@@ -28,6 +28,7 @@ from odfabric.model.account import Account
 from odfabric.model.commit import CatalogEntry
 from odfabric.model.credential import OPERATOR_TOKEN_ID
 from odfabric.model.identity import DatasetAlias
+from odfabric.usecases.people.accounts import named_account
 from odfabric.usecases.people.tokens import authenticate, authenticate_session
 from odfabric.wiring import Node
 from odfabric_api.capacity import Capacity
@@ -127,6 +128,19 @@ class RequiresNode:
 
 
 @dataclass(frozen=True, slots=True)
+class RequiresAccount:
+    """Policy of a route that is about an account as a whole; beside it comes one of the node."""
+
+    action: Action
+
+    def __call__(self, request: Request, caller: Caller, account: AccountPath) -> Account:
+        """The account. Raises AccessDenied, InvalidName, NotFound."""
+        node, name = node_of(request), parse_name(account, type_name="AccountName")
+        node.access.require_here(caller, self.action, under=name, shown=account)
+        return named_account(account, ports=node.people)
+
+
+@dataclass(frozen=True, slots=True)
 class _Required:
     """What a request was allowed."""
 
@@ -188,9 +202,12 @@ class RequiresPullable:
             return alias, None
 
 
+OF_MEMBERS = Depends(RequiresNode(Action.SIGN_IN))
+OF_ADMINS = Depends(RequiresNode(Action.ADMINISTER))
 Anybody = Annotated[Subject, Depends(RequiresNode(Action.READ))]
-Member = Annotated[Subject, Depends(RequiresNode(Action.SIGN_IN))]
-Admin = Annotated[Subject, Depends(RequiresNode(Action.ADMINISTER))]
+Member = Annotated[Subject, OF_MEMBERS]
+Admin = Annotated[Subject, OF_ADMINS]
+ManagedAccount = Annotated[Account, Depends(RequiresAccount(Action.MANAGE))]
 ReadableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.READ))]
 FollowableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.FOLLOW))]
 PushableDataset = Annotated[CatalogEntry, Depends(RequiresDataset(Action.PUSH))]

@@ -29,6 +29,7 @@ from odfabric_api.routes import (
     sign_in,
     subscriptions,
     tokens,
+    wide_subscriptions,
 )
 from odfabric_api.schemas import Problem
 
@@ -49,6 +50,7 @@ BODY_MODELS: tuple[type[JsonModel], ...] = (
     subscriptions.NoMembers,
     subscriptions.RotationBody,
     subscriptions.ReplayBody,
+    wide_subscriptions.WideSubscriptionBody,
     cursors.CursorBody,
     cursors.ClaimBody,
     cursors.FetchBody,

@@ -73,6 +73,23 @@ class Health(Answer):
     parts: HealthParts
 
 
+class DutyView(Answer):
+    """One duty of the node, and the last report that any worker gave of it."""
+
+    duty: Literal["relay", "deliver", "schedule", "audit", "index", "collect"]
+    state: Literal["works", "fails", "silent"]
+    reported_at: str | None
+    worker: str | None
+    error: str | None
+    failing_since: str | None
+
+
+class DutyList(Answer):
+    """All duties."""
+
+    duties: list[DutyView]
+
+
 class NodeInfo(Answer):
     """What kind of node this is."""
 
@@ -309,9 +326,14 @@ class SubscriptionListed(Answer):
     id: str
     url: str
     created_at: str
-    created_at_head: str = Field(description=HASH)
+    created_at_head: str | None = Field(
+        description="Head of its dataset at that time; null unless it is of one dataset"
+    )
+    events: list[str] = Field(description="Types of events that it receives")
     format: Literal["cloudevents", "kamu"]
     only_with_data: bool = Field(description="Whether changes that bring no records make no event")
+    columns: list[str] = Field(description="Columns in which a change makes an event; empty for all")
+    rows: bool = Field(description="Whether events carry the changed records")
     state: Literal["active", "paused", "disabled"]
     state_reason: str | None = Field(description="Why the node has disabled it")
     failing_since: str | None = Field(description="The first failure after the last success")
@@ -325,7 +347,7 @@ class SubscriptionMade(SubscriptionListed):
 
 
 class SubscriptionList(Answer):
-    """All subscriptions of a dataset."""
+    """All subscriptions of a dataset, an account or the node."""
 
     subscriptions: list[SubscriptionListed]
 
@@ -335,6 +357,8 @@ class DeliveryView(Answer):
 
     id: str
     sequence: int
+    type: str = Field(description="Type of the event, without `dev.odfabric.`")
+    dataset_id: str
     old_head: str | None
     new_head: str | None
     occurred_at: str

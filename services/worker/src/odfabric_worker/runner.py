@@ -15,18 +15,18 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 
-from odfabric.domain.delivery_shares import UnderWay, avoided
+from odfabric.domain.delivery_shares import UnderWay, avoided, sure
+from odfabric.domain.duties import ROUND_S
 from odfabric.errors import OdfError
+from odfabric.model.duty import Duty
 from odfabric.model.job import Job, Lane
-from odfabric.model.subscription import Delivery
+from odfabric.model.subscription import Avoided, Delivery
 from odfabric.ports.signals import Topic
 from odfabric.wiring import Node
 
 _log = logging.getLogger(__name__)
 
 PAUSE_AFTER_FAILURE_S = 1.0
-HOUSEKEEPING_S = 600.0
-SEARCH_S = 60.0
 FINISHED_LOOK_S = 0.2
 """Pause between two looks at a job that another thread or worker does."""
 
@@ -38,6 +38,16 @@ class RunnerPace:
 
     threads: Mapping[Lane, int] = field(default_factory=lambda: {Lane.HEAVY: 2, Lane.LIGHT: 1})
     poll_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What one thread does again and again: a step, a pause if the step found nothing to do, and the duty of the node that it is."""
+
+    label: str
+    step: Callable[[], bool]
+    pause: Callable[[], object]
+    duty: Duty | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +70,21 @@ class Runner:
         self._sending: list[_Sending] = []
         self._senders = ThreadPoolExecutor(node.settings.deliveries_at_once_max, thread_name_prefix="deliver")
         pause = partial(self._pause, pause_s=pace.poll_s)
-        loops: list[tuple[str, Callable[[], bool], Callable[[], object]]] = [
-            (f"jobs-{number}", partial(self.one_job, lane), partial(pause, Topic.JOBS))
+        jobs: list[_Round] = [
+            _Round(f"jobs-{number}", partial(self.one_job, lane), partial(pause, Topic.JOBS))
             for number, lane in enumerate(lane for lane, count in pace.threads.items() for _ in range(count))
         ]
-        light: list[tuple[str, Callable[[], bool], Callable[[], object]]] = [
-            ("outbox", self._relay, partial(pause, Topic.OUTBOX)),
-            ("deliveries", self._deliver, partial(pause, Topic.DELIVERIES)),
-            ("flows", self._schedule, self._pause_schedule),
-            ("audit", self._flush_audit, lambda: None),
-            ("search", self._catch_up_search, partial(self._stop.wait, SEARCH_S)),
-            ("housekeeping", self._keep_house, partial(self._stop.wait, HOUSEKEEPING_S)),
+        light = [
+            _Round("outbox", self._relay, partial(pause, Topic.OUTBOX), Duty.RELAY),
+            _Round("deliveries", self._deliver, partial(pause, Topic.DELIVERIES), Duty.DELIVER),
+            _Round("flows", self._schedule, self._pause_schedule, Duty.SCHEDULE),
+            _Round("audit", self._flush_audit, lambda: None, Duty.AUDIT),
+            _Round("search", self._catch_up_search, partial(self._stop.wait, ROUND_S[Duty.INDEX]), Duty.INDEX),
+            _Round("housekeeping", self._keep_house, partial(self._stop.wait, ROUND_S[Duty.COLLECT]), Duty.COLLECT),
         ]
         self._threads = [
-            threading.Thread(target=self._loop, args=(step, pausing), name=label, daemon=True)
-            for label, step, pausing in loops + (light if Lane.LIGHT in pace.threads else [])
+            threading.Thread(target=self._loop, args=(each,), name=each.label, daemon=True)
+            for each in jobs + (light if Lane.LIGHT in pace.threads else [])
         ]
 
     def start(self) -> None:
@@ -101,20 +111,28 @@ class Runner:
     def _pause(self, topic: Topic, *, pause_s: float) -> None:
         self._node.ports.signals.wait(topic, timeout_s=pause_s)
 
-    def _loop(self, step: Callable[[], bool], pause: Callable[[], object]) -> None:
+    def _loop(self, each: _Round) -> None:
+        self._report(each, None)  # there is a worker for it, though its first round may end late
         while not self._stop.is_set():
             try:
-                busy = step()
+                busy = each.step()
             except OdfError as error:
-                _log.warning("%s: %s", threading.current_thread().name, error)
+                _log.warning("%s: %s", each.label, error)
+                self._report(each, str(error))
                 self._stop.wait(PAUSE_AFTER_FAILURE_S)
                 continue
-            except Exception:  # noqa: BLE001  # a bug in one step must not end the worker
-                _log.exception("%s failed", threading.current_thread().name)
+            except Exception as bug:  # noqa: BLE001  # a bug in one step must not end the worker
+                _log.exception("%s failed", each.label)
+                self._report(each, f"a bug ({type(bug).__name__}); the worker's log says more")
                 self._stop.wait(PAUSE_AFTER_FAILURE_S)
                 continue
+            self._report(each, None)
             if not busy and not self._stop.is_set():
-                pause()
+                each.pause()
+
+    def _report(self, each: _Round, error: str | None) -> None:
+        if each.duty is not None and not self._stop.is_set():
+            self._node.duties.ended(each.duty, self._name, error=error)
 
     def one_job(self, lane: Lane, taken: Callable[[], object] = lambda: None) -> bool:
         """Do the next job of the lane that is ready, if there is one; `taken` is called when it is ours, before it is done."""
@@ -137,34 +155,43 @@ class Runner:
         self._pause(Topic.FLOWS, pause_s=self._schedule_pause_s)
 
     def _deliver(self) -> bool:
-        """Hand due deliveries to free senders, one by one: each one changes whose share is used up."""
-        is_busy = False
+        """Hand due deliveries to free senders: some to receivers that have proven themselves, then one to any, as long as there are some."""
+        senders, is_busy = self._node.settings.deliveries_at_once_max, False
         while not self._stop.is_set():
-            self._sending = [sending for sending in self._sending if not sending.future.done()]
-            under_way = [sending.holds for sending in self._sending]
-            full = avoided(under_way, senders=self._node.settings.deliveries_at_once_max)
-            due = () if full is None else self._node.webhooks.due(self._name, limit=1, avoided=full)
-            for delivery in due:
-                self._hand_over(delivery)
-            if not due:
+            portion = sure(self._under_way(), senders=senders)
+            handed = portion is not None and self._lease(*portion)
+            full = avoided(self._under_way(), senders=senders)
+            handed |= full is not None and self._lease(full, 1)
+            if not handed:
                 break
             is_busy = True
         return is_busy
+
+    def _under_way(self) -> list[UnderWay]:
+        self._sending = [sending for sending in self._sending if not sending.future.done()]
+        return [sending.holds for sending in self._sending]
+
+    def _lease(self, full: Avoided, limit: int) -> bool:
+        due = self._node.webhooks.due(self._name, limit=limit, avoided=full)
+        for delivery in due:
+            self._hand_over(delivery)
+        return bool(due)
 
     def _hand_over(self, delivery: Delivery) -> None:
         holds = self._node.webhooks.under_way(delivery)
         if holds is None:
             self._send(delivery)  # its subscription is gone, so nothing is sent
         else:
-            self._sending.append(_Sending(self._senders.submit(self._send, delivery), holds))
+            future = self._senders.submit(self._send, delivery)
+            self._sending.append(_Sending(future, holds))
+            # A sender is free only once its future is done, and then the next delivery of the subscription may go.
+            future.add_done_callback(lambda _: self._node.ports.signals.send(Topic.DELIVERIES))
 
     def _send(self, delivery: Delivery) -> None:
         try:
             self._node.deliver(delivery)
         except Exception:  # noqa: BLE001  # the lease ends and another attempt is made
             _log.exception("delivery %s", delivery.id)
-        # A sender is free, and the next delivery of the subscription may go.
-        self._node.ports.signals.send(Topic.DELIVERIES)
 
     def _flush_audit(self) -> bool:
         """After a pause, push new entries of the audit; what is not committed when the worker stops is pushed again by the next one."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from odfabric.adapters.memory.deliveries import drop_subscriptions_of_account
 from odfabric.adapters.memory.store import MemoryStore, StoredAccount
 from odfabric.errors import AlreadyExists, NotFound
 from odfabric.model.account import (
@@ -130,6 +131,7 @@ class MemoryAccounts:
                 self._check_has_admin(but=account)
             self._check_owns_nothing(found.name)
             _forget_account(self._store, account)
+            drop_subscriptions_of_account(self._store, account)
             self._store.log(audit)
 
     def password_hash(self, account: AccountId) -> str | None:

@@ -12,8 +12,9 @@ from dataclasses import replace
 from odfabric.adapters.memory.store import MemoryStore, StoredAttempt, StoredDelivery, StoredSubscription
 from odfabric.errors import AlreadyExists, Determinate, HeadMoved, NotFound
 from odfabric.model.audit import AuditEntry
-from odfabric.model.commit import OutboxMessage, PendingMessage
-from odfabric.model.identity import DatasetId
+from odfabric.model.commit import PendingMessage
+from odfabric.model.event import Event, EventType
+from odfabric.model.identity import AccountId, DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
 from odfabric.model.multihash import Multihash
 from odfabric.model.subscription import (
@@ -25,6 +26,7 @@ from odfabric.model.subscription import (
     Subscription,
     SubscriptionState,
     delivery_id,
+    event_delivery_id,
 )
 
 
@@ -44,7 +46,15 @@ class MemoryOutbox:
             ]
         return waiting[:limit]
 
-    def fan_out(self, message_id: int, *, now: Instant, skipped: Collection[str] = ()) -> int:
+    def wanted(self, pending: PendingMessage) -> frozenset[EventType]:
+        """See the port."""
+        with self._store.lock:
+            following = self._following(pending)
+            return frozenset(type for stored in following for type in stored.subscription.events)
+
+    def fan_out(
+        self, message_id: int, *, now: Instant, derived: Sequence[Event] = (), skipped: Collection[str] = ()
+    ) -> int:
         """See the port."""
         with self._store.lock:
             if not 0 < message_id <= len(self._store.outbox) or self._store.outbox[message_id - 1].done:
@@ -53,41 +63,68 @@ class MemoryOutbox:
             for earlier in self._store.outbox[: message_id - 1]:
                 if not earlier.done and earlier.message.dataset_id == message.dataset_id:
                     raise Determinate("an older move of this head has not been told yet")
+            events: Sequence[Event | None] = [message.event]
+            if message.event is None:
+                events = [] if message.new_head is None else [None, *derived]
             made = 0
-            if message.new_head is not None:
-                for stored in self._store.subscriptions.values():
-                    if stored.subscription.id in skipped:
+            for event in events:
+                type = event.type if event else EventType.HEAD_MOVED
+                for stored in self._following(PendingMessage(message_id, message)):
+                    if event is None and stored.subscription.id in skipped:
                         continue
-                    if stored.subscription.dataset_id == message.dataset_id and stored.after_message < message_id:
-                        self._deliver(stored, message, message.new_head, now)
+                    if type in stored.subscription.events:
+                        self._deliver(stored, PendingMessage(message_id, message), event, now)
                         made += 1
             self._store.outbox[message_id - 1].done = True
             return made
 
-    def _deliver(self, stored: StoredSubscription, message: OutboxMessage, new_head: Multihash, now: Instant) -> None:
-        old_head = self._last_head(stored) if stored.subscription.only_with_data else message.old_head
+    def _following(self, pending: PendingMessage) -> list[StoredSubscription]:
+        """Subscriptions that are older than the message and whose scope has its dataset."""
+        message = pending.message
+        dataset = self._store.datasets.get(message.dataset_id)
+        alias = message.event.alias if message.event else dataset.entry.alias if dataset else None
+        owner = self._store.account_named(alias.account) if alias and alias.account else None
+
+        def has_it(found: Subscription) -> bool:
+            if found.dataset_id is not None:
+                return found.dataset_id == message.dataset_id
+            return found.scope_account is None or (owner is not None and found.scope_account == owner.account.id)
+
+        known = self._store.subscriptions.values()
+        return [stored for stored in known if stored.after_message < pending.id and has_it(stored.subscription)]
+
+    def _deliver(self, stored: StoredSubscription, pending: PendingMessage, event: Event | None, now: Instant) -> None:
         stored.sequence += 1
-        identity = delivery_id(stored.subscription.id, new_head)
+        message, subscription = pending.message, stored.subscription.id
+        old_head = message.old_head
+        if event is not None:
+            identity = event_delivery_id(subscription, pending.id, event.type)
+        else:
+            assert message.new_head is not None
+            identity = delivery_id(subscription, message.new_head)
+            if stored.subscription.moves.skips:
+                old_head = self._last_head(stored)
         self._store.deliveries[identity] = StoredDelivery(
             Delivery(
                 id=identity,
-                subscription_id=stored.subscription.id,
+                subscription_id=subscription,
                 dataset_id=message.dataset_id,
                 sequence=stored.sequence,
                 old_head=old_head,
-                new_head=new_head,
+                new_head=message.new_head,
                 occurred_at=message.occurred_at,
                 status=DeliveryStatus.PENDING,
                 attempts=0,
                 next_attempt_at=now,
+                event=event,
             ),
             updated_at=now,
         )
 
     def _last_head(self, stored: StoredSubscription) -> Multihash | None:
-        """The head of the last event of a subscription that skips moves, or that from which it began."""
+        """The head of the last move that a subscription received that skips some, or that from which it began."""
         earlier = (each.delivery for each in self._store.deliveries.values())
-        own = [each for each in earlier if each.subscription_id == stored.subscription.id]
+        own = [each for each in earlier if each.subscription_id == stored.subscription.id and each.event is None]
         last = max(own, key=lambda each: each.sequence, default=None)
         return last.new_head if last else stored.subscription.created_at_head
 
@@ -101,12 +138,13 @@ class MemorySubscriptions:
     def create(self, subscription: Subscription, *, secret: bytes, audit: Sequence[AuditEntry] = ()) -> None:
         """See the port."""
         with self._store.lock:
-            dataset = self._store.datasets.get(subscription.dataset_id)
-            if dataset is None:
-                raise NotFound("dataset", str(subscription.dataset_id))
+            scope = subscription.dataset_id
+            dataset = self._store.datasets.get(scope) if scope else None
+            if dataset is None and scope is not None:
+                raise NotFound("dataset", str(scope))
             if subscription.id in self._store.subscriptions:
                 raise AlreadyExists(f"subscription {subscription.id} exists already")
-            if dataset.head.hash != subscription.created_at_head:
+            if dataset is not None and dataset.head.hash != subscription.created_at_head:
                 raise HeadMoved(expected=str(subscription.created_at_head), actual=str(dataset.head.hash))
             stored = StoredSubscription(subscription, secret, len(self._store.outbox))
             self._store.subscriptions[subscription.id] = stored
@@ -191,9 +229,19 @@ class MemorySubscriptions:
 
     def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Subscription]:
         """See the port."""
+        return [found for found in self._all() if found.dataset_id == dataset][:limit]
+
+    def of_account(self, account: AccountId, *, limit: int) -> Sequence[Subscription]:
+        """See the port."""
+        return [found for found in self._all() if found.scope_account == account][:limit]
+
+    def of_node(self, *, limit: int) -> Sequence[Subscription]:
+        """See the port."""
+        return [found for found in self._all() if found.dataset_id is None and found.scope_account is None][:limit]
+
+    def _all(self) -> list[Subscription]:
         with self._store.lock:
-            known = [stored.subscription for stored in self._store.subscriptions.values()]
-        return [subscription for subscription in known if subscription.dataset_id == dataset][:limit]
+            return [stored.subscription for stored in self._store.subscriptions.values()]
 
     def delete(self, subscription_id: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """See the port."""
@@ -374,6 +422,13 @@ def drop_subscriptions(store: MemoryStore, dataset: DatasetId) -> None:
     """Remove the subscriptions of a dataset that goes away. The lock must be held."""
     for stored in list(store.subscriptions.values()):
         if stored.subscription.dataset_id == dataset:
+            _drop(store, stored.subscription.id)
+
+
+def drop_subscriptions_of_account(store: MemoryStore, account: AccountId) -> None:
+    """Remove the subscriptions of a whole account that goes away. The lock must be held."""
+    for stored in list(store.subscriptions.values()):
+        if stored.subscription.scope_account == account:
             _drop(store, stored.subscription.id)
 
 

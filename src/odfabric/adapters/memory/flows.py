@@ -9,6 +9,7 @@ from itertools import islice
 
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.model.audit import AuditEntry
+from odfabric.model.event import Event
 from odfabric.model.flow import Flow, FlowKind, FlowRun, RunStatus
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
@@ -20,7 +21,14 @@ class MemoryFlows:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
 
-    def write(self, *, flow: Flow | None = None, run: FlowRun | None = None, audit: Sequence[AuditEntry] = ()) -> bool:
+    def write(
+        self,
+        *,
+        flow: Flow | None = None,
+        run: FlowRun | None = None,
+        audit: Sequence[AuditEntry] = (),
+        events: Sequence[Event] = (),
+    ) -> bool:
         """See the port."""
         with self._store.lock:
             if (flow is not None and not self._takes_flow(flow)) or (
@@ -31,6 +39,7 @@ class MemoryFlows:
                 self._store.flows[flow.id] = replace(flow, version=flow.version + 1)
             if run is not None:
                 self._store.flow_runs[run.id] = replace(run, version=run.version + 1)
+            self._store.send(*events)
             self._store.log(*audit)
             return True
 

@@ -9,6 +9,7 @@ from itertools import islice, takewhile
 
 from odfabric.adapters.memory.store import MemoryStore
 from odfabric.errors import LeaseLost
+from odfabric.model.event import Event
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
 from odfabric.model.job import Job, JobKind, JobStatus, Lane, Lease, NewJob
@@ -129,7 +130,9 @@ class MemoryJobs:
             stored.job = replace(stored.job, updated_at=now, progress=progress or stored.job.progress)
             return replace(lease, job=stored.job, until=stored.leased_until)
 
-    def succeed(self, lease: Lease, *, now: Instant, result: str, together: Sequence[str] = ()) -> bool:
+    def succeed(
+        self, lease: Lease, *, now: Instant, result: str, together: Sequence[str] = (), events: Sequence[Event] = ()
+    ) -> bool:
         """See the port."""
         with self._lock:
             stored = self._held(lease)
@@ -138,6 +141,8 @@ class MemoryJobs:
             along = [self._jobs[job_id] for job_id in together]
             for ended in (stored, *(one for one in along if one.job.status is JobStatus.QUEUED)):
                 ended.job = replace(ended.job, status=JobStatus.SUCCEEDED, result=result, error=None, updated_at=now)
+            with self._store.lock:
+                self._store.send(*events)
             return True
 
     def fail(self, lease: Lease, *, now: Instant, error: str) -> bool:

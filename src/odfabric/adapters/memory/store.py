@@ -11,10 +11,12 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from odfabric.domain.dataset_search import SearchDocument
+from odfabric.domain.events import event_of
 from odfabric.model.account import Account, ExternalIdentity, Grant, Grantee, Membership
 from odfabric.model.audit import AuditEntry, StoredAuditEntry
 from odfabric.model.commit import BlockRow, CatalogEntry, Head, IdempotencyRecord, OutboxMessage
 from odfabric.model.credential import AccessToken, DeviceAuthorisation, Invitation
+from odfabric.model.event import Event
 from odfabric.model.flow import Flow, FlowRun
 from odfabric.model.identity import AccountId, DatasetAlias, DatasetId, Name
 from odfabric.model.instant import Instant
@@ -146,9 +148,14 @@ class MemoryStore:
         found = [grant for (of, _), grant in self.grants.items() if of == dataset]
         return sorted(found, key=lambda grant: str(grant.grantee))
 
+    def send(self, *events: Event | None) -> None:
+        """Append events to the outbox. The lock must be held."""
+        self.outbox += [StoredMessage(OutboxMessage.of(event)) for event in events if event is not None]
+
     def log(self, *entries: AuditEntry, repeat_key: tuple[str | None, ...] | None = None) -> None:
-        """Append to the audit log, whose numbers are given once. The lock must be held."""
+        """Append to the audit log, whose numbers are given once, and the events that they are to the outbox. The lock must be held."""
         for entry in entries:
+            self.send(event_of(entry))
             self.audit_entries += 1
             stored = StoredAuditEntry(id=self.audit_entries, entry=storable(entry), last_at=entry.at)
             self.audit_log.append(LoggedEntry(stored, repeat_key))

@@ -15,7 +15,7 @@ from typing import Any, cast
 from odfabric.errors import Corrupt
 from odfabric.model.audit import AuditEntry
 from odfabric.model.commit import CatalogEntry, CommitIntent
-from odfabric.model.identity import DatasetId
+from odfabric.model.identity import AccountId, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
 from odfabric.model.signing_key import SigningKey
@@ -97,6 +97,14 @@ class SealedSubscriptions:
     def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Subscription]:
         """See the port."""
         return self._local.of_dataset(dataset, limit=limit)
+
+    def of_account(self, account: AccountId, *, limit: int) -> Sequence[Subscription]:
+        """See the port."""
+        return self._local.of_account(account, limit=limit)
+
+    def of_node(self, *, limit: int) -> Sequence[Subscription]:
+        """See the port."""
+        return self._local.of_node(limit=limit)
 
     def delete(self, subscription_id: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """See the port."""

@@ -20,6 +20,7 @@ from odfabric.adapters.sql.account_rows import (
 )
 from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.database import Database, insert_new
+from odfabric.adapters.sql.deliveries import drop_subscriptions_of_account
 from odfabric.adapters.sql.relations import insert_founder, remove_relations_of_account
 from odfabric.adapters.sql.tables import accounts, datasets, identities
 from odfabric.errors import NotFound
@@ -125,6 +126,7 @@ class SqlAccounts:
             if found is None:
                 raise NotFound("account", str(account))
             remove_relations_of_account(connection, account)
+            drop_subscriptions_of_account(connection, account)
             connection.execute(delete(accounts).where(accounts.c.id == account))
             if found.is_admin and found.suspended_at is None:
                 _check_has_admin(connection)

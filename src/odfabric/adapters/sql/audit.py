@@ -16,8 +16,11 @@ from sqlalchemy import Connection, Row, Select, case, delete, insert, literal, s
 from sqlalchemy.dialects import postgresql, sqlite
 
 from odfabric.adapters.sql.database import Database
+from odfabric.adapters.sql.outbox import send
 from odfabric.adapters.sql.tables import COUNTED, NOT_FLUSHED, audit_log
+from odfabric.domain.events import event_of
 from odfabric.model.audit import Actor, AuditEntry, AuditKind, AuditOutcome, StoredAuditEntry
+from odfabric.model.commit import OutboxMessage
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
 from odfabric.ports.audit import repeat_key, storable, storable_text
 
@@ -119,11 +122,15 @@ class SqlAuditLog:
 
 
 def insert_audit(connection: Connection, entries: Iterable[AuditEntry]) -> None:
-    """Append entries in the transaction of what they tell of.
+    """Append entries in the transaction of what they tell of, and the events that they are to the outbox.
 
     The last thing that it does: readers of the log wait for it.
     """
-    values = [_values(entry) for entry in entries]
+    kept = list(entries)
+    for event in map(event_of, kept):
+        if event is not None:
+            send(connection, OutboxMessage.of(event))
+    values = [_values(entry) for entry in kept]
     if values:
         connection.execute(insert(audit_log), values)
 

@@ -19,6 +19,7 @@ from odfabric.adapters.sql.catalog import alias_values, entry_values
 from odfabric.adapters.sql.database import Database, insert_all_new, insert_new
 from odfabric.adapters.sql.deliveries import drop_subscriptions
 from odfabric.adapters.sql.jobs import hold_uncancelled
+from odfabric.adapters.sql.outbox import send
 from odfabric.adapters.sql.relations import insert_grants, remove_relations_of_dataset
 from odfabric.adapters.sql.removed_datasets import mark_removed, unmark_removed
 from odfabric.adapters.sql.tables import (
@@ -27,7 +28,6 @@ from odfabric.adapters.sql.tables import (
     heads,
     idempotency,
     job_commits,
-    outbox,
     search_documents,
     search_inputs,
     search_keywords,
@@ -122,7 +122,7 @@ class SqlChains:
             _index(connection, dataset, rows)
             _record(connection, dataset, idempotency, job_ids, rows[-1].hash)
             insert_grants(connection, grants)
-            _send(connection, message)
+            send(connection, message)
             insert_audit(connection, audit)
 
     def adopt(
@@ -145,7 +145,7 @@ class SqlChains:
                 _index(connection, dataset, [BlockRow.of(block) for block in page.blocks])
                 for record in page.idempotency:
                     insert_new(connection, idempotency, _record_values(dataset, record))
-            _send(connection, message)
+            send(connection, message)
 
     def remove(
         self, dataset: DatasetId, *, expected: Multihash, message: OutboxMessage, audit: Sequence[AuditEntry] = ()
@@ -159,7 +159,7 @@ class SqlChains:
             connection.execute(delete(datasets).where(datasets.c.id == dataset))
             remove_relations_of_dataset(connection, dataset)
             mark_removed(connection, dataset, message.occurred_at)
-            _send(connection, message)
+            send(connection, message)
             insert_audit(connection, audit)
 
     def rename(self, dataset: DatasetId, *, alias: DatasetAlias, audit: Sequence[AuditEntry] = ()) -> None:
@@ -284,14 +284,3 @@ def _index(connection: Connection, dataset: DatasetId, rows: Sequence[BlockRow])
         for row in rows
     ]
     connection.execute(insert(blocks), values)
-
-
-def _send(connection: Connection, message: OutboxMessage) -> None:
-    connection.execute(
-        insert(outbox).values(
-            dataset_id=message.dataset_id,
-            old_head=message.old_head,
-            new_head=message.new_head,
-            occurred_at=message.occurred_at,
-        )
-    )

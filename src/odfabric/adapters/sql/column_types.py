@@ -15,6 +15,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from odfabric.formats.did import dataset_id_from_bytes, parse_account_id
 from odfabric.formats.multihash import parse_multihash
 from odfabric.model.credential import Scope
+from odfabric.model.event import EventType
 from odfabric.model.identity import AccountId, DatasetId
 from odfabric.model.instant import Instant
 from odfabric.model.multihash import Multihash
@@ -91,6 +92,21 @@ class ScopesText(TypeDecorator[frozenset[Scope]]):
     def process_result_value(self, value: Any, dialect: Dialect) -> frozenset[Scope] | None:
         """From the database."""
         return None if value is None else frozenset(map(Scope, value.split()))
+
+
+class EventTypesText(TypeDecorator[frozenset[EventType]]):
+    """Types of events, sorted, a space before and behind each: a database finds one by ` type ` in the text."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: frozenset[EventType] | None, dialect: Dialect) -> str | None:
+        """To the database."""
+        return None if value is None else f" {' '.join(sorted(type.value for type in value))} "
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> frozenset[EventType] | None:
+        """From the database."""
+        return None if value is None else frozenset(map(EventType, value.split()))
 
 
 class DatasetIdsText(TypeDecorator[frozenset[DatasetId]]):

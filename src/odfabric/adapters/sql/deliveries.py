@@ -1,14 +1,13 @@
-"""Outbox, subscriptions and deliveries in SQL.
+"""Subscriptions and deliveries in SQL.
 
-Owns the statements of fan-out and of leased deliveries. Invariants: a message makes its deliveries in the transaction that marks it
-done; numbers of a subscription come from a counter in its own row, so that they have no gap even if a fan-out is rolled back;
-looking for due deliveries writes nothing when there are none, for it happens many times a second.
+Owns the statements of subscriptions and of leased deliveries. Invariant: looking for due deliveries writes nothing when there are none,
+for it happens many times a second. Not here: fan-out (`outbox`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from sqlalchemy import (
     ColumnElement,
@@ -24,6 +23,7 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    text,
     update,
 )
 from sqlalchemy.sql.dml import Update
@@ -31,11 +31,11 @@ from sqlalchemy.sql.dml import Update
 from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.column_types import InstantNanos
 from odfabric.adapters.sql.database import Database, insert_new
+from odfabric.adapters.sql.outbox import stored_event
 from odfabric.adapters.sql.tables import deliveries, delivery_attempts, heads, outbox, subscriptions
-from odfabric.errors import AlreadyExists, Determinate, HeadMoved, NotFound
+from odfabric.errors import AlreadyExists, HeadMoved, NotFound
 from odfabric.model.audit import AuditEntry
-from odfabric.model.commit import OutboxMessage, PendingMessage
-from odfabric.model.identity import DatasetId
+from odfabric.model.identity import AccountId, DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
 from odfabric.model.multihash import Multihash
 from odfabric.model.subscription import (
@@ -45,44 +45,13 @@ from odfabric.model.subscription import (
     DeliveryAttempt,
     DeliveryStatus,
     FailureKind,
+    MoveOptions,
     Subscription,
     SubscriptionFormat,
     SubscriptionState,
-    delivery_id,
 )
 
 _PENDING = DeliveryStatus.PENDING.value
-
-
-class SqlOutbox:
-    """An Outbox."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def pending(self, *, limit: int) -> Sequence[PendingMessage]:
-        """See the port."""
-        wanted = select(outbox).where(outbox.c.done_at.is_(None)).order_by(outbox.c.id).limit(limit)
-        with self._database.read() as connection:
-            return [PendingMessage(row.id, _message(row)) for row in connection.execute(wanted)]
-
-    def fan_out(self, message_id: int, *, now: Instant, skipped: Collection[str] = ()) -> int:
-        """See the port."""
-        not_done = outbox.c.done_at.is_(None)
-        wanted = select(outbox).where(outbox.c.id == message_id, not_done).with_for_update()
-        with self._database.write() as connection:
-            found = connection.execute(wanted).one_or_none()
-            if found is None:
-                return 0
-            message = _message(found)
-            older = select(outbox.c.id).where(
-                not_done, outbox.c.id < message_id, outbox.c.dataset_id == message.dataset_id
-            )
-            if connection.execute(older.limit(1)).one_or_none() is not None:
-                raise Determinate("an older move of this head has not been told yet")
-            made = _deliver(connection, message_id, message, now, skipped)
-            connection.execute(update(outbox).where(outbox.c.id == message_id).values(done_at=now))
-            return made
 
 
 class SqlSubscriptions:
@@ -93,13 +62,9 @@ class SqlSubscriptions:
 
     def create(self, subscription: Subscription, *, secret: bytes, audit: Sequence[AuditEntry] = ()) -> None:
         """See the port."""
-        # The head's row lock keeps commits of the dataset away, so that the newest message is the one of this head.
-        head = select(heads.c.hash).where(heads.c.dataset_id == subscription.dataset_id).with_for_update()
         newest = select(func.coalesce(func.max(outbox.c.id), 0))
         with self._database.write() as connection:
-            actual = connection.execute(head).scalar_one_or_none()
-            if actual is None:
-                raise NotFound("dataset", str(subscription.dataset_id))
+            actual = self._hold_messages(connection, subscription)
             values = {
                 "id": subscription.id,
                 "dataset_id": subscription.dataset_id,
@@ -112,13 +77,27 @@ class SqlSubscriptions:
                 "last_sequence": 0,
                 "receiver": subscription.receiver,
                 "format": subscription.format.value,
-                "only_with_data": subscription.only_with_data,
+                "scope_account": subscription.scope_account,
+                "events": subscription.events,
+                **_columns_of_moves(subscription.moves),
             }
             if not insert_new(connection, subscriptions, values):
                 raise AlreadyExists(f"subscription {subscription.id} exists already")
             if actual != subscription.created_at_head:
                 raise HeadMoved(expected=str(subscription.created_at_head), actual=str(actual))
             insert_audit(connection, audit)
+
+    def _hold_messages(self, connection: Connection, subscription: Subscription) -> Multihash | None:
+        """Keep messages away that the subscription is to receive, so that the newest one is the last before it; the head of its dataset."""
+        if subscription.dataset_id is None:
+            if not self._database.is_sqlite:
+                connection.execute(text("LOCK TABLE outbox IN SHARE MODE"))
+            return None
+        head = select(heads.c.hash).where(heads.c.dataset_id == subscription.dataset_id).with_for_update()
+        actual: Multihash | None = connection.execute(head).scalar_one_or_none()
+        if actual is None:
+            raise NotFound("dataset", str(subscription.dataset_id))
+        return actual
 
     def get(self, subscription_id: str) -> Subscription | None:
         """See the port."""
@@ -196,7 +175,20 @@ class SqlSubscriptions:
 
     def of_dataset(self, dataset: DatasetId, *, limit: int) -> Sequence[Subscription]:
         """See the port."""
-        wanted = select(subscriptions).where(subscriptions.c.dataset_id == dataset)
+        return self._of_scope(subscriptions.c.dataset_id == dataset, limit)
+
+    def of_account(self, account: AccountId, *, limit: int) -> Sequence[Subscription]:
+        """See the port."""
+        known = subscriptions.c
+        return self._of_scope(and_(known.dataset_id.is_(None), known.scope_account == account), limit)
+
+    def of_node(self, *, limit: int) -> Sequence[Subscription]:
+        """See the port."""
+        known = subscriptions.c
+        return self._of_scope(and_(known.dataset_id.is_(None), known.scope_account.is_(None)), limit)
+
+    def _of_scope(self, is_of_it: ColumnElement[bool], limit: int) -> Sequence[Subscription]:
+        wanted = select(subscriptions).where(is_of_it)
         with self._database.read() as connection:
             rows = connection.execute(wanted.order_by(subscriptions.c.position).limit(limit)).all()
         return [_subscription(row) for row in rows]
@@ -397,6 +389,12 @@ def drop_subscriptions(connection: Connection, dataset: DatasetId) -> None:
     _drop_pending(connection, list(connection.execute(gone).scalars()))
 
 
+def drop_subscriptions_of_account(connection: Connection, account: AccountId) -> None:
+    """Remove the subscriptions of a whole account that goes away."""
+    gone = delete(subscriptions).where(subscriptions.c.scope_account == account).returning(subscriptions.c.id)
+    _drop_pending(connection, list(connection.execute(gone).scalars()))
+
+
 def _drop_pending(connection: Connection, subscription_ids: Sequence[str]) -> None:
     for subscription_id in subscription_ids:
         connection.execute(
@@ -407,58 +405,9 @@ def _drop_pending(connection: Connection, subscription_ids: Sequence[str]) -> No
         connection.execute(delete(delivery_attempts).where(delivery_attempts.c.subscription_id == subscription_id))
 
 
-def _deliver(
-    connection: Connection, message_id: int, message: OutboxMessage, now: Instant, skipped: Collection[str]
-) -> int:
-    """One delivery for each subscription that is older than the message; returns how many."""
-    if message.new_head is None:
-        return 0
-    numbered = (
-        update(subscriptions)
-        .where(subscriptions.c.dataset_id == message.dataset_id, subscriptions.c.after_message < message_id)
-        .where(subscriptions.c.id.not_in(sorted(skipped)))
-        .values(last_sequence=subscriptions.c.last_sequence + 1)
-        .returning(
-            subscriptions.c.id,
-            subscriptions.c.last_sequence,
-            subscriptions.c.only_with_data,
-            subscriptions.c.created_at_head,
-        )
-    )
-    values = [
-        {
-            "id": delivery_id(row.id, message.new_head),
-            "subscription_id": row.id,
-            "dataset_id": message.dataset_id,
-            "sequence": row.last_sequence,
-            "old_head": _last_head(connection, row) if row.only_with_data else message.old_head,
-            "new_head": message.new_head,
-            "occurred_at": message.occurred_at,
-            "status": _PENDING,
-            "attempts": 0,
-            "next_attempt_at": now,
-            "updated_at": now,
-        }
-        for row in connection.execute(numbered).all()
-    ]
-    if values:
-        connection.execute(insert(deliveries), values)
-    return len(values)
-
-
-def _last_head(connection: Connection, row: Row[tuple[object, ...]]) -> Multihash:
-    """The head of the last event of a subscription that skips moves, or that from which it began."""
-    wanted = select(deliveries.c.new_head).where(deliveries.c.subscription_id == row.id)
-    found = connection.execute(wanted.order_by(deliveries.c.sequence.desc()).limit(1)).scalar_one_or_none()
-    head: Multihash = found or row.created_at_head
-    return head
-
-
-def _due(now: Instant, lease_end: Instant, avoided: Avoided = NOTHING_AVOIDED) -> Select[tuple[str]]:
-    """Ids of deliveries that are the lowest pending of their subscription, due and free. Asked subscription by subscription: a
-    receiver that has been away for long has many pending deliveries, and only its first one counts. What was written after `lease_end` is
-    of a clock that was ahead: its times mean nothing.
-    """
+def _first() -> Select[tuple[str]]:
+    """Ids of the lowest pending deliveries of active subscriptions. Asked subscription by subscription: a receiver that has been away for
+    long has many pending deliveries, and only its first one counts."""
     others = deliveries.alias()
     lowest = (
         select(func.min(others.c.sequence))
@@ -466,15 +415,21 @@ def _due(now: Instant, lease_end: Instant, avoided: Avoided = NOTHING_AVOIDED) -
         .correlate(subscriptions)
         .scalar_subquery()
     )
+    of_it = (subscriptions.c.id == deliveries.c.subscription_id) & (deliveries.c.sequence == lowest)
+    found = select(deliveries.c.id).select_from(deliveries).join(subscriptions, of_it)
+    return found.where(subscriptions.c.state == SubscriptionState.ACTIVE.value)
+
+
+# Made once: making it takes longer than asking it.
+_FIRST = _first()
+
+
+def _due(now: Instant, lease_end: Instant, avoided: Avoided = NOTHING_AVOIDED) -> Select[tuple[str]]:
+    """Ids of deliveries that are the lowest pending of their subscription, due and free. What was written after `lease_end` is of a clock
+    that was ahead: its times mean nothing."""
     free = deliveries.c.leased_until.is_(None) | (deliveries.c.leased_until <= now)
     return (
-        select(deliveries.c.id)
-        .select_from(deliveries)
-        .join(
-            subscriptions,
-            (subscriptions.c.id == deliveries.c.subscription_id) & (deliveries.c.sequence == lowest),
-        )
-        .where(subscriptions.c.state == SubscriptionState.ACTIVE.value, not_(_is_avoided(avoided)))
+        _FIRST.where(not_(_is_avoided(avoided)))
         .where((deliveries.c.updated_at > lease_end) | ((deliveries.c.next_attempt_at <= now) & free))
         .order_by(deliveries.c.next_attempt_at, deliveries.c.id)
     )
@@ -492,18 +447,12 @@ def _is_avoided(avoided: Avoided) -> ColumnElement[bool]:
         reasons.append(and_(doubtful, known.account.in_(sorted(avoided.doubtful_accounts))))
     if avoided.doubtful_datasets:
         datasets = sorted(avoided.doubtful_datasets, key=str)
-        reasons.append(and_(doubtful, known.dataset_id.in_(datasets)))
+        reasons.append(and_(doubtful, known.dataset_id.is_not(None), known.dataset_id.in_(datasets)))
     if avoided.doubtful:
         reasons.append(doubtful)
     if avoided.slow:
         reasons.append(known.slow)
     return or_(*reasons)
-
-
-def _message(row: Row[tuple[object, ...]]) -> OutboxMessage:
-    return OutboxMessage(
-        dataset_id=row.dataset_id, old_head=row.old_head, new_head=row.new_head, occurred_at=row.occurred_at
-    )
 
 
 def _subscription(row: Row[tuple[object, ...]]) -> Subscription:
@@ -521,8 +470,19 @@ def _subscription(row: Row[tuple[object, ...]]) -> Subscription:
         slow=row.slow,
         proven=row.proven,
         format=SubscriptionFormat(row.format),
-        only_with_data=row.only_with_data,
+        moves=MoveOptions(
+            only_with_data=row.only_with_data,
+            columns=frozenset(json.loads(row.move_columns or "[]")),
+            with_rows=row.with_rows,
+        ),
+        scope_account=row.scope_account,
+        events=row.events,
     )
+
+
+def _columns_of_moves(moves: MoveOptions) -> dict[str, object]:
+    columns = json.dumps(sorted(moves.columns)) if moves.columns else None
+    return {"only_with_data": moves.only_with_data, "move_columns": columns, "with_rows": moves.with_rows}
 
 
 def _delivery(row: Row[tuple[object, ...]]) -> Delivery:
@@ -539,6 +499,7 @@ def _delivery(row: Row[tuple[object, ...]]) -> Delivery:
         next_attempt_at=row.next_attempt_at,
         last_status_code=row.last_status_code,
         last_error=row.last_error,
+        event=stored_event(row),
     )
 
 

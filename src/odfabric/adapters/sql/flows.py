@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from odfabric.adapters.sql.audit import insert_audit
 from odfabric.adapters.sql.database import Database, insert_new
+from odfabric.adapters.sql.outbox import send
 from odfabric.adapters.sql.tables import flow_runs, flows, roles
 from odfabric.formats.flow_document import (
     causes_text,
@@ -23,6 +24,8 @@ from odfabric.formats.flow_document import (
     stop_text,
 )
 from odfabric.model.audit import AuditEntry
+from odfabric.model.commit import OutboxMessage
+from odfabric.model.event import Event
 from odfabric.model.flow import Flow, FlowKind, FlowRun, RunStatus
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
@@ -39,11 +42,20 @@ class SqlFlows:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def write(self, *, flow: Flow | None = None, run: FlowRun | None = None, audit: Sequence[AuditEntry] = ()) -> bool:
+    def write(
+        self,
+        *,
+        flow: Flow | None = None,
+        run: FlowRun | None = None,
+        audit: Sequence[AuditEntry] = (),
+        events: Sequence[Event] = (),
+    ) -> bool:
         """See the port."""
         try:
             with self._database.write() as connection:
                 _store(connection, flow, run)
+                for event in events:
+                    send(connection, OutboxMessage.of(event))
                 insert_audit(connection, audit)
         except (IntegrityError, _Stale):
             return False

@@ -14,8 +14,11 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, delete, exists, f
 from sqlalchemy.exc import IntegrityError
 
 from odfabric.adapters.sql.database import Database, insert_new
+from odfabric.adapters.sql.outbox import send
 from odfabric.adapters.sql.tables import commit_intent_jobs, is_unfinished, job_bodies, job_commits, jobs
 from odfabric.errors import Determinate, LeaseLost
+from odfabric.model.commit import OutboxMessage
+from odfabric.model.event import Event
 from odfabric.model.identity import DatasetId
 from odfabric.model.instant import NANOS_PER_MILLI, Instant
 from odfabric.model.job import Job, JobKind, JobStatus, Lane, Lease, NewJob
@@ -117,10 +120,12 @@ class SqlJobs:
                 raise LeaseLost(f"job {lease.job.id} is no longer ours")
             return Lease(job=_job(found), worker=lease.worker, fence=lease.fence, until=until)
 
-    def succeed(self, lease: Lease, *, now: Instant, result: str, together: Sequence[str] = ()) -> bool:
+    def succeed(
+        self, lease: Lease, *, now: Instant, result: str, together: Sequence[str] = (), events: Sequence[Event] = ()
+    ) -> bool:
         """See the port."""
         values = {"status": JobStatus.SUCCEEDED.value, "result": result, "error": None}
-        return self._change(lease, now, values, together=together)
+        return self._change(lease, now, values, together=together, events=events)
 
     def fail(self, lease: Lease, *, now: Instant, error: str) -> bool:
         """See the port."""
@@ -171,7 +176,13 @@ class SqlJobs:
             return None
 
     def _change(
-        self, lease: Lease, now: Instant, values: Mapping[str, object], *, together: Sequence[str] = ()
+        self,
+        lease: Lease,
+        now: Instant,
+        values: Mapping[str, object],
+        *,
+        together: Sequence[str] = (),
+        events: Sequence[Event] = (),
     ) -> bool:
         changed = update(jobs).values(leased_until=None, worker=None, updated_at=now, **values)
         with self._database.write() as connection:
@@ -182,6 +193,8 @@ class SqlJobs:
             if values["status"] != _QUEUED:
                 ended = (lease.job.id, *together)
                 connection.execute(delete(job_bodies).where(job_bodies.c.job_id.in_(ended)))
+            for event in events:
+                send(connection, OutboxMessage.of(event))
             return True
 
 

@@ -1,10 +1,9 @@
 """The tables of the node.
 
-Owns names, columns and constraints as the code uses them; the same shape comes out of `migrations`, which a test compares.
-Invariants that the database itself keeps: one head and one name per dataset, one block per number and per hash, one record per
-idempotency key, one commit per job, one unfinished job per dedup key, one running job per dataset, gap-free numbers at most once
-per subscription, one flow of a kind per dataset, one waiting
-and one running run per flow, one account per name, one role per account and object, one open count per repeated refusal.
+Owns names, columns and constraints as the code uses them; `migrations` make the same shape, which a test compares. Invariants that the
+database keeps: one head and one name per dataset, one block per number and per hash, one record per idempotency key, one commit per job,
+one unfinished job per dedup key, one running job per dataset, gap-free numbers at most once per subscription, one flow of a kind per
+dataset, one waiting and one running run per flow, one account per name, one role per account and object, one count per refusal.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from odfabric.adapters.sql.column_types import (
     AccountIdText,
     DatasetIdsText,
     DatasetIdText,
+    EventTypesText,
     HashText,
     InstantNanos,
     InstantText,
@@ -42,7 +42,7 @@ from odfabric.adapters.sql.column_types import (
     folded_text,
 )
 
-SCHEMA_REVISION = "0011"
+SCHEMA_REVISION = "0014"
 """The newest migration that this code needs."""
 
 NAME_CHARACTERS_MAX = 100
@@ -65,14 +65,13 @@ def _consumer_text() -> String:
     return String(CONSUMER_CHARACTERS_MAX).with_variant(String(NAME_CHARACTERS_MAX), "sqlite")
 
 
-def _of_dataset(*, primary_key: bool = False, unique: bool | None = None) -> Column[object]:
+def _of_dataset(*, primary_key: bool = False, unique: bool | None = None, nullable: bool = False) -> Column[object]:
     reference = ForeignKey("datasets.id", ondelete="CASCADE")
-    return Column("dataset_id", DatasetIdText, reference, primary_key=primary_key, unique=unique, nullable=False)
+    return Column("dataset_id", DatasetIdText, reference, primary_key=primary_key, unique=unique, nullable=nullable)
 
 
 def _of_account(*, nullable: bool = False) -> Column[object]:
-    reference = ForeignKey("accounts.id", ondelete="CASCADE")
-    return Column("account_id", AccountIdText, reference, nullable=nullable)
+    return Column("account_id", AccountIdText, ForeignKey("accounts.id", ondelete="CASCADE"), nullable=nullable)
 
 
 datasets = Table(
@@ -202,6 +201,7 @@ outbox = Table(
     Column("new_head", HashText),
     Column("occurred_at", InstantText, nullable=False),
     Column("done_at", InstantNanos),
+    Column("event", Text),
     sqlite_autoincrement=True,
 )
 _NOT_DONE = text("done_at IS NULL")
@@ -212,12 +212,13 @@ subscriptions = Table(
     metadata,
     Column("position", RowNumber, primary_key=True, autoincrement=True),
     Column("id", String(ID_CHARACTERS_MAX), nullable=False, unique=True),
-    _of_dataset(),
+    # None for those of a whole account, which is `scope_account`, and of the node.
+    _of_dataset(nullable=True),
     Column("account", String(NAME_CHARACTERS_MAX), nullable=False),
     Column("url", Text, nullable=False),
     Column("secret", LargeBinary, nullable=False),
     Column("created_at", InstantText, nullable=False),
-    Column("created_at_head", HashText, nullable=False),
+    Column("created_at_head", HashText),
     Column("after_message", BigInteger, nullable=False),
     Column("last_sequence", BigInteger, nullable=False),
     Column("state", String(16), nullable=False, server_default="active"),
@@ -229,7 +230,11 @@ subscriptions = Table(
     Column("slow", Boolean, nullable=False, server_default=false()),
     Column("proven", Boolean, nullable=False, server_default=false()),
     Column("format", String(16), nullable=False, server_default="cloudevents"),
+    Column("scope_account", AccountIdText),
+    Column("events", EventTypesText, nullable=False, server_default=" dataset.head-moved "),
     Column("only_with_data", Boolean, nullable=False, server_default=false()),
+    Column("move_columns", Text),
+    Column("with_rows", Boolean, nullable=False, server_default=false()),
     Index(None, "dataset_id", "position"),
     sqlite_autoincrement=True,
 )
@@ -253,6 +258,7 @@ deliveries = Table(
     Column("last_status_code", Integer),
     Column("last_error", Text),
     Column("updated_at", InstantNanos, nullable=False),
+    Column("event", Text),
     UniqueConstraint("subscription_id", "sequence"),
     Index(None, "subscription_id", "status", "sequence"),
 )
@@ -579,5 +585,16 @@ roles = Table(
     Column("role", String(ID_CHARACTERS_MAX), primary_key=True),
     Column("holder", String(ID_CHARACTERS_MAX), nullable=False),
     Column("leased_until", InstantNanos, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+duties = Table(
+    "duties",
+    metadata,
+    Column("duty", String(ID_CHARACTERS_MAX), primary_key=True),
+    Column("worker", String(ID_CHARACTERS_MAX), nullable=False),
+    Column("at", InstantNanos, nullable=False),
+    Column("error", Text),
+    Column("failing_since", InstantNanos),
     sqlite_with_rowid=False,
 )

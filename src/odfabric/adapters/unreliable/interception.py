@@ -148,7 +148,9 @@ FLOWS = PortCalls(
 )
 ROLES = PortCalls(effects={"hold": "role.hold", "release": "role.release"})
 INTENTS = PortCalls(effects={"add": "intent.add", "drop": "intent.drop"}, reads={"all": "intent.all"})
-OUTBOX = PortCalls(effects={"fan_out": "outbox.fan_out"}, reads={"pending": "outbox.pending"})
+OUTBOX = PortCalls(
+    effects={"fan_out": "outbox.fan_out"}, reads={"pending": "outbox.pending", "wanted": "outbox.wanted"}
+)
 REMOVED = PortCalls(
     effects={"forget": "removed.forget"},
     reads={"removed_at": "removed.removed_at", "removed_before": "removed.removed_before"},
@@ -170,7 +172,7 @@ SUBSCRIPTIONS = PortCalls(
         "set_state": "subscription.state",
         "note_test": "subscription.test",
     },
-    reads={name: f"subscription.{name}" for name in ("get", "secrets", "of_dataset")},
+    reads={name: f"subscription.{name}" for name in ("get", "secrets", "of_dataset", "of_account", "of_node")},
 )
 DELIVERIES = PortCalls(
     effects={

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
@@ -12,7 +12,9 @@ from odfabric.formats.durations import parse_duration
 
 app = typer.Typer(help="Webhooks: receivers of the changes of datasets.", no_args_is_help=True)
 
-REF = typer.Argument(help="Name, account/name or did:odf:... of a dataset")
+REF = typer.Argument(
+    help="Name, account/name or did:odf:... of a dataset; @ACCOUNT for all of an account, @ for all of the node"
+)
 SUBSCRIPTION = typer.Argument(help="Id of a subscription, as `odf webhook list` shows it")
 
 
@@ -31,17 +33,36 @@ def list_webhooks(context: typer.Context, ref: str = REF) -> None:
 @app.command("add")
 def add(
     context: typer.Context,
-    ref: str = REF,
-    url: str = typer.Argument(help="Where to deliver"),
+    places: list[str] = typer.Argument(
+        metavar="[REF] URL", help="A dataset and where to deliver; with --account or --whole-node the URL alone"
+    ),
+    account: str = typer.Option("", "--account", help="Follow all datasets of this account"),
+    node: bool = typer.Option(False, "--whole-node", help="Follow all datasets of the node"),
+    events: str = typer.Option(
+        "",
+        "--events",
+        help="Types with commas between, such as flow.failed,dataset.created; default: head moves, or all types",
+    ),
     form: str = typer.Option("cloudevents", "--format", help="cloudevents, or kamu: as the reference node sends"),
     secret: str = typer.Option("", envvar="ODF_WEBHOOK_SECRET", help="Secret that signs; default: one is made"),
     only_with_data: bool = typer.Option(False, "--only-with-data", help="No event for changes that bring no records"),
+    columns: str = typer.Option(
+        "", "--columns", help="Column names with commas between: no event for corrections that change none of them"
+    ),
+    rows: bool = typer.Option(False, "--rows", help="Events carry the changed records, as many as fit"),
 ) -> None:
-    """Tell a receiver of every later change. Its secret is shown this once."""
+    """Send a receiver every later event. Its secret is shown this once."""
     output = context_of(context).output
+    ref, url = _scope(places, account, node=node)
+    types = _names(events) if events else None
+    moves = {"onlyWithData": only_with_data, "columns": _names(columns), "rows": rows}
     with backend_of(context_of(context), output) as backend:
-        made = backend.webhooks.add(ref, url, form=form, secret=secret or None, only_with_data=only_with_data)
+        made = backend.webhooks.add(ref, url, form=form, secret=secret or None, events=types, moves=moves)
     output.result(made, f"subscription {made['id']}\n  secret {made['secret']}, shown only now")
+
+
+def _names(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 @app.command("log")
@@ -119,6 +140,14 @@ def remove(context: typer.Context, ref: str = REF, subscription: str = SUBSCRIPT
     with backend_of(context_of(context), output) as backend:
         removed = backend.webhooks.remove(ref, subscription)
     output.result(removed, f"removed {removed['id']}")
+
+
+def _scope(places: Sequence[str], account: str, *, node: bool) -> tuple[str, str]:
+    """What is followed, as a reference, and the URL. Raises BadParameter unless exactly one thing is given."""
+    given = [*([f"@{account}"] if account else []), *(["@"] if node else []), *places[:-1]]
+    if len(given) != 1:
+        raise typer.BadParameter("give a dataset and a URL, or a URL and one of --account and --whole-node")
+    return given[0], places[-1]
 
 
 def _change(context: typer.Context, ref: str, subscription: str, *, paused: bool) -> None:

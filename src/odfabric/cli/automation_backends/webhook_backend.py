@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from odfabric.cli.cursor_backends import PathOf, Send
 
@@ -19,9 +21,23 @@ class NodeWebhooks:
         found: list[dict[str, Any]] = self._send("GET", self._all(ref)).json()["subscriptions"]
         return found
 
-    def add(self, ref: str, url: str, *, form: str, secret: str | None, only_with_data: bool) -> dict[str, Any]:
-        """The subscription with its secret."""
-        wishes = {"url": url, "format": form, "secret": secret, "onlyWithData": only_with_data}
+    def add(
+        self,
+        ref: str,
+        url: str,
+        *,
+        form: str,
+        secret: str | None,
+        events: Sequence[str] | None = None,
+        moves: Mapping[str, object],
+    ) -> dict[str, Any]:
+        """The subscription with its secret. `moves` has members of the body, as `onlyWithData`."""
+        wishes: dict[str, object] = {"url": url, "secret": secret}
+        if not ref.startswith("@") or form != "cloudevents":
+            wishes["format"] = form
+        wishes |= {name: value for name, value in moves.items() if value}
+        if events is not None:
+            wishes["events"] = list(events)
         return self._object("POST", self._all(ref), json=wishes)
 
     def deliveries(self, ref: str, subscription: str) -> list[dict[str, Any]]:
@@ -55,6 +71,10 @@ class NodeWebhooks:
         return {"id": subscription}
 
     def _all(self, ref: str) -> str:
+        if ref == "@":
+            return "/subscriptions"
+        if ref.startswith("@"):
+            return f"/accounts/{quote(ref[1:], safe='')}/subscriptions"
         return f"{self._path_of(ref)}/subscriptions"
 
     def _object(self, method: str, path: str, **arguments: object) -> dict[str, Any]:

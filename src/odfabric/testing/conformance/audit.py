@@ -15,7 +15,7 @@ from odfabric.errors import AlreadyExists, HeadMoved, NotFound
 from odfabric.model.account import EVERYONE, DatasetRole, Grant
 from odfabric.model.audit import THE_NODE, Actor, AuditEntry, AuditKind, AuditOutcome, StoredAuditEntry
 from odfabric.model.commit import OutboxMessage
-from odfabric.testing.conformance.deliveries import SECRET, subscription_of
+from odfabric.testing.conformance.events import SECRET, subscription_of
 from odfabric.testing.conformance.examples import NOW, GrowingChain, entry_of, later, new_chain
 from odfabric.testing.conformance.people import (
     ACTOR,

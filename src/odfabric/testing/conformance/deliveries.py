@@ -19,11 +19,13 @@ from odfabric.model.subscription import (
     DeliveryAttempt,
     DeliveryStatus,
     FailureKind,
+    MoveOptions,
     Subscription,
     SubscriptionFormat,
     SubscriptionState,
     delivery_id,
 )
+from odfabric.testing.conformance.events import SECRET, EventsContract, fan_out_all, subscription_of
 from odfabric.testing.conformance.examples import (
     NOW,
     GrowingChain,
@@ -35,20 +37,7 @@ from odfabric.testing.conformance.examples import (
 from odfabric.testing.conformance.together import THREADS, outcomes_of_threads
 
 LEASE_MS = 1000
-SECRET, OTHER_SECRET, THIRD_SECRET = bytes(range(224, 256)), bytes(range(32)), bytes(range(32, 64))
-
-
-def subscription_of(chain: GrowingChain, name: str = "s1") -> Subscription:
-    """A subscription from the present head on, not stored yet."""
-    assert chain.head is not None
-    return Subscription(
-        id=name,
-        dataset_id=chain.id,
-        account="local",
-        url="https://receiver.example/hook?a=1",
-        created_at=NOW,
-        created_at_head=chain.head,
-    )
+OTHER_SECRET, THIRD_SECRET = bytes(range(32)), bytes(range(32, 64))
 
 
 def subscribe(storage: StoragePorts, chain: GrowingChain, name: str = "s1") -> Subscription:
@@ -73,17 +62,12 @@ def attempt_of(number: int, *, duration_ms: int = 120) -> DeliveryAttempt:
     )
 
 
-def fan_out_all(storage: StoragePorts) -> int:
-    """Fan out all that is pending; returns how many deliveries that made."""
-    return sum(storage.outbox.fan_out(pending.id, now=NOW) for pending in storage.outbox.pending(limit=1000))
-
-
 def lease(storage: StoragePorts, *, now: Instant = NOW, limit: int = 100, worker: str = "w") -> list[Delivery]:
     """Deliveries that are due."""
     return list(storage.deliveries.lease_due(worker, now=now, lease_ms=LEASE_MS, limit=limit))
 
 
-class SubscriptionsContract:
+class SubscriptionsContract(EventsContract):
     """Subscriptions and fan-out."""
 
     @pytest.fixture
@@ -197,13 +181,18 @@ class SubscriptionsContract:
         assert len(storage.deliveries.of_subscription("s1", limit=10)) == 1
         assert storage.deliveries.of_subscription("s3", limit=10) == []
 
-    def test_the_next_event_covers_moves_that_were_skipped(self, storage: StoragePorts) -> None:
+    @pytest.mark.parametrize(
+        "options",
+        [MoveOptions(only_with_data=True), MoveOptions(columns=frozenset({"b,", '"a"'}), with_rows=True)],
+        ids=["data", "columns"],
+    )
+    def test_the_next_event_covers_moves_that_were_skipped(self, storage: StoragePorts, options: MoveOptions) -> None:
         chain = new_chain(storage.chains)
         subscribe(storage, chain, "all")
-        storage.subscriptions.create(replace(subscription_of(chain, "some"), only_with_data=True), secret=SECRET)
+        storage.subscriptions.create(replace(subscription_of(chain, "some"), moves=options), secret=SECRET)
         found = storage.subscriptions.get("some")
         assert found is not None
-        assert found.only_with_data
+        assert found.moves == options
         fan_out_all(storage)
         began, heads = chain.head, []
         for skipped in (["some"], [], ["some", "nothing"], ["some"], []):

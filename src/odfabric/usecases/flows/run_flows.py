@@ -19,6 +19,7 @@ from odfabric.domain.flow_steps import RunFailure, cancelled, failed, fired, mis
 from odfabric.errors import Corrupt, NotFound
 from odfabric.model.audit import THE_NODE, AuditEntry, AuditKind
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.event import Event, EventType
 from odfabric.model.flow import Cause, CauseKind, Flow, FlowKind, FlowRun, RunStatus
 from odfabric.model.instant import Instant
 from odfabric.model.job import Job, JobKind, JobStatus, NewJob
@@ -144,12 +145,13 @@ def _settle(run: FlowRun, ports: FlowPorts, limits: FlowLimits) -> bool:
         return False
     after, ended = _outcome(flow, run, job, ports)
     audit = [_stopped(after, entry)] if after.stop is not None and flow.stop is None else []
-    if not ports.flows.write(flow=after, run=ended, audit=audit):
+    events = [_failed(ended, flow, entry)] if ended.status is RunStatus.FAILED else []
+    if not ports.flows.write(flow=after, run=ended, audit=audit, events=events):
         if ended.status is not RunStatus.WAITING or ports.flows.waiting(flow.id) is None:
             return False
         # Another run waits already: it is the next attempt.
         last = replace(run, status=RunStatus.FAILED, error=job.error, ended_at=ended.updated_at)
-        return ports.flows.write(run=last)
+        return ports.flows.write(run=last, events=[_failed(last, flow, entry)])
     ports.flows.forget(flow.id, keep=limits.runs_kept_max)
     return True
 
@@ -175,6 +177,24 @@ def _failure(run: FlowRun, job: Job, ports: FlowPorts) -> RunFailure:
         head=head.hash if head else None,
         outside=document.get("code") in _OUTSIDE,
         blames_query=document.get("code") in _OF_THE_QUERY,
+    )
+
+
+def _failed(run: FlowRun, flow: Flow, entry: CatalogEntry) -> Event:
+    """Without the error itself, which may quote records."""
+    document: Mapping[str, Any] = json.loads(run.error or "{}")
+    return Event(
+        type=EventType.FLOW_FAILED,
+        dataset_id=entry.id,
+        alias=entry.alias,
+        occurred_at=run.updated_at,
+        detail={
+            "flow": flow.id,
+            "kind": flow.kind.value,
+            "run": run.id,
+            "attempts": run.attempt,
+            "code": document.get("code"),
+        },
     )
 
 

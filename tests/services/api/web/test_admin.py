@@ -15,6 +15,7 @@ from odfabric.formats.dataset_layout import data_key
 from odfabric.model.account import DatasetRole
 from odfabric.model.audit import Actor, AuditKind
 from odfabric.model.credential import Scope
+from odfabric.model.duty import Duty
 from odfabric.model.flow import Every, Flow, FlowKind, FlowRule, FlowStop
 from odfabric.model.identity import DatasetAlias, Name
 from odfabric.testing.chains import physical_hash
@@ -101,6 +102,18 @@ def test_the_overview_lists_flows_that_fail(browsers: Browsers, root: httpx.Clie
     assert 'href="/ann/cities/-/flows"' in seen.text
     (kept,) = node.ports.flows.of_dataset(entry.id)
     assert node.ports.flows.delete(kept)
+
+
+def test_the_overview_says_what_no_worker_does(browsers: Browsers, root: httpx.Client) -> None:
+    assert "Send webhooks no worker does it never" in text_of(root.get("/-/admin"))
+    duties = browsers.people.node.duties
+    duties.ended(Duty.DELIVER, "w/1", error="the <network> is away")
+    duties.ended(Duty.RELAY, "w/1", error=None)
+    page = root.get("/-/admin")
+    assert "Send webhooks fails just now the <network> is away" in text_of(page)
+    assert "Publish commits to followers works" in text_of(page)
+    told = {each["duty"]: each["state"] for each in root.get("/system/duties").json()["duties"]}
+    assert (told["deliver"], told["relay"], told["collect"]) == ("fails", "works", "silent")
 
 
 def test_accounts_are_found_by_part_of_a_name_or_address(root: httpx.Client) -> None:

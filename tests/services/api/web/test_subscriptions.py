@@ -73,6 +73,17 @@ def test_the_secret_is_shown_once(rita: httpx.Client) -> None:
     assert "nothing to deliver yet" in text_of(listed)
 
 
+def test_followed_columns_and_rows_are_asked_for_and_shown(site: Browsers, rita: httpx.Client) -> None:
+    push(site)
+    wrong = rita.post(PATH, data={"url": URL, "columns": "city, town", "rows": "yes"})
+    assert wrong.status_code == 400
+    assert "no column `town`" in alert_of(wrong)
+    assert field(wrong, "columns") == "city, town"
+    made = rita.post(PATH, data={"url": URL, "columns": "value, city", "rows": "yes"})
+    shown = text_of(rita.get(one_of(made)))
+    assert "Columns city value Content with the changed records" in shown
+
+
 def test_what_is_wrong_is_said_and_no_secret_comes_back(rita: httpx.Client) -> None:
     answer = rita.post(PATH, data={"url": URL, "secret": "whsec_weakbutsecret"})
     assert answer.status_code == 400

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal
 
@@ -11,8 +13,10 @@ from pydantic import Field
 from starlette.responses import JSONResponse
 
 from odfabric.formats.webhook_signature import parse_secret
-from odfabric.model.subscription import Delivery, DeliveryAttempt, Subscription, SubscriptionFormat
+from odfabric.model.event import EventType
+from odfabric.model.subscription import Delivery, DeliveryAttempt, MoveOptions, Subscription, SubscriptionFormat
 from odfabric.usecases.change_subscription import OVERLAP_S_MAX, Replay
+from odfabric.usecases.subscribe import COLUMNS_MAX
 from odfabric_api.auth import Caller, FollowableDataset, node_of
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.schemas import (
@@ -28,13 +32,48 @@ from odfabric_api.schemas import (
 
 router = APIRouter(tags=["subscriptions"])
 
+EventName = Literal[
+    "dataset.created",
+    "dataset.deleted",
+    "dataset.renamed",
+    "dataset.head-moved",
+    "dataset.schema-changed",
+    "dataset.watermark-advanced",
+    "dataset.source-changed",
+    "dataset.query-changed",
+    "dataset.info-changed",
+    "flow.failed",
+    "flow.stopped",
+    "verification.failed",
+    "access.granted",
+    "access.revoked",
+]
+EVENTS = len(EventType)
 SubscriptionId = Annotated[str, Path(description="As the answer 201 told it")]
 DeliveryId = Annotated[str, Path(description="The id of the event")]
 
 _ONE = "/{account}/{dataset}/subscriptions/{subscription_id}"
 
 
-class SubscriptionBody(JsonModel):
+class MovesBody(JsonModel):
+    """What is wanted of head moves."""
+
+    only_with_data: bool = Field(
+        False,
+        alias="onlyWithData",
+        description="No event for changes that bring no records; the interval of the next event covers them",
+    )
+    rows: bool = Field(
+        False, description="Events carry the changed records (`changes`), as many as fit; the rest begins at `next`"
+    )
+
+    @property
+    def moves(self) -> MoveOptions:
+        """As the subscription keeps it."""
+        return MoveOptions(only_with_data=self.only_with_data, with_rows=self.rows)
+
+
+class SubscriptionBody(MovesBody):
     """Where to deliver; a secret is made if none is given."""
 
     url: str = Field(min_length=1, max_length=2048)
@@ -46,11 +85,19 @@ class SubscriptionBody(JsonModel):
         description="`kamu`: body and headers of the reference node, and a secret of hexadecimal digits, beside the headers of Standard "
         "Webhooks",
     )
-    only_with_data: bool = Field(
-        False,
-        alias="onlyWithData",
-        description="No event for changes that bring no records; the interval of the next event covers them",
+    events: list[EventName] | None = Field(
+        None, min_length=1, max_length=EVENTS, description="Types of events; default: head moves"
     )
+    columns: list[str] = Field(
+        [],
+        max_length=COLUMNS_MAX,
+        description="Events only of changes that bring or take away records, or change a value in one of these columns",
+    )
+
+    @property
+    def moves(self) -> MoveOptions:
+        """As the subscription keeps it."""
+        return replace(super().moves, columns=frozenset(self.columns))
 
 
 class NoMembers(JsonModel):
@@ -96,10 +143,11 @@ async def subscribe(request: Request, entry: FollowableDataset, caller: Caller) 
             url=body.url,
             secret=secret,
             format=SubscriptionFormat(body.format),
-            only_with_data=body.only_with_data,
+            events=event_types(body.events),
+            moves=body.moves,
         )
     )
-    return JSONResponse({**_value(made.subscription), "secret": made.secret_text}, status_code=201)
+    return JSONResponse({**subscription_value(made.subscription), "secret": made.secret_text}, status_code=201)
 
 
 @router.get(
@@ -110,7 +158,7 @@ async def subscribe(request: Request, entry: FollowableDataset, caller: Caller) 
 def list_subscriptions(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Without their secrets."""
     return JSONResponse(
-        {"subscriptions": [_value(found) for found in node_of(request).subscriptions(entry, by=caller)]}
+        {"subscriptions": [subscription_value(found) for found in node_of(request).subscriptions(entry, by=caller)]}
     )
 
 
@@ -124,7 +172,7 @@ def list_deliveries(
 ) -> Response:
     """Newest first."""
     found = node_of(request).deliveries(entry, subscription_id, by=caller)
-    return JSONResponse({"deliveries": [_delivery_value(delivery) for delivery in found]})
+    return JSONResponse({"deliveries": [delivery_value(delivery) for delivery in found]})
 
 
 @router.delete(
@@ -146,7 +194,7 @@ def get_subscription(
     request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
 ) -> Response:
     """Without its secret."""
-    return JSONResponse(_value(node_of(request).webhooks.get(entry, subscription_id, by=caller)))
+    return JSONResponse(subscription_value(node_of(request).webhooks.get(entry, subscription_id, by=caller)))
 
 
 @router.post(
@@ -159,9 +207,9 @@ async def pause_subscription(
     request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
 ) -> Response:
     """What is to be delivered waits; it goes out in order when the subscription is resumed."""
-    await _read_nothing(request)
+    await read_nothing(request)
     verb = partial(node_of(request).webhooks.pause, entry, subscription_id, by=caller)
-    return JSONResponse(_value(await to_thread.run_sync(verb)))
+    return JSONResponse(subscription_value(await to_thread.run_sync(verb)))
 
 
 @router.post(
@@ -174,9 +222,9 @@ async def resume_subscription(
     request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
 ) -> Response:
     """One that was paused, or disabled by the node after days of failure."""
-    await _read_nothing(request)
+    await read_nothing(request)
     verb = partial(node_of(request).webhooks.resume, entry, subscription_id, by=caller)
-    return JSONResponse(_value(await to_thread.run_sync(verb)))
+    return JSONResponse(subscription_value(await to_thread.run_sync(verb)))
 
 
 @router.post(
@@ -197,7 +245,7 @@ async def rotate_secret(
             entry, subscription_id, by=caller, secret=secret, overlap_s=body.overlap_seconds
         )
     )
-    return JSONResponse({**_value(made.subscription), "secret": made.secret_text})
+    return JSONResponse({**subscription_value(made.subscription), "secret": made.secret_text})
 
 
 @router.post(
@@ -210,9 +258,9 @@ async def try_receiver(
     request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
 ) -> Response:
     """Sends an event of the type `dev.odfabric.subscription.test` once, outside the sequence, and waits for the answer."""
-    await _read_nothing(request)
+    await read_nothing(request)
     verb = partial(node_of(request).webhooks.test, entry, subscription_id, by=caller)
-    return JSONResponse(_attempt_value(await to_thread.run_sync(verb)))
+    return JSONResponse(attempt_value(await to_thread.run_sync(verb)))
 
 
 @router.post(
@@ -248,7 +296,7 @@ def get_delivery(
     webhooks = node_of(request).webhooks
     found = webhooks.delivery(entry, subscription_id, delivery_id, by=caller)
     attempts = webhooks.attempts(entry, subscription_id, delivery_id, by=caller)
-    return JSONResponse({**_delivery_value(found), "attemptLog": [_attempt_value(each) for each in attempts]})
+    return JSONResponse({**delivery_value(found), "attemptLog": [attempt_value(each) for each in attempts]})
 
 
 @router.post(
@@ -265,24 +313,34 @@ async def replay_delivery(
     delivery_id: DeliveryId,
 ) -> Response:
     """With the same event id, signed with the present secret. One that waits for its next attempt is sent now."""
-    await _read_nothing(request)
+    await read_nothing(request)
     which = Replay(delivery_id=delivery_id)
     verb = partial(node_of(request).webhooks.replay, entry, subscription_id, which, by=caller)
     return JSONResponse({"replayed": await to_thread.run_sync(verb)})
 
 
-async def _read_nothing(request: Request) -> None:
+def event_types(names: Sequence[str] | None) -> frozenset[EventType] | None:
+    """The types of a body."""
+    return None if names is None else frozenset(map(EventType, names))
+
+
+async def read_nothing(request: Request) -> None:
+    """Read the body of a route that asks for nothing. Raises InvalidRequest."""
     await read_json(request, NoMembers, bytes_max=node_of(request).settings.json_body_bytes_max)
 
 
-def _value(subscription: Subscription) -> dict[str, object]:
+def subscription_value(subscription: Subscription) -> dict[str, object]:
+    """As answers show it, without its secret."""
     return {
         "id": subscription.id,
         "url": subscription.url,
         "createdAt": str(subscription.created_at),
-        "createdAtHead": str(subscription.created_at_head),
+        "createdAtHead": str(subscription.created_at_head) if subscription.created_at_head else None,
+        "events": sorted(each.value for each in subscription.events),
         "format": subscription.format.value,
-        "onlyWithData": subscription.only_with_data,
+        "onlyWithData": subscription.moves.only_with_data,
+        "columns": sorted(subscription.moves.columns),
+        "rows": subscription.moves.with_rows,
         "state": subscription.state.value,
         "stateReason": subscription.state_reason,
         "failingSince": str(subscription.failing_since) if subscription.failing_since else None,
@@ -290,10 +348,13 @@ def _value(subscription: Subscription) -> dict[str, object]:
     }
 
 
-def _delivery_value(delivery: Delivery) -> dict[str, object]:
+def delivery_value(delivery: Delivery) -> dict[str, object]:
+    """As answers show it."""
     return {
         "id": delivery.id,
         "sequence": delivery.sequence,
+        "type": (delivery.event.type if delivery.event else EventType.HEAD_MOVED).value,
+        "datasetId": str(delivery.dataset_id),
         "oldHead": str(delivery.old_head) if delivery.old_head else None,
         "newHead": str(delivery.new_head) if delivery.new_head else None,
         "occurredAt": str(delivery.occurred_at),
@@ -305,7 +366,8 @@ def _delivery_value(delivery: Delivery) -> dict[str, object]:
     }
 
 
-def _attempt_value(attempt: DeliveryAttempt) -> dict[str, object]:
+def attempt_value(attempt: DeliveryAttempt) -> dict[str, object]:
+    """As answers show it."""
     return {
         "number": attempt.number,
         "at": str(attempt.at),

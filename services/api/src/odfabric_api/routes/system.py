@@ -11,9 +11,11 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from odfabric.wiring.duties import SeenDuty
+from odfabric_api.asyncapi import document
 from odfabric_api.auth import Admin, node_of
 from odfabric_api.health import health_report
-from odfabric_api.schemas import Health, NodeInfo, answers
+from odfabric_api.schemas import DutyList, Health, NodeInfo, answers
 
 router = APIRouter(tags=["node"])
 
@@ -52,10 +54,39 @@ async def metrics(request: Request, caller: Admin) -> Response:
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
+@router.get(
+    "/system/duties",
+    summary="What workers do for the node as a whole",
+    responses=answers(DutyList, text="Each duty, with the last report of any worker"),
+)
+async def duties(request: Request, caller: Admin) -> Response:
+    """A duty is `silent` when no worker has reported it for minutes, and `fails` while its last round failed."""
+    found = await to_thread.run_sync(node_of(request).duties.seen)
+    return JSONResponse({"duties": [_duty(each) for each in found]})
+
+
+def _duty(seen: SeenDuty) -> dict[str, object]:
+    report = seen.report
+    return {
+        "duty": seen.duty.value,
+        "state": seen.state.value,
+        "reportedAt": str(report.at) if report else None,
+        "worker": report.worker if report else None,
+        "error": report.error if report else None,
+        "failingSince": str(report.failing_since) if report and report.failing_since else None,
+    }
+
+
 @router.get("/info", summary="What kind of node this is", responses=answers(NodeInfo, text="The node"))
 async def info() -> Response:
     """Datasets of this node are addressed by account and name."""
     return JSONResponse({"isMultiTenant": True})
+
+
+@router.get("/asyncapi.json", include_in_schema=False)
+def asyncapi() -> Response:
+    """The AsyncAPI document of webhooks."""
+    return JSONResponse(document())
 
 
 @router.get("/docs", include_in_schema=False)
@@ -69,7 +100,8 @@ def docs(request: Request) -> Response:
     page = (
         "<!doctype html><html lang=en><meta charset=utf-8><title>odfabric API</title>"
         f"<style>{_STYLE}</style>"
-        "<h1>odfabric API</h1><p>Machine readable: <a href=/openapi.json>/openapi.json</a></p>"
+        "<h1>odfabric API</h1><p>Machine readable: <a href=/openapi.json>/openapi.json</a>, webhooks "
+        "<a href=/asyncapi.json>/asyncapi.json</a></p>"
         f"<table>{''.join(rows)}</table></html>"
     )
     return HTMLResponse(page, headers=PAGE_HEADERS)

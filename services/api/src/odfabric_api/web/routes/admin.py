@@ -40,6 +40,7 @@ async def get_overview(request: Request, caller: Admin) -> Response:
     values: dict[str, Any] = {
         "health": health,
         "counts": counts,
+        "duties": await to_thread.run_sync(node_of(request).duties.seen) if health["ok"] else (),
         "places": await to_thread.run_sync(places, node_of(request).settings),
         "counted_max": COUNTED_MAX,
         "engine": engine,

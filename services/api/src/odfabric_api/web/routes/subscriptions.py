@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -13,8 +13,16 @@ from starlette.responses import Response
 from odfabric.errors import InvalidRequest, OdfError, Place
 from odfabric.formats.webhook_signature import parse_secret
 from odfabric.model.commit import CatalogEntry
+from odfabric.model.event import HEAD_MOVES, WIDE_ONLY, EventType
 from odfabric.model.instant import Instant
-from odfabric.model.subscription import Delivery, DeliveryAttempt, DeliveryStatus, Subscription, SubscriptionFormat
+from odfabric.model.subscription import (
+    Delivery,
+    DeliveryAttempt,
+    DeliveryStatus,
+    MoveOptions,
+    Subscription,
+    SubscriptionFormat,
+)
 from odfabric.usecases.change_subscription import Replay
 from odfabric.usecases.subscribe import NewSubscription, is_of
 from odfabric_api.auth import Caller, FollowableDataset, Subject, node_of
@@ -30,6 +38,9 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 SubscriptionId = Annotated[str, Path(max_length=100)]
 DeliveryId = Annotated[str, Path(max_length=100)]
 
+_OFFERED = tuple(each.value for each in EventType if each not in WIDE_ONLY)
+"""Types that a form offers, each as a field of its own name."""
+
 
 @router.get("/{account}/{dataset}/-/subscriptions")
 def get_subscriptions(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
@@ -41,18 +52,22 @@ def get_subscriptions(request: Request, entry: FollowableDataset, caller: Caller
 async def post_subscription(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Make one. The answer shows its secret, and nothing else ever does."""
     node = node_of(request)
-    form = await read_form(request, frozenset({"url", "secret", "format", "only_with_data"}))
+    form = await read_form(
+        request, frozenset({"url", "secret", "format", "only_with_data", "columns", "rows", *_OFFERED})
+    )
 
     def act() -> Response:
         secret = parse_secret(form["secret"]) if form.get("secret") else None
         url, format = form.get("url", "").strip(), _format(form.get("format", ""))
+        events = frozenset(EventType(name) for name in _OFFERED if name in form) or None
         made = node.webhooks.subscribe(
             entry,
             by=caller,
             url=url,
             secret=secret,
             format=format,
-            only_with_data=bool(form.get("only_with_data")),
+            moves=_moves(form),
+            events=events,
         )
         return _listed(request, entry, caller, {}, made=made)
 
@@ -263,7 +278,9 @@ def _listed(
         "subscriptions": [_state(each, node.deliveries(entry, each.id, by=caller)) for each in subscriptions],
         "url": form.get("url", ""),
         "format": form.get("format", ""),
-        "only_with_data": form.get("only_with_data", ""),
+        "offered": _OFFERED,
+        "chosen": [name for name in _OFFERED if name in form] or [each.value for each in HEAD_MOVES],
+        **{name: form.get(name, "") for name in ("only_with_data", "columns", "rows")},
         "problems": places_of(error),
         "made": made.subscription if made else None,
         "secret": made.secret_text if made else None,
@@ -271,6 +288,15 @@ def _listed(
     }
     frame = dataset_frame(request, entry, caller)
     return page(request, "publish/subscriptions.html", {**frame, **values}, status=status)
+
+
+def _moves(form: Mapping[str, str]) -> MoveOptions:
+    names = (each.strip() for each in form.get("columns", "").split(","))
+    return MoveOptions(
+        only_with_data=bool(form.get("only_with_data")),
+        columns=frozenset(name for name in names if name),
+        with_rows=bool(form.get("rows")),
+    )
 
 
 def _state(subscription: Subscription, deliveries: Sequence[Delivery]) -> dict[str, Any]:
