@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,15 @@ def test_every_path_on_a_page_exists(page: str) -> None:
     named = [path for path in PATH.findall((ROOT / page).read_text()) if not path.startswith(NOT_PATHS)]
     beside = (ROOT / page).parent
     assert [path for path in named if not exists(path.rstrip("/")) and not (beside / path).exists()] == []
+
+
+def test_each_guide_keeps_its_datasets_in_a_workspace_of_its_own() -> None:
+    made: Counter[str] = Counter()
+    for page in sorted((ROOT / "docs/howto").glob("*.md")):
+        blocks = "".join(re.findall(r"^```sh\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL))
+        if re.search(r"^(?:[A-Z_]+=\S+ )?\./odf (?:init|up)\b", blocks, re.MULTILINE):
+            named = re.findall(r"^export ODF_WORKSPACE=\$PWD/(\S+)", blocks, re.MULTILINE)
+            assert named, f"{page.name} writes into the workspace of README.md"
+            made.update(named)
+    assert [name for name, count in made.items() if count > 1] == []
+    assert made

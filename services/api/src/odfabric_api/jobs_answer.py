@@ -8,10 +8,11 @@ from functools import partial
 
 from anyio import sleep, to_thread
 from fastapi import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from odfabric.model.job import Job, JobStatus
 from odfabric_api.auth import Subject, node_of
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.problems import document_response, plain_problem
 
 LOOK_EVERY_S = 0.01
@@ -39,7 +40,7 @@ def accepted(job: Job, *, preference: str | None = None) -> Response:
     headers = {"location": f"/jobs/{job.id}"}
     if preference is not None:
         headers["preference-applied"] = preference
-    return JSONResponse({"job": {"id": job.id, "status": job.status.value}}, status_code=202, headers=headers)
+    return JsonAnswer({"job": {"id": job.id, "status": job.status.value}}, status_code=202, headers=headers)
 
 
 async def job_when_done(request: Request, job: Job, caller: Subject, *, until: float) -> Job:
@@ -60,7 +61,7 @@ async def answer_when_done(request: Request, job: Job, caller: Subject, *, until
     job = await job_when_done(request, job, caller, until=until)
     match job.status:
         case JobStatus.SUCCEEDED:
-            return JSONResponse(json.loads(job.result or "null"))
+            return JsonAnswer(json.loads(job.result or "null"))
         case JobStatus.FAILED:
             return document_response(json.loads(job.error or "{}"))
         case JobStatus.CANCELLED:

@@ -114,7 +114,7 @@ def document_response(
         sent["www-authenticate"] = "Bearer"
     if status == 503:
         sent.setdefault("retry-after", str(RETRY_AFTER_S))
-    body = json.dumps({**document, "status": status}).encode()
+    body = _bytes({**document, "status": status})
     return Response(body, status_code=status, headers=sent, media_type=PROBLEM_MEDIA_TYPE)
 
 
@@ -150,6 +150,9 @@ def plain_problem(
     }
     if limit is not None:
         document.update(limit=limit[0], maximum=limit[1], hint=f"limit {limit[0]} = {limit[1]}")
-    return Response(
-        json.dumps(document).encode(), status_code=status, headers=dict(headers or {}), media_type=PROBLEM_MEDIA_TYPE
-    )
+    return Response(_bytes(document), status_code=status, headers=dict(headers or {}), media_type=PROBLEM_MEDIA_TYPE)
+
+
+def _bytes(document: Mapping[str, object]) -> bytes:
+    # In ASCII, for a message may quote half of a character, which UTF-8 has not.
+    return json.dumps(document).encode("ascii") + b"\n"

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
-from starlette.responses import JSONResponse
 
 from odfabric.model.account import OrganisationRole
 from odfabric.usecases.people.accounts import change_account, delete_account, find_account
@@ -16,6 +15,7 @@ from odfabric.usecases.people.organisations import create_organisation, list_mem
 from odfabric.usecases.people.sign_in import change_password
 from odfabric.usecases.people.values import account_value, myself_value, role_value
 from odfabric_api.auth import Member, manages, node_of
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.people_answers import managed_answer
 from odfabric_api.people_schemas import (
@@ -67,7 +67,7 @@ def get_myself(request: Request, caller: Member) -> Response:
     """Of the token or session that the request carries."""
     account = caller.account
     assert account is not None
-    return JSONResponse(myself_value(caller, account))
+    return JsonAnswer(myself_value(caller, account))
 
 
 @router.put(
@@ -91,7 +91,7 @@ def get_account(request: Request, caller: Member, name: AccountName) -> Response
     """With e-mail, limits and version for itself and its admins."""
     node = node_of(request)
     account = find_account(name, subject=caller, ports=node.people)
-    return managed_answer(account) if manages(request, caller, account) else JSONResponse(account_value(account))
+    return managed_answer(account) if manages(request, caller, account) else JsonAnswer(account_value(account))
 
 
 @router.patch(
@@ -150,7 +150,7 @@ async def post_organisation(request: Request, caller: Member) -> Response:
 def get_members(request: Request, caller: Member, name: AccountName) -> Response:
     """For members, and for admins of the node."""
     found = list_members(name, subject=caller, ports=node_of(request).people)
-    return JSONResponse({"members": [role_value(account, membership) for account, membership in found]})
+    return JsonAnswer({"members": [role_value(account, membership) for account, membership in found]})
 
 
 @router.put(
@@ -175,7 +175,7 @@ async def put_member(request: Request, caller: Member, name: AccountName, member
         )
         assert made is not None
         account = find_account(member, subject=caller, ports=node.people)
-        return JSONResponse(role_value(account, made), headers={"etag": version_tag(made.version)})
+        return JsonAnswer(role_value(account, made), headers={"etag": version_tag(made.version)})
 
     return await to_thread.run_sync(change)
 

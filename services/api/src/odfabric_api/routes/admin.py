@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
-from starlette.responses import JSONResponse
 
 from odfabric.formats.references import parse_dataset_ref
 from odfabric.model.account import AccountKind, AccountLimits
@@ -32,6 +31,7 @@ from odfabric.usecases.people.invitations import (
 )
 from odfabric.usecases.people.values import audit_value, invitation_url, invitation_value, managed_value
 from odfabric_api.auth import Admin, node_of
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.people_answers import managed_answer
 from odfabric_api.people_schemas import (
@@ -105,7 +105,7 @@ def get_accounts(
     if len(found) == limit:
         asked = {"limit": limit, "after": str(found[-1].name)} | ({"kind": kind} if kind else {})
         headers["link"] = f'</admin/accounts?{urlencode(asked)}>; rel="next"'
-    return JSONResponse({"accounts": [managed_value(each) for each in found]}, headers=headers)
+    return JsonAnswer({"accounts": [managed_value(each) for each in found]}, headers=headers)
 
 
 @router.post(
@@ -193,7 +193,7 @@ async def post_invitation(request: Request, caller: Admin) -> Response:
 
     issued = await to_thread.run_sync(create)
     value = {**_invitation(issued, body.reset_of), "url": invitation_url(public_origin(request), issued.code)}
-    return JSONResponse(value, status_code=201)
+    return JsonAnswer(value, status_code=201)
 
 
 @router.get(
@@ -205,7 +205,7 @@ def get_invitations(request: Request, caller: Admin) -> Response:
     found = list_invitations(subject=caller, ports=node.people)
     accounts = {each.account: node.ports.accounts.by_id(each.account) for each in found if each.account}
     values = [invitation_value(each, accounts[each.account] if each.account else None) for each in found]
-    return JSONResponse({"invitations": values})
+    return JsonAnswer({"invitations": values})
 
 
 @router.delete(
@@ -236,7 +236,7 @@ def get_explanation(
     """By the same policy that decides requests."""
     node = node_of(request)
     entry = node.resolve(parse_dataset_ref(dataset))
-    return JSONResponse(explain(entry, account, subject=caller, ports=node.people).to_value())
+    return JsonAnswer(explain(entry, account, subject=caller, ports=node.people).to_value())
 
 
 @router.get("/admin/audit", summary="The audit", responses=answers(AuditPage, text="A page, oldest first"))
@@ -271,7 +271,7 @@ def get_audit(
         asked = {name: value for name, value in given.items() if value is not None}
         page = urlencode({"limit": limit, "after": found[-1].id, **asked})
         headers["link"] = f'</admin/audit?{page}>; rel="next"'
-    return JSONResponse({"entries": [audit_value(each) for each in found]}, headers=headers)
+    return JsonAnswer({"entries": [audit_value(each) for each in found]}, headers=headers)
 
 
 def _invitation(issued: IssuedInvitation, account: str | None) -> dict[str, object]:

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
-from starlette.responses import JSONResponse, StreamingResponse
+from starlette.responses import StreamingResponse
 
 from odfabric.errors import OdfError
 from odfabric.model.commit import CatalogEntry
@@ -23,6 +23,7 @@ from odfabric_api.auth import Caller, FollowableDataset, Subject, node_of, reche
 from odfabric_api.capacity import Capacity
 from odfabric_api.edge import ONLY_WAITS
 from odfabric_api.head_watch import HeadWatch
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.preconditions import header_parameters, wait_s_of
 from odfabric_api.schemas import Changes, answers
 from odfabric_api.shared_reads import ReadEvent, SharedReads
@@ -112,7 +113,7 @@ async def get_changes(
             request.scope[ONLY_WAITS]()
             if read.event is None and wait_s and await reader.watch.moved(entry.id, read.head, timeout_s=wait_s):
                 read, _ = await reader.read(read.position)
-            return JSONResponse({"event": read.event, "position": read.position})
+            return JsonAnswer({"event": read.event, "position": read.position})
     return StreamingResponse(_frames(reader, read, frame), media_type=STREAM)
 
 

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
-from starlette.responses import JSONResponse
 
 from odfabric.model.account import DatasetRole, Visibility
 from odfabric.usecases.people.accounts import named_account
 from odfabric.usecases.people.sharing import list_collaborators, set_role, set_visibility, visibility_of
 from odfabric.usecases.people.values import role_value
 from odfabric_api.auth import Caller, ReadableDataset, SharableDataset, node_of
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.people_schemas import CollaboratorList, CollaboratorView, VisibilityView
 from odfabric_api.preconditions import VERSION_MATCH, header_parameters, version_of, version_tag
@@ -52,7 +52,7 @@ def get_collaborators(request: Request, entry: SharableDataset, caller: Caller) 
         "visibility": visibility_of(entry, ports=people).value,
         "collaborators": [role_value(each.account, each.grant) for each in found],
     }
-    return JSONResponse(value)
+    return JsonAnswer(value)
 
 
 @router.put(
@@ -73,7 +73,7 @@ async def put_collaborator(
         made = set_role(entry, name, role, version=version, subject=caller, ports=node.people)
         assert made is not None
         value = role_value(named_account(name, ports=node.people), made)
-        return JSONResponse(value, headers={"etag": version_tag(made.version)})
+        return JsonAnswer(value, headers={"etag": version_tag(made.version)})
 
     return await to_thread.run_sync(change)
 
@@ -98,7 +98,7 @@ def delete_collaborator(request: Request, entry: ReadableDataset, caller: Caller
 )
 def get_visibility(request: Request, entry: ReadableDataset) -> Response:
     """`private` or `public`."""
-    return JSONResponse({"visibility": visibility_of(entry, ports=node_of(request).people).value})
+    return JsonAnswer({"visibility": visibility_of(entry, ports=node_of(request).people).value})
 
 
 @router.put(
@@ -113,4 +113,4 @@ async def put_visibility(request: Request, entry: SharableDataset, caller: Calle
     body = await read_json(request, VisibilityBody, bytes_max=node.settings.json_body_bytes_max)
     wanted = Visibility(body.visibility)
     await to_thread.run_sync(lambda: set_visibility(entry, wanted, subject=caller, ports=node.people))
-    return JSONResponse({"visibility": wanted.value})
+    return JsonAnswer({"visibility": wanted.value})

@@ -7,11 +7,11 @@ from typing import Annotated
 from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
-from starlette.responses import JSONResponse
 
 from odfabric.usecases.cursors import cursor_value, held_value
 from odfabric_api.auth import Caller, FollowableDataset, node_of, querying
 from odfabric_api.capacity import Capacity
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.schemas import CursorHeld, CursorList, CursorView, Fetched, answers
 
@@ -71,7 +71,7 @@ async def create_cursor(request: Request, entry: FollowableDataset, caller: Call
     node = node_of(request)
     body = await read_json(request, CursorBody, bytes_max=node.settings.json_body_bytes_max)
     made = await to_thread.run_sync(lambda: node.cursors.of(caller).create(entry, body.consumer, start=body.start))
-    return JSONResponse(held_value(made), status_code=201)
+    return JsonAnswer(held_value(made), status_code=201)
 
 
 @router.get(
@@ -81,7 +81,7 @@ async def create_cursor(request: Request, entry: FollowableDataset, caller: Call
 )
 def list_cursors(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Without their fences."""
-    return JSONResponse({"cursors": [cursor_value(found) for found in node_of(request).cursors.of(caller).list(entry)]})
+    return JsonAnswer({"cursors": [cursor_value(found) for found in node_of(request).cursors.of(caller).list(entry)]})
 
 
 @router.get(
@@ -91,7 +91,7 @@ def list_cursors(request: Request, entry: FollowableDataset, caller: Caller) -> 
 )
 def get_cursor(request: Request, entry: FollowableDataset, caller: Caller, consumer: Consumer) -> Response:
     """Without its fence."""
-    return JSONResponse(cursor_value(node_of(request).cursors.of(caller).get(entry, consumer)))
+    return JsonAnswer(cursor_value(node_of(request).cursors.of(caller).get(entry, consumer)))
 
 
 @router.post(
@@ -105,7 +105,7 @@ async def claim_cursor(request: Request, entry: FollowableDataset, caller: Calle
     node = node_of(request)
     body = await read_json(request, ClaimBody, bytes_max=node.settings.json_body_bytes_max)
     held = await to_thread.run_sync(lambda: node.cursors.of(caller).claim(entry, consumer, fence=body.fence))
-    return JSONResponse(held_value(held))
+    return JsonAnswer(held_value(held))
 
 
 @router.post(
@@ -122,7 +122,7 @@ async def fetch(request: Request, entry: FollowableDataset, caller: Caller, cons
     with querying(request, caller):
         # A baseline is added up when its first portion is read, which takes its time as a query does.
         return await capacity.run_query(
-            lambda: JSONResponse(
+            lambda: JsonAnswer(
                 node.cursors.of(caller).fetch(entry, consumer, fence=body.fence, limit=body.limit).to_value()
             )
         )
@@ -141,7 +141,7 @@ async def acknowledge(request: Request, entry: FollowableDataset, caller: Caller
     moved = await to_thread.run_sync(
         lambda: node.cursors.of(caller).acknowledge(entry, consumer, fence=body.fence, position=body.position)
     )
-    return JSONResponse(cursor_value(moved))
+    return JsonAnswer(cursor_value(moved))
 
 
 @router.delete(

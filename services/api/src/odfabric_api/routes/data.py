@@ -6,7 +6,6 @@ import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
-from starlette.responses import JSONResponse
 
 from odfabric.model.instant import Instant
 from odfabric.usecases.commit_result import CommitResult
@@ -15,6 +14,7 @@ from odfabric.usecases.read_tail import ReadTail
 from odfabric_api.auth import Caller, PushableDataset, ReadableDataset, node_of
 from odfabric_api.capacity import Capacity
 from odfabric_api.jobs_answer import accepted, answer_when_done
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.preconditions import (
     IF_MATCH,
     header_parameters,
@@ -85,7 +85,7 @@ async def ingest(
     with capacity.pushes.taking_one():
         found = await capacity.run_push(lambda: node.accept_push(push, by=caller))
         if isinstance(found, CommitResult):
-            return JSONResponse(found.to_value())
+            return JsonAnswer(found.to_value())
         if wait_s == 0:
             return accepted(found, preference="respond-async")
         return await answer_when_done(request, found, caller, until=started + wait_s)
@@ -107,7 +107,7 @@ def tail(
 ) -> Response:
     """Rows in order of offset, the last `limit` after leaving out the last `skip`."""
     asked = ReadTail(skip=skip, limit=limit, data_format=data_format, schema_format=schema_format)
-    return JSONResponse(node_of(request).tail(entry, asked))
+    return JsonAnswer(node_of(request).tail(entry, asked))
 
 
 @router.get("/{account}/{dataset}/metadata", summary="Current metadata", responses=answers(Metadata, text="The parts"))
@@ -121,7 +121,7 @@ def metadata(
 ) -> Response:
     """Parts of the current metadata; what the chain does not have is left out."""
     parts = frozenset(part.strip().lower() for part in include.split(",") if part.strip())
-    return JSONResponse({"output": node_of(request).metadata(entry, parts, schema_format)})
+    return JsonAnswer({"output": node_of(request).metadata(entry, parts, schema_format)})
 
 
 def _event_time(request: Request) -> Instant | None:

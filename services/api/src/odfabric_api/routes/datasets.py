@@ -9,7 +9,6 @@ from urllib.parse import quote
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
-from starlette.responses import JSONResponse
 
 from odfabric.errors import NotFound
 from odfabric.formats.references import parse_dataset_alias
@@ -33,6 +32,7 @@ from odfabric_api.auth import (
     owner_account,
 )
 from odfabric_api.contract import check_media_type
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.json_body import JsonModel, json_body, read_body, read_json
 from odfabric_api.manifests import manifest_text, named, one_snapshot, own_snapshot
 from odfabric_api.preconditions import IF_MATCH, check_page_limit, header_parameters, if_match_of, media_type_of
@@ -97,7 +97,7 @@ async def create_dataset(
             return node.create(placed.snapshot, caller, visibility=visibility)
 
     entry, head = await to_thread.run_sync(create)
-    return JSONResponse(
+    return JsonAnswer(
         {"id": str(entry.id), "alias": str(entry.alias), "head": str(head)},
         status_code=201,
         headers={"location": f"/datasets/{quote(str(entry.id))}"},
@@ -132,7 +132,7 @@ def list_datasets(
     if len(page) == limit:
         following = asked.address("/datasets", limit=limit, after=str(page[-1].alias))
         headers["link"] = f'<{following}>; rel="next"'
-    return JSONResponse({"datasets": list(_listed(node, page))}, headers=headers)
+    return JsonAnswer({"datasets": list(_listed(node, page))}, headers=headers)
 
 
 @router.get("/datasets/{dataset_id}", summary="Find a dataset by id", responses=answers(DatasetFound, text="Its names"))
@@ -144,7 +144,7 @@ def find_dataset(request: Request, entry: ReadableById) -> Response:
 def _found(request: Request, entry: CatalogEntry) -> Response:
     account = owner_account(request, entry)
     owner = {"accountName": str(entry.alias.account), "accountId": str(account.id) if account else None}
-    return JSONResponse({"id": str(entry.id), "owner": owner, "datasetName": str(entry.alias.name)})
+    return JsonAnswer({"id": str(entry.id), "owner": owner, "datasetName": str(entry.alias.name)})
 
 
 @router.delete(
@@ -237,7 +237,7 @@ async def _changed(request: Request, entry: CatalogEntry, change: Callable[[Data
             found = change(placed.snapshot)
         return found.to_value(node.head(entry))
 
-    return JSONResponse(await to_thread.run_sync(act))
+    return JsonAnswer(await to_thread.run_sync(act))
 
 
 async def _manifest_body(request: Request) -> bytes:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
-from starlette.responses import JSONResponse
 
 from odfabric.formats.flow_rule import parse_rule
 from odfabric.model.commit import CatalogEntry
@@ -17,6 +16,7 @@ from odfabric.usecases.flows.change_flows import SeenFlow
 from odfabric.usecases.flows.describe_flows import flow_value, run_value
 from odfabric_api.auth import Caller, Member, Subject, WritableDataset, node_of
 from odfabric_api.flow_names import naming
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.preconditions import VERSION_MATCH, header_parameters, version_of, version_tag
 from odfabric_api.schemas import Flows, FlowView, RunView, answers
@@ -140,7 +140,7 @@ async def run_flow(request: Request, entry: WritableDataset, caller: Caller, kin
     def start() -> Response:
         run = node.flows.run_now(entry, kind, by=caller)
         value = run_value(run, named=naming(request, caller))
-        return JSONResponse(value, status_code=202, headers={"location": f"/runs/{run.id}"})
+        return JsonAnswer(value, status_code=202, headers={"location": f"/runs/{run.id}"})
 
     return await to_thread.run_sync(start)
 
@@ -155,22 +155,22 @@ def get_flows(request: Request, caller: Member) -> Response:
 def get_run(request: Request, caller: Member, run_id: RunId) -> Response:
     """A run of a flow of a dataset that the caller may change."""
     run, _ = node_of(request).flows.run(run_id, by=caller)
-    return JSONResponse(run_value(run, named=naming(request, caller)))
+    return JsonAnswer(run_value(run, named=naming(request, caller)))
 
 
 @router.delete("/runs/{run_id}", summary="Cancel a run", responses=answers(RunView, text="The run as it is now"))
 def cancel_run(request: Request, caller: Member, run_id: RunId) -> Response:
     """One that waits ends at once, one that runs at its job's next sign of life; what it has committed stays."""
     run = node_of(request).flows.cancel(run_id, by=caller)
-    return JSONResponse(run_value(run, named=naming(request, caller)))
+    return JsonAnswer(run_value(run, named=naming(request, caller)))
 
 
 def _flows(request: Request, caller: Subject, found: list[SeenFlow]) -> Response:
     named = naming(request, caller)
-    return JSONResponse({"flows": [flow_value(seen, named=named) for seen in found]})
+    return JsonAnswer({"flows": [flow_value(seen, named=named) for seen in found]})
 
 
 def _flow(request: Request, entry: CatalogEntry, caller: Subject, kind: FlowKind) -> Response:
     seen = next(each for each in node_of(request).flows.of_dataset(entry, by=caller) if each.flow.kind is kind)
     value: dict[str, Any] = flow_value(seen, named=naming(request, caller))
-    return JSONResponse(value, headers={"etag": version_tag(seen.flow.version)})
+    return JsonAnswer(value, headers={"etag": version_tag(seen.flow.version)})

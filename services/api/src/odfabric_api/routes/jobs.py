@@ -8,13 +8,13 @@ from typing import Annotated
 from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
-from starlette.responses import JSONResponse
 
 from odfabric.errors import NotFound
 from odfabric.usecases.pull_dataset import PullRequest
 from odfabric.usecases.verify_dataset import VerifyOptions
 from odfabric_api.auth import Caller, FollowableDataset, Member, PullableDataset, node_of
 from odfabric_api.jobs_answer import accepted, job_value
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.schemas import Accepted, JobView, answers
 
@@ -86,10 +86,10 @@ async def verify(request: Request, entry: FollowableDataset, caller: Caller) -> 
 @router.get("/jobs/{job_id}", summary="A job", responses=answers(JobView, text="The job as it is now"))
 def get_job(request: Request, caller: Member, job_id: JobId) -> Response:
     """`{id, kind, status, progress, result, error}`."""
-    return JSONResponse(job_value(node_of(request).job(job_id, by=caller)))
+    return JsonAnswer(job_value(node_of(request).job(job_id, by=caller)))
 
 
 @router.delete("/jobs/{job_id}", summary="Cancel a job", responses=answers(JobView, text="The job as it is now"))
 def cancel_job(request: Request, caller: Member, job_id: JobId) -> Response:
     """The job as it is now; one that has ended, has committed or is just committing stays as it is."""
-    return JSONResponse(job_value(node_of(request).cancel_job(job_id, by=caller)))
+    return JsonAnswer(job_value(node_of(request).cancel_job(job_id, by=caller)))

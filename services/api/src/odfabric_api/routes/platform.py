@@ -5,13 +5,11 @@ Source: node API facts, sections 1 and 2 of the transfer facts; RFC 8628 for the
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
-from starlette.responses import JSONResponse
 
 from odfabric.errors import InvalidRequest, OdfError, Place, TokenExpired
 from odfabric.usecases.people.devices import DeviceAnswer, redeem_device, shown_user_code, start_device
@@ -19,6 +17,7 @@ from odfabric.usecases.people.sign_in import check_password, open_client
 from odfabric.usecases.people.tokens import IssuedToken
 from odfabric_api.auth import Authentication, node_of
 from odfabric_api.forms import FORM_MEDIA_TYPE, read_form
+from odfabric_api.json_answer import JsonAnswer, json_bytes
 from odfabric_api.json_body import JsonModel, json_body, read_json, strict_json
 from odfabric_api.people_schemas import DeviceStarted, DeviceToken, LoginAnswer, RuntimeConfig, TokenValid
 from odfabric_api.schemas import answers
@@ -69,7 +68,7 @@ async def login(request: Request) -> Response:
         account = check_password(name, password, address=address, ports=node.people)
         return open_client(account, how="password", client=NAMED_CLIENT, address=address, ports=node.people)
 
-    return JSONResponse({"accessToken": (await to_thread.run_sync(sign_in)).text})
+    return JsonAnswer({"accessToken": (await to_thread.run_sync(sign_in)).text})
 
 
 @router.post(
@@ -95,7 +94,7 @@ async def start(request: Request) -> Response:
         "interval": started.authorisation.interval_s,
         "expires_in": int(node.settings.device_s),
     }
-    return JSONResponse(value)
+    return JsonAnswer(value)
 
 
 @router.post(
@@ -123,7 +122,7 @@ async def redeem(request: Request) -> Response:
         # The reference's clients read this spelling of `scope`.
         "score": None,
     }
-    return JSONResponse(value)
+    return JsonAnswer(value)
 
 
 @router.get(
@@ -143,7 +142,7 @@ def validate(request: Request) -> Response:
     if subject.account is None:
         raise InvalidRequest("no token was sent", hint="send `Authorization: Bearer TOKEN`")
     value = {"accountName": str(subject.account.name), "scopes": sorted(scope.value for scope in subject.scopes)}
-    return JSONResponse(value)
+    return JsonAnswer(value)
 
 
 @router.get(
@@ -153,7 +152,7 @@ def validate(request: Request) -> Response:
 )
 def runtime_config(request: Request) -> Response:
     """API and pages have one address here."""
-    return JSONResponse({"apiServerHttpUrl": public_origin(request)})
+    return JsonAnswer({"apiServerHttpUrl": public_origin(request)})
 
 
 def _device_problem(code: str) -> Response:
@@ -166,4 +165,4 @@ def _device_problem(code: str) -> Response:
         "message": code,
         "error": code,
     }
-    return Response(json.dumps(document), status_code=400, media_type="application/problem+json")
+    return Response(json_bytes(document), status_code=400, media_type="application/problem+json")

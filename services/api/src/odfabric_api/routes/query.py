@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
-from starlette.responses import JSONResponse
 
 from odfabric.formats.did import parse_dataset_id
 from odfabric.formats.multihash import parse_multihash
@@ -14,6 +13,7 @@ from odfabric.usecases.query_data import PinnedDataset, QueryData
 from odfabric.usecases.query_document import QueryForm
 from odfabric_api.auth import Anybody, Subject, node_of, querying
 from odfabric_api.capacity import Capacity, while_client_waits
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.json_body import JsonModel, json_body, parse_model, read_json
 from odfabric_api.schemas import QueryAnswer, answers
 
@@ -104,7 +104,7 @@ async def _answer(request: Request, caller: Subject, body: QueryBody) -> Respons
         async with while_client_waits(request) as listener:
             # The text of the answer is made in the thread, too: it may be large.
             return await capacity.run_query(
-                lambda: JSONResponse(node_of(request).query_document(asked, form, listener, by=caller))
+                lambda: JsonAnswer(node_of(request).query_document(asked, form, listener, by=caller))
             )
 
 

@@ -7,7 +7,6 @@ from typing import Annotated
 from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
-from starlette.responses import JSONResponse
 
 from odfabric.model.saved_query import SavedQuery
 from odfabric.usecases.people.saved_queries import (
@@ -19,6 +18,7 @@ from odfabric.usecases.people.saved_queries import (
     save_query,
 )
 from odfabric_api.auth import Member, node_of
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.people_schemas import SavedQueryList, SavedQueryView
 from odfabric_api.schemas import answers
@@ -46,7 +46,7 @@ class SavedQueryChange(JsonModel):
 def get_saved_queries(request: Request, caller: Member) -> Response:
     """The caller's own, in order of names."""
     found = list_queries(subject=caller, ports=node_of(request).people)
-    return JSONResponse({"queries": [_value(each) for each in found]})
+    return JsonAnswer({"queries": [_value(each) for each in found]})
 
 
 @router.post(
@@ -64,7 +64,7 @@ async def post_saved_query(request: Request, caller: Member) -> Response:
     def save() -> Response:
         query = save_query(body.name, body.sql, subject=caller, ports=node.people)
         headers = {"location": f"/accounts/me/queries/{query.id}"}
-        return JSONResponse(_value(query), status_code=201, headers=headers)
+        return JsonAnswer(_value(query), status_code=201, headers=headers)
 
     return await to_thread.run_sync(save)
 
@@ -74,7 +74,7 @@ async def post_saved_query(request: Request, caller: Member) -> Response:
 )
 def get_saved_query(request: Request, caller: Member, query_id: QueryId) -> Response:
     """One of the caller's own."""
-    return JSONResponse(_value(get_query(query_id, subject=caller, ports=node_of(request).people)))
+    return JsonAnswer(_value(get_query(query_id, subject=caller, ports=node_of(request).people)))
 
 
 @router.patch(
@@ -90,7 +90,7 @@ async def patch_saved_query(request: Request, caller: Member, query_id: QueryId)
 
     def change() -> Response:
         query = change_query(query_id, name=body.name, sql=body.sql, subject=caller, ports=node.people)
-        return JSONResponse(_value(query))
+        return JsonAnswer(_value(query))
 
     return await to_thread.run_sync(change)
 

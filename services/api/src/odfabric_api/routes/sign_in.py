@@ -8,7 +8,7 @@ from typing import Annotated
 from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 
 from odfabric.errors import AccessDenied, NotFound, OdfError
 from odfabric.model.account import Account
@@ -19,6 +19,7 @@ from odfabric.usecases.people.tokens import IssuedToken, revoke_token
 from odfabric.usecases.people.values import managed_value
 from odfabric_api.auth import Member, Subject, node_of, page_visitor
 from odfabric_api.forms import read_form
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.people_schemas import SessionView
 from odfabric_api.problems import problem_status
@@ -49,7 +50,7 @@ async def post_session(request: Request) -> Response:
     check_same_origin(request)
     body = await read_json(request, SessionBody, bytes_max=node_of(request).settings.json_body_bytes_max)
     account, issued = await to_thread.run_sync(lambda: _signed_in(request, body.login, body.password))
-    answer = JSONResponse({"account": managed_value(account), "csrfToken": csrf_token(issued.text)})
+    answer = JsonAnswer({"account": managed_value(account), "csrfToken": csrf_token(issued.text)})
     return with_session(request, answer, issued)
 
 
@@ -59,7 +60,7 @@ def get_session(request: Request, caller: Member) -> Response:
     session = cookie_of(request)
     if session is None or caller.account is None:
         raise NotFound("session", "of this request")
-    return JSONResponse({"account": managed_value(caller.account), "csrfToken": csrf_token(session)})
+    return JsonAnswer({"account": managed_value(caller.account), "csrfToken": csrf_token(session)})
 
 
 @router.delete("/session", status_code=204, summary="Sign out", responses=answers(None, status=204))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from starlette.responses import JSONResponse
 
 from odfabric.formats.message_signature import KEY_SET_TYPE, key_set
 from odfabric_api.auth import node_of
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.schemas import SigningKeySet, answers
 
 router = APIRouter(tags=["subscriptions"])
@@ -46,4 +46,4 @@ def get_jwks(request: Request) -> Response:
 def _key_set(request: Request, media_type: str) -> Response:
     keys = node_of(request).webhooks.signature.published()
     headers = {"cache-control": f"public, max-age={CACHED_S}"}
-    return JSONResponse(key_set(key.public for key in keys), media_type=media_type, headers=headers)
+    return JsonAnswer(key_set(key.public for key in keys), media_type=media_type, headers=headers)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from starlette.responses import JSONResponse
 
 from odfabric.formats.multihash import parse_multihash
 from odfabric.usecases.read_state import ReadState
 from odfabric_api.auth import Caller, ReadableDataset, node_of, querying
 from odfabric_api.capacity import Capacity
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.preconditions import instant_of
 from odfabric_api.schemas import StateAnswer, answers
 
@@ -58,4 +58,4 @@ async def state(
     capacity: Capacity = request.app.state.capacity
     # A replay is as much work as a query, so it has a place among those.
     with querying(request, caller):
-        return await capacity.run_query(lambda: JSONResponse(node_of(request).state(entry, asked)))
+        return await capacity.run_query(lambda: JsonAnswer(node_of(request).state(entry, asked)))

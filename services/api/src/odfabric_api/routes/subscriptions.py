@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
-from starlette.responses import JSONResponse
 
 from odfabric.formats.webhook_signature import parse_secret
 from odfabric.model.event import EventType
@@ -18,6 +17,7 @@ from odfabric.model.subscription import Delivery, DeliveryAttempt, MoveOptions, 
 from odfabric.usecases.change_subscription import OVERLAP_S_MAX, Replay
 from odfabric.usecases.subscribe import COLUMNS_MAX
 from odfabric_api.auth import Caller, FollowableDataset, node_of
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.schemas import (
     AttemptView,
@@ -147,7 +147,7 @@ async def subscribe(request: Request, entry: FollowableDataset, caller: Caller) 
             moves=body.moves,
         )
     )
-    return JSONResponse({**subscription_value(made.subscription), "secret": made.secret_text}, status_code=201)
+    return JsonAnswer({**subscription_value(made.subscription), "secret": made.secret_text}, status_code=201)
 
 
 @router.get(
@@ -157,7 +157,7 @@ async def subscribe(request: Request, entry: FollowableDataset, caller: Caller) 
 )
 def list_subscriptions(request: Request, entry: FollowableDataset, caller: Caller) -> Response:
     """Without their secrets."""
-    return JSONResponse(
+    return JsonAnswer(
         {"subscriptions": [subscription_value(found) for found in node_of(request).subscriptions(entry, by=caller)]}
     )
 
@@ -172,7 +172,7 @@ def list_deliveries(
 ) -> Response:
     """Newest first."""
     found = node_of(request).deliveries(entry, subscription_id, by=caller)
-    return JSONResponse({"deliveries": [delivery_value(delivery) for delivery in found]})
+    return JsonAnswer({"deliveries": [delivery_value(delivery) for delivery in found]})
 
 
 @router.delete(
@@ -194,7 +194,7 @@ def get_subscription(
     request: Request, entry: FollowableDataset, caller: Caller, subscription_id: SubscriptionId
 ) -> Response:
     """Without its secret."""
-    return JSONResponse(subscription_value(node_of(request).webhooks.get(entry, subscription_id, by=caller)))
+    return JsonAnswer(subscription_value(node_of(request).webhooks.get(entry, subscription_id, by=caller)))
 
 
 @router.post(
@@ -209,7 +209,7 @@ async def pause_subscription(
     """What is to be delivered waits; it goes out in order when the subscription is resumed."""
     await read_nothing(request)
     verb = partial(node_of(request).webhooks.pause, entry, subscription_id, by=caller)
-    return JSONResponse(subscription_value(await to_thread.run_sync(verb)))
+    return JsonAnswer(subscription_value(await to_thread.run_sync(verb)))
 
 
 @router.post(
@@ -224,7 +224,7 @@ async def resume_subscription(
     """One that was paused, or disabled by the node after days of failure."""
     await read_nothing(request)
     verb = partial(node_of(request).webhooks.resume, entry, subscription_id, by=caller)
-    return JSONResponse(subscription_value(await to_thread.run_sync(verb)))
+    return JsonAnswer(subscription_value(await to_thread.run_sync(verb)))
 
 
 @router.post(
@@ -245,7 +245,7 @@ async def rotate_secret(
             entry, subscription_id, by=caller, secret=secret, overlap_s=body.overlap_seconds
         )
     )
-    return JSONResponse({**subscription_value(made.subscription), "secret": made.secret_text})
+    return JsonAnswer({**subscription_value(made.subscription), "secret": made.secret_text})
 
 
 @router.post(
@@ -260,7 +260,7 @@ async def try_receiver(
     """Sends an event of the type `dev.odfabric.subscription.test` once, outside the sequence, and waits for the answer."""
     await read_nothing(request)
     verb = partial(node_of(request).webhooks.test, entry, subscription_id, by=caller)
-    return JSONResponse(attempt_value(await to_thread.run_sync(verb)))
+    return JsonAnswer(attempt_value(await to_thread.run_sync(verb)))
 
 
 @router.post(
@@ -277,7 +277,7 @@ async def replay_deliveries(
     body = await read_json(request, ReplayBody, bytes_max=node.settings.json_body_bytes_max)
     which = Replay(from_sequence=body.from_sequence, failed=body.failed)
     count = await to_thread.run_sync(lambda: node.webhooks.replay(entry, subscription_id, which, by=caller))
-    return JSONResponse({"replayed": count})
+    return JsonAnswer({"replayed": count})
 
 
 @router.get(
@@ -296,7 +296,7 @@ def get_delivery(
     webhooks = node_of(request).webhooks
     found = webhooks.delivery(entry, subscription_id, delivery_id, by=caller)
     attempts = webhooks.attempts(entry, subscription_id, delivery_id, by=caller)
-    return JSONResponse({**delivery_value(found), "attemptLog": [attempt_value(each) for each in attempts]})
+    return JsonAnswer({**delivery_value(found), "attemptLog": [attempt_value(each) for each in attempts]})
 
 
 @router.post(
@@ -316,7 +316,7 @@ async def replay_delivery(
     await read_nothing(request)
     which = Replay(delivery_id=delivery_id)
     verb = partial(node_of(request).webhooks.replay, entry, subscription_id, which, by=caller)
-    return JSONResponse({"replayed": await to_thread.run_sync(verb)})
+    return JsonAnswer({"replayed": await to_thread.run_sync(verb)})
 
 
 def event_types(names: Sequence[str] | None) -> frozenset[EventType] | None:

@@ -9,12 +9,13 @@ import html
 from anyio import to_thread
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from odfabric.wiring.duties import SeenDuty
 from odfabric_api.asyncapi import document
 from odfabric_api.auth import Admin, node_of
 from odfabric_api.health import health_report
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.schemas import DutyList, Health, NodeInfo, answers
 
 router = APIRouter(tags=["node"])
@@ -34,7 +35,7 @@ PAGE_HEADERS = {
 async def health(request: Request) -> Response:
     """200 if database and objects answer in time, else 503 with the part that does not."""
     report = await health_report(request)
-    return JSONResponse(report, status_code=200 if report["ok"] else 503)
+    return JsonAnswer(report, status_code=200 if report["ok"] else 503)
 
 
 @router.get(
@@ -62,7 +63,7 @@ async def metrics(request: Request, caller: Admin) -> Response:
 async def duties(request: Request, caller: Admin) -> Response:
     """A duty is `silent` when no worker has reported it for minutes, and `fails` while its last round failed."""
     found = await to_thread.run_sync(node_of(request).duties.seen)
-    return JSONResponse({"duties": [_duty(each) for each in found]})
+    return JsonAnswer({"duties": [_duty(each) for each in found]})
 
 
 def _duty(seen: SeenDuty) -> dict[str, object]:
@@ -80,13 +81,13 @@ def _duty(seen: SeenDuty) -> dict[str, object]:
 @router.get("/info", summary="What kind of node this is", responses=answers(NodeInfo, text="The node"))
 async def info() -> Response:
     """Datasets of this node are addressed by account and name."""
-    return JSONResponse({"isMultiTenant": True})
+    return JsonAnswer({"isMultiTenant": True})
 
 
 @router.get("/asyncapi.json", include_in_schema=False)
 def asyncapi() -> Response:
     """The AsyncAPI document of webhooks."""
-    return JSONResponse(document())
+    return JsonAnswer(document())
 
 
 @router.get("/docs", include_in_schema=False)

@@ -8,7 +8,6 @@ from urllib.parse import quote
 from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
-from starlette.responses import JSONResponse
 
 from odfabric.model.account import Account
 from odfabric.model.credential import AccessToken, Scope, TokenKind
@@ -24,6 +23,7 @@ from odfabric.usecases.people.tokens import (
 from odfabric.usecases.people.values import KINDS_OF_TOKENS, token_value
 from odfabric.wiring import Node
 from odfabric_api.auth import Member, Subject, node_of
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.json_body import JsonModel, json_body, read_json
 from odfabric_api.people_schemas import TokenMade, TokenPage, TokenView
 from odfabric_api.preconditions import check_page_limit, instant_of
@@ -76,7 +76,7 @@ async def post_token(request: Request, caller: Member) -> Response:
         account = node.ports.accounts.by_id(issued.token.account)
         assert account is not None
         value = {**_value(issued.token, account, node), "token": issued.text}
-        return JSONResponse(value, status_code=201, headers={"location": f"/tokens/{issued.token.id}"})
+        return JsonAnswer(value, status_code=201, headers={"location": f"/tokens/{issued.token.id}"})
 
     return await to_thread.run_sync(create)
 
@@ -103,7 +103,7 @@ def get_tokens(
         headers["link"] = f'</tokens?limit={limit}&kind={kind}{whose}&after={found[-1].id}>; rel="next"'
     owners = {each.account: node.ports.accounts.by_id(each.account) for each in found}
     values = [_value(each, owner, node) for each in found if (owner := owners[each.account]) is not None]
-    return JSONResponse({"tokens": values}, headers=headers)
+    return JsonAnswer({"tokens": values}, headers=headers)
 
 
 @router.post(
@@ -119,7 +119,7 @@ async def post_inspect(request: Request, caller: Member) -> Response:
 
     def inspect() -> Response:
         token, account = inspected(body.token, caller, node)
-        return JSONResponse(_value(token, account, node))
+        return JsonAnswer(_value(token, account, node))
 
     return await to_thread.run_sync(inspect)
 

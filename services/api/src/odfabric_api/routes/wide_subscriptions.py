@@ -9,12 +9,12 @@ from typing import Any, Literal
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Request, Response, params
 from pydantic import Field
-from starlette.responses import JSONResponse
 
 from odfabric.formats.webhook_signature import parse_secret
 from odfabric.usecases.change_subscription import Replay
 from odfabric.usecases.subscription_scope import Scope, WholeNode
 from odfabric_api.auth import OF_ADMINS, OF_MEMBERS, Caller, ManagedAccount, node_of
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.json_body import json_body, read_json
 from odfabric_api.routes.subscriptions import (
     EVENTS,
@@ -88,20 +88,18 @@ async def subscribe(request: Request, caller: Caller) -> Response:
             moves=body.moves,
         )
     )
-    return JSONResponse({**subscription_value(made.subscription), "secret": made.secret_text}, status_code=201)
+    return JsonAnswer({**subscription_value(made.subscription), "secret": made.secret_text}, status_code=201)
 
 
 def list_subscriptions(request: Request, caller: Caller) -> Response:
     """Without their secrets."""
     found = node_of(request).webhooks.seen(scope_of(request), by=caller)
-    return JSONResponse({"subscriptions": [subscription_value(each) for each in found]})
+    return JsonAnswer({"subscriptions": [subscription_value(each) for each in found]})
 
 
 def get_subscription(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """Without its secret."""
-    return JSONResponse(
-        subscription_value(node_of(request).webhooks.get(scope_of(request), subscription_id, by=caller))
-    )
+    return JsonAnswer(subscription_value(node_of(request).webhooks.get(scope_of(request), subscription_id, by=caller)))
 
 
 def unsubscribe(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
@@ -114,14 +112,14 @@ async def pause(request: Request, caller: Caller, subscription_id: SubscriptionI
     """What is to be delivered waits; it goes out in order when the subscription is resumed."""
     await read_nothing(request)
     verb = partial(node_of(request).webhooks.pause, scope_of(request), subscription_id, by=caller)
-    return JSONResponse(subscription_value(await to_thread.run_sync(verb)))
+    return JsonAnswer(subscription_value(await to_thread.run_sync(verb)))
 
 
 async def resume(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """One that was paused, or disabled by the node after days of failure."""
     await read_nothing(request)
     verb = partial(node_of(request).webhooks.resume, scope_of(request), subscription_id, by=caller)
-    return JSONResponse(subscription_value(await to_thread.run_sync(verb)))
+    return JsonAnswer(subscription_value(await to_thread.run_sync(verb)))
 
 
 async def rotate_secret(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
@@ -134,14 +132,14 @@ async def rotate_secret(request: Request, caller: Caller, subscription_id: Subsc
             scope_of(request), subscription_id, by=caller, secret=secret, overlap_s=body.overlap_seconds
         )
     )
-    return JSONResponse({**subscription_value(made.subscription), "secret": made.secret_text})
+    return JsonAnswer({**subscription_value(made.subscription), "secret": made.secret_text})
 
 
 async def try_receiver(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """Sends an event of the type `dev.odfabric.subscription.test` once, outside the sequence, and waits for the answer."""
     await read_nothing(request)
     verb = partial(node_of(request).webhooks.test, scope_of(request), subscription_id, by=caller)
-    return JSONResponse(attempt_value(await to_thread.run_sync(verb)))
+    return JsonAnswer(attempt_value(await to_thread.run_sync(verb)))
 
 
 async def replay(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
@@ -150,13 +148,13 @@ async def replay(request: Request, caller: Caller, subscription_id: Subscription
     body = await read_json(request, ReplayBody, bytes_max=node.settings.json_body_bytes_max)
     which = Replay(from_sequence=body.from_sequence, failed=body.failed)
     verb = partial(node.webhooks.replay, scope_of(request), subscription_id, which, by=caller)
-    return JSONResponse({"replayed": await to_thread.run_sync(verb)})
+    return JsonAnswer({"replayed": await to_thread.run_sync(verb)})
 
 
 def list_deliveries(request: Request, caller: Caller, subscription_id: SubscriptionId) -> Response:
     """Newest first."""
     found = node_of(request).webhooks.deliveries(scope_of(request), subscription_id, by=caller)
-    return JSONResponse({"deliveries": [delivery_value(each) for each in found]})
+    return JsonAnswer({"deliveries": [delivery_value(each) for each in found]})
 
 
 def get_delivery(
@@ -166,7 +164,7 @@ def get_delivery(
     webhooks, scope = node_of(request).webhooks, scope_of(request)
     found = webhooks.delivery(scope, subscription_id, delivery_id, by=caller)
     attempts = webhooks.attempts(scope, subscription_id, delivery_id, by=caller)
-    return JSONResponse({**delivery_value(found), "attemptLog": [attempt_value(each) for each in attempts]})
+    return JsonAnswer({**delivery_value(found), "attemptLog": [attempt_value(each) for each in attempts]})
 
 
 async def replay_delivery(
@@ -176,7 +174,7 @@ async def replay_delivery(
     await read_nothing(request)
     which = Replay(delivery_id=delivery_id)
     verb = partial(node_of(request).webhooks.replay, scope_of(request), subscription_id, which, by=caller)
-    return JSONResponse({"replayed": await to_thread.run_sync(verb)})
+    return JsonAnswer({"replayed": await to_thread.run_sync(verb)})
 
 
 def _add_routes(prefix: str, place: Place, policy: params.Depends, find: Callable[..., None]) -> None:

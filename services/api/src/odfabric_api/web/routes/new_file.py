@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from odfabric.errors import InvalidRequest, OdfError, Place
 from odfabric.formats.manifest_yaml import dump_yaml, snapshot_to_manifest
@@ -23,6 +23,7 @@ from odfabric_api.auth import Member, Subject, node_of
 from odfabric_api.capacity import Capacity
 from odfabric_api.forms import read_form
 from odfabric_api.jobs_answer import job_when_done
+from odfabric_api.json_answer import JsonAnswer
 from odfabric_api.page_route import PageRoute, shows_page
 from odfabric_api.sessions import public_origin
 from odfabric_api.streamed_body import sent_file
@@ -72,7 +73,7 @@ async def post_new_file(request: Request, caller: Member) -> Response:
             again = lambda error, status: _first_screen(request, {}, error=error, status=status)  # noqa: E731
             return await to_thread.run_sync(partial(shown_again, request, refused, again))
     if not shows_page(request):
-        return JSONResponse({"job": job.id}, status_code=201, headers={"location": _path(job.id)})
+        return JsonAnswer({"job": job.id}, status_code=201, headers={"location": _path(job.id)})
     await _wait(request, caller, job)
     return see_other(_path(job.id))
 
