@@ -1,10 +1,11 @@
 """How soon a push has reached the last of a chain of derivative datasets and its webhook, and what a node costs that waits.
 
-    PYTHONPATH=. ./.odf/venv/bin/python tests/perf/bench_flows.py [--pushes 40] [--schedules 500] [--idle-s 60] [--streams 1000]
+    PYTHONPATH=. ./.odf/venv/bin/python tests/perf/bench_flows.py [--pushes 40] [--schedules 500] [--idle-s 60] [--streams 1000] [--servers]
 
 An embedded node with its real engine, in processes of its own (`odf up`). A row is pushed to a root dataset; three derivative datasets follow
 each other. Measured: until the answer to the push, until a stream of the last dataset has the row, until its webhook is received. Of that time
-the jobs of the four datasets are engine and commit; the rest is waiting: relays, the scheduler, the queue.
+the jobs of the four datasets are engine and commit; the rest is waiting: relays, the scheduler, the queue. With `--servers` the same on two apis,
+two workers, an engine, PostgreSQL, Redis and S3 on this machine.
 Bare: the same four steps by hand, one push and three pulls, each waited for, on a node without flows.
 CPU is that of all processes of the node, over some time in which nothing happens, without schedules and with many; lateness is
 how long after its time a scheduled run has started.
@@ -20,15 +21,17 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
 
+from tests.support.class_archive import class_archive
 from tests.support.node_process import NodeProcess, node_process
+from tests.support.served_node import APIS, served_node
 
 ROOT = """
 kind: DatasetSnapshot
@@ -139,12 +142,36 @@ def make_chain(node: NodeProcess) -> None:
         before = name
 
 
-def reached(pushes: int) -> None:
+@contextmanager
+def embedded(folder: Path, address: str) -> Iterator[NodeProcess]:
+    with node_process(folder / "node", "--egress-allow", address) as node:
+        yield node
+
+
+@contextmanager
+def on_servers(folder: Path, address: str) -> Iterator[NodeProcess]:
+    """The node on servers, asked as the other one is; it may send to any place of this machine."""
+    with served_node(folder, engine_cache=class_archive() or folder / "cache") as served:
+        headers = {"authorization": f"Bearer {served.token}"}
+        with httpx.Client(base_url=served.url, headers=headers, timeout=60, trust_env=False) as http:
+            yield NodeProcess(
+                process=served.processes[APIS[0]],
+                workspace=served.workspace,
+                url=served.url,
+                token=served.token,
+                engine=served.environment["ODF_ENGINE_ADDRESS"],
+                http=http,
+                log=served.workspace / f"{APIS[0]}.log",
+                console=served.url,
+            )
+
+
+def reached(pushes: int, start: Callable[[Path, str], AbstractContextManager[NodeProcess]]) -> None:
     """Push, and see it come out at the other end."""
     with (
         receiver() as (address, received),
         tempfile.TemporaryDirectory() as folder,
-        node_process(Path(folder) / "node", "--egress-allow", address) as node,
+        start(Path(folder), address) as node,
     ):
         make_chain(node)
         node.push("readings", row("warm"))
@@ -313,10 +340,11 @@ def main() -> None:
     parser.add_argument("--schedules", type=int, default=500)
     parser.add_argument("--idle-s", type=int, default=60)
     parser.add_argument("--streams", type=int, default=1000)
+    parser.add_argument("--servers", action="store_true")
     options = parser.parse_args()
     print(f"load at the beginning: {os.getloadavg()[0]:.1f}")
     if options.pushes:
-        reached(options.pushes)
+        reached(options.pushes, on_servers if options.servers else embedded)
         by_hand(options.pushes)
     if options.streams:
         streams(options.streams)
