@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -114,6 +115,17 @@ def test_the_overview_says_what_no_worker_does(browsers: Browsers, root: httpx.C
     assert "Publish commits to followers works" in text_of(page)
     told = {each["duty"]: each["state"] for each in root.get("/system/duties").json()["duties"]}
     assert (told["deliver"], told["relay"], told["collect"]) == ("fails", "works", "silent")
+
+
+def test_the_overview_comes_when_the_disk_of_the_workspace_does_not_answer(tmp_path: Path) -> None:
+    people = People(tmp_path / "node")
+    with browsing(people) as browsers, browsers.open("root") as root:
+        assert "Disk does not answer" not in text_of(root.get("/-/admin"))
+        shutil.rmtree(people.node.settings.workspace)
+        seen = root.get("/-/admin")
+        assert seen.status_code == 200
+        assert "Disk does not answer" in text_of(seen)
+        assert "Database answers" in text_of(seen)
 
 
 def test_accounts_are_found_by_part_of_a_name_or_address(root: httpx.Client) -> None:
