@@ -23,7 +23,6 @@ FORM = (
 
 @pytest.fixture
 def page(pages: Pages, site: Workshop) -> Page:
-    site.got.clear()
     return pages(base_url=site.url)
 
 
@@ -44,6 +43,7 @@ def sent(page: Page, site: Workshop) -> str:
 
 @pytest.fixture(autouse=True)
 def answer(site: Workshop) -> None:
+    site.got.clear()  # the site is that of all tests of a process
     site.answers["run"] = HTMLResponse("<h1>arrived at run</h1>")
 
 
