@@ -157,6 +157,16 @@ def test_an_event_carries_the_records_that_fit_and_says_where_the_others_begin(
     ]
 
 
+def test_a_large_change_comes_with_the_first_of_its_records(committed: Committed) -> None:
+    node = follow(committed, MoveOptions(with_rows=True), webhook_rows_bytes_max=8192)
+    committed.commit([(A, "щ" * 20, float(number)) for number in range(200)])
+    (event,) = received(committed, node)
+    assert 4096 < sum(len(json.dumps(each)) for each in event["changes"]) <= 8192
+    rows = [row for each in event["changes"] for row in each["rows"]]
+    rows += rest(node, committed, event["next"], until=event["offsets"]["last"])
+    assert [row["value"] for row in rows] == [float(number) for number in range(200)]
+
+
 def rest(node: Node, committed: Committed, position: str, *, until: int) -> list[dict[str, Any]]:
     """Rows from a position to an offset, as streams give them."""
     rows: list[dict[str, Any]] = []

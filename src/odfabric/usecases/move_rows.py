@@ -19,10 +19,13 @@ from odfabric.model.subscription import MovedRows
 from odfabric.usecases.read_changes import ChangeReader
 from odfabric.usecases.repository import Repository
 
+PORTIONS_MIN = 4
+"""So many portions of a reader at least fit: an event has more than the rows, and escapes make texts up to three times as long."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveRows:
-    """Reads them. `bytes_max` bounds their JSON."""
+    """Reads them. `bytes_max` bounds their JSON; `reader` gives at most a `PORTIONS_MIN`-th of that at once."""
 
     repository: Repository
     reader: ChangeReader

@@ -29,7 +29,7 @@ def relay_outbox(
     clock: Clock,
     followers: Sequence[Callable[[DatasetId], object]] = (),
 ) -> int:
-    """Handle the oldest messages; returns how many, 0 if there was nothing to do. `followers` are told each dataset of which the head moved."""
+    """Handle the oldest messages; returns how many, 0 if there was nothing to do. `followers` are called with each dataset whose head moved."""
     pending = outbox.pending(limit=BATCH_MESSAGES)
     for dataset in {entry.message.dataset_id for entry in pending if entry.message.event is None}:
         commits.publish(dataset)

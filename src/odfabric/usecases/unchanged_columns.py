@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from odfabric.domain.chain.walk import walk
@@ -99,8 +100,9 @@ def unchanged_columns(batches: Iterable[pa.RecordBatch], vocabulary: DatasetVoca
 
 
 def _every_second(table: pa.Table, first: int, end: int) -> pa.Table:
-    return table.take(pa.array(range(first, end, 2), pa.int64()))
+    return table.take(pa.array(np.arange(first, end, 2)))
 
 
 def _all_are(rows: pa.Table, operation: OperationType, vocabulary: DatasetVocabulary) -> bool:
-    return all(each == operation.value for each in rows[vocabulary.operation_type].to_pylist())
+    found = rows[vocabulary.operation_type].to_numpy()
+    return bool((found == operation.value).all())

@@ -30,7 +30,7 @@ from odfabric.usecases.change_subscription import OwnSubscription, Replay
 from odfabric.usecases.deliver import DELIVERY_LEASE_MS, DeliveryPorts, DeliveryRules, deliver
 from odfabric.usecases.filter_moves import MoveFilter
 from odfabric.usecases.head_move import HeadMoves
-from odfabric.usecases.move_rows import MoveRows
+from odfabric.usecases.move_rows import PORTIONS_MIN, MoveRows
 from odfabric.usecases.node_signature import NodeSignature
 from odfabric.usecases.repository import Repository
 from odfabric.usecases.subscribe import NewSubscription, seen_subscriptions, subscribe, unsubscribe
@@ -235,7 +235,8 @@ def subscription_verbs(
 ) -> SubscriptionVerbs:
     """With the limits of the node."""
     bytes_max = settings.webhook_rows_bytes_max
-    reader = change_reader(settings, bytes_max=bytes_max, repository=repository, exchange=ports.exchange)
+    portion = bytes_max // PORTIONS_MIN
+    reader = change_reader(settings, bytes_max=portion, repository=repository, exchange=ports.exchange)
     return SubscriptionVerbs(
         ports=ports,
         settings=settings,

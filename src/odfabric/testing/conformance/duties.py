@@ -28,9 +28,9 @@ class DutiesContract:
         for each in (REPORT, failed, newer):
             duties.report(each)
         assert sorted(duties.reports(), key=lambda each: each.duty.value) == [failed, newer]
-        mended = DutyReport(duty=Duty.COLLECT, worker="w/2", at=later(2000))
-        duties.report(mended)
-        assert sorted(duties.reports(), key=lambda each: each.duty.value) == [mended, newer]
+        recovered = DutyReport(duty=Duty.COLLECT, worker="w/2", at=later(2000))
+        duties.report(recovered)
+        assert sorted(duties.reports(), key=lambda each: each.duty.value) == [recovered, newer]
 
     def test_of_workers_that_report_at_once_one_is_the_last(self, duties: Duties) -> None:
         reports = [replace(REPORT, worker=f"w/{number}") for number in range(THREADS)]
