@@ -318,11 +318,15 @@ def _settled(node: NodeProcess) -> None:
 
 
 def _cpu(node: NodeProcess, seconds: int) -> float:
-    """Share of a core that all processes of the node use."""
+    """Share of a core that all processes of the node use; printed for each that uses 0.1 % or more."""
     before = _ticks(node)
     time.sleep(seconds)
-    after = _ticks(node)
-    return sum(after[pid] - before.get(pid, 0) for pid in after) / os.sysconf("SC_CLK_TCK") / seconds
+    used = {pid: (ticks - before.get(pid, 0)) / os.sysconf("SC_CLK_TCK") / seconds for pid, ticks in _ticks(node).items()}
+    for pid, share in used.items():
+        if share >= 0.001:
+            command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+            print(f"    {share:6.2%} {' '.join(command.split()[:5])[-80:]}")
+    return sum(used.values())
 
 
 def _ticks(node: NodeProcess) -> dict[int, int]:

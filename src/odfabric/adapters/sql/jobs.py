@@ -8,10 +8,12 @@ which a unique index keeps on databases where two workers may look at the same t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, delete, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, delete, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from odfabric.adapters.sql.database import Database, insert_new
 from odfabric.adapters.sql.outbox import send
@@ -98,14 +100,11 @@ class SqlJobs:
 
     def lease(self, worker: str, *, now: Instant, lease_ms: int, lane: Lane | None = None) -> Lease | None:
         """See the port."""
-        ready = _ready(now, lease_ms)
-        if lane is not None:
-            ready = ready.where(jobs.c.kind.in_([kind.value for kind in JobKind if kind.lane is lane]))
-        return self._lease(ready, worker, now, lease_ms)
+        return self._lease(_READY[lane], _times(now, lease_ms), worker)
 
     def lease_one(self, job_id: str, worker: str, *, now: Instant, lease_ms: int) -> Lease | None:
         """See the port."""
-        return self._lease(_ready(now, lease_ms).where(jobs.c.id == job_id), worker, now, lease_ms)
+        return self._lease(_READY_ONE, {**_times(now, lease_ms), "wanted": job_id}, worker)
 
     def heartbeat(self, lease: Lease, *, now: Instant, lease_ms: int, progress: str | None = None) -> Lease:
         """See the port."""
@@ -164,13 +163,13 @@ class SqlJobs:
             found = connection.execute(like).one_or_none()
         return _job(found) if found else None
 
-    def _lease(self, ready: Select[tuple[str]], worker: str, now: Instant, lease_ms: int) -> Lease | None:
+    def _lease(self, ready: _Ready, values: Mapping[str, object], worker: str) -> Lease | None:
         with self._database.read() as connection:
-            if connection.execute(ready).one_or_none() is None:
+            if connection.execute(ready.looked_at, values).one_or_none() is None:
                 return None
         try:
             with self._database.write() as connection:
-                return _take(connection, ready, worker, now, lease_ms)
+                return _take(connection, ready, values, worker)
         except IntegrityError:
             # Another worker has just begun a job of the same dataset.
             return None
@@ -213,33 +212,34 @@ def _is_committing(connection: Connection, job_id: str) -> bool:
     return any(connection.execute(mark).one_or_none() is not None for mark in marks)
 
 
-def _take(connection: Connection, ready: Select[tuple[str]], worker: str, now: Instant, lease_ms: int) -> Lease | None:
-    job_id = connection.execute(ready.with_for_update(of=jobs, skip_locked=True)).scalar_one_or_none()
+def _take(connection: Connection, ready: _Ready, values: Mapping[str, object], worker: str) -> Lease | None:
+    job_id = connection.execute(ready.locked, values).scalar_one_or_none()
     if job_id is None:
         return None
-    until = _after(now, lease_ms)
-    taken = (
-        update(jobs)
-        .where(jobs.c.id == job_id)
-        .values(
-            status=_RUNNING,
-            attempts=jobs.c.attempts + 1,
-            fence=jobs.c.fence + 1,
-            worker=worker,
-            leased_until=until,
-            updated_at=now,
-        )
-        .returning(jobs)
-    )
-    found = connection.execute(taken).one()
-    return Lease(job=_job(found), worker=worker, fence=found.fence, until=until)
+    found = connection.execute(_TAKE, {**values, "taken": job_id, "taken_by": worker}).one()
+    return Lease(job=_job(found), worker=worker, fence=found.fence, until=found.leased_until)
 
 
-def _ready(now: Instant, lease_ms: int) -> Select[tuple[str]]:
-    """The id of the oldest job that may be leased now.
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """The id of the oldest job that may be leased at `now`: to look whether there is one, and to lock it for taking."""
 
-    A row that was written in the future is of a clock that was ahead: its times mean nothing.
-    """
+    looked_at: Select[tuple[str]]
+    locked: Select[tuple[str]]
+
+    @classmethod
+    def where(cls, *conditions: ColumnElement[bool]) -> _Ready:
+        looked_at = _ready().where(*conditions)
+        return cls(looked_at, looked_at.with_for_update(of=jobs, skip_locked=True))
+
+
+def _times(now: Instant, lease_ms: int) -> Mapping[str, object]:
+    return {"now": now, "lease_end": _after(now, lease_ms)}
+
+
+def _ready() -> Select[tuple[str]]:
+    """A row that was written after `lease_end` is of a clock that was ahead: its times mean nothing."""
+    now, lease_end = (bindparam(name, type_=jobs.c.due_at.type) for name in ("now", "lease_end"))
     others = jobs.alias()
     goes_first = (others.c.status == _RUNNING) | (others.c.position < jobs.c.position)
     blocked = exists().where(
@@ -248,10 +248,35 @@ def _ready(now: Instant, lease_ms: int) -> Select[tuple[str]]:
         is_unfinished(others.c.status),
         goes_first,
     )
-    ahead = jobs.c.updated_at > _after(now, lease_ms)
+    ahead = jobs.c.updated_at > lease_end
     expired = (jobs.c.status == _RUNNING) & ((jobs.c.leased_until <= now) | ahead)
     due = (jobs.c.status == _QUEUED) & ((jobs.c.due_at <= now) | ahead) & ~blocked
     return select(jobs.c.id).where(is_unfinished(jobs.c.status), expired | due).order_by(jobs.c.position).limit(1)
+
+
+def _taken() -> ReturningUpdate[tuple[object, ...]]:
+    return (
+        update(jobs)
+        .where(jobs.c.id == bindparam("taken"))
+        .values(
+            status=_RUNNING,
+            attempts=jobs.c.attempts + 1,
+            fence=jobs.c.fence + 1,
+            worker=bindparam("taken_by"),
+            leased_until=bindparam("lease_end"),
+            updated_at=bindparam("now"),
+        )
+        .returning(jobs)
+    )
+
+
+# Made once: workers ask them all the time, and making one takes longer than asking it.
+_READY: Mapping[Lane | None, _Ready] = {
+    None: _Ready.where(),
+    **{lane: _Ready.where(jobs.c.kind.in_([kind.value for kind in JobKind if kind.lane is lane])) for lane in Lane},
+}
+_READY_ONE = _Ready.where(jobs.c.id == bindparam("wanted"))
+_TAKE = _taken()
 
 
 def _held(lease: Lease) -> tuple[ColumnElement[bool], ...]:
