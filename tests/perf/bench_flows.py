@@ -321,7 +321,9 @@ def _cpu(node: NodeProcess, seconds: int) -> float:
     """Share of a core that all processes of the node use; printed for each that uses 0.1 % or more."""
     before = _ticks(node)
     time.sleep(seconds)
-    used = {pid: (ticks - before.get(pid, 0)) / os.sysconf("SC_CLK_TCK") / seconds for pid, ticks in _ticks(node).items()}
+    used = {
+        pid: (ticks - before.get(pid, 0)) / os.sysconf("SC_CLK_TCK") / seconds for pid, ticks in _ticks(node).items()
+    }
     for pid, share in used.items():
         if share >= 0.001:
             command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
