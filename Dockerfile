@@ -13,6 +13,7 @@ ENV PATH=/app/.odf/venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1
 FROM base AS node
 COPY --chown=odf:odf services/api/web services/api/web
 RUN python3 -I locks/install.py /app boot node
+COPY --chown=odf:odf migrations migrations
 COPY --chown=odf:odf src src
 COPY --chown=odf:odf services services
 VOLUME ["/workspace"]

@@ -9,7 +9,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class ScriptsHook(BuildHookInterface):  # type: ignore[misc] # hatchling is no part of this environment
+class ScriptsHook(BuildHookInterface[Any]):
     """A wheel is made with its scripts or not at all: whoever installs it has no way to build them."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

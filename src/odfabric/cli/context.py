@@ -80,18 +80,26 @@ def _backend(context: CommandContext, output: Output, pulls: bool) -> Iterator[B
             yield node_backend
         return
     from odfabric.cli.workspace import WorkspaceBackend
+    from odfabric.wiring import open_node
+
+    settings = workspace_settings(context)
+    if pulls:
+        settings = _with_logins(settings, context.credentials)
+    with open_node(settings) as node:
+        yield WorkspaceBackend(node, listener=listen)
+
+
+def workspace_settings(context: CommandContext) -> Settings:
+    """Settings of the workspace. Raises NotFound for a folder that is none, InvalidRequest."""
     from odfabric.settings import read_settings
-    from odfabric.wiring import is_workspace, open_node
+    from odfabric.wiring import is_workspace
 
     folder = Path(context.workspace)
     # A person's own workspace reads the person's own files.
     settings = read_settings(workspace=folder.absolute(), poll_anywhere=True)
     if not is_workspace(settings):
         raise NotFound("workspace", str(folder), hint="make one with `odf init`, or name a node with --node")
-    if pulls:
-        settings = _with_logins(settings, context.credentials)
-    with open_node(settings) as node:
-        yield WorkspaceBackend(node, listener=listen)
+    return settings
 
 
 def _with_logins(settings: Settings, credentials: Credentials) -> Settings:

@@ -25,6 +25,7 @@ from odfabric.cli.backend import (
 )
 from odfabric.cli.cursor_backends import WorkspaceCursors
 from odfabric.cli.people_backend import PeopleBackend
+from odfabric.cli.workspace_listing import listed_dataset
 from odfabric.errors import InvalidRequest, NotFound, OdfError
 from odfabric.formats.block import read_block_header
 from odfabric.formats.manifest_places import PlacedSnapshot
@@ -277,13 +278,7 @@ def _interrupted_by_sigterm() -> Iterator[None]:
 
 
 def _listed(node: Node, entry: CatalogEntry) -> dict[str, object]:
-    head = node.head(entry)
-    return {
-        "id": str(entry.id),
-        "alias": str(entry.alias),
-        "kind": entry.kind.name.capitalize(),
-        "head": str(head.hash),
-    }
+    return listed_dataset(entry, node.head(entry))
 
 
 def _rows(output: object) -> list[dict[str, object]]:

@@ -2,14 +2,38 @@
 
 Adapters and use cases meet in this package and nowhere else. `node` binds verbs to ports, `embedded` chooses the adapters of a
 node, `stores` where it keeps things, `engine_on_demand` and `remotes` put adapters together that must not know each other.
+
+A name is imported when it is used: all adapters together take most of a second, and a command may need one of them.
 """
 
-from odfabric.wiring.embedded import CRASH_POINTS as CRASH_POINTS
-from odfabric.wiring.embedded import engine_launcher as engine_launcher
-from odfabric.wiring.embedded import open_engine as open_engine
-from odfabric.wiring.embedded import open_node as open_node
-from odfabric.wiring.embedded import prepare_workspace as prepare_workspace
-from odfabric.wiring.keys import rotate_node_key as rotate_node_key
-from odfabric.wiring.node import Node as Node
-from odfabric.wiring.node_ports import NodePorts as NodePorts
-from odfabric.wiring.stores import is_workspace as is_workspace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from odfabric.wiring.embedded import CRASH_POINTS as CRASH_POINTS
+    from odfabric.wiring.embedded import engine_launcher as engine_launcher
+    from odfabric.wiring.embedded import open_engine as open_engine
+    from odfabric.wiring.embedded import open_node as open_node
+    from odfabric.wiring.embedded import prepare_workspace as prepare_workspace
+    from odfabric.wiring.keys import rotate_node_key as rotate_node_key
+    from odfabric.wiring.node import Node as Node
+    from odfabric.wiring.node_ports import NodePorts as NodePorts
+    from odfabric.wiring.stores import is_workspace as is_workspace
+
+_PLACES = {
+    "CRASH_POINTS": "embedded",
+    "engine_launcher": "embedded",
+    "open_engine": "embedded",
+    "open_node": "embedded",
+    "prepare_workspace": "embedded",
+    "rotate_node_key": "keys",
+    "Node": "node",
+    "NodePorts": "node_ports",
+    "is_workspace": "stores",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -19,7 +19,7 @@ ENGINE_VERSION = "0.1.0"
 
 _OURS = ("odfabric_engine_spark", "odfabric.formats", "odfabric.model", "odfabric.generated")
 _SINGLE_FILES = (("odfabric", "asked_to_end.py"), ("odfabric", "errors.py"))
-_PACKAGES = ("flatbuffers", "grpcio", "numpy", "pandas", "protobuf", "py4j", "pyarrow", "pyspark")
+_PACKAGES = ("grpcio", "numpy", "pandas", "protobuf", "py4j", "pyarrow", "pyspark")
 _SUFFIXES = (".java", ".json", ".properties", ".py")
 
 

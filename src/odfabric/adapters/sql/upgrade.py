@@ -18,7 +18,9 @@ from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.tables import SCHEMA_REVISION
 from odfabric.errors import Determinate, InvalidRequest
 
-MIGRATIONS = Path(__file__).parent / "migrations"
+_IN_THE_PACKAGE = Path(__file__).parent / "migrations"
+MIGRATIONS = _IN_THE_PACKAGE if _IN_THE_PACKAGE.exists() else Path(__file__).parents[4] / "migrations"
+"""Alembic's folder: a wheel has it beside this module, a checkout at its top."""
 REVISION_TABLE = "alembic_version"
 
 _ADVISORY_LOCK = 0x6F646661

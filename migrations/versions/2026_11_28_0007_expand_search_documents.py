@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-from odfabric.adapters.sql.migrations.timeouts import limit_migration
+from odfabric.adapters.sql.migration_timeouts import limit_migration
 
 revision = "0007"
 down_revision = "0006"

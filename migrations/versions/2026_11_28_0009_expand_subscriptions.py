@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 from alembic import op
 
-from odfabric.adapters.sql.migrations.timeouts import limit_migration
+from odfabric.adapters.sql.migration_timeouts import limit_migration
 
 revision = "0009"
 down_revision = "0008"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from odfabric.adapters.sql.migrations.timeouts import limit_migration
+from odfabric.adapters.sql.migration_timeouts import limit_migration
 
 revision = "0006"
 down_revision = "0005"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from odfabric.adapters.sql.migrations.timeouts import limit_migration
+from odfabric.adapters.sql.migration_timeouts import limit_migration
 
 revision = "0011"
 down_revision = "0010"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from odfabric.adapters.sql.migrations.timeouts import limit_migration
+from odfabric.adapters.sql.migration_timeouts import limit_migration
 ${imports if imports else ""}
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}

@@ -11,7 +11,7 @@ import re
 import sqlalchemy as sa
 from alembic import op
 
-from odfabric.adapters.sql.migrations.timeouts import limit_migration
+from odfabric.adapters.sql.migration_timeouts import limit_migration
 
 revision = "0012"
 down_revision = "0011"

@@ -1,1 +1,0 @@
-"""Migrations of the node's database, run by Alembic; they ship with the package."""
