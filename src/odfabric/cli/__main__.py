@@ -1,14 +1,19 @@
 """`python -m odfabric.cli`, which is what `./odf` runs, and `odf` of an installed package."""
 
+import os
 import sys
+from pathlib import Path
 
 from odfabric.cli.app import main
 
 
 def run() -> None:
-    """One command, by the arguments of this process; ends it with the exit code."""
+    """One command of an installed package, by the arguments of this process; ends it with the exit code."""
+    # One archive of the engine's classes serves all workspaces of a user; making it costs a core for half a minute.
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    os.environ.setdefault("ODF_ENGINE_CACHE", str(Path(caches) / "odfabric" / "engine"))
     sys.exit(main(sys.argv[1:]))
 
 
 if __name__ == "__main__":
-    run()
+    sys.exit(main(sys.argv[1:]))

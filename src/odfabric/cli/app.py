@@ -41,7 +41,7 @@ from odfabric.cli.people import (
     share_commands,
     token_commands,
 )
-from odfabric.errors import External, Indeterminate, OdfError
+from odfabric.errors import External, Indeterminate, InvalidRequest, OdfError
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
@@ -154,6 +154,8 @@ def _run(hoisted: list[str]) -> int:
         return _report(dict(failed.document), as_json=as_json)
     except typer.TyperException as error:
         return _explain_usage(error, as_json=as_json)
+    except ModuleNotFoundError as missing:
+        return _refuse(_not_installed(missing), as_json=as_json)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -198,6 +200,16 @@ def asks_json(hoisted: Sequence[str]) -> bool:
             chosen = value if name in ("-o", "--output") else chosen
         position += 1
     return chosen == "json"
+
+
+def _not_installed(missing: ModuleNotFoundError) -> InvalidRequest:
+    """The package was installed without the extra that this verb needs; a module of our own that is missing is a bug."""
+    if missing.name is None or missing.name.startswith("odfabric"):
+        raise missing
+    return InvalidRequest(
+        f"this needs {missing.name}, which is not installed",
+        hint='`pip install "odfabric[all]"` is a whole node; without extras `odf --node URL` is a client of one',
+    )
 
 
 def _of_the_system(error: OSError) -> External:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import typer
 
 from odfabric.cli.context import context_of
+from odfabric.cli.program import program
 from odfabric.errors import InvalidRequest, Place
 
 if TYPE_CHECKING:
@@ -103,12 +104,14 @@ def demo(
     ),
     folder: str = typer.Option(DEMO_FOLDER, help="Where --keep keeps them: a folder of its own"),
     polled: str = typer.Option("", help="With --node: the folder from which that node may poll"),
+    short: bool = typer.Option(False, "--short", help="One month of flights: no pushed files, no second node"),
 ) -> None:
     """Show everything on real data, in a few minutes.
 
     Ingests, derives, subscribes, verifies and shares; leaves nothing running. With --node it works on a node that runs already,
     which must have none of its datasets and may send webhooks to this machine.
     """
+    from odfabric.cli.demo.extent import SHORT, WHOLE
     from odfabric.cli.demo.script import DemoNode, run_demo
 
     given = context_of(context)
@@ -124,11 +127,11 @@ def demo(
     if kept is not None and kept.is_dir() and any(kept.iterdir()):
         raise InvalidRequest(
             f"{kept} has files already",
-            hint=f"another --folder; a demo that was kept there is shown by `ODF_WORKSPACE={folder}/first ./odf up --open`",
+            hint=f"another --folder; a demo that was kept there is shown by `ODF_WORKSPACE={folder}/first {program()} up --open`",
         )
     # Nobody would end a node that serves on for a program.
     console = console_link if sys.stdout.isatty() and not given.output.as_json else None
-    raise typer.Exit(run_demo(given.output, keep=kept, node=node, console=console))
+    raise typer.Exit(run_demo(given.output, SHORT if short else WHOLE, keep=kept, node=node, console=console))
 
 
 def first_admin_link(node: Node, url: str) -> str | None:

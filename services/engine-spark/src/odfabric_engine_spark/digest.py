@@ -12,9 +12,11 @@ from importlib.metadata import version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+from odfabric import __version__
+
 ENGINE_NAME = "odfabric-spark"
 
-ENGINE_VERSION = "0.1.0"
+ENGINE_VERSION = __version__
 """Version of the release that this engine belongs to; a checkout has no package metadata to ask."""
 
 _OURS = ("odfabric_engine_spark", "odfabric.formats", "odfabric.model", "odfabric.generated")

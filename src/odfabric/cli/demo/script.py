@@ -20,9 +20,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from odfabric.cli.backend import PushFile
-from odfabric.cli.demo import manifests
+from odfabric.cli.demo.extent import Extent
 from odfabric.cli.demo.flight_files import (
-    ARRIVALS,
     LATE_ARRIVAL,
     LATE_CARRIER,
     data_folder,
@@ -32,6 +31,7 @@ from odfabric.cli.demo.flight_files import (
 from odfabric.cli.demo.receiver import Receiver
 from odfabric.cli.node_client import NodeBackend
 from odfabric.cli.output import Output
+from odfabric.cli.program import program
 from odfabric.cli.supervise import RunningNode, Supervisor
 from odfabric.errors import Corrupt
 from odfabric.settings import Settings
@@ -45,6 +45,7 @@ FOLLOWING = ("flights.hourly", "flights.daily")
 SHARED = "flights.hourly"
 SAMPLE_ROWS = 4
 FOLDERS = ("blocks", "data", "checkpoints")
+PLANES = "  planes, History: open the newest block to see what it corrects and retracts.\n"
 EMBEDDED: Mapping[str, None] = {"database_url": None, "objects_url": None, "redis_url": None}
 """The second node never shares the stores that the environment names for the first."""
 
@@ -60,6 +61,7 @@ class DemoNode:
 
 def run_demo(
     output: Output,
+    extent: Extent,
     *,
     keep: Path | None,
     node: DemoNode | None = None,
@@ -72,9 +74,9 @@ def run_demo(
     """
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
-        return _Demo(keep, output, node, console).run()
+        return _Demo(extent, keep, output, node, console).run()
     with tempfile.TemporaryDirectory(prefix="odfabric-demo-") as folder:
-        return _Demo(Path(folder), output, node, None).run()
+        return _Demo(extent, Path(folder), output, node, None).run()
 
 
 class _Demo:
@@ -82,20 +84,22 @@ class _Demo:
 
     def __init__(
         self,
+        extent: Extent,
         folder: Path,
         output: Output,
         given: DemoNode | None,
         console: Callable[[Node, str], str | None] | None,
     ) -> None:
+        self._extent = extent
         self._folder = folder
         self._console = console
         self._output = output
         self._given = given
         self._polled = given.polled if given else folder / "polled"
         self._steps: list[dict[str, object]] = []
-        self._commits: dict[str, int] = dict.fromkeys(manifests.ALL, 0)
+        self._commits: dict[str, int] = dict.fromkeys(extent.datasets, 0)
         self._runs_seen: set[str] = set()
-        self._rows: dict[str, int] = dict.fromkeys(manifests.ALL, 0)
+        self._rows: dict[str, int] = dict.fromkeys(extent.datasets, 0)
         self._receiver = Receiver()
 
     def run(self) -> int:
@@ -106,11 +110,13 @@ class _Demo:
             node = ending.enter_context(self._given_node() if self._given else self._node("first", warm=True))
             client = self._client(node)
             arrivals = self._prepare(client, node)
-            self._first_data(client)
+            if self._extent.is_whole:
+                self._first_data(client)
             self._arrivals(client, arrivals)
             self._check_events()
             self._verify_all(client)
-            self._share(node, client, ending)
+            if self._extent.is_whole:
+                self._share(node, client, ending)
             self._summary(client, time.monotonic() - started)
             if self._console is not None and self._given is None:
                 self._look_around(node, self._console)
@@ -118,16 +124,18 @@ class _Demo:
         return 0
 
     def _prepare(self, client: NodeBackend, node: RunningNode) -> dict[str, int]:
-        with self._step("create five datasets from manifests, subscribe a webhook to each") as note:
-            for name, text in manifests.ALL.items():
+        count = {5: "five", 3: "three"}[len(self._extent.datasets)]
+        with self._step(f"create {count} datasets from manifests, subscribe a webhook to each") as note:
+            for name, text in self._extent.datasets.items():
                 path = self._folder / f"{name}.yaml"
                 path.write_text(text)
                 client.add(str(path))
                 secret = self._subscribe(node, name)
                 self._receiver.expect(name, secret)
-            note("flights, weather, planes (root); flights.hourly and flights.daily (derived)")
-        with self._step("cut 336,776 flights into arrivals") as note:
-            arrivals = prepare_arrivals(self._folder / "waiting")
+            roots = ", ".join(name for name in self._extent.datasets if name not in FOLLOWING)
+            note(f"{roots} (root); flights.hourly and flights.daily (derived)")
+        with self._step("cut flights into arrivals") as note:
+            arrivals = prepare_arrivals(self._folder / "waiting", self._extent)
             note(", ".join(f"{name} {rows:,}" for name, rows in arrivals.items()))
         return arrivals
 
@@ -143,8 +151,8 @@ class _Demo:
 
     def _arrivals(self, client: NodeBackend, arrivals: Mapping[str, int]) -> None:
         polled = self._polled / "arrivals"
-        for name in (*ARRIVALS, LATE_ARRIVAL):
-            late = f", {LATE_CARRIER} in June, late" if name == LATE_ARRIVAL else ""
+        for name in (*self._extent.arrivals, LATE_ARRIVAL):
+            late = f", a month of {LATE_CARRIER}, late" if name == LATE_ARRIVAL else ""
             with self._step(f"{name} arrives{late}: poll; hourly and daily follow by themselves") as note:
                 # The node's folder may be on another disk, and it must see the file whole or not at all.
                 pending = shutil.move(self._folder / "waiting" / name, polled / f".{name}")
@@ -164,7 +172,7 @@ class _Demo:
 
     def _verify_all(self, client: NodeBackend) -> None:
         with self._step("verify all: chains, hashes, re-execution of every transaction") as note:
-            for name in manifests.ALL:
+            for name in self._extent.datasets:
                 report = client.verify(name, replay=True)
                 if not report["ok"]:
                     raise Corrupt(f"{name}: {report['errors']}", object_name=name)
@@ -210,9 +218,10 @@ class _Demo:
                 "blocks": len(client.log(name, limit=1000)),
                 "commits": self._commits[name],
             }
-            for name in manifests.ALL
+            for name in self._extent.datasets
         ]
-        samples = {name: client.tail(name, limit=SAMPLE_ROWS, skip=0) for name in ("planes", SHARED, "flights.daily")}
+        sampled = [name for name in ("planes", SHARED, "flights.daily") if name in self._extent.datasets]
+        samples = {name: client.tail(name, limit=SAMPLE_ROWS, skip=0) for name in sampled}
         if self._output.as_json:
             document = {"ok": True, "seconds": round(seconds, 1), "steps": self._steps, "datasets": datasets}
             self._output.document({**document, "samples": samples})
@@ -222,8 +231,8 @@ class _Demo:
             self._output.stored_rows(rows, title=f"Last rows of {name}")
         self._output.rows(self._steps, title="Time")
         self._say(
-            "Try next: `./odf up` for a node of your own (its console is at that address), `./odf init` and `./odf add` for a workspace, "
-            "`./odf demo --keep` to look at all this in a browser."
+            f"Try next: `{program()} up` for a node of your own (its console is at that address), `{program()} init` and "
+            f"`{program()} add` for a workspace, `{program()} demo --keep` to look at all this in a browser."
         )
 
     def _look_around(self, node: RunningNode, console: Callable[[Node, str], str | None]) -> None:
@@ -234,7 +243,7 @@ class _Demo:
             f"\nLook at it: {link or node.url}\n"
             "  flights.hourly, Lineage: which datasets it comes from, and the SQL between them.\n"
             "  flights.hourly, Rows: the late flights came out as corrections; Profile of columns counts over all records.\n"
-            "  planes, History: open the newest block to see what it corrects and retracts.\n"
+            f"{PLANES if self._extent.is_whole else ''}"
             "Ctrl-C ends the node; what it stores is kept."
         )
         with suppress(KeyboardInterrupt):
