@@ -19,6 +19,7 @@ import typer
 
 from odfabric import __version__
 from odfabric.cli import (
+    backup_commands,
     cursor_commands,
     dataset_commands,
     engine_commands,
@@ -78,6 +79,7 @@ key_commands.register(system_commands.app)
 state_commands.register(app, system_commands.app)
 dataset_commands.register(app)
 node_commands.register(app)
+backup_commands.register(app)
 login_commands.register(app)
 share_commands.register(app)
 

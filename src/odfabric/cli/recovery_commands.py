@@ -120,7 +120,7 @@ def rebuild(
         for one in node.rebuild(adopt=adopt, listener=lambda stage, done, total: _tell(output, stage, done, total)):
             found.append(one.to_value())
             if not output.as_json:
-                output.result(None, _line(found[-1]))
+                output.result(None, rebuild_line(found[-1]))
     output.clear()
     ok = not any("problem" in one for one in found)
     if output.as_json:
@@ -194,7 +194,8 @@ def _tell(output: Output, stage: str, done: int, total: int) -> None:
     output.progress(f"{stage} {done}/{total} blocks" if total else f"{stage} {done} blocks")
 
 
-def _line(one: Mapping[str, object]) -> str:
+def rebuild_line(one: Mapping[str, object]) -> str:
+    """What became of a dataset in a rebuild, for people."""
     taken = f", {_counted(one['blocks'])}" if one["blocks"] else ""
     lines = [f"{one['alias'] or one['id']}: {one['outcome']}{taken}"]
     beyond, problem = one["beyond"], one.get("problem")

@@ -18,6 +18,7 @@ from odfabric.model.job import Job
 from odfabric.ports.clock import Clock, Entropy
 from odfabric.ports.jobs import Jobs
 from odfabric.ports.object_store import ObjectStore
+from odfabric.usecases.digesting_stream import DigestingStream
 
 STAGING_PREFIX = "staging/"
 UPLOAD = "upload"
@@ -33,27 +34,6 @@ class StagedBody:
     digest: bytes
     key: str | None = None
     body: bytes | None = None
-
-
-class _DigestingStream:
-    """Passes bytes through while hashing them."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._rest = b""
-        self.digest = hashlib.sha3_256()
-
-    def read(self, size: int = -1, /) -> bytes:
-        """At least one byte unless the end is reached; never more than `size` if that is not negative."""
-        while not self._rest:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                return b""
-            self.digest.update(chunk)
-            self._rest = chunk
-        cut = len(self._rest) if size < 0 else size
-        out, self._rest = self._rest[:cut], self._rest[cut:]
-        return out
 
 
 def stage_body(
@@ -79,7 +59,7 @@ def stage_body(
     else:
         return StagedBody(len(begun), hashlib.sha3_256(begun).digest(), body=bytes(begun))
     key = key or STAGING_PREFIX + part + entropy.random_bytes(16).hex()
-    stream = _DigestingStream(chain([bytes(begun)], chunks))
+    stream = DigestingStream(chain([bytes(begun)], chunks))
     size = objects.put_stream(key, stream)
     return StagedBody(size, stream.digest.digest(), key=key)
 

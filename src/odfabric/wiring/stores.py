@@ -119,17 +119,22 @@ def open_bucket(settings: Settings, *, exclusive: Exclusive) -> S3ObjectStore:
 def check_objects(settings: Settings) -> None:
     """Raises Determinate, saying what to do, if the bucket that was named cannot be used; it may be made."""
     if settings.objects_url is not None:
-        bucket = open_bucket(settings, exclusive=FolderLocks(settings.workspace / LOCKS_FOLDER).exclusive)
+        bucket = open_bucket(settings, exclusive=unshared_locks(settings))
         try:
             bucket.check(create=settings.s3_create_bucket)
         finally:
             bucket.close()
 
 
+def unshared_locks(settings: Settings) -> Exclusive:
+    """Locks of this machine alone, for a bucket of which none is wanted from others."""
+    return FolderLocks(settings.workspace.absolute() / LOCKS_FOLDER).exclusive
+
+
 def _locks(settings: Settings, closing: ExitStack) -> Exclusive:
     server = database_server(settings)
     if server is None:
-        return FolderLocks(settings.workspace.absolute() / LOCKS_FOLDER).exclusive
+        return unshared_locks(settings)
     # Connections of their own: whoever holds a lock asks the database for other things meanwhile.
     held = Database(server, busy_s_max=settings.database_busy_s_max, connections_max=settings.database_locks_max)
     closing.callback(held.close)

@@ -29,20 +29,20 @@ _PAUSE_S = 0.01
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def upgrade(place: str | Path, *, busy_s_max: float = 30.0) -> None:
+def upgrade(place: str | Path, *, busy_s_max: float = 30.0, to: str | None = None) -> None:
     """Make or migrate the database, named as in `Database`; nothing happens if it is up to date.
 
-    Raises Determinate, Indeterminate, Corrupt.
+    `to` is a revision to stop at, for the rows of an older release. Raises Determinate, Indeterminate, Corrupt.
     """
     database = Database(place, busy_s_max=busy_s_max, connections_max=1)
     try:
         if database.file is not None:
             _prepare_file(Path(database.file))
-        if _current(database) >= SCHEMA_REVISION:
+        if _current(database) >= (to or SCHEMA_REVISION):
             return
         if database.is_sqlite:
             _use_write_ahead_log(database, busy_s_max=busy_s_max)
-        _migrate(database, to="head")
+        _migrate(database, to=to or "head")
     finally:
         database.close()
 
@@ -73,11 +73,21 @@ def _prepare_file(path: Path) -> None:
         raise Determinate(f"the database file cannot be made: {error.strerror}") from error
 
 
+def has_revision(revision: str) -> bool:
+    """Whether this release knows the migrations up to there."""
+    return any(path.name.split("_")[3] == revision for path in (MIGRATIONS / "versions").glob("*.py"))
+
+
+def revision_of(connection: Connection) -> str:
+    """Up to where the database is migrated; empty if it never was."""
+    if not inspect(connection).has_table(REVISION_TABLE):
+        return ""
+    return str(connection.execute(text(f"SELECT max(version_num) FROM {REVISION_TABLE}")).scalar_one() or "")
+
+
 def _current(database: Database) -> str:
     with database.read() as connection:
-        if not inspect(connection).has_table(REVISION_TABLE):
-            return ""
-        return str(connection.execute(text(f"SELECT max(version_num) FROM {REVISION_TABLE}")).scalar_one() or "")
+        return revision_of(connection)
 
 
 def _use_write_ahead_log(database: Database, *, busy_s_max: float) -> None:
