@@ -18,8 +18,6 @@ root_doc = "index"
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "deflist"]
 nitpicky = True
-# The operators' list has a place for pages that a version may not have.
-suppress_warnings = ["toc.empty_glob"]
 
 html_theme = "furo"
 html_static_path = ["static"]
