@@ -32,5 +32,5 @@ html_theme_options = {
     "dark_css_variables": {"color-brand-primary": "#56c2b3", "color-brand-content": "#56c2b3"},
     "footer_icons": [],
 }
-pygments_style = "sphinx"
-pygments_dark_style = "github-dark"
+pygments_style = "github-light-high-contrast"
+pygments_dark_style = "github-dark-high-contrast"

@@ -22,6 +22,9 @@ from site_pages.rest_page import rest_text, schemas_text
 MARK = "<!-- made here from the contract -->"
 """The line of a page that is replaced."""
 
+AFTER_THE_THEME = 900
+"""Handlers of events run in the order of this number; 500 is that of the theme."""
+
 
 def _of(contract: str, render: Callable[[Any], str]) -> Callable[[Path], str]:
     return lambda docs: render(json.loads((docs / contract).read_text()))
@@ -40,7 +43,15 @@ PAGES: dict[str, Callable[[Path], str]] = {
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("source-read", _fill_in)
+    app.connect("html-page-context", _give_captions_a_level, priority=AFTER_THE_THEME)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _give_captions_a_level(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Captions of the navigation are headings for screen readers, which want to know of which level."""
+    tree = context.get("furo_navigation_tree")
+    if tree:
+        context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
 
 
 def _fill_in(app: Sphinx, page: str, content: list[str]) -> None:
