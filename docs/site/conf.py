@@ -18,6 +18,8 @@ root_doc = "index"
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "deflist"]
 nitpicky = True
+# `--option` in the help of a command stays as it is typed.
+smartquotes = False
 
 html_theme = "furo"
 html_static_path = ["static"]

@@ -42,6 +42,7 @@ def test_the_site_is_built_and_every_link_of_it_resolves(tmp_path: Path) -> None
     events = json.loads((DOCS / "asyncapi.json").read_text())["components"]["messages"]
     assert {f"event-{name.replace('.', '-')}" for name in events} <= ids["reference/events.html"]
     assert {f"command-{'-'.join(verb)}" for verb in verbs()} <= ids["reference/commands.html"]
+    assert "Time zone of --cron" in (tmp_path / "reference/commands.html").read_text(), "nothing is made typographic"
     assert "manifest-readstepcsv" in ids["reference/manifest.html"]
 
 
