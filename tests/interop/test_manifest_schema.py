@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 
 from odfabric.formats.block_tables import METADATA_EVENT, TABLES, UNIONS
 from odfabric.formats.manifest_events import event_to_value
+from odfabric.formats.manifest_meanings import DEFAULTS, MEANINGS
 from odfabric.formats.manifest_schema import find_flaws, manifest_schema, manifest_schema_text
 from odfabric.formats.manifest_yaml import block_to_manifest, snapshot_to_manifest
 from odfabric.model.manifest import DatasetSnapshot
@@ -93,3 +94,20 @@ def test_only_ours_refuses_whole_numbers_written_as_fractions(number: float) -> 
     assert ORDINARY_EVENT.is_valid(value)
     [flaw] = find_flaws(value, METADATA_EVENT.name)
     assert flaw.message == f"expected an integer, found the number {number}"
+
+
+def test_every_member_says_what_it_means() -> None:
+    definitions = {
+        name: definition["properties"]
+        for name, definition in manifest_schema()["$defs"].items()
+        if "properties" in definition and not name.endswith("Manifest")
+    }
+    silent = [
+        f"{name}.{member}"
+        for name, members in definitions.items()
+        for member, schema in members.items()
+        if "description" not in schema and not (member == "kind" and "enum" in schema)
+    ]
+    assert silent == [], "say it in formats/manifest_meanings.py"
+    told = {(name, member) for table in (MEANINGS, DEFAULTS) for name, members in table.items() for member in members}
+    assert [one for one in told if one[1] not in definitions.get(one[0], {})] == []

@@ -1,4 +1,4 @@
-"""Verbs that run things: up, demo."""
+"""Verbs that run things: up, demo, docs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from odfabric.cli.build_docs import docs
 from odfabric.cli.context import context_of
 from odfabric.cli.program import program
 from odfabric.errors import InvalidRequest, Place
@@ -25,6 +26,7 @@ def register(app: typer.Typer) -> None:
     """Add the verbs to the command."""
     app.command("up")(up)
     app.command("demo")(demo)
+    app.command("docs")(docs)
     # Handled before options are read (app.main); listed here for the help.
     app.command("test", help="Run every check of this repository; arguments go to pytest.")(_listed_only)
 

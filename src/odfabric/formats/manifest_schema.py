@@ -36,6 +36,7 @@ from odfabric.formats.block_tables import (
     Union,
 )
 from odfabric.formats.canonical_json import JsonValue
+from odfabric.formats.manifest_meanings import DEFAULTS, MEANINGS
 from odfabric.model.data_schema import ExtraAttributes
 from odfabric.model.metadata import DatasetKind
 
@@ -130,11 +131,14 @@ def _snapshot_schema() -> Schema:
     return {
         "description": "A dataset to be created: its alias, kind and first events.",
         "type": "object",
-        "properties": {
-            "name": {"type": "string"},
-            "kind": {"$ref": _REF + DatasetKind.__name__},
-            "metadata": {"type": "array", "items": {"$ref": _REF + METADATA_EVENT.name}},
-        },
+        "properties": _explained(
+            SNAPSHOT,
+            {
+                "name": {"type": "string"},
+                "kind": {"$ref": _REF + DatasetKind.__name__},
+                "metadata": {"type": "array", "items": {"$ref": _REF + METADATA_EVENT.name}},
+            },
+        ),
         "required": ["name", "kind", "metadata"],
         "additionalProperties": False,
     }
@@ -152,6 +156,7 @@ def _table_schema(table: Table, union: Union | None) -> Schema:
         properties["kind"] = {"enum": spellings(union.tags[union.members.index(table.type)])}
         required = ["kind", *required]
     properties |= {slot.camel_name: _slot_schema(slot) for slot in table.slots}
+    properties = _explained(table.name, properties)
     return {
         "description": _description(table.type),
         "type": "object",
@@ -180,6 +185,17 @@ def _union_schema(union: Union) -> Schema:
         "type": ["object", "string"] if union.short_form else "object",
         "oneOf": branches,
         "discriminator": {"propertyName": "kind", "mapping": mapping},
+    }
+
+
+def _explained(definition: str, properties: Schema) -> Schema:
+    """The members with what they mean and what an absent one stands for."""
+    meanings, defaults = MEANINGS.get(definition, {}), DEFAULTS.get(definition, {})
+    return {
+        name: schema
+        | ({"description": meanings[name]} if name in meanings else {})
+        | ({"default": defaults[name]} if name in defaults else {})
+        for name, schema in properties.items()
     }
 
 

@@ -45,24 +45,24 @@ class DataField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeBinary:
-    """Data type `Binary`."""
+    """Bytes."""
 
     fixed_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeBool:
-    """Data type `Bool`."""
+    """True or false."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeDate:
-    """Data type `Date`."""
+    """A day without a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeDecimal:
-    """Data type `Decimal`."""
+    """Decimal number with a fixed number of digits."""
 
     precision: int
     scale: int
@@ -70,69 +70,69 @@ class DataTypeDecimal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeDuration:
-    """Data type `Duration`."""
+    """Length of time; this node keeps none."""
 
     unit: TimeUnit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeFloat16:
-    """Data type `Float16`."""
+    """16-bit floating point number; this node keeps none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeFloat32:
-    """Data type `Float32`."""
+    """32-bit floating point number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeFloat64:
-    """Data type `Float64`."""
+    """64-bit floating point number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeInt8:
-    """Data type `Int8`."""
+    """Signed 8-bit integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeInt16:
-    """Data type `Int16`."""
+    """Signed 16-bit integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeInt32:
-    """Data type `Int32`."""
+    """Signed 32-bit integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeInt64:
-    """Data type `Int64`."""
+    """Signed 64-bit integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeUInt8:
-    """Data type `UInt8`."""
+    """Unsigned 8-bit integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeUInt16:
-    """Data type `UInt16`."""
+    """Unsigned 16-bit integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeUInt32:
-    """Data type `UInt32`."""
+    """Unsigned 32-bit integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeUInt64:
-    """Data type `UInt64`."""
+    """Unsigned 64-bit integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeList:
-    """Data type `List`."""
+    """List of values of one type."""
 
     item_type: DataType
     fixed_length: int | None = None
@@ -140,7 +140,7 @@ class DataTypeList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeMap:
-    """Data type `Map`."""
+    """Map of keys to values; this node keeps none."""
 
     key_type: DataType
     value_type: DataType
@@ -149,33 +149,33 @@ class DataTypeMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeNull:
-    """Data type `Null`."""
+    """Always null; this node keeps none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeOption:
-    """Data type `Option`."""
+    """A value of the inner type, or null."""
 
     inner: DataType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeStruct:
-    """Data type `Struct`."""
+    """Named members."""
 
     fields: tuple[DataField, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeTime:
-    """Data type `Time`."""
+    """Time of day; this node keeps none."""
 
     unit: TimeUnit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeTimestamp:
-    """Data type `Timestamp`."""
+    """Instant."""
 
     unit: TimeUnit | None = None
     timezone: str | None = None
@@ -183,7 +183,7 @@ class DataTypeTimestamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTypeString:
-    """Data type `String`."""
+    """Text."""
 
 
 DataType: TypeAlias = (

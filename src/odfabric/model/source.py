@@ -35,7 +35,7 @@ class MqttQos(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchStepUrl:
-    """Fetches by `Url`."""
+    """Fetches one file by HTTP or from a `file://` address, when it has changed."""
 
     url: str
     event_time: EventTimeSource | None = None
@@ -45,7 +45,7 @@ class FetchStepUrl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchStepFilesGlob:
-    """Fetches by `FilesGlob`."""
+    """Fetches the files of a folder that match a pattern, in the order of their names."""
 
     path: str
     event_time: EventTimeSource | None = None
@@ -55,7 +55,7 @@ class FetchStepFilesGlob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchStepContainer:
-    """Fetches by `Container`."""
+    """Fetches what a container prints."""
 
     image: str
     command: tuple[str, ...] | None = None
@@ -65,7 +65,7 @@ class FetchStepContainer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchStepMqtt:
-    """Fetches by `Mqtt`."""
+    """Fetches messages of MQTT topics."""
 
     host: str
     port: int
@@ -76,7 +76,7 @@ class FetchStepMqtt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchStepEthereumLogs:
-    """Fetches by `EthereumLogs`."""
+    """Fetches logs of an Ethereum chain."""
 
     chain_id: int | None = None
     node_url: str | None = None
@@ -86,12 +86,12 @@ class FetchStepEthereumLogs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTimeSourceFromMetadata:
-    """Event time `FromMetadata`."""
+    """Event time from what the server says of the file, its time of change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTimeSourceFromPath:
-    """Event time `FromPath`."""
+    """Event time from the name of the file."""
 
     pattern: str
     timestamp_format: str | None = None
@@ -99,17 +99,17 @@ class EventTimeSourceFromPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTimeSourceFromSystemTime:
-    """Event time `FromSystemTime`."""
+    """Event time is the time of the pull."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCachingForever:
-    """Caching `Forever`."""
+    """What was fetched is never fetched again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHeader:
-    """`RequestHeader` of the specification."""
+    """One header of an HTTP request."""
 
     name: str
     value: str
@@ -117,7 +117,7 @@ class RequestHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvVar:
-    """`EnvVar` of the specification."""
+    """One environment variable."""
 
     name: str
     value: str | None = None
@@ -125,7 +125,7 @@ class EnvVar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MqttTopicSubscription:
-    """`MqttTopicSubscription` of the specification."""
+    """One topic, and how surely its messages come."""
 
     path: str
     qos: MqttQos | None = None
@@ -133,7 +133,7 @@ class MqttTopicSubscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepStepDecompress:
-    """Prepares by `Decompress`."""
+    """Unpacks a file."""
 
     format: CompressionFormat
     sub_path: str | None = None
@@ -141,14 +141,14 @@ class PrepStepDecompress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepStepPipe:
-    """Prepares by `Pipe`."""
+    """Pipes the bytes through a command."""
 
     command: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadStepCsv:
-    """Reads `Csv` files."""
+    """Reads CSV: lines of cells."""
 
     ddl_schema: tuple[str, ...] | None = None
     separator: str | None = None
@@ -165,7 +165,7 @@ class ReadStepCsv:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadStepGeoJson:
-    """Reads `GeoJson` files."""
+    """Reads a GeoJSON document; this engine does not yet."""
 
     ddl_schema: tuple[str, ...] | None = None
     schema: DataSchema | None = None
@@ -173,7 +173,7 @@ class ReadStepGeoJson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadStepEsriShapefile:
-    """Reads `EsriShapefile` files."""
+    """Reads an ESRI shapefile in a ZIP archive; this engine does not yet."""
 
     ddl_schema: tuple[str, ...] | None = None
     sub_path: str | None = None
@@ -182,7 +182,7 @@ class ReadStepEsriShapefile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadStepParquet:
-    """Reads `Parquet` files."""
+    """Reads Parquet."""
 
     ddl_schema: tuple[str, ...] | None = None
     schema: DataSchema | None = None
@@ -190,7 +190,7 @@ class ReadStepParquet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadStepJson:
-    """Reads `Json` files."""
+    """Reads a JSON document with a list of objects."""
 
     sub_path: str | None = None
     ddl_schema: tuple[str, ...] | None = None
@@ -202,7 +202,7 @@ class ReadStepJson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadStepNdJson:
-    """Reads `NdJson` files."""
+    """Reads JSON objects, one a line."""
 
     ddl_schema: tuple[str, ...] | None = None
     date_format: str | None = None
@@ -213,7 +213,7 @@ class ReadStepNdJson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadStepNdGeoJson:
-    """Reads `NdGeoJson` files."""
+    """Reads GeoJSON features, one a line; this engine does not yet."""
 
     ddl_schema: tuple[str, ...] | None = None
     schema: DataSchema | None = None
@@ -221,19 +221,19 @@ class ReadStepNdGeoJson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeStrategyAppend:
-    """Merge strategy `Append`."""
+    """Adds every row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeStrategyLedger:
-    """Merge strategy `Ledger`."""
+    """Adds rows whose key is not known yet."""
 
     primary_key: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeStrategySnapshot:
-    """Merge strategy `Snapshot`."""
+    """Compares a whole table with the last one: added, changed and missing rows become changes."""
 
     primary_key: tuple[str, ...]
     compare_columns: tuple[str, ...] | None = None
@@ -241,14 +241,14 @@ class MergeStrategySnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeStrategyChangelogStream:
-    """Merge strategy `ChangelogStream`."""
+    """Takes rows that say by `op` what they change."""
 
     primary_key: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeStrategyUpsertStream:
-    """Merge strategy `UpsertStream`."""
+    """Takes rows that say what a key is from now on."""
 
     primary_key: tuple[str, ...]
 
