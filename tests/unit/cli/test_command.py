@@ -105,7 +105,7 @@ def test_a_demo_is_kept_in_a_folder_of_its_own(
     assert main(["demo", "--keep"]) == 1
     err = capsys.readouterr().err
     assert "odf-demo has files already" in err
-    assert "ODF_WORKSPACE=odf-demo/first ./odf up" in err
+    assert "ODF_WORKSPACE=odf-demo/first odf up" in err
     assert [path.name for path in (tmp_path / "odf-demo").iterdir()] == ["mine"]
 
 
