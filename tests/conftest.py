@@ -33,16 +33,19 @@ STARTS_ENGINES = ("services/engine", "acceptance")
 """Folders of tests marked `spark` or `alone`: `./odf test` looks for them nowhere else."""
 
 
-IN_TURN = ("services/engine/", "unit/engine_spark/", "persist/")
-"""Folders of which a third of the files runs by day, where a stage of `./odf test` asks: they cost most and change least."""
-
-FILE_TURNS = 3
+IN_TURN = {"services/engine/": 7, "unit/engine_spark/": 7, "persist/": 7, "acceptance/": 3}
+"""Folders of which one in so many files runs by day, where a stage of `./odf test` asks: they cost most and change least."""
 
 EVERY_DAY = frozenset(
-    f"services/engine/test_{name}.py"
-    for name in (
-        *("engine_contract", "general_laws", "ingest", "limits", "merge_cases", "query", "sandbox"),
-        *("server", "sql_gate", "transform_laws", "trials", "validate_query"),
+    (
+        *(f"acceptance/test_{name}.py" for name in ("node_story", "package", "readme")),
+        *(
+            f"services/engine/test_{name}.py"
+            for name in (
+                *("engine_contract", "ingest", "merge_cases", "query", "sandbox"),
+                *("server", "sql_gate", "transform_laws", "validate_query"),
+            )
+        ),
     )
 )
 """Files of these folders that run every day all the same."""
@@ -50,7 +53,7 @@ EVERY_DAY = frozenset(
 LONG_TABLE = 12
 """Cases of one test of the engine from which on they take turns, too: each starts queries of its own, a second or more."""
 
-TABLE_TURNS = {True: 3, False: 2}
+TABLE_TURNS = {True: 5, False: 3}
 """For files of every day and for others. Turns of files and turns within them have no common divisor, so that everything comes round."""
 
 
@@ -74,9 +77,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _for_another_day(items: list[pytest.Item]) -> set[pytest.Item]:
-    rotating = [item for item in items if _place(item).startswith(IN_TURN) and _place(item) not in EVERY_DAY]
-    todays_files = set(todays(sorted({_place(item) for item in rotating}), parts=FILE_TURNS))
-    waiting = {item for item in rotating if _place(item) not in todays_files}
+    waiting: set[pytest.Item] = set()
+    for folder, parts in IN_TURN.items():
+        rotating = [item for item in items if _place(item).startswith(folder) and _place(item) not in EVERY_DAY]
+        todays_files = set(todays(sorted({_place(item) for item in rotating}), parts=parts))
+        waiting |= {item for item in rotating if _place(item) not in todays_files}
     tables: dict[str, list[pytest.Item]] = {}
     for item in items:
         if _place(item).startswith("services/engine/") and item not in waiting:

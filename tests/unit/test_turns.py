@@ -47,11 +47,12 @@ def cases(place: str, count: int) -> set[Item]:
 
 def test_every_test_of_every_file_has_its_day(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "NIGHTLY", False)
-    places = ["services/engine/test_query.py", *(f"services/engine/test_{name}.py" for name in "abcd")]
+    places = ["services/engine/test_query.py", *(f"services/engine/test_{name}.py" for name in "abcdefghi")]
     known = {*cases("persist/test_x.py", 3), *cases("unit/formats/test_y.py", 30)}
+    known |= {item for name in "abcd" for item in cases(f"acceptance/test_{name}.py", 2)}
     known |= {item for place in places for count in (5, LONG_TABLE + 8) for item in cases(place, count)}
     seen: list[set[Item]] = []
-    for day in range(20_000, 20_006):
+    for day in range(20_000, 20_105):
         monkeypatch.setattr(turns, "today", lambda day=day: day)
         items = sorted(known, key=lambda item: item.nodeid)
         seen.append(known - conftest._for_another_day(items))  # type: ignore[arg-type]

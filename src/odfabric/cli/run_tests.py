@@ -57,6 +57,9 @@ TURNS = "ODF_TEST_TURNS"
 STAGE_S_MAX = 2400.0
 """Longest run of one stage; a test that hangs where pytest cannot interrupt it must not hang the rest."""
 
+REPORTS = "ODF_TEST_REPORTS"
+"""Environment variable: a folder that keeps the JUnit report of each stage, which has the time of each test."""
+
 NIGHTLY_STAGE_S_MAX = 4 * 3600.0
 """The same at night."""
 
@@ -181,7 +184,7 @@ def _is_class_archive_made(making: subprocess.Popen[bytes]) -> bool:
 def _test_stage(name: str, options: Sequence[str], *, nightly: bool) -> tuple[Counts, bool]:
     _header(name)
     with tempfile.TemporaryDirectory(prefix="odf-test-") as folder:
-        report = Path(folder) / "report.xml"
+        report = Path(os.environ.get(REPORTS) or folder) / f"{name.replace(' ', '-')}.xml"
         command = _tool("pytest", "-q", "--durations=5", f"--junit-xml={report}", *options)
         environment = {**os.environ, TURNS: "night" if nightly else "day"}
         code = _call(command, wait_s_max=NIGHTLY_STAGE_S_MAX if nightly else STAGE_S_MAX, environment=environment)
