@@ -1,7 +1,8 @@
 """Writing YAML: block style, list items not indented under their key, keys in the order given.
 
 Owns the quoting: what is written reads back as the same JSON value in YAML 1.2, and strings that YAML 1.1 takes for
-something else (`yes`, `1:30`, `1.0`) are quoted, except timestamps, which manifests of the specification show bare.
+something else (`yes`, `1:30`, `1.0`) are quoted, except timestamps, which manifests of the specification show bare. ruamel.yaml, which reads
+them here, writes `yes` bare and quotes timestamps, so it does not do.
 Not here: which keys there are. Source: YAML 1.2.2; manifests of the specification.
 """
 
