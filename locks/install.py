@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 SOURCES = ("src", "services/api/src", "services/worker/src", "services/engine-spark/src")
-TOOLS = ("docs", "test")  # groups that only some verbs of `odf` need, in the order of the stamp
+TOOLS = ("docs", "test", "release")  # groups that only some verbs of `odf` need, in the order of the stamp
 NO_PACKAGES = 3  # exit code of services/api/web/make.py
 PIP = ("-m", "pip", "--disable-pip-version-check", "-qq")  # errors only: a first call says nothing that is not needed
 
@@ -25,7 +25,7 @@ def main(root: Path, groups: list[str]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         stamp_file = home / "stamp"
         installed = stamp_file.read_text() if stamp_file.exists() else ""
-        # Installation is exact: it would take the tools of docs and tests away again.
+        # Installation is exact: it would take the tools of a checkout away again.
         groups = [*groups, *(group for group in TOOLS if f" {group}.lock" in installed and group not in groups)]
         wanted = stamp(root, groups)
         web = root / "services/api/web/make.py" if "node" in groups else None

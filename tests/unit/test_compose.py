@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from odfabric import __version__
 from odfabric.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -110,6 +111,13 @@ def test_no_secret_is_written_down_and_no_image_moves(document: dict[str, Any]) 
     for name in OWN:
         target = document["services"][name]["build"]["target"]
         assert f" AS {target}" in (ROOT / "Dockerfile").read_text()
+
+
+def test_own_images_are_tagged_with_the_version_of_the_code(document: dict[str, Any], cluster: dict[str, Any]) -> None:
+    services = {name: document["services"][name] for name in OWN} | {name: cluster["services"][name] for name in SPARK}
+    for name, service in services.items():
+        assert service["image"] == f"odfabric-{service['build']['target']}:{__version__}", name
+        assert service["pull_policy"] == "build", "a registry may have an image of this name that is not ours"
 
 
 def test_a_cluster_changes_nothing_of_the_engine_but_its_command_and_its_neighbours(
