@@ -85,7 +85,7 @@ class Output:
             sys.stderr.write(_CLEAR_LINE + shorten(printable(line), width - 1))
             sys.stderr.flush()
         elif not self.as_json and self._seconds() - self._told_at >= PIPE_PROGRESS_S_MIN:
-            self.say(line)
+            self.say(f"odf: at work: {line}")
             self._shown = line
 
     def clear(self) -> None:

@@ -26,7 +26,7 @@ def test_progress_in_a_pipe_is_a_sign_of_life_now_and_then(capsys: pytest.Captur
     for done in range(20):
         seconds.now += PIPE_PROGRESS_S_MIN / 4
         output.progress(f"replay {done}/20")
-    assert capsys.readouterr().err.splitlines() == [f"replay {done}/20" for done in (3, 7, 11, 15, 19)]
+    assert capsys.readouterr().err.splitlines() == [f"odf: at work: replay {done}/20" for done in (3, 7, 11, 15, 19)]
 
 
 def test_progress_is_not_told_to_programs(capsys: pytest.CaptureFixture[str]) -> None:
