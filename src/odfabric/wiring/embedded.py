@@ -168,7 +168,7 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
             upgrade(database_place(settings))
         check_upgraded(stores.database)
         _make_first_accounts(settings, stores.database)
-        own = engine or _engine(settings, closing)
+        own = engine or own_engine(settings, closing)
         used = open_engines(settings, own, exchange=exchange.root, closing=closing)
         signals = _signals(settings, closing)
         location = persist_location(settings)
@@ -202,7 +202,7 @@ def open_node(settings: Settings, *, engine: Engine | None = None, clock: Clock 
         node = Node(ports, settings, follow_heads=follow_heads)
         node.token = token(settings)
         node.sign_in_secret = node_secret(settings, "sign in")
-        node.engine_known = _engine_known(own)
+        node.engine_known = engine_known(own)
         node.registry = registry_of(
             ports.jobs,
             FlowsCollector(ports.flows, ports.clock),
@@ -343,10 +343,11 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
             settings = settings.model_copy(update={"workspace": folder})
             _exchange_folder(settings).mkdir()
             closing.callback(engine_launcher(settings, owner_pid=os.getpid()).stop)
-        yield _engine(settings, closing)
+        yield own_engine(settings, closing)
 
 
-def _engine(settings: Settings, closing: ExitStack) -> Engine:
+def own_engine(settings: Settings, closing: ExitStack) -> Engine:
+    """The engine that settings name, else the workspace's, which starts with its first call; its connection ends with `closing`."""
     patience = Patience(return_s_max=settings.engine_return_s_max, repeats_max=settings.engine_repeats_max)
     if settings.engine_address is not None and settings.engine_token is not None:
         channel = EngineChannel(
@@ -367,7 +368,8 @@ def _engine(settings: Settings, closing: ExitStack) -> Engine:
     return engine
 
 
-def _engine_known(engine: Engine) -> Callable[[], EngineInfo | None]:
+def engine_known(engine: Engine) -> Callable[[], EngineInfo | None]:
+    """Asks who it is, without starting one: None if none runs."""
     return engine.info_if_running if isinstance(engine, EngineOnDemand) else engine.info
 
 
