@@ -537,6 +537,11 @@ class Settings(BaseSettings):
         2.0, gt=0, description="How far the clocks of this machine and the database may be apart before it warns"
     )
 
+    support_rows_max: int = Field(200, ge=1, description="Jobs, and runs of flows, that `odf support-bundle` tells")
+    support_file_bytes_max: int = Field(
+        512 * 1024, ge=1024, description="Longest file of a support bundle; of longer ones the end is kept"
+    )
+
     # drills
     crash_at: str | None = Field(
         None, description="Crash point at which the process kills itself (see `odf system crash-points`)"

@@ -1,8 +1,11 @@
-"""`odf doctor`: look at what surrounds a node, and say what to do."""
+"""`odf doctor` and `odf support-bundle`: what is wrong with the node of this machine, for its operator and for whoever helps."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -10,10 +13,11 @@ import typer
 from odfabric.cli.context import CommandContext, context_of
 from odfabric.cli.output import Output
 from odfabric.cli.recovery_commands import settings_on_stores
-from odfabric.errors import InvalidRequest
+from odfabric.errors import AlreadyExists, InvalidRequest
 
 if TYPE_CHECKING:
     from odfabric.model.finding import Finding
+    from odfabric.settings import Settings
 
 BROKEN = 1
 SIGNS = {"ok": "ok      ", "warning": "warning ", "broken": "BROKEN  "}
@@ -22,6 +26,7 @@ SIGNS = {"ok": "ok      ", "warning": "warning ", "broken": "BROKEN  "}
 def register(app: typer.Typer) -> None:
     """Add the verbs to the command."""
     app.command("doctor")(doctor)
+    app.command("support-bundle")(support_bundle)
 
 
 def doctor(
@@ -49,17 +54,53 @@ def doctor(
         raise typer.Exit(BROKEN)
 
 
+def support_bundle(
+    context: typer.Context,
+    out: str = typer.Option("", help="File to be made; default: odf-support-TIME.zip in this folder"),
+    engine_log: bool = typer.Option(False, "--engine-log", help="Add the engine's log, which may quote values of rows"),
+) -> None:
+    """Gather what helps somebody else to find out what is wrong with this node, as one ZIP file.
+
+    Findings of the doctor, versions, settings, sizes of tables, jobs and runs that failed, duties, metrics, ends of logs. No rows, no queries,
+    no secrets, and of URLs the host alone. Look through it before you send it.
+    """
+    from odfabric.formats.support_zip import support_zip
+    from odfabric.wiring.support import support_files
+
+    given = context_of(context)
+    output = given.output
+    settings = _settings(given)
+    path = Path(out or f"odf-support-{datetime.now(UTC):%Y%m%d-%H%M%S}.zip")
+    output.progress("gathering")
+    data = support_zip(support_files(settings, with_engine_log=engine_log))
+    output.clear()
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(data)
+    except FileExistsError:
+        raise AlreadyExists(f"{path} is there already", hint="name another file with --out") from None
+    output.result(
+        {"file": str(path), "bytes": len(data)}, f"{path}: {len(data)} bytes; look through it before you send it"
+    )
+
+
+def _settings(given: CommandContext) -> Settings:
+    if given.node is not None:
+        raise InvalidRequest("this looks at the machine that it runs on", hint="run it there, without --node")
+    return settings_on_stores(given)
+
+
 def _findings(given: CommandContext, output: Output) -> Sequence[Finding]:
     """Settings that cannot be read are a finding, too: nothing else can be looked at then."""
     from odfabric.model.finding import Finding, Outcome
     from odfabric.wiring.doctor import findings_of
 
-    if given.node is not None:
-        raise InvalidRequest("a doctor looks at the machine that it runs on", hint="run it there, without --node")
     output.progress("checking")
     try:
-        settings = settings_on_stores(given)
+        settings = _settings(given)
     except InvalidRequest as error:
+        if given.node is not None:
+            raise
         seen = f"{error.place}: {error.message}"
         return [Finding(name="settings", outcome=Outcome.BROKEN, seen=seen, remedy=error.hint)]
     finally:

@@ -66,3 +66,11 @@ class EngineMachine:
     namespaces: bool
     landlock: bool
     available_mib: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """Of a table: its rows, and its bytes with indexes; None where the database does not tell, or not in time."""
+
+    rows: int | None
+    size_bytes: int | None

@@ -169,3 +169,4 @@ def test_settings_that_cannot_be_read(odf: Command, monkeypatch: pytest.MonkeyPa
 def test_it_is_not_asked_over_http(odf: Command) -> None:
     odf("--node", "http://127.0.0.1:1", "doctor", code=1)
     assert "looks at the machine that it runs on" in odf.err
+    odf("--node", "http://127.0.0.1:1", "support-bundle", code=1)

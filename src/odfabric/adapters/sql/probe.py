@@ -6,14 +6,14 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from sqlalchemy import func, inspect, select, text
+from sqlalchemy import Table, func, inspect, select, text
 
 from odfabric.adapters.sql.database import Database
 from odfabric.adapters.sql.tables import SCHEMA_REVISION, heads, metadata
 from odfabric.adapters.sql.upgrade import current_revision
 from odfabric.errors import Determinate
 from odfabric.model.instant import NANOS_PER_SECOND, Instant
-from odfabric.model.surroundings import DatabaseState
+from odfabric.model.surroundings import DatabaseState, TableSize
 
 
 class SqlProbe:
@@ -49,16 +49,24 @@ class SqlProbe:
             newest=newest,
         )
 
-    def rows(self) -> Mapping[str, int]:
-        """Rows of each table that is there."""
+    def tables(self) -> Mapping[str, TableSize]:
+        """Size of each table that is there; rows are None of one that could not be counted in time."""
         self._demand_file()
         with self._database.read() as connection:
             known = set(inspect(connection).get_table_names())
-            return {
-                table.name: int(connection.execute(select(func.count()).select_from(table)).scalar_one())
-                for table in metadata.sorted_tables
-                if table.name in known
-            }
+        return {table.name: self._size(table) for table in metadata.sorted_tables if table.name in known}
+
+    def _size(self, table: Table) -> TableSize:
+        size = None
+        if not self._database.is_sqlite:
+            with self._database.read() as connection:
+                size = int(connection.execute(select(func.pg_total_relation_size(table.name))).scalar_one())
+        try:
+            with self._database.read() as connection:
+                rows = int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+        except Determinate:
+            return TableSize(rows=None, size_bytes=size)
+        return TableSize(rows=rows, size_bytes=size)
 
     def demand_prepared(self) -> None:
         """Raises Determinate for a database without the tables of this release."""
